@@ -22215,7 +22215,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *
  * LOCKS
  *   mark   lock           guards                                    held across                 taken while holding
- *   (L)    loader->mutex  a loader's lists, counts and batch states bookkeeping only: never a   nothing
+ *   (L)    queues->mutex  a loader's lists, counts and batch states bookkeeping only: never a   nothing
  *                                                                   read, a decode, user code
  *   (P)    pool->mutex    the queue of samples for the engines      bookkeeping only            nothing, or (L)
  *
@@ -22260,7 +22260,8 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * Reset, restore and close wait for writes to batches that they discard. Close also waits for reads of batches that are
  * retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
 
-typedef struct bzi_item bzi_item;
+typedef struct bzi_item   bzi_item;
+typedef struct bzi_queues bzi_queues;
 
 /* A list of items, linked by their next: a run, or a queue. An empty one is all zeros. */
 typedef struct bzi_run {
@@ -22273,6 +22274,7 @@ typedef struct bzi_run {
 struct bzi_item {
     bzi_item           *next;         /* in its list; (P) in the pool's queue */
     bzna_loader        *loader;       /* that it belongs to for good */
+    bzi_queues         *queues;       /* that loader's */
     bzi_run             run;          /* (L) the first item of a run that waits for a worker: that run */
     bzna_batch         *batch;        /* that the sample goes into */
     uint32_t            slot;         /* in the batch */
@@ -22476,6 +22478,7 @@ typedef struct bzi_batches {
 
 struct bzna_batch {
     bzna_loader *loader;
+    bzi_queues  *queues;              /* the loader's */
     bzna_batch  *next;                /* (L) in its list: free, pending or retiring */
     uint32_t     state;               /* (L) only bzi_batch_to_free and the four functions after it change it */
     uint32_t     slots;               /* samples, with padding */
@@ -22518,6 +22521,7 @@ struct bzna_batch {
 
 typedef struct bzi_reader {
     bzna_loader *loader;
+    bzi_queues  *queues;              /* the loader's */
     bzi_run      run;                 /* at hand: the samples of it that are still to be read */
     bzi_item    *first;               /* of those that are being read */
     uint32_t     run_retries;         /* of them */
@@ -22528,6 +22532,7 @@ typedef struct bzi_reader {
 
 typedef struct bzi_worker {
     bzna_loader *loader;
+    bzi_queues  *queues;              /* the loader's */
     bzi_reader  *reader;              /* with which it reads samples itself; NULL: readers are threads of their own */
     bzi_software software;
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
@@ -22553,18 +22558,87 @@ typedef struct bzi_worker {
 
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
 typedef struct bzi_plan {
+    const bzna_dataset *dataset;
     bzi_order     order;              /* of the epoch being planned */
     bzi_shard     shard;              /* likewise */
     uint64_t      seed;               /* of the run */
     uint64_t      epoch;              /* being planned */
     uint64_t      end_epoch;          /* the one after the last */
     uint64_t      next_batch;         /* number in the epoch of the batch that is planned next */
-    bzna_batch   *batch;              /* has slots not yet given out; NULL: none */
-    uint32_t      next_slot;          /* of it, that is given out next */
     uint32_t      is_given;           /* 1: each epoch has a list that the caller gives */
     bzi_place     done;               /* where the run stands after the last delivered batch */
     bzi_sequence *lists;              /* given for epochs; those before done.epoch are of no use any more */
 } bzi_plan;
+
+/* What the threads of a loader, the pool's engines and the consumer hand to each other, with the lock for that and for
+ * the rest of what they share, (L).
+ *   - An item is in one list, or in the pool's queue, or in the hands of one thread.
+ *   - A batch that is not on loan is in one list: free_batches, or one of the consumer's. */
+struct bzi_queues {
+    bzi_mutex mutex;
+    union {
+        bzi_cond conds[BZI_CONDS];
+        struct {
+            bzi_cond reader_wake;     /* readers that have nothing to read */
+            bzi_cond worker_wake;     /* workers that have no run */
+            bzi_cond consumer_wake;   /* the thread in next */
+            bzi_cond control_wake;    /* threads that wait until nothing is active: reset, restore, close */
+            bzi_cond holder_wake;     /* readers that wait with a run in hand */
+            bzi_cond tiles_wake;      /* workers that wait for tiles that others are decoding */
+        };
+    };
+    uint32_t  has_locks;              /* 1: all of them were made */
+
+    /* Who works, and how much is read ahead: immutable once the loader is open. */
+    bzi_pool  *pool;                  /* whose engines take samples, too; NULL: software decodes */
+    uint32_t   sessions;              /* of the pool, that the loader can keep busy */
+    uint32_t   worker_count;
+    uint32_t   reader_count;          /* threads that only read; 0: workers read */
+    uint32_t   run_most;              /* samples of a run, at most */
+    uint32_t   ahead_samples;         /* that are read ahead */
+    uint32_t   ahead_least;           /* as many are, whatever their bytes */
+    uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
+    uint64_t   memory_bytes;          /* that items may have together */
+    const bzi_memory *memory;         /* the host's */
+    bzna_batch *batches;
+    uint32_t   batch_count;
+
+    /* Threads: what is asked of them, and what they do. */
+    uint32_t   quit;                  /* (L) 1: it closes */
+    uint32_t   stopped;               /* (L) 1: stop was called, and no reset or restore since */
+    uint32_t   paused;                /* (L) resets and restores at work */
+    bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
+    uint32_t   active;                /* (L) readers and workers with a run in hand, and items with the pool */
+    uint32_t   holding;               /* (L) of these, readers that wait for memory or before a retry */
+    uint32_t   idle_workers;          /* (L) that wait for a run */
+    uint32_t   idle_readers;          /* (L) that wait for something to read */
+    uint32_t   reclaiming;            /* (L) 1: a reader waits for the GPU work that reads a retiring batch */
+
+    /* Samples, and batches for them. */
+    bzi_run     free;                 /* (L) items that the plan may use: a stack */
+    bzi_run     redo;                 /* (L) items whose slots take another sample */
+    bzi_run     ready;                /* (L) runs that were read and wait for a worker */
+    bzi_pace    pace;                 /* (L) */
+    uint64_t    held_bytes;           /* (L) of the memory of all items */
+    uint32_t    in_pool;              /* (L) items with the pool or its engines */
+    bzi_batches free_batches;         /* (L) that may be planned */
+    bzna_batch *open;                 /* (L) has slots not yet given to items; NULL: none */
+    uint32_t    next_slot;            /* (L) of it, that is given next */
+
+    /* What is counted. */
+    bzna_statistics stats;            /* (L) */
+    uint64_t        refusals[8];      /* (L) hashes of reasons, already logged, why NVDEC does not decode */
+    uint64_t        starved_ns;       /* (L) how long sessions had nothing to do, summed over sessions */
+    uint64_t        pool_ns;          /* (L) the time up to which starved_ns counts */
+};
+
+/* The side of the thread that takes batches. With the loader's lock held. */
+typedef struct bzi_consumer {
+    bzi_batches pending;              /* filling or ready, in the order of delivery */
+    bzi_batches retiring;             /* in the order of release, without the one that a reader reclaims */
+    uint32_t    references;           /* to the loader: the owner's, and one for each batch on loan */
+    uint32_t    waiting;              /* 1: a thread is in next */
+} bzi_consumer;
 
 struct bzna_loader {
     /* The config, and what follows from it: immutable once open. */
@@ -22594,14 +22668,8 @@ struct bzna_loader {
     uint64_t           stills;        /* bzi_dataset_hash_stills */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
     uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
-    uint32_t           batch_count;   /* config.pipeline.batches_in_flight */
     uint32_t           item_count;
-    uint32_t           worker_count;
-    uint32_t           run_most;      /* samples of a run, at most */
-    uint32_t           ahead_least;   /* samples that are read ahead, whatever their bytes */
-    uint64_t           ahead_bytes;   /* with at least so many samples, these bytes are enough to be read ahead */
     bzi_device        *device;        /* NULL: nothing of this loader is on a device */
-    bzi_pool          *pool;          /* NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
     uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
     uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
@@ -22616,66 +22684,22 @@ struct bzna_loader {
     bzi_owned          own;           /* memory that only its threads use */
     bzi_owned          lent;          /* memory that batches on loan need, too */
     bzi_item          *items;
-    bzna_batch        *batches;
     bzi_worker        *workers;
-    bzi_reader        *readers;       /* config.read.threads of them; if that is 0, one for each worker */
+    bzi_reader        *readers;       /* queues.reader_count of them; if that is 0, one for each worker */
     bzi_thread        *threads;       /* of workers and readers */
     uint32_t           thread_count;  /* that were started and are to be joined */
     atomic_uint       *sound;         /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
     atomic_uint        changes;       /* 1: a sound sample came out damaged, so the data changes; ignore sound */
 
-    /* The lock, and who is woken. */
-    bzi_mutex mutex;
-    union {
-        bzi_cond conds[BZI_CONDS];
-        struct {
-            bzi_cond reader_wake;     /* readers that have nothing to read */
-            bzi_cond worker_wake;     /* workers that have no run */
-            bzi_cond consumer_wake;   /* the thread in next */
-            bzi_cond control_wake;    /* threads that wait until nothing is active: reset, restore, close */
-            bzi_cond holder_wake;     /* readers that wait with a run in hand */
-            bzi_cond tiles_wake;      /* workers that wait for tiles that others are decoding */
-        };
-    };
-    uint32_t  has_locks;              /* 1: all of them were made */
-
-    /* Threads: what is asked of them, and what they do. */
-    uint32_t quit;                    /* (L) 1: it closes */
-    uint32_t stopped;                 /* (L) 1: stop was called, and no reset or restore since */
-    uint32_t paused;                  /* (L) resets and restores at work */
-    uint32_t active;                  /* (L) readers and workers with a run in hand, and items with the pool */
-    uint32_t holding;                 /* (L) of these, readers that wait for memory or before a retry */
-    uint32_t idle_workers;            /* (L) that wait for a run */
-    uint32_t idle_readers;            /* (L) that wait for something to read */
-    uint32_t reclaiming;              /* (L) 1: a reader waits for the GPU work that reads a retiring batch */
-
-    /* The plan, and queues of samples. */
-    bzi_plan plan;                    /* (L) */
-    bzi_run  free;                    /* (L) items that the plan may use: a stack */
-    bzi_run  redo;                    /* (L) items whose slots take another sample */
-    bzi_run  ready;                   /* (L) runs that were read and wait for a worker */
-    bzi_pace pace;                    /* (L) */
-    uint64_t held_bytes;              /* (L) of the memory of all items */
-    uint32_t in_pool;                 /* (L) items with the pool or its engines */
-
-    /* Batches, and the consumer. */
-    bzi_batches free_batches;         /* (L) that may be planned */
-    bzi_batches pending;              /* (L) filling or ready, in the order of delivery */
-    bzi_batches retiring;             /* (L) in the order of release, but for the one that a reader reclaims */
-    uint32_t    references;           /* (L) the owner's, and one for each batch on loan */
-    uint32_t    waiting;              /* (L) 1: a thread is in next */
-    bzna_error  poison;               /* (L) what every call of next returns, if its status is not BZNA_OK */
-
-    /* What is counted. */
-    bzna_statistics stats;            /* (L) */
-    uint64_t        refusals[8];      /* (L) hashes of reasons, already logged, why NVDEC does not decode */
-    uint64_t        starved_ns;       /* (L) how long sessions had nothing to do, summed over sessions */
-    uint64_t        pool_ns;          /* (L) the time up to which starved_ns counts */
+    /* What its threads and the consumer share. */
+    bzi_plan     plan;                /* (L) */
+    bzi_queues   queues;              /* their lock is (L) */
+    bzi_consumer consumer;            /* (L) */
 };
 
 
 /* ==== 69. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 7, 10, 56.
+ * Calls: rooms 2, 4, 10, 56.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -22764,22 +22788,6 @@ static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tens
                                        batch->columns[number - BZI_TENSORS];
 }
 
-/* Locks the loader. If another thread holds the lock, the time until it is free is counted for bzna_statistics. */
-static void bzi_loader_lock(bzna_loader *loader)
-{
-    uint64_t start;
-
-    if (bzi_os_try_lock(&loader->mutex))
-        return;
-
-    start = bzi_os_now_ns();
-    bzi_os_lock(&loader->mutex);
-    loader->stats.lock_waits++;
-    loader->stats.lock_wait_ns += bzi_os_now_ns() - start;
-}
-
-static void bzi_loader_unlock(bzna_loader *loader) { bzi_os_unlock(&loader->mutex); }
-
 /* Returns 1 in a child process of the one that opened the loader, else 0. The child has none of the loader's threads,
  * and the lock may be held by one of them. */
 static int bzi_loader_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
@@ -22797,59 +22805,67 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 
 
 /* ==== 70. Loader: queues ===========================================================================================
- * Calls: rooms 2, 4, 10.
+ * Calls: rooms 2, 4, 7, 10.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
+/* Takes the lock. If another thread holds it, the time until it is free is counted for bzna_statistics. */
+static void bzi_queues_lock(bzi_queues *queues)
+{
+    uint64_t start;
+
+    if (bzi_os_try_lock(&queues->mutex))
+        return;
+
+    start = bzi_os_now_ns();
+    bzi_os_lock(&queues->mutex);
+    queues->stats.lock_waits++;
+    queues->stats.lock_wait_ns += bzi_os_now_ns() - start;
+}
+
+static void bzi_queues_unlock(bzi_queues *queues) { bzi_os_unlock(&queues->mutex); }
+
 /* Returns 1 if stop, pause or quit was requested, else 0. Then no thread may wait with an item in hand. With the lock
  * held. */
-static int bzi_loader_interrupted(const bzna_loader *loader)
+static int bzi_queues_interrupted(const bzi_queues *queues)
 {
-    return loader->quit || loader->paused || loader->stopped;
+    return queues->quit || queues->paused || queues->stopped;
 }
 
 /* Wakes all threads after quit, paused or stopped has changed. With the lock held. */
-static void bzi_loader_wake_all(bzna_loader *loader)
+static void bzi_queues_wake_all(bzi_queues *queues)
 {
-    bzi_os_wake_all(&loader->reader_wake);
-    bzi_os_wake_all(&loader->holder_wake);
-    bzi_os_wake_all(&loader->worker_wake);
-    bzi_os_wake_all(&loader->consumer_wake);
-}
-
-/* Returns how many sessions the loader can keep busy: not more than it has slots. */
-static uint32_t bzi_loader_sessions(const bzna_loader *loader)
-{
-    uint64_t slots = (uint64_t)loader->config.output.batch_size * loader->batch_count;
-    return (uint32_t)bzi_min(loader->pool->count, slots);
+    bzi_os_wake_all(&queues->reader_wake);
+    bzi_os_wake_all(&queues->holder_wake);
+    bzi_os_wake_all(&queues->worker_wake);
+    bzi_os_wake_all(&queues->consumer_wake);
 }
 
 /* Brings starved_ns up to date. This is called before each change of in_pool. With the lock held. */
-static void bzi_loader_count_starved(bzna_loader *loader)
+static void bzi_queues_count_starved(bzi_queues *queues)
 {
     uint64_t now = bzi_os_now_ns();
-    uint32_t sessions = bzi_loader_sessions(loader);
 
-    if (loader->in_pool < sessions)
-        loader->starved_ns += (sessions - loader->in_pool) * (now - loader->pool_ns);
-    loader->pool_ns = now;
+    if (queues->in_pool < queues->sessions)
+        queues->starved_ns += (queues->sessions - queues->in_pool) * (now - queues->pool_ns);
+    queues->pool_ns = now;
 }
 
 /* Counts an item that goes to the pool (1), or leaves it (0). With the lock held. */
 static void bzi_item_set_in_pool(bzi_item *item, uint32_t in_pool)
 {
-    bzi_loader_count_starved(item->loader);
-    item->loader->in_pool += in_pool - item->in_pool;
+    bzi_queues_count_starved(item->queues);
+    item->queues->in_pool += in_pool - item->in_pool;
     item->in_pool = in_pool;
 }
 
 /* Ends the hold on a run, or on an item with the pool. Its items are now in another list. With the lock
  * held. */
-static void bzi_loader_done(bzna_loader *loader)
+static void bzi_queues_done(bzi_queues *queues)
 {
-    loader->active--;
-    if (loader->paused || loader->quit)
-        bzi_os_wake_all(&loader->control_wake);
+    queues->active--;
+    if (queues->paused || queues->quit)
+        bzi_os_wake_all(&queues->control_wake);
 }
 
 /* Counts an item of the pool as done. Other items belong to runs, and a run is counted as a whole when it is done. With
@@ -22859,15 +22875,15 @@ static void bzi_item_done(bzi_item *item)
     if (!item->in_pool)
         return;
     bzi_item_set_in_pool(item, 0);
-    bzi_loader_done(item->loader);
+    bzi_queues_done(item->queues);
 }
 
 /* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
-static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
+static void bzi_queues_break(bzi_queues *queues, const bzna_error *err)
 {
-    if (loader->poison.status == BZNA_OK)
-        loader->poison = *err;
-    bzi_os_wake_all(&loader->consumer_wake);
+    if (queues->poison.status == BZNA_OK)
+        queues->poison = *err;
+    bzi_os_wake_all(&queues->consumer_wake);
 }
 
 /* --- Runs --- */
@@ -22926,21 +22942,21 @@ static uint64_t bzi_pace_mean(uint64_t mean, uint64_t sum, uint32_t count)
 /* Returns how many samples the next run has. A run is about BZI_RUN_BYTES long, or takes about BZI_RUN_NS to read or to
  * work on, whichever is less. That is enough to wake a thread for, and leaves work for other threads. Until the times
  * were measured, a run has one sample. */
-static uint32_t bzi_loader_run_length(const bzna_loader *loader)
+static uint32_t bzi_queues_run_length(const bzi_queues *queues)
 {
-    const bzi_pace *pace = &loader->pace;
+    const bzi_pace *pace = &queues->pace;
     const uint64_t longer = pace->read_ns > pace->work_ns ? pace->read_ns : pace->work_ns;
 
     if (!pace->read_ns || !pace->work_ns)
         return 1;
-    return (uint32_t)bzi_min(loader->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
+    return (uint32_t)bzi_min(queues->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
 }
 
 /* Returns 1 if 1/part of what should be read ahead waits for workers, else 0. With the lock held. */
-static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
+static int bzi_queues_is_ahead(const bzi_queues *queues, uint32_t part)
 {
-    return (uint64_t)loader->ready.count * part >= loader->config.read.ahead_samples ||
-           (loader->ready.bytes * part >= loader->ahead_bytes && loader->ready.count >= loader->ahead_least);
+    return (uint64_t)queues->ready.count * part >= queues->ahead_samples ||
+           (queues->ready.bytes * part >= queues->ahead_bytes && queues->ready.count >= queues->ahead_least);
 }
 
 /* Wakes an idle reader if one is needed. Without readers, workers read. With the lock held.
@@ -22949,53 +22965,53 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
  *     and a batch are free for what it reads.
  *   - If another one reads already, that is enough, unless a read takes longer than a wake-up, or workers are idle and
  *     no run is ready for them. */
-static void bzi_loader_wake_reader(bzna_loader *loader)
+static void bzi_queues_wake_reader(bzi_queues *queues)
 {
-    const uint32_t readers = loader->config.read.threads, waiting = loader->reclaiming + loader->holding;
-    const uint32_t idle = readers ? loader->idle_readers : loader->idle_workers;
+    const uint32_t readers = queues->reader_count, waiting = queues->reclaiming + queues->holding;
+    const uint32_t idle = readers ? queues->idle_readers : queues->idle_workers;
     const int reading = readers > idle + waiting;
-    const int slow = !loader->pace.read_ns || loader->pace.read_ns > BZI_READ_SLOW_NS;
+    const int slow = !queues->pace.read_ns || queues->pace.read_ns > BZI_READ_SLOW_NS;
 
     if (!idle)
         return;
-    if (!loader->redo.count && !loader->pool) {
-        if (!loader->free.count || (!loader->plan.batch && !loader->free_batches.first) ||
-            bzi_loader_is_ahead(loader, 2))
+    if (!queues->redo.count && !queues->pool) {
+        if (!queues->free.count || (!queues->open && !queues->free_batches.first) ||
+            bzi_queues_is_ahead(queues, 2))
             return;
-        if (reading && !slow && (loader->ready.count || !loader->idle_workers))
+        if (reading && !slow && (queues->ready.count || !queues->idle_workers))
             return;
     }
-    bzi_os_wake_one(readers ? &loader->reader_wake : &loader->worker_wake);
+    bzi_os_wake_one(readers ? &queues->reader_wake : &queues->worker_wake);
 }
 
 /* Lets readers go on after items have become free or were queued for other samples. With the lock held. */
-static void bzi_loader_freed(bzna_loader *loader)
+static void bzi_queues_freed(bzi_queues *queues)
 {
-    bzi_loader_wake_reader(loader);
-    if (loader->holding)
-        bzi_os_wake_all(&loader->holder_wake);              /* the items' memory may be freed now */
+    bzi_queues_wake_reader(queues);
+    if (queues->holding)
+        bzi_os_wake_all(&queues->holder_wake);              /* the items' memory may be freed now */
 }
 
 /* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. A worker that has read
  * it takes it itself. With the lock held. */
-static void bzi_ready_push(bzna_loader *loader, bzi_run run)
+static void bzi_ready_push(bzi_queues *queues, bzi_run run)
 {
     bzna_error err;
 
-    if (!loader->worker_count) {
+    if (!queues->worker_count) {
         BZI_FAIL(&err, BZNA_E_MEMORY, "no decode session is left, and this build has no libavcodec");
-        bzi_loader_break(loader, &err);
+        bzi_queues_break(queues, &err);
     }
     run.first->run = run;
-    bzi_run_join(&loader->ready, run);
-    if (loader->idle_workers && loader->config.read.threads)
-        bzi_os_wake_one(&loader->worker_wake);
+    bzi_run_join(&queues->ready, run);
+    if (queues->idle_workers && queues->reader_count)
+        bzi_os_wake_one(&queues->worker_wake);
 }
 
 /* Takes the oldest run that is ready. Pre: there is one. With the lock held. */
-static bzi_run bzi_ready_pop(bzna_loader *loader)
+static bzi_run bzi_ready_pop(bzi_queues *queues)
 {
-    bzi_run *ready = &loader->ready;
+    bzi_run *ready = &queues->ready;
     const bzi_run run = ready->first->run;
 
     ready->first = run.last->next;
@@ -23007,7 +23023,7 @@ static bzi_run bzi_ready_pop(bzna_loader *loader)
 }
 
 /* Makes an item free. It keeps its memory. With the lock held. */
-static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->loader->free, item); }
+static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->queues->free, item); }
 
 /* Makes all items of a list free. With the lock held. */
 static void bzi_run_free(bzi_run *run)
@@ -23043,12 +23059,12 @@ static bzna_batch *bzi_batches_take(bzi_batches *list)
 }
 
 /* Returns how many batches are in a state. */
-static uint32_t bzi_loader_count_batches(const bzna_loader *loader, uint32_t state)
+static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        count += loader->batches[i].state == state;
+    for (uint32_t i = 0; i < queues->batch_count; i++)
+        count += queues->batches[i].state == state;
     return count;
 }
 
@@ -23058,22 +23074,22 @@ static uint32_t bzi_loader_count_batches(const bzna_loader *loader, uint32_t sta
  *   - filling or ready, when a reset discards what is planned. */
 static void bzi_batch_to_free(bzna_batch *batch)
 {
-    bzi_batches_add(&batch->loader->free_batches, batch, BZI_BATCH_FREE);
+    bzi_batches_add(&batch->queues->free_batches, batch, BZI_BATCH_FREE);
     batch->has_release = 0;
-    bzi_loader_wake_reader(batch->loader);
+    bzi_queues_wake_reader(batch->queues);
 }
 
 /* From free: the batch is planned, and will be delivered after those that are pending. */
 static void bzi_batch_to_filling(bzna_batch *batch)
 {
-    bzi_batches_add(&batch->loader->pending, batch, BZI_BATCH_FILLING);
+    bzi_batches_add(&batch->loader->consumer.pending, batch, BZI_BATCH_FILLING);
 }
 
 /* From filling: all slots of the batch are written, or the writes are enqueued. */
 static void bzi_batch_to_ready(bzna_batch *batch)
 {
     batch->state = BZI_BATCH_READY;
-    bzi_os_wake_all(&batch->loader->consumer_wake);
+    bzi_os_wake_all(&batch->queues->consumer_wake);
 }
 
 /* From ready: the batch becomes the consumer's, and holds a reference to the loader. A state that is saved from now on
@@ -23084,7 +23100,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
 
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
-    loader->references++;
+    loader->consumer.references++;
 
     loader->plan.done = (bzi_place){ batch->next_epoch, batch->next_position,
                                      batch->order.list && batch->last_of_epoch ? 0 : batch->order.length,
@@ -23095,8 +23111,8 @@ static void bzi_batch_to_loan(bzna_batch *batch)
  * still use the memory that the batch was given. In either case a reader waits for that work. */
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
-    bzi_batches_add(&batch->loader->retiring, batch, BZI_BATCH_RETIRING);
-    bzi_os_wake_all(&batch->loader->reader_wake);
+    bzi_batches_add(&batch->loader->consumer.retiring, batch, BZI_BATCH_RETIRING);
+    bzi_os_wake_all(&batch->queues->reader_wake);
 }
 
 /* --- The plan --- */
@@ -23160,14 +23176,13 @@ static int bzi_plan_has_batch(bzi_plan *plan)
 /* Computes the order of the epoch being planned, if that has not been done. Returns 1 if order is valid, else 0. A
  * ranked order is kept in one array for all epochs. It is not overwritten while a batch is being filled, because that
  * may need the order of the epoch before. */
-static int bzi_plan_order(bzna_loader *loader)
+static int bzi_plan_order(bzi_plan *plan, const bzi_queues *queues)
 {
-    const bzi_plan *plan = &loader->plan;
-    bzi_order *order = &loader->plan.order;
+    bzi_order *order = &plan->order;
 
     if (order->valid && order->epoch == plan->epoch && order->seed == plan->seed)
         return 1;
-    if (order->ranked && bzi_loader_count_batches(loader, BZI_BATCH_FILLING))
+    if (order->ranked && bzi_queues_count(queues, BZI_BATCH_FILLING))
         return 0;
     bzi_order_epoch(order, plan->seed, plan->epoch);
     return 1;
@@ -23175,18 +23190,17 @@ static int bzi_plan_order(bzna_loader *loader)
 
 /* Opens the next batch of the plan. Returns 1, or 0 if the plan has no more batches, no batch is free, or the order is
  * not ready. */
-static int bzi_plan_batch(bzna_loader *loader)
+static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
 {
-    bzi_plan *plan = &loader->plan;
     const bzi_shard *shard = &plan->shard;
     bzna_batch *batch;
 
-    if (loader->poison.status != BZNA_OK)                   /* the batch would never be delivered */
+    if (queues->poison.status != BZNA_OK)                   /* the batch would never be delivered */
         return 0;
-    if (!bzi_plan_has_batch(plan) || !loader->free_batches.first || !bzi_plan_order(loader))
+    if (!bzi_plan_has_batch(plan) || !queues->free_batches.first || !bzi_plan_order(plan, queues))
         return 0;
 
-    batch = bzi_batches_take(&loader->free_batches);
+    batch = bzi_batches_take(&queues->free_batches);
     batch->epoch = plan->epoch;
     batch->order = plan->order;
     batch->number = plan->next_batch++;
@@ -23206,8 +23220,8 @@ static int bzi_plan_batch(bzna_loader *loader)
     bzi_batch_to_filling(batch);
 
     if (batch->slots) {
-        plan->batch = batch;
-        plan->next_slot = 0;
+        queues->open = batch;
+        queues->next_slot = 0;
     } else {
         bzi_batch_to_ready(batch);                          /* the last samples of the epoch went to other ranks */
     }
@@ -23216,7 +23230,7 @@ static int bzi_plan_batch(bzna_loader *loader)
 }
 
 /* Finds the sample at the item's position, and clears what an earlier sample has left in the item. */
-static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
+static void bzi_plan_sample(const bzna_dataset *dataset, bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
@@ -23224,7 +23238,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->frames = item->passed_over = 0;
     item->data = NULL;
     item->tried = 0;
-    item->container = bzi_dataset_at(loader->dataset, &item->local);
+    item->container = bzi_dataset_at(dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
 
@@ -23242,27 +23256,25 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
 }
 
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
-static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
+static int bzi_plan_item(bzi_plan *plan, bzi_queues *queues, bzi_item *item)
 {
-    bzi_plan *plan = &loader->plan;
-    const bzna_batch *batch;
+    bzna_batch *batch;
 
-    while (!plan->batch)
-        if (!bzi_plan_batch(loader))
+    while (!queues->open)
+        if (!bzi_plan_batch(plan, queues))
             return 0;
-    item->batch = plan->batch;
-    item->slot = plan->next_slot++;
+    item->batch = batch = queues->open;
+    item->slot = queues->next_slot++;
     item->replacements = 0;
 
-    batch = item->batch;
     item->err = &batch->errors[item->slot];
     item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
-    bzi_plan_sample(loader, item);
+    bzi_plan_sample(plan->dataset, item);
     item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
     if (item->is_padding)
         batch->indices[item->slot] = UINT64_MAX;
-    if (plan->next_slot == batch->slots)
-        plan->batch = NULL;
+    if (queues->next_slot == batch->slots)
+        queues->open = NULL;
     return 1;
 }
 
@@ -23288,9 +23300,9 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 }
 
 /* Takes a loader's items out of the queue, because they will be discarded. With the loader's lock held. */
-static void bzi_pool_withdraw(bzna_loader *loader)
+static void bzi_pool_withdraw(bzi_queues *queues)
 {
-    bzi_pool *pool = loader->pool;
+    bzi_pool *pool = queues->pool;
     bzi_item *item;
     bzi_run queue;
 
@@ -23301,7 +23313,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
     queue = pool->queue;
     memset(&pool->queue, 0, sizeof pool->queue);
     while ((item = bzi_run_take(&queue, NULL)) != NULL) {
-        if (item->loader != loader) {
+        if (item->queues != queues) {
             bzi_run_add(&pool->queue, item);
             continue;
         }
@@ -23494,6 +23506,7 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
 /* Gives the loader the list of an epoch, and frees those of epochs that are over. */
 static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
 {
+    bzi_queues *queues = &loader->queues;
     const bzi_memory *memory = loader->memory;
     bzi_plan *plan = &loader->plan;
     uint64_t numbers, bytes;
@@ -23513,18 +23526,18 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
         return status;
     }
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     old = bzi_plan_take_lists(plan, plan->done.epoch);
     if ((status = bzi_plan_check_list(plan, list, err)) == BZNA_OK) {
         list->next = plan->lists;
         plan->lists = list;
-        bzi_os_wake_all(&loader->reader_wake);              /* who reads may wait for it */
-        bzi_loader_wake_reader(loader);
+        bzi_os_wake_all(&queues->reader_wake);              /* who reads may wait for it */
+        bzi_queues_wake_reader(queues);
     } else {
         list->next = old;
         old = list;
     }
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 
     bzi_sequence_free_all(memory, old);
     return status;
@@ -23533,14 +23546,15 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
 /* Counts samples and batches of this rank in a whole epoch: with lists, in the one under way, or 0 without its list. */
 static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
 {
+    bzi_queues *queues = &loader->queues;
     const bzi_plan *plan = &loader->plan;
     bzi_shard shard;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     shard = bzi_loader_share(loader, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
     *samples = bzi_shard_samples(&shard);
     *batches = bzi_shard_batches(&shard);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 }
 
 
@@ -24515,7 +24529,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 76. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 63, 69-71.
+ * Calls: rooms 2, 4, 7-8, 10, 63, 70-71.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -24535,57 +24549,58 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
  * nobody else would read that. With the lock held. */
 static int bzi_reader_may_reclaim(bzna_loader *loader)
 {
-    const bzna_loader_config *config = &loader->config;
-    const int only_reader = config->read.threads <= 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
+    bzi_queues *queues = &loader->queues;
+    const int only_reader = queues->reader_count <= 1 && loader->config.errors.policy == BZNA_ON_ERROR_REPLACE;
 
-    if (loader->reclaiming || loader->plan.batch || loader->free_batches.first || loader->poison.status != BZNA_OK ||
-        bzi_loader_interrupted(loader) || !bzi_plan_has_batch(&loader->plan) ||
-        (only_reader && bzi_loader_count_batches(loader, BZI_BATCH_FILLING)))
+    if (queues->reclaiming || queues->open || queues->free_batches.first || queues->poison.status != BZNA_OK ||
+        bzi_queues_interrupted(queues) || !bzi_plan_has_batch(&loader->plan) ||
+        (only_reader && bzi_queues_count(queues, BZI_BATCH_FILLING)))
         return 0;
-    return loader->retiring.first != NULL;
+    return loader->consumer.retiring.first != NULL;
 }
 
 /* Waits until nothing reads the batch that was released first, and makes it free. Pre: bzi_reader_may_reclaim. With the
  * lock held, but not during the wait. */
 static void bzi_reader_reclaim(bzna_loader *loader)
 {
-    bzna_batch *batch = bzi_batches_take(&loader->retiring);
+    bzi_queues *queues = &loader->queues;
+    bzna_batch *batch = bzi_batches_take(&loader->consumer.retiring);
     bzna_error err;
     bzna_status status;
 
-    loader->reclaiming = 1;
-    bzi_loader_unlock(loader);
+    queues->reclaiming = 1;
+    bzi_queues_unlock(queues);
     status = bzi_batch_drain_reads(batch, &err);
-    bzi_loader_lock(loader);
-    loader->reclaiming = 0;
+    bzi_queues_lock(queues);
+    queues->reclaiming = 0;
 
     if (status == BZNA_OK)
         bzi_batch_to_free(batch);
     else
-        bzi_loader_break(loader, &err);                     /* GPU work may still read the batch: never write to it */
-    bzi_os_wake_all(&loader->reader_wake);                  /* another reader may reclaim the next */
+        bzi_queues_break(queues, &err);                     /* GPU work may still read the batch: never write to it */
+    bzi_os_wake_all(&queues->reader_wake);                  /* another reader may reclaim the next */
 }
 
 /* --- Taking items --- */
 
 /* Returns the next samples to read: a slot's replacement, else the next ones of the plan. The run is empty if there is
  * nothing to read now, or enough has been read ahead. With the lock held. */
-static bzi_run bzi_reader_next(bzna_loader *loader)
+static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues)
 {
     bzi_run run = { 0 };
-    uint32_t most = loader->pool ? 1 : bzi_loader_run_length(loader);
+    uint32_t most = queues->pool ? 1 : bzi_queues_run_length(queues);
 
-    if (bzi_loader_interrupted(loader))
+    if (bzi_queues_interrupted(queues))
         return run;
-    if (loader->redo.count) {
-        bzi_run_add(&run, bzi_run_take(&loader->redo, NULL));
+    if (queues->redo.count) {
+        bzi_run_add(&run, bzi_run_take(&queues->redo, NULL));
         return run;
     }
 
-    if (!loader->pool && bzi_loader_is_ahead(loader, 1))
+    if (!queues->pool && bzi_queues_is_ahead(queues, 1))
         return run;
-    while (run.count < most && loader->free.count && bzi_plan_item(loader, loader->free.first))
-        bzi_run_add(&run, bzi_run_take(&loader->free, NULL));
+    while (run.count < most && queues->free.count && bzi_plan_item(plan, queues, queues->free.first))
+        bzi_run_add(&run, bzi_run_take(&queues->free, NULL));
     return run;
 }
 
@@ -24593,15 +24608,16 @@ static bzi_run bzi_reader_next(bzna_loader *loader)
  * Another reader is woken if one more is needed. With the lock held, but not during the wait. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
+    bzi_queues *queues = &loader->queues;
     bzi_run run = { 0 };
 
-    while (!loader->quit) {
+    while (!queues->quit) {
         uint64_t start;
 
-        run = bzi_reader_next(loader);
+        run = bzi_reader_next(&loader->plan, queues);
         if (run.count) {
-            loader->active++;
-            bzi_loader_wake_reader(loader);
+            queues->active++;
+            bzi_queues_wake_reader(queues);
             break;
         }
 
@@ -24609,11 +24625,11 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
         if (bzi_reader_may_reclaim(loader)) {
             bzi_reader_reclaim(loader);
         } else {
-            loader->idle_readers++;
-            bzi_os_wait(&loader->reader_wake, &loader->mutex);
-            loader->idle_readers--;
+            queues->idle_readers++;
+            bzi_os_wait(&queues->reader_wake, &queues->mutex);
+            queues->idle_readers--;
         }
-        loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
+        queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
     }
     return run;
 }
@@ -24632,54 +24648,54 @@ static bzi_item *bzi_run_find_memory(const bzi_run *run)
 
 /* Frees the memory of one item that is free or waits for another sample. Returns 1, or 0 if none of them has any. With
  * the lock held, but not during the call of the user's allocator. */
-static int bzi_reader_trim(bzna_loader *loader)
+static int bzi_reader_trim(bzi_queues *queues)
 {
-    bzi_item *item = bzi_run_find_memory(&loader->free);
+    bzi_item *item = bzi_run_find_memory(&queues->free);
     bzi_buffer bytes;
 
-    if (!item && !(item = bzi_run_find_memory(&loader->redo)))
+    if (!item && !(item = bzi_run_find_memory(&queues->redo)))
         return 0;
 
     bytes = item->bytes;
     memset(&item->bytes, 0, sizeof item->bytes);
-    bzi_loader_unlock(loader);
-    bzi_release(loader->memory, bytes.data, bytes.capacity, 1);
-    bzi_loader_lock(loader);
-    loader->held_bytes -= bytes.capacity;
+    bzi_queues_unlock(queues);
+    bzi_release(queues->memory, bytes.data, bytes.capacity, 1);
+    bzi_queues_lock(queues);
+    queues->held_bytes -= bytes.capacity;
     return 1;
 }
 
 /* Counts `want` bytes in place of `had` bytes, if they fit under the common ceiling. Returns 1 if they do, else 0.
  *   waits   1: the caller has freed the `had` bytes; this waits until the others fit, or the loader is interrupted
  * Without the lock. */
-static int bzi_reader_count_memory(bzna_loader *loader, uint64_t had, uint64_t want, uint32_t waits)
+static int bzi_reader_count_memory(bzi_queues *queues, uint64_t had, uint64_t want, uint32_t waits)
 {
-    const uint64_t ceiling = loader->config.read.memory_bytes;
+    const uint64_t ceiling = queues->memory_bytes;
     int fits;
 
-    bzi_loader_lock(loader);
-    loader->held_bytes -= had;
-    loader->holding += waits;
-    while (waits && loader->held_bytes + want > ceiling && !bzi_loader_interrupted(loader))
-        if (!bzi_reader_trim(loader))
-            bzi_os_wait(&loader->holder_wake, &loader->mutex);
-    loader->holding -= waits;
-    fits = loader->held_bytes + want <= ceiling;
-    loader->held_bytes += fits ? want : waits ? 0 : had;
-    bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    queues->held_bytes -= had;
+    queues->holding += waits;
+    while (waits && queues->held_bytes + want > ceiling && !bzi_queues_interrupted(queues))
+        if (!bzi_reader_trim(queues))
+            bzi_os_wait(&queues->holder_wake, &queues->mutex);
+    queues->holding -= waits;
+    fits = queues->held_bytes + want <= ceiling;
+    queues->held_bytes += fits ? want : waits ? 0 : had;
+    bzi_queues_unlock(queues);
     return fits;
 }
 
 /* Frees the memory of an item and of those after it in its run, and with it the bytes that were read for them. Returns
  * how many bytes of memory that were. A reader must not hold memory while it waits for more: two such readers could
  * wait for each other forever. */
-static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
+static uint64_t bzi_reader_let_go(const bzi_memory *memory, bzi_item *item)
 {
     uint64_t bytes = 0;
 
     for (; item; item = item->next) {
         bytes += item->bytes.capacity;
-        bzi_buffer_free(loader->memory, &item->bytes);
+        bzi_buffer_free(memory, &item->bytes);
         item->data = NULL;                                  /* it may lie in the memory of an item before it */
     }
     return bytes;
@@ -24689,8 +24705,8 @@ static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
  * run: then the caller hands on the samples before it, which hold memory, and tries again. */
 static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64_t bytes, bzna_error *err)
 {
-    bzna_loader *loader = reader->loader;
-    uint64_t ceiling = loader->config.read.memory_bytes, want = 4096;
+    bzi_queues *queues = reader->queues;
+    uint64_t ceiling = queues->memory_bytes, want = 4096;
 
     if (bytes <= item->bytes.capacity)
         return BZNA_OK;
@@ -24702,28 +24718,26 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
         want *= 2;
     want = bzi_min(want, ceiling);
 
-    if (bzi_reader_count_memory(loader, item->bytes.capacity, want, 0))
-        bzi_buffer_free(loader->memory, &item->bytes);
+    if (bzi_reader_count_memory(queues, item->bytes.capacity, want, 0))
+        bzi_buffer_free(queues->memory, &item->bytes);
     else if (item != reader->first)
         return BZNA_AGAIN;
-    else if (!bzi_reader_count_memory(loader, bzi_reader_let_go(loader, item), want, 1))
+    else if (!bzi_reader_count_memory(queues, bzi_reader_let_go(queues->memory, item), want, 1))
         return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 
-    item->bytes.data = bzi_alloc(loader->memory, want, 1, BZI_BATCH_ALIGN);
+    item->bytes.data = bzi_alloc(queues->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
         return BZNA_OK;
     }
 
-    bzi_loader_lock(loader);
-    loader->held_bytes -= want;
-    bzi_loader_unlock(loader);
+    bzi_reader_count_memory(queues, want, 0, 0);
     return bzi_fail_memory(err, "a sample's bytes");
 }
 
 
 /* ==== 77. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 7, 10-11, 21, 46, 62, 69-71, 73, 76.
+ * Calls: rooms 2, 4, 7, 10-11, 21, 46, 62, 70-71, 73, 76.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -24731,19 +24745,19 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 /* --- Reading --- */
 
 /* Waits before a retry. Returns 1, or 0 if the loader was interrupted. */
-static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
+static int bzi_reader_back_off(bzi_queues *queues, uint64_t ns)
 {
     uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);       /* 146 years: no overflow in what follows */
     int go_on;
 
-    bzi_loader_lock(loader);
-    loader->holding++;
-    bzi_loader_wake_reader(loader);
-    while (!bzi_loader_interrupted(loader) && bzi_os_now_ns() < deadline)
-        bzi_os_wait_until(&loader->holder_wake, &loader->mutex, deadline);
-    loader->holding--;
-    go_on = !bzi_loader_interrupted(loader);
-    bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    queues->holding++;
+    bzi_queues_wake_reader(queues);
+    while (!bzi_queues_interrupted(queues) && bzi_os_now_ns() < deadline)
+        bzi_os_wait_until(&queues->holder_wake, &queues->mutex, deadline);
+    queues->holding--;
+    go_on = !bzi_queues_interrupted(queues);
+    bzi_queues_unlock(queues);
     return go_on;
 }
 
@@ -24752,7 +24766,7 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
 static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const uint64_t usual = bzi_min(reader->usual_bytes + reader->usual_bytes / 2, BZI_RUN_BYTES),
-                   first = bzi_min(usual > 4096 ? usual : 4096, reader->loader->config.read.memory_bytes);
+                   first = bzi_min(usual > 4096 ? usual : 4096, reader->loader->queues.memory_bytes);
     bzna_status status = bzi_reader_reserve(reader, item, first, err);
 
     if (status != BZNA_OK)
@@ -24858,7 +24872,7 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
         item->tried = 1;
         if (!pauses)
             return BZNA_AGAIN;
-        if (!bzi_reader_back_off(loader, backoff))
+        if (!bzi_reader_back_off(&loader->queues, backoff))
             return status;
 
         item->tried = 0;
@@ -24917,15 +24931,15 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
 
 /* Submits a sample that was read to the device's engines, if they may be able to decode it. Returns 1 if the pool has
  * the item now, else 0. With the lock held. */
-static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
+static int bzi_reader_submit(bzi_queues *queues, bzi_item *item)
 {
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
     const int is_still = item->container->still && !bzi_heif_probe(bytes);
-    const int to_pool = loader->pool && !is_still && !bzi_loader_interrupted(loader);
+    const int to_pool = queues->pool && !is_still && !bzi_queues_interrupted(queues);
 
-    if (to_pool && bzi_pool_submit(loader->pool, item))
+    if (to_pool && bzi_pool_submit(queues->pool, item))
         return 1;
-    loader->stats.fallbacks += to_pool && item->status == BZNA_OK;
+    queues->stats.fallbacks += to_pool && item->status == BZNA_OK;
     return 0;
 }
 
@@ -24963,29 +24977,29 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
  *   is_new   1 if none of the run's samples was read before */
 static int bzi_reader_pass(bzi_reader *reader, int is_new)
 {
-    bzna_loader *loader = reader->loader;
-    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_READ];
+    bzi_queues *queues = reader->queues;
+    bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_READ];
     uint64_t took = bzi_os_now_ns();
     bzi_run rest, done;
 
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     done = bzi_reader_read_run(reader, reader->run, is_new, &rest);
     took = bzi_os_now_ns() - took;
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
 
     reader->run = rest;
     stage->busy_ns += took;
     stage->count += done.count;
     stage->bytes += done.bytes;
-    loader->stats.retries += reader->run_retries;
+    queues->stats.retries += reader->run_retries;
     if (!done.count)
         return 0;
 
-    loader->pace.read_ns = bzi_pace_mean(loader->pace.read_ns, took, done.count);
-    loader->pace.bytes = bzi_pace_mean(loader->pace.bytes, done.bytes, done.count);
-    if (loader->pool && bzi_reader_submit(loader, done.first))
+    queues->pace.read_ns = bzi_pace_mean(queues->pace.read_ns, took, done.count);
+    queues->pace.bytes = bzi_pace_mean(queues->pace.bytes, done.bytes, done.count);
+    if (queues->pool && bzi_reader_submit(queues, done.first))
         return 1;                                           /* the run had one item */
-    bzi_ready_push(loader, done);
+    bzi_ready_push(queues, done);
     return 0;
 }
 
@@ -24994,20 +25008,21 @@ static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
+    bzi_queues *queues = reader->queues;
     bzna_error err;
     const int entered = bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     if (!entered)
-        bzi_loader_break(loader, &err);
+        bzi_queues_break(queues, &err);
     while ((reader->run = bzi_reader_take(loader)).count) {
         int in_pool = 0;
         for (int is_new = 1; reader->run.count && !in_pool; is_new = 0)
             in_pool = bzi_reader_pass(reader, is_new);
         if (!in_pool)
-            bzi_loader_done(loader);
+            bzi_queues_done(queues);
     }
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (entered)
         bzi_device_leave(loader->device);
     return NULL;
@@ -25034,7 +25049,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_ima
 static void bzi_item_count_failure(const bzi_item *item)
 {
     const bzna_status status = item->result;
-    bzna_statistics *stats = &item->loader->stats;
+    bzna_statistics *stats = &item->queues->stats;
     const int unread = item->status != BZNA_OK;
 
     stats->samples_failed++;
@@ -25051,8 +25066,7 @@ static void bzi_item_count_failure(const bzi_item *item)
 /* Counts the sample and the time spent on it. With the lock held. */
 static void bzi_item_account(const bzi_item *item)
 {
-    bzna_loader *loader = item->loader;
-    bzna_statistics *stats = &loader->stats;
+    bzna_statistics *stats = &item->queues->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
 
     if (item->is_padding)
@@ -25063,7 +25077,7 @@ static void bzi_item_account(const bzi_item *item)
     decode->bytes += item->decode_ns ? item->extent.size : 0;
     warp->count += item->warp_ns != 0;
     warp->busy_ns += item->warp_ns;
-    warp->bytes += item->warp_ns ? loader->slot_bytes : 0;
+    warp->bytes += item->warp_ns ? item->loader->slot_bytes : 0;
 
     stats->samples++;
     stats->samples_tiled += item->tiles != 0;
@@ -25074,7 +25088,7 @@ static void bzi_item_account(const bzi_item *item)
         bzi_item_count_failure(item);
     else if (item->by_nvdec)
         stats->samples_nvdec++;
-    else if (loader->slot_bytes)
+    else if (item->loader->slot_bytes)
         stats->samples_software++;
 }
 
@@ -25095,24 +25109,25 @@ static int bzi_item_stops(const bzi_item *item)
 static int bzi_item_replace(bzi_item *item)
 {
     bzna_loader *loader = item->loader;
+    bzi_queues *queues = item->queues;
 
     if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
-        item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
+        item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_queues_interrupted(queues))
         return 0;
 
     item->replacements++;
     item->position = (item->position + item->batch->order.stride) % item->batch->order.length;
-    bzi_plan_sample(loader, item);
+    bzi_plan_sample(item->loader->dataset, item);
 
-    loader->stats.replaced++;
-    bzi_run_add(&loader->redo, item);
+    queues->stats.replaced++;
+    bzi_run_add(&queues->redo, item);
     bzi_item_done(item);
-    bzi_loader_freed(loader);
+    bzi_queues_freed(queues);
     return 1;
 }
 
 /* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. The caller then
- * calls bzi_loader_freed. With the lock held. */
+ * calls bzi_queues_freed. With the lock held. */
 static void bzi_item_put(bzi_item *item)
 {
     bzna_batch *batch = item->batch;
@@ -25135,7 +25150,7 @@ static void bzi_item_put(bzi_item *item)
 static void bzi_item_finish(bzi_item *item)
 {
     bzi_item_put(item);
-    bzi_loader_freed(item->loader);
+    bzi_queues_freed(item->queues);
 }
 
 /* --- Lanes --- */
@@ -25284,7 +25299,7 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_
  * its event is recorded. After a launch that failed, nothing is kept. */
 static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 {
-    bzna_loader *loader = lane->items[0]->loader;
+    bzi_queues *queues = lane->items[0]->queues;
     const uint64_t start = bzi_os_now_ns();
     const uint32_t count = lane->count, kept = lane->kept;
     uint64_t each;
@@ -25293,9 +25308,9 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
     each = (bzi_os_now_ns() - start) / (count > kept ? count - kept : 1);
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     if (status != BZNA_OK)
-        bzi_loader_break(loader, &err);                     /* slots that were not written cannot be delivered */
+        bzi_queues_break(queues, &err);                     /* slots that were not written cannot be delivered */
 
     lane->count = lane->kept = status == BZNA_OK && more;
     for (uint32_t i = 0; i < count; i++) {
@@ -25309,7 +25324,7 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
     }
 
     lane->items[0] = lane->items[count - 1];
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 }
 
 /* --- The end of a sample --- */
@@ -25321,6 +25336,7 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
     static const bzi_kernel_pass none;
     bzna_loader *loader = item->loader;
+    bzi_queues *queues = item->queues;
     bzi_kernel_slot slot = { .x1 = -1, .y1 = -1, .depth = 8 };
 
     bzi_item_put_operations(item, NULL);
@@ -25346,9 +25362,9 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
         return;
     }
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     bzi_item_finish(item);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 }
 
 /* Ends a sample that was warped or has failed: counts it, and finishes its item. If it failed, its slot takes another
@@ -25360,6 +25376,7 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
     bzna_loader *loader = item->loader;
+    bzi_queues *queues = item->queues;
     const bzna_status status = item->result;
     int replaced = 0;
 
@@ -25374,15 +25391,15 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
         bzi_log(loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
     }
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     bzi_item_account(item);
     if (status == BZNA_OK)
         bzi_item_finish(item);
     else if (status == BZNA_E_DEVICE_LOST)
-        bzi_loader_break(loader, item->err);
+        bzi_queues_break(queues, item->err);
     else
         replaced = bzi_item_replace(item);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 
     if (status != BZNA_OK && !replaced)
         bzi_item_fill(item, lane);
@@ -25626,7 +25643,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
  *   of   the worker whose grid it is */
 static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
 {
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     const uint32_t number = of->next_tile;
     uint64_t begin;
     bzna_error err;
@@ -25637,10 +25654,10 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
 
     of->next_tile++;
     of->tiles_begun++;
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     begin = bzi_os_now_ns();
     status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
 
     of->tiles_begun--;
     of->helped_ns += worker != of ? bzi_os_now_ns() - begin : 0;
@@ -25651,7 +25668,7 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
     }
 
     if (worker != of && !of->tiles_begun && of->next_tile == of->end_tile)
-        bzi_os_wake_all(&loader->tiles_wake);
+        bzi_os_wake_all(&queues->tiles_wake);
     return 1;
 }
 
@@ -25661,7 +25678,7 @@ static int bzi_worker_help(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
 
-    for (uint32_t i = 0; i < loader->worker_count; i++)
+    for (uint32_t i = 0; i < loader->queues.worker_count; i++)
         if (bzi_worker_tile(worker, &loader->workers[i]))
             return 1;
     return 0;
@@ -25670,25 +25687,25 @@ static int bzi_worker_help(bzi_worker *worker)
 /* Decodes the tiles of a grid. When no tile is left to begin, the worker waits for those that others have begun. */
 static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     uint64_t waited;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     worker->next_tile = 0;
     worker->end_tile = worker->tiles.count;
     worker->failed_tile = UINT32_MAX;
     worker->helped_ns = 0;
 
-    if (loader->idle_workers && worker->end_tile > 1)
-        bzi_os_wake_all(&loader->worker_wake);
+    if (queues->idle_workers && worker->end_tile > 1)
+        bzi_os_wake_all(&queues->worker_wake);
     while (bzi_worker_tile(worker, worker))
         ;
 
     waited = bzi_os_now_ns();
     while (worker->tiles_begun)
-        bzi_os_wait(&loader->tiles_wake, &loader->mutex);
+        bzi_os_wait(&queues->tiles_wake, &queues->mutex);
     item->decode_ns += worker->helped_ns - (bzi_os_now_ns() - waited);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (worker->failed_tile != UINT32_MAX) {
         *err = worker->tile_error;
         return err->status;
@@ -25778,13 +25795,13 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
  * follow one by one. */
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     bzi_run failed = { 0 };
     bzi_item *item;
 
     for (item = run.first; item; item = item->next)
         bzi_worker_try(worker, item);
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         if (item->result != BZNA_OK) {
             bzi_run_add(&failed, item);
@@ -25794,8 +25811,8 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
         bzi_item_put(item);
     }
 
-    bzi_loader_freed(loader);
-    bzi_loader_unlock(loader);
+    bzi_queues_freed(queues);
+    bzi_queues_unlock(queues);
     while ((item = bzi_run_take(&failed, NULL)) != NULL)
         bzi_item_complete(item, NULL);
 }
@@ -25804,17 +25821,18 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
 {
     bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     uint64_t took = bzi_os_now_ns();
 
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (loader->on_device)
         bzi_worker_launch_run(worker, run);
     else
         bzi_worker_warp_run(worker, run);
     took = bzi_os_now_ns() - took;
-    bzi_loader_lock(loader);
-    loader->pace.work_ns = bzi_pace_mean(loader->pace.work_ns, took, run.count);
-    bzi_loader_done(loader);
+    bzi_queues_lock(queues);
+    queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, run.count);
+    bzi_queues_done(queues);
 }
 
 /* Reads the next samples, or what is left of those before, if workers do that. What was read is ready then, and is
@@ -25822,19 +25840,19 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
  * there is nothing to read. With the lock held, but not while it reads. */
 static int bzi_worker_read(bzi_worker *worker)
 {
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     bzi_reader *reader = worker->reader;
     const int is_new = reader && !reader->run.count;
 
     if (is_new)
-        reader->run = bzi_reader_next(loader);
-    if (!reader || !reader->run.count || bzi_loader_interrupted(loader))
+        reader->run = bzi_reader_next(&worker->loader->plan, queues);
+    if (!reader || !reader->run.count || bzi_queues_interrupted(queues))
         return 0;
 
-    loader->active++;
-    bzi_loader_wake_reader(loader);
+    queues->active++;
+    bzi_queues_wake_reader(queues);
     bzi_reader_pass(reader, is_new);
-    bzi_loader_done(loader);
+    bzi_queues_done(queues);
     return 1;
 }
 
@@ -25842,28 +25860,28 @@ static int bzi_worker_read(bzi_worker *worker)
  * run is empty if the loader closes. With the lock held, but not while it waits, reads or helps. */
 static bzi_run bzi_worker_take(bzi_worker *worker)
 {
-    bzna_loader *loader = worker->loader;
-    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
+    bzi_queues *queues = worker->queues;
+    bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_DECODE];
     bzi_run run = { 0 };
 
-    while (!loader->quit) {
+    while (!queues->quit) {
         uint64_t start;
         int blocked;
-        if (!bzi_loader_interrupted(loader) && loader->ready.count) {
-            run = bzi_ready_pop(loader);
-            loader->active++;
-            bzi_loader_wake_reader(loader);
+        if (!bzi_queues_interrupted(queues) && queues->ready.count) {
+            run = bzi_ready_pop(queues);
+            queues->active++;
+            bzi_queues_wake_reader(queues);
             break;
         }
         if (bzi_worker_read(worker) || bzi_worker_help(worker))
             continue;
-        blocked = !loader->plan.batch && !loader->free_batches.first;       /* back-pressure: no batch is left to fill */
+        blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
-        loader->idle_workers++;
-        bzi_loader_wake_reader(loader);                     /* the reader at work may be slow */
-        bzi_os_wait(&loader->worker_wake, &loader->mutex);
-        loader->idle_workers--;
-        if (!loader->pool)                                  /* with NVDEC, idle workers are normal */
+        queues->idle_workers++;
+        bzi_queues_wake_reader(queues);                     /* the reader at work may be slow */
+        bzi_os_wait(&queues->worker_wake, &queues->mutex);
+        queues->idle_workers--;
+        if (!queues->pool)                                  /* with NVDEC, idle workers are normal */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
 
@@ -25874,18 +25892,18 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
 static void *bzi_worker_run(void *argument)
 {
     bzi_worker *worker = argument;
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     bzna_error err;
     bzi_run run;
     bzi_device *device = worker->lane.device;               /* NULL if batches go to the host */
     const int entered = bzi_device_enter_thread(device, &err) == BZNA_OK;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     if (!entered)
-        bzi_loader_break(loader, &err);
+        bzi_queues_break(queues, &err);
     while ((run = bzi_worker_take(worker)).count)
         bzi_worker_run_through(worker, run);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (entered)
         bzi_device_leave(device);
     return NULL;
@@ -25893,7 +25911,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 81. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 7, 10, 20, 63-67, 69-70, 74-75, 78.
+ * Calls: rooms 2, 4, 7, 10, 20, 63-67, 70, 74-75, 78.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -26042,32 +26060,32 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
 BZI_COLD
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
-    bzna_loader *loader = item->loader;
+    bzi_queues *queues = item->queues;
     const bzna_error reason = *item->err;
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     bzi_run run = { 0 };
     uint32_t i = 0;
 
-    if (!loader->worker_count) {
+    if (!queues->worker_count) {
         bzi_engine_fail(engine, item);
         return;
     }
 
     is_fallback = is_fallback && item->status == BZNA_OK;
-    bzi_loader_lock(loader);
-    while (i < 8 && loader->refusals[i] && loader->refusals[i] != hash)
+    bzi_queues_lock(queues);
+    while (i < 8 && queues->refusals[i] && queues->refusals[i] != hash)
         i++;
-    if (is_fallback && i < 8 && !loader->refusals[i])
-        loader->refusals[i] = hash;
+    if (is_fallback && i < 8 && !queues->refusals[i])
+        queues->refusals[i] = hash;
     else
         i = 8;
 
-    loader->stats.fallbacks += is_fallback;
+    queues->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
     bzi_run_add(&run, item);
-    bzi_ready_push(loader, run);
+    bzi_ready_push(queues, run);
     bzi_item_done(item);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 
     /* The pool's host is used, because the loader may be closed by now. */
     if (i < 8)
@@ -26672,7 +26690,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 
 /* ==== 84. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 69-73, 76-77, 79-80, 83.
+ * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 70-73, 76-77, 79-80, 83.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -26734,7 +26752,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
     const uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
     const uint64_t first = (uint64_t)number * output->slices;
     const int has_block = !output->buffers && !loader->device;
-    bzna_batch *batch = &loader->batches[number];
+    bzna_batch *batch = &loader->queues.batches[number];
     uint8_t *data;
 
     batch->stream = loader->stream;
@@ -26766,32 +26784,38 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
  * ends. */
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
+    bzi_queues *queues = &loader->queues;
     const bzna_loader_config *config = &loader->config;
-    const uint32_t readers = config->read.threads ? config->read.threads : loader->worker_count;
-    const int notes_sound = loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
+    const uint32_t readers = queues->reader_count ? queues->reader_count : queues->worker_count;
+    const int notes_sound = queues->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
     bzi_owned *own = &loader->own;
 
-    loader->item_count = config->read.ahead_samples +
-                         (config->decode.threads + readers) * loader->run_most;
-    if (loader->pool)
-        loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
+    loader->item_count = queues->ahead_samples +
+                         (config->decode.threads + readers) * queues->run_most;
+    if (queues->pool)
+        loader->item_count += queues->pool->count * bzi_nvdec_chosen(loader->device);
 
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
         !BZI_KEEP(own, loader->workers, config->decode.threads) ||
         !BZI_KEEP(own, loader->readers, readers) ||
-        !BZI_KEEP(own, loader->threads, config->decode.threads + config->read.threads) ||
+        !BZI_KEEP(own, loader->threads, config->decode.threads + queues->reader_count) ||
         (notes_sound &&
          !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
-        !BZI_KEEP(&loader->lent, loader->batches, config->pipeline.batches_in_flight))
+        !BZI_KEEP(&loader->lent, queues->batches, config->pipeline.batches_in_flight))
         return bzi_fail_memory(err, "a loader's queues");
 
-    loader->batch_count = config->pipeline.batches_in_flight;
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        loader->batches[i].loader = loader;
-    for (uint32_t i = 0; i < readers; i++)
+    queues->batch_count = config->pipeline.batches_in_flight;
+    for (uint32_t i = 0; i < queues->batch_count; i++) {
+        queues->batches[i].loader = loader;
+        queues->batches[i].queues = queues;
+    }
+    for (uint32_t i = 0; i < readers; i++) {
         loader->readers[i].loader = loader;
+        loader->readers[i].queues = queues;
+    }
     for (uint32_t i = 0; i < loader->item_count; i++) {
         loader->items[i].loader = loader;
+        loader->items[i].queues = queues;
         bzi_item_free(&loader->items[i]);
     }
     return BZNA_OK;
@@ -26878,7 +26902,7 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(voi
         return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
                            "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
                            reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
-                           reads ? config->read.threads : config->decode.threads, cpu, strerror(error));
+                           reads ? loader->queues.reader_count : config->decode.threads, cpu, strerror(error));
     loader->thread_count++;
     return BZNA_OK;
 }
@@ -26887,23 +26911,25 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(voi
  * lie on the device. */
 static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
+    bzi_queues *queues = &loader->queues;
     const bzi_host *host = loader->host;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->worker_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < queues->worker_count && status == BZNA_OK; i++) {
         bzi_worker *worker = &loader->workers[i];
 
         if (loader->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->software.allowed = host->codecs;
         worker->loader = loader;
-        worker->reader = loader->config.read.threads ? NULL : &loader->readers[i];
+        worker->queues = queues;
+        worker->reader = queues->reader_count ? NULL : &loader->readers[i];
         if (status == BZNA_OK && loader->on_device)
-            status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
+            status = bzi_worker_make_lane(worker, loader->lanes - queues->worker_count + i, err);
         if (status == BZNA_OK)
             status = bzi_loader_start_thread(loader, bzi_worker_run, worker, i, err);
     }
-    for (uint32_t i = 0; i < loader->config.read.threads && status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < queues->reader_count && status == BZNA_OK; i++)
         status = bzi_loader_start_thread(loader, bzi_reader_run, &loader->readers[i], i, err);
     return status;
 }
@@ -26925,9 +26951,9 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 /* Waits until nothing on the device writes to batches that are not on loan. In the CUDA context. */
 static void bzi_loader_drain_writes(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].state != BZI_BATCH_ON_LOAN)
-            bzi_batch_drain_writes(&loader->batches[i]);
+    for (uint32_t i = 0; i < loader->queues.batch_count; i++)
+        if (loader->queues.batches[i].state != BZI_BATCH_ON_LOAN)
+            bzi_batch_drain_writes(&loader->queues.batches[i]);
 }
 
 /* Waits for the device's work on batches, and frees what the loader has there. */
@@ -26941,8 +26967,8 @@ static void bzi_loader_free_device(bzna_loader *loader)
     int entered = bzi_device_enter(device, &ignored) == BZNA_OK;
 
     bzi_loader_drain_writes(loader);
-    for (uint32_t i = 0; i < loader->batch_count; i++) {
-        bzna_batch *batch = &loader->batches[i];
+    for (uint32_t i = 0; i < loader->queues.batch_count; i++) {
+        bzna_batch *batch = &loader->queues.batches[i];
 
         if (batch->state == BZI_BATCH_RETIRING)
             bzi_batch_drain_reads(batch, &ignored);
@@ -26965,19 +26991,20 @@ static void bzi_loader_free_device(bzna_loader *loader)
 BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
+    bzi_queues *queues = &loader->queues;
     bzna_context *context = loader->context;
     const bzi_memory *memory = loader->memory;
 
     if (loader->device)
         bzi_loader_free_device(loader);
-    for (uint32_t i = 0; i < loader->batch_count; i++) {
-        bzi_batch_free_bytes(&loader->batches[i]);
-        bzi_release(memory, loader->batches[i].block, loader->data_bytes, 1);
+    for (uint32_t i = 0; i < queues->batch_count; i++) {
+        bzi_batch_free_bytes(&queues->batches[i]);
+        bzi_release(memory, queues->batches[i].block, loader->data_bytes, 1);
     }
 
     bzi_owned_free(&loader->lent);
-    if (loader->has_locks)
-        bzi_os_locks_free(&loader->mutex, loader->conds, BZI_CONDS);
+    if (queues->has_locks)
+        bzi_os_locks_free(&queues->mutex, queues->conds, BZI_CONDS);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
 }
@@ -26985,14 +27012,16 @@ static void bzi_loader_free(bzna_loader *loader)
 /* Waits until no thread uses the loader any more, neither the library's nor one in next. */
 static void bzi_loader_join(bzna_loader *loader)
 {
-    if (loader->has_locks) {
-        bzi_loader_lock(loader);
-        loader->quit = 1;
-        bzi_loader_wake_all(loader);
-        bzi_pool_withdraw(loader);
-        while (loader->waiting || loader->active)
-            bzi_os_wait(&loader->control_wake, &loader->mutex);
-        bzi_loader_unlock(loader);
+    bzi_queues *queues = &loader->queues;
+
+    if (queues->has_locks) {
+        bzi_queues_lock(queues);
+        queues->quit = 1;
+        bzi_queues_wake_all(queues);
+        bzi_pool_withdraw(queues);
+        while (loader->consumer.waiting || queues->active)
+            bzi_os_wait(&queues->control_wake, &queues->mutex);
+        bzi_queues_unlock(queues);
     }
 
     for (uint32_t i = 0; i < loader->thread_count; i++)
@@ -27035,11 +27064,12 @@ static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t 
 /* Drops one reference. The last one frees the loader. Without the lock. */
 static void bzi_loader_unref(bzna_loader *loader)
 {
+    bzi_queues *queues = &loader->queues;
     uint32_t left;
 
-    bzi_loader_lock(loader);
-    left = --loader->references;
-    bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    left = --loader->consumer.references;
+    bzi_queues_unlock(queues);
     if (left == 0)
         bzi_loader_free(loader);
 }
@@ -27055,9 +27085,11 @@ static void bzi_loader_unref(bzna_loader *loader)
  * CUDA context, if batches lie on the device. */
 static int bzi_loader_step(bzna_loader *loader)
 {
-    if (loader->ready.count) {
-        loader->active++;
-        bzi_worker_run_through(loader->workers, bzi_ready_pop(loader));
+    bzi_queues *queues = &loader->queues;
+
+    if (queues->ready.count) {
+        queues->active++;
+        bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
         return 1;
     }
 
@@ -27070,21 +27102,22 @@ static int bzi_loader_step(bzna_loader *loader)
 }
 
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
- * one, is in loader->poison. With the lock held, but not while it works. */
+ * one, is in queues.poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
 {
-    const bzi_batches *pending = &loader->pending;
+    bzi_queues *queues = &loader->queues;
+    const bzi_batches *pending = &loader->consumer.pending;
     bzna_error err;
 
     if (bzi_device_enter(loader->device, &err) != BZNA_OK) {
-        bzi_loader_break(loader, &err);
+        bzi_queues_break(queues, &err);
         return;
     }
     /* With nothing to do, the batch may have come by itself: one without samples is finished when it is planned. */
     if (!bzi_loader_step(loader) && (pending->first ? pending->first->state != BZI_BATCH_READY :
                                                       bzi_plan_has_batch(&loader->plan))) {
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
-        bzi_loader_break(loader, &err);
+        bzi_queues_break(queues, &err);
     }
     bzi_device_leave(loader->device);
 }
@@ -27100,22 +27133,23 @@ static void bzi_loader_work(bzna_loader *loader)
  * timeout, or an error. With the lock held. */
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
+    bzi_queues *queues = &loader->queues;
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
     const int no_threads = loader->config.pipeline.no_threads != 0;
     int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
-        bzna_batch *head = loader->pending.first;
+        bzna_batch *head = loader->consumer.pending.first;
         const int is_ready = head && head->state == BZI_BATCH_READY;
 
-        if (loader->quit || loader->stopped)
+        if (queues->quit || queues->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
         if (is_ready && head->stop_slot != UINT32_MAX) {    /* the first sample that ends the run */
             head->errors[head->stop_slot].status = head->status[head->stop_slot];
-            bzi_loader_break(loader, &head->errors[head->stop_slot]);
+            bzi_queues_break(queues, &head->errors[head->stop_slot]);
         }
-        if (loader->poison.status != BZNA_OK) {
-            *err = loader->poison;
+        if (queues->poison.status != BZNA_OK) {
+            *err = queues->poison;
             return err->status;
         }
         if (is_ready) {
@@ -27126,19 +27160,19 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
                    BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
                             "bzna_loader_set_batches first", (bzi_llu)loader->plan.epoch);
-        if (!head && bzi_loader_count_batches(loader, BZI_BATCH_ON_LOAN) == loader->batch_count)
+        if (!head && bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
-                            loader->batch_count);
+                            queues->batch_count);
         if (expired)
             return BZNA_AGAIN;
         if (no_threads) {
             bzi_loader_work(loader);
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
         } else if (timeout_ns < 0) {
-            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
+            bzi_os_wait(&queues->consumer_wake, &queues->mutex);
         } else {
-            expired = bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline);    /* then look once more */
+            expired = bzi_os_wait_until(&queues->consumer_wake, &queues->mutex, deadline);    /* then look once more */
         }
     }
 }
@@ -27187,26 +27221,27 @@ static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 static void bzi_batch_unref(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
+    bzi_queues *queues = batch->queues;
     bzna_status status = BZNA_OK;
     bzna_error err;
     uint32_t left;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     left = --batch->references;
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (left)
         return;
 
     if (loader->on_device)
         status = bzi_batch_record_release(batch, &err);     /* nobody else has the batch: no lock */
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     if (status != BZNA_OK)
-        bzi_loader_break(loader, &err);                     /* nothing may be written where GPU work perhaps reads */
+        bzi_queues_break(queues, &err);                     /* nothing may be written where GPU work perhaps reads */
     if (batch->has_release || status != BZNA_OK)
         bzi_batch_to_retiring(batch);
     else
         bzi_batch_to_free(batch);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     bzi_loader_unref(loader);
 }
 
@@ -27214,44 +27249,45 @@ static void bzi_batch_unref(bzna_batch *batch)
  * returns: the batch's own, or one that ended the loader before. Without the lock. */
 static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 {
-    bzna_loader *loader = batch->loader;
+    bzi_queues *queues = batch->queues;
 
-    bzi_loader_lock(loader);
-    bzi_loader_break(loader, err);
-    *err = loader->poison;
+    bzi_queues_lock(queues);
+    bzi_queues_break(queues, err);
+    *err = queues->poison;
     batch->owned = 0;
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     bzi_batch_unref(batch);
     return err->status;
 }
 
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
-    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DELIVER];
+    bzi_queues *queues = &loader->queues;
+    bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_DELIVER];
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = NULL;
     bzna_status status;
 
-    bzi_loader_lock(loader);
-    if (loader->waiting) {
-        bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    if (loader->consumer.waiting) {
+        bzi_queues_unlock(queues);
         return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
     }
 
-    loader->waiting = 1;
+    loader->consumer.waiting = 1;
     status = bzi_loader_wait(loader, timeout_ns, &batch, err);
-    loader->waiting = 0;
-    if (loader->quit)
-        bzi_os_wake_all(&loader->control_wake);
+    loader->consumer.waiting = 0;
+    if (queues->quit)
+        bzi_os_wake_all(&queues->control_wake);
 
     if (batch) {
-        bzi_batch_to_loan(bzi_batches_take(&loader->pending));
+        bzi_batch_to_loan(bzi_batches_take(&loader->consumer.pending));
         stage->count++;
         stage->bytes += batch->slots * loader->slot_bytes;
     }
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (batch && loader->device && bzi_batch_wait_written(batch, err) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
 
@@ -27323,7 +27359,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
     bzi_export *export = &batch->exports[number];
     bzna_status status = BZNA_OK;
 
-    bzi_loader_lock(batch->loader);
+    bzi_queues_lock(batch->queues);
     if (!bzi_batch_is_owned(batch))
         status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
     else if (loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD)
@@ -27332,7 +27368,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
     else if (batch->references++ == batch->owned)           /* no other tensor is out */
         for (uint32_t i = bzi_loader_first_tensor(loader); i < loader->tensor_end; i++)
             bzi_batch_describe_export(batch, i);
-    bzi_loader_unlock(batch->loader);
+    bzi_queues_unlock(batch->queues);
 
     if (status == BZNA_OK)
         *out = version == BZNA_DLPACK_1 ? (void *)&export->versioned : (void *)&export->managed;
@@ -27347,10 +27383,10 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
     uint32_t tensors;
     int owned;
 
-    bzi_loader_lock(batch->loader);
+    bzi_queues_lock(batch->queues);
     owned = bzi_batch_is_owned(batch);
     tensors = batch->references - batch->owned;
-    bzi_loader_unlock(batch->loader);
+    bzi_queues_unlock(batch->queues);
     if (!owned)
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
     if (tensors && stream == BZNA_STREAM_PER_THREAD)
@@ -27376,15 +27412,17 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 /* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
-    bzi_run_free(&loader->ready);
-    bzi_run_free(&loader->redo);
-    for (uint32_t i = 0; !loader->config.read.threads && i < loader->worker_count; i++)
+    bzi_queues *queues = &loader->queues;
+
+    bzi_run_free(&queues->ready);
+    bzi_run_free(&queues->redo);
+    for (uint32_t i = 0; !queues->reader_count && i < queues->worker_count; i++)
         bzi_run_free(&loader->readers[i].run);
 
-    while (loader->pending.first)
-        bzi_batch_to_free(bzi_batches_take(&loader->pending));
-    loader->plan.batch = NULL;
-    memset(&loader->poison, 0, sizeof loader->poison);
+    while (loader->consumer.pending.first)
+        bzi_batch_to_free(bzi_batches_take(&loader->consumer.pending));
+    queues->open = NULL;
+    memset(&queues->poison, 0, sizeof queues->poison);
 }
 
 /* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
@@ -27392,19 +27430,20 @@ static void bzi_loader_clear(bzna_loader *loader)
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
                                    uint64_t end_epoch, bzna_error *err)
 {
+    bzi_queues *queues = &loader->queues;
     bzi_sequence *lists;
 
-    bzi_loader_lock(loader);
-    if (loader->waiting) {
-        bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    if (loader->consumer.waiting) {
+        bzi_queues_unlock(queues);
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
 
-    loader->paused++;
-    bzi_loader_wake_all(loader);
-    bzi_pool_withdraw(loader);
-    while (loader->active)
-        bzi_os_wait(&loader->control_wake, &loader->mutex);
+    queues->paused++;
+    bzi_queues_wake_all(queues);
+    bzi_pool_withdraw(queues);
+    while (queues->active)
+        bzi_os_wait(&queues->control_wake, &queues->mutex);
     /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
     if (loader->device && bzi_device_enter(loader->device, err) == BZNA_OK) {
         bzi_loader_drain_writes(loader);
@@ -27413,10 +27452,10 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
 
     bzi_loader_clear(loader);
     lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
-    loader->paused--;
-    loader->stopped = 0;
-    bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
-    bzi_loader_unlock(loader);
+    queues->paused--;
+    queues->stopped = 0;
+    bzi_queues_wake_all(queues);                            /* a thread that came to next meanwhile may be at the end */
+    bzi_queues_unlock(queues);
     bzi_sequence_free_all(loader->memory, lists);
     return BZNA_OK;
 }
@@ -27514,7 +27553,7 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
     const bzi_plan *plan = &loader->plan;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(&loader->queues);
     *state = (bzna_loader_state){
         .struct_size = sizeof *state,
         .version = 2,
@@ -27528,7 +27567,7 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
         .order = loader->config.order.kind,
         .pixels = bzi_loader_pixels(loader),
     };
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(&loader->queues);
     state->check = bzi_loader_state_check(state);
 }
 
@@ -27590,7 +27629,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 
 
 /* ==== 88. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 63, 69-71.
+ * Calls: rooms 2, 4, 63, 70-71.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -27714,34 +27753,35 @@ static void bzi_statistics_judge(bzna_statistics *stats)
 /* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
+    bzi_queues *queues = &loader->queues;
     bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
     bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
     const int no_threads = loader->config.pipeline.no_threads != 0;
     int by_nvdec;                                           /* it decodes most samples; stills never go there */
 
-    bzi_loader_lock(loader);
-    *stats = loader->stats;
-    by_nvdec = loader->pool && stats->samples_nvdec >= stats->samples_software;
-    read->depth = loader->redo.count;
-    decode->depth = loader->ready.count;
+    bzi_queues_lock(queues);
+    *stats = queues->stats;
+    by_nvdec = queues->pool && stats->samples_nvdec >= stats->samples_software;
+    read->depth = queues->redo.count;
+    decode->depth = queues->ready.count;
     read->capacity = decode->capacity = loader->item_count;
-    deliver->depth = bzi_loader_count_batches(loader, BZI_BATCH_READY);
-    deliver->capacity = loader->batch_count;
-    stats->read_memory_bytes = loader->held_bytes;
-    if (loader->pool) {
-        bzi_loader_count_starved(loader);
-        decode->depth += loader->in_pool;
+    deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
+    deliver->capacity = queues->batch_count;
+    stats->read_memory_bytes = queues->held_bytes;
+    if (queues->pool) {
+        bzi_queues_count_starved(queues);
+        decode->depth += queues->in_pool;
         if (by_nvdec)
-            decode->wait_before_ns = loader->starved_ns;
+            decode->wait_before_ns = queues->starved_ns;
     }
 
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    decode->threads = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
-    read->threads = loader->config.read.threads ? loader->config.read.threads : decode->threads;
+    decode->threads = no_threads ? 0 : by_nvdec ? queues->sessions : loader->config.decode.threads;
+    read->threads = queues->reader_count ? queues->reader_count : decode->threads;
     stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
     deliver->threads = 1;
-    if (loader->pool)
+    if (queues->pool)
         bzi_device_counts(loader->device, stats);
     bzi_statistics_judge(stats);
 }
@@ -28330,7 +28370,7 @@ static bzna_status bzi_loader_find_gpu(bzna_loader *loader, bzna_error *why, bzn
     if (bzi_context_gpu(loader->context, &loader->device, why) != BZNA_OK || software ||
         bzi_device_video(loader->device, why) != BZNA_OK)
         return BZNA_OK;
-    return bzi_context_pool(loader->context, &loader->pool, err);
+    return bzi_context_pool(loader->context, &loader->queues.pool, err);
 }
 
 /* Returns 1 if workers had better read than wait for readers, else 0: if nothing is decoded, or if all samples lie in
@@ -28350,28 +28390,31 @@ static int bzi_loader_reads_at_once(const bzna_loader *loader)
  * their decoders would wait for their readers. A run leaves each of the workers several to take. */
 static void bzi_loader_scale(bzna_loader *loader)
 {
-    bzna_loader_config *config = &loader->config;
-    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
+    const bzna_loader_config *config = &loader->config;
+    bzi_queues *queues = &loader->queues;
+    const uint32_t sessions = queues->pool ? queues->pool->count : 0;
     const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
     const uint64_t threads = config->decode.threads;
     uint32_t ahead = config->read.ahead_samples;
 
-    loader->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
-    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
+    queues->sessions = (uint32_t)bzi_min(sessions, slots);
+    queues->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
+    loader->lanes = sessions + (loader->on_device ? queues->worker_count : 0);
+    queues->reader_count = config->read.threads;
     if (config->pipeline.no_threads)
-        config->read.threads = 0;
+        queues->reader_count = 0;
     else if (!config->read.threads && (loader->device || !bzi_loader_reads_at_once(loader)))
-        config->read.threads = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
+        queues->reader_count = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
 
-    loader->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
-    loader->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
+    queues->memory_bytes = config->read.memory_bytes;
+    queues->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
+    queues->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, queues->memory_bytes / 4);
     if (!ahead && !sessions)
         ahead = (uint32_t)bzi_min(slots, BZI_LIMIT_AHEAD);
-    config->read.ahead_samples = ahead > loader->ahead_least ? ahead : loader->ahead_least;
+    queues->ahead_samples = ahead > queues->ahead_least ? ahead : queues->ahead_least;
 
-    loader->run_most = (uint32_t)bzi_min(bzi_min(slots, config->read.ahead_samples) / (4 * (threads + 1)),
-                                         BZI_RUN_SAMPLES);
-    loader->run_most = loader->run_most && !sessions ? loader->run_most : 1;
+    queues->run_most = (uint32_t)bzi_min(bzi_min(slots, queues->ahead_samples) / (4 * (threads + 1)), BZI_RUN_SAMPLES);
+    queues->run_most = queues->run_most && !sessions ? queues->run_most : 1;
 }
 
 /* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
@@ -28380,6 +28423,7 @@ static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
     const bzna_loader_output *output = &config->output;
+    const bzi_pool *pool;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
     bzna_error why;
     int unusable;
@@ -28402,12 +28446,13 @@ static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
         return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
                           (int)output->device.ordinal, (int)loader->device->info.device.ordinal);
 
-    if (!loader->on_device && !loader->pool)
+    pool = loader->queues.pool;
+    if (!loader->on_device && !pool)
         loader->device = NULL;
     bzi_error_prefix(&why, "no NVDEC");
     bzi_string_copy(loader->reason, sizeof loader->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
-                    loader->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
+                    pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
     bzi_loader_scale(loader);
 
     /* the tensors that every batch has: now it is known where they lie */
@@ -28425,7 +28470,7 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
     bzna_status status;
 
-    if (!loader->pool)
+    if (!loader->queues.pool)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
     status = bzi_check_codec(loader->device, &info, err);
     if (status == BZNA_OK &&
@@ -28540,7 +28585,7 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
         return err->status;
     if (loader->device)
         status = bzi_loader_make_device(loader, err);
-    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < loader->queues.batch_count && status == BZNA_OK; i++)
         status = bzi_batch_make(loader, i, err);
     if (status == BZNA_OK)
         status = bzi_loader_start_threads(loader, err);
@@ -28602,6 +28647,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_order *order = &loader->config.order;
+    bzi_queues *queues = &loader->queues;
 
     if (bzi_loader_check(loader, err) != BZNA_OK)
         return err->status;
@@ -28610,8 +28656,8 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     loader->plan.shard = bzi_loader_share(loader, NULL);
     bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, order->epoch_samples, 0 },
                   bzi_loader_end_epoch(&loader->config, order->first_epoch));
-    loader->has_locks = (uint32_t)bzi_os_locks_init(&loader->mutex, BZI_RANK_LOADER, loader->conds, BZI_CONDS);
-    if (!loader->has_locks)
+    queues->has_locks = (uint32_t)bzi_os_locks_init(&queues->mutex, BZI_RANK_LOADER, queues->conds, BZI_CONDS);
+    if (!queues->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     if (bzi_loader_copy_outputs(loader, err) != BZNA_OK ||
         bzi_loader_decide(loader, err) != BZNA_OK ||
@@ -28629,7 +28675,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     loader->fingerprint = bzi_loader_fingerprint(loader);
     loader->stills = bzi_dataset_hash_stills(loader->dataset);
 #ifdef BENZINA_NO_AVCODEC
-    if (loader->slot_bytes && (loader->stills ? !BZI_SOFTWARE : !loader->pool))
+    if (loader->slot_bytes && (loader->stills ? !BZI_SOFTWARE : !queues->pool))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
 #endif
     return bzi_loader_start(loader, err);
@@ -28652,10 +28698,12 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->host = context->host;
     loader->memory = loader->own.memory = loader->lent.memory = &context->host->memory;
     loader->dataset = dataset;
+    loader->plan.dataset = dataset;
+    loader->queues.memory = loader->memory;
     loader->config = *config;
-    loader->references = 1;
+    loader->consumer.references = 1;
     loader->process = bzi_os_process();
-    loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
+    loader->opened_ns = loader->queues.pool_ns = bzi_os_now_ns();
     status = bzi_loader_build(loader, err);
 
     /* These point to the caller's memory. What is needed of it has been copied. */
@@ -29774,10 +29822,10 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 0);
 
-    bzi_loader_lock(loader);
-    loader->stopped = 1;
-    bzi_loader_wake_all(loader);
-    bzi_loader_unlock(loader);
+    bzi_queues_lock(&loader->queues);
+    loader->queues.stopped = 1;
+    bzi_queues_wake_all(&loader->queues);
+    bzi_queues_unlock(&loader->queues);
     return BZNA_OK;
 }
 
@@ -29820,18 +29868,18 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     const bzi_pick *pick = &loader->picks[0];
 
     *info = (bzna_loader_info){
-        .decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
-        .sessions = loader->pool ? loader->pool->count : 0,
+        .decoder = loader->queues.pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
+        .sessions = loader->queues.pool ? loader->queues.pool->count : 0,
         .layout = c->output.layout,
         .threads = c->decode.threads,
-        .reader_threads = c->read.threads,
+        .reader_threads = loader->queues.reader_count,
         .batches_in_flight = c->pipeline.batches_in_flight,
-        .read_ahead = c->read.ahead_samples,
+        .read_ahead = loader->queues.ahead_samples,
     };
     bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
     bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
-    if (loader->pool)
+    if (loader->queues.pool)
         snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
@@ -29955,9 +30003,9 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     bzi_batch_tensor(batch, 0, &all.image);
 
     if (!bzi_loader_forked(batch->loader)) {
-        bzi_loader_lock(batch->loader);
-        all.on_loan = bzi_loader_count_batches(batch->loader, BZI_BATCH_ON_LOAN);
-        bzi_loader_unlock(batch->loader);
+        bzi_queues_lock(batch->queues);
+        all.on_loan = bzi_queues_count(batch->queues, BZI_BATCH_ON_LOAN);
+        bzi_queues_unlock(batch->queues);
     }
 
     BZI_API_ANSWER(info);
@@ -30073,10 +30121,10 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
     if (bzi_loader_forked(batch->loader))
         return BZNA_E_STATE;
 
-    bzi_loader_lock(batch->loader);
+    bzi_queues_lock(batch->queues);
     owned = bzi_batch_is_owned(batch);                      /* 0: its owner has released it before */
     batch->owned = 0;
-    bzi_loader_unlock(batch->loader);
+    bzi_queues_unlock(batch->queues);
     if (!owned)
         return BZNA_E_STATE;
     bzi_batch_unref(batch);                                 /* DLPack tensors may keep it on loan */

@@ -966,10 +966,10 @@ static void *count_alloc(void *user, size_t size, size_t align)
 static int lists_of(bzna_loader *loader)
 {
     int count = 0;
-    bzi_os_lock(&loader->mutex);
+    bzi_os_lock(&loader->queues.mutex);
     for (const bzi_sequence *one = loader->plan.lists; one; one = one->next)
         count++;
-    bzi_os_unlock(&loader->mutex);
+    bzi_os_unlock(&loader->queues.mutex);
     return count;
 }
 

@@ -233,9 +233,9 @@ TEST(pictures_of_runs_across_files_are_those_of_the_files)
             wrong += info.indices[k] != at % SAMPLES || info.targets[k] != record[0] || info.status[k] != BZNA_OK ||
                      memcmp((uint8_t *)info.image.data + k * PIXELS, record + LABEL, PIXELS) != 0;
         }
-        bzi_loader_lock(loader);
-        longest = bzi_loader_run_length(loader) > longest ? bzi_loader_run_length(loader) : longest;
-        bzi_os_unlock(&loader->mutex);
+        bzi_queues_lock(&loader->queues);
+        longest = bzi_queues_run_length(&loader->queues) > longest ? bzi_queues_run_length(&loader->queues) : longest;
+        bzi_os_unlock(&loader->queues.mutex);
         bzna_batch_release(batch);
     }
     CHECK_EQ(at, 2 * SAMPLES);
@@ -687,22 +687,22 @@ TEST(what_is_read_ahead_is_counted_in_bytes)
     bzna_dataset *dataset = open_files();
     bzna_loader_config c = config_of(256);
     bzna_loader *loader = open_loader(dataset, &c);
-    CHECK_EQ(loader->config.read.ahead_samples, 768);
-    CHECK_EQ(loader->ahead_least, 6);
-    CHECK_EQ(loader->ahead_bytes, 2 << 20);
-    CHECK_EQ(loader->run_most, 64);
+    CHECK_EQ(loader->queues.ahead_samples, 768);
+    CHECK_EQ(loader->queues.ahead_least, 6);
+    CHECK_EQ(loader->queues.ahead_bytes, 2 << 20);
+    CHECK_EQ(loader->queues.run_most, 64);
     bzna_loader_close(loader);
     c.read.ahead_samples = 9;
     loader = open_loader(dataset, &c);
-    CHECK_EQ(loader->config.read.ahead_samples, 9);
-    CHECK_EQ(loader->ahead_least, 9);
-    CHECK_EQ(loader->run_most, 1);
+    CHECK_EQ(loader->queues.ahead_samples, 9);
+    CHECK_EQ(loader->queues.ahead_least, 9);
+    CHECK_EQ(loader->queues.run_most, 1);
     bzna_loader_close(loader);
     c.read.ahead_samples = 0;
     c.output.batch_size = 1;
     loader = open_loader(dataset, &c);
-    CHECK_EQ(loader->config.read.ahead_samples, 6);
-    CHECK_EQ(loader->run_most, 1);
+    CHECK_EQ(loader->queues.ahead_samples, 6);
+    CHECK_EQ(loader->queues.run_most, 1);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
 }

@@ -1502,10 +1502,10 @@ TEST(a_batch_that_cannot_be_had_fails_as_every_later_one_does)
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
         BZI_FAIL(&engines, BZNA_E_DEVICE, "an engine's error");
         BZI_FAIL(&consumers, BZNA_E_DEVICE_LOST, "the consumer's error");
-        bzi_os_lock(&loader->mutex);
+        bzi_os_lock(&loader->queues.mutex);
         if (meanwhile)
-            bzi_loader_break(loader, &engines);
-        bzi_os_unlock(&loader->mutex);
+            bzi_queues_break(&loader->queues, &engines);
+        bzi_os_unlock(&loader->queues.mutex);
         status = bzi_loader_take_back(batch, &consumers);
         CHECK_EQ(status, meanwhile ? BZNA_E_DEVICE : BZNA_E_DEVICE_LOST);
         CHECK_EQ(consumers.status, status);
