@@ -206,6 +206,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
  * that reading it or working on it takes (100 times that of waking a thread) */
 #define BZI_RUN_SAMPLES          128u
 #define BZI_RUN_BYTES            (512u << 10)
+#define BZI_HOLD_BYTES           (256u << 20)    /* CIFAR's files are 180 MB; a file in memory takes no call a sample */
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
@@ -2153,7 +2154,8 @@ static void bzi_log_deliver(bzi_host *host)
  * Calls: rooms 2, 4, 7-10.
  *
  * Where bytes come from. A context limits how many files of its data sets stay open. The others are opened for each
- * read, which takes about a thousandth of the time of decoding a picture. Files are read, never mapped: if one is
+ * read, which takes about a thousandth of the time of decoding a picture. A sample of a few hundred bytes takes less
+ * time than a read, so that small files of such samples are read whole, once. Files are read, never mapped: if one is
  * shortened while it is open, or a disk fails, a read fails, and the process lives on. */
 
 /* --- Files --- */
@@ -2208,7 +2210,8 @@ typedef struct bzi_source {
     bzna_source      callbacks;       /* how it is read, if it is the user's */
     uint32_t         is_file;         /* it is a file */
     bzi_file         file;            /* the file, as it was first opened; fd -1: it is opened for each read */
-    char            *path;            /* of a file that host counts: absolute, as the working folder may change */
+    char            *path;            /* of a file that host counts: absolute, as the working folder may change. It
+                                       * stays after the file was read into memory */
     bzi_host        *host;            /* which counts this file among its open ones; NULL: it stays open */
     uint64_t         size;            /* bytes */
     const uint8_t   *map;             /* all of it, if it is in memory; else NULL */
@@ -2227,14 +2230,20 @@ static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bz
     return BZNA_OK;
 }
 
+/* Closes the file of a source, if it has one that is open. */
+static void bzi_source_close_file(bzi_source *source)
+{
+    if (!source->is_file || source->file.fd < 0)
+        return;
+    bzi_os_file_close(&source->file);
+    if (source->host)
+        atomic_fetch_sub(&source->host->files, 1);
+    source->file.fd = -1;
+}
+
 static void bzi_source_close(bzi_source *source)
 {
-    if (source->is_file && source->file.fd >= 0) {
-        bzi_os_file_close(&source->file);
-        if (source->host)
-            atomic_fetch_sub(&source->host->files, 1);
-        source->file.fd = -1;
-    }
+    bzi_source_close_file(source);
     if (source->path)
         bzi_release(&source->host->memory, source->path, strlen(source->path) + 1, 1);
     source->path = NULL;
@@ -2267,11 +2276,8 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
 /* A data set was opened: if too many files are open, this one is closed, and opened again for each read. */
 static void bzi_source_settle(bzi_source *source)
 {
-    if (!source->host || atomic_load(&source->host->files) <= source->host->file_limit)
-        return;
-    bzi_os_file_close(&source->file);
-    atomic_fetch_sub(&source->host->files, 1);
-    source->file.fd = -1;
+    if (source->host && atomic_load(&source->host->files) > source->host->file_limit)
+        bzi_source_close_file(source);
 }
 
 static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *callbacks, bzna_error *err)
@@ -2385,6 +2391,29 @@ static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *m
     *view = buffer->data;
     return bzi_source_read(source, offset, buffer->data, size, err);
 }
+
+/* Reads a whole file into memory that is kept, and closes it: from then on the source is that memory. On failure the
+ * source is as it was. */
+static bzna_status bzi_source_load(bzi_source *source, bzi_owned *kept, bzna_error *err)
+{
+    bzi_owned loaded = { .memory = kept->memory };
+    uint8_t *bytes = bzi_keep_raw(&loaded, source->size, 1);
+    bzna_status status = bytes ? bzi_source_read(source, 0, bytes, source->size, err) :
+                                 bzi_fail_memory(err, "the bytes of a file");
+
+    if (status != BZNA_OK) {
+        bzi_owned_free(&loaded);
+        return status;
+    }
+    bzi_owned_move(kept, &loaded);
+    bzi_source_close_file(source);
+    source->is_file = 0;
+    source->map = bytes;
+    return BZNA_OK;
+}
+
+/* Returns 1 for a file that was read into memory, else 0. */
+static int bzi_source_is_loaded(const bzi_source *source) { return source->path && !source->is_file; }
 
 /* Gives a range as memory that stays there: what is there already, or a copy that is kept. */
 static bzna_status bzi_source_hold(const bzi_source *source, bzi_owned *kept, uint64_t offset, bzi_span *span,
@@ -14108,6 +14137,24 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
                                    &opening->opened[i], err);
 }
 
+/* Reads the files of records into memory, if all of them together are small. One that cannot be read is left as it is,
+ * so that only those of its samples fail that cannot be read. */
+static void bzi_dataset_load(bzna_dataset *dataset, const bzna_records *records)
+{
+    const uint64_t most = records->hold_bytes ? records->hold_bytes : BZI_HOLD_BYTES;
+    uint64_t bytes = 0;
+    bzna_error err;
+
+    for (uint32_t i = 0; i < dataset->part_count; i++)
+        if (!bzi_add(bytes, dataset->parts[i].container->source.size, &bytes) || bytes > most)
+            return;
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        bzi_container *c = dataset->parts[i].container;
+        if (bzi_source_load(&c->source, &c->kept, &err) != BZNA_OK)
+            bzi_log(c->host, BZNA_LOG_WARNING, err.status, "%s: is not held in memory: %s", c->name, err.message);
+    }
+}
+
 /* Opens all files on several threads, and lays them end to end. */
 static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
 {
@@ -14121,6 +14168,8 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
         status = bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count, err);
         opening->opened[i] = NULL;
     }
+    if (status == BZNA_OK && opening->config->records)
+        bzi_dataset_load(all, opening->config->records);
     return bzi_dataset_give(all, status, out);
 }
 
@@ -14294,6 +14343,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         const bzi_part *part = &dataset->parts[i];
         uint64_t all = part->container->target_count;
         info->size_bytes += part->container->source.size;
+        info->held_bytes += bzi_source_is_loaded(&part->container->source) ? part->container->source.size : 0;
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
