@@ -1341,7 +1341,7 @@ static void compare_here(here *h, const check *c)
         h->verdict->here_equal++;
     } else {
         double largest = largest_difference(h->pixels, theirs, (size_t)h->batch->slot_bytes,
-                                            h->loader->config.output.dtype == BZNA_DTYPE_FLOAT16);
+                                            h->loader->setup.config.output.dtype == BZNA_DTYPE_FLOAT16);
         h->verdict->here_different++;
         h->verdict->largest = largest > h->verdict->largest ? largest : h->verdict->largest;
     }
