@@ -19689,7 +19689,6 @@ struct bzi_device {
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_WRONG; 0: it works */
     atomic_int       stuck;           /* 1: NVDEC did not finish a picture, and no call may wait for it any more */
-    atomic_int       status_is_lazy;  /* 1: the driver reports a picture as done only once it is mapped */
     atomic_uint      failures[BZI_CODECS];        /* by codec: calls in a row that failed, of all sessions */
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
@@ -20510,9 +20509,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #ifndef BZI_NVDEC_POLL_NS
 #  define BZI_NVDEC_POLL_NS       100000u
 #endif
-/* A picture that is reported as in progress for so long is mapped anyway. After that, it may be in progress for so long
- * until it is given up. */
-#define BZI_NVDEC_MAP_ANYWAY_NS   (BZI_NVDEC_DEADLINE_NS / 5)
+/* A mapped picture may be in progress for so long until it is given up. */
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
 /* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms: decoders of alternating sizes are kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
@@ -21387,8 +21384,8 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
- * report nothing of any picture. *out: the status. Invalid: none. InProgress: it was that for a second, so the driver
- * may be one that reports more only once the picture is mapped. */
+ * report nothing of any picture. If a picture is in progress for too long, NVDEC is stuck. *out: the status. Invalid:
+ * none. */
 static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                      bzna_error *err)
 {
@@ -21396,8 +21393,7 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
     const uint64_t begin = bzi_os_now_ns();
 
     *out = cuvidDecodeStatus_Invalid;
-    while (!session->silent && !atomic_load(&device->status_is_lazy) &&
-           flight->decoder->format.codec != BZNA_CODEC_AV1) {
+    while (!session->silent && flight->decoder->format.codec != BZNA_CODEC_AV1) {
         uint64_t waited;
         bzna_status status;
 
@@ -21408,98 +21404,13 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
             return status;
 
         waited = bzi_os_now_ns() - begin;
-        if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_MAP_ANYWAY_NS)
-            return BZNA_OK;
+        if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_DEADLINE_NS)
+            atomic_store(&device->stuck, 1);
         session->silent = *out == cuvidDecodeStatus_Invalid && waited > BZI_NVDEC_DEADLINE_NS / 10;
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
 
     *out = cuvidDecodeStatus_Invalid;
-    return BZNA_OK;
-}
-
-/* A call of cuvidMapVideoFrame64. */
-typedef struct bzi_map_call {
-    CUVIDPROCPARAMS    parameters;    /* for the call */
-    CUvideodecoder     decoder;       /* that has the picture */
-    int                surface;       /* of the decoder */
-    unsigned           pitch;         /* result: bytes of a row */
-    unsigned long long address;       /* result: of the mapped surface */
-    CUresult           result;
-} bzi_map_call;
-
-static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
-{
-    call->result = cu->cuvidMapVideoFrame64(call->decoder, call->surface, &call->address, &call->pitch,
-                                            &call->parameters);
-}
-
-/* A call that may never return is made on a thread of its own, one at a time in the process. If it does not return, its
- * thread and what that reads stay for good. Therefore they belong to no session. */
-static struct bzi_map_trial {
-    atomic_int   taken;               /* 1: a session uses it */
-    atomic_int   done;                /* 1: the call has returned */
-    bzi_cuda     cu;
-    CUcontext    context;             /* in which the call is made */
-    bzi_map_call call;                /* the call and its results */
-} bzi_map_trial;
-
-static void *bzi_map_trial_run(void *argument)
-{
-    struct bzi_map_trial *trial = argument;
-    CUcontext popped;
-
-    if ((trial->call.result = trial->cu.cuCtxPushCurrent_v2(trial->context)) == CUDA_SUCCESS) {
-        bzi_map_call_make(&trial->cu, &trial->call);
-        trial->cu.cuCtxPopCurrent_v2(&popped);
-    }
-    atomic_store(&trial->done, 1);
-    return NULL;
-}
-
-/* Maps a picture that NVDEC has reported as in progress for a second. If that works at once, the driver reports the end
- * only once a picture is mapped, and is not waited for any more. If the call does not return, NVDEC is stuck. */
-static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *call, bzna_error *err)
-{
-    bzi_device *device = session->device;
-    struct bzi_map_trial *trial = &bzi_map_trial;
-    bzi_thread thread;
-    uint64_t begin;
-    int error;
-
-    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out the same */
-        if (atomic_load(&device->stuck))
-            return bzi_device_video(device, err);
-        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
-    }
-
-    trial->cu = device->cu;
-    trial->context = device->cuda;
-    trial->call = *call;
-    atomic_store(&trial->done, 0);
-
-    error = device->host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
-    if (error) {
-        atomic_store(&trial->taken, 0);
-        return BZI_FAIL_BY(err, BZNA_E_DEVICE, error, "cannot start a thread to map a picture: %s",
-                           strerror(error));
-    }
-
-    begin = bzi_os_now_ns();
-    while (!atomic_load(&trial->done)) {
-        if (bzi_os_now_ns() - begin > BZI_NVDEC_DEADLINE_NS - BZI_NVDEC_MAP_ANYWAY_NS) {
-            atomic_store(&device->stuck, 1);
-            return bzi_device_video(device, err);
-        }
-        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
-    }
-
-    if (trial->call.result == CUDA_SUCCESS && bzi_os_now_ns() - begin < BZI_NVDEC_MAP_ANYWAY_NS)
-        atomic_store(&device->status_is_lazy, 1);
-
-    bzi_os_thread_join(thread);
-    *call = trial->call;
-    atomic_store(&trial->taken, 0);
     return BZNA_OK;
 }
 
@@ -21532,35 +21443,29 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
 }
 
 /* Waits for a picture, or has the driver wait for it, and maps it. *decoded: its status so far. */
-static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_flight *flight, bzi_map_call *call,
+static bzna_status bzi_session_map_surface(bzi_session *session, bzi_flight *flight, unsigned *pitch,
                                            cuvidDecodeStatus *decoded, bzna_error *err)
 {
     bzi_device *device = session->device;
+    CUVIDPROCPARAMS parameters = { .progressive_frame = 1, .output_stream = session->stream };
     bzna_status status = BZNA_OK;
 
-    *call = (bzi_map_call){ .decoder = flight->decoder->handle, .surface = (int)flight->surface,
-                            .parameters = { .progressive_frame = 1, .output_stream = session->stream } };
     *decoded = cuvidDecodeStatus_Invalid;
-
     if (atomic_load(&device->stuck))
         status = bzi_device_video(device, err);
     else if (device->spins || session->waits)
         status = bzi_session_await(session, flight, decoded, err);
-
-    if (status == BZNA_OK && *decoded == cuvidDecodeStatus_InProgress)
-        status = bzi_session_map_anyway(session, call, err);
-    else if (status == BZNA_OK)
-        bzi_map_call_make(&device->cu, call);
-    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
+    return status == BZNA_OK ? BZI_DRIVER(device, err, cuvidMapVideoFrame64, flight->decoder->handle,
+                                          (int)flight->surface, &flight->address, pitch, &parameters) : status;
 }
 
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
  * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
 static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
-    bzi_map_call call;
     cuvidDecodeStatus decoded;
     uint32_t codec;
+    unsigned pitch;
     bzna_status status;
 
     *out = session->pending[session->pending_first];
@@ -21568,13 +21473,12 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
     session->pending_count--;
     codec = out->decoder->format.codec;
 
-    status = bzi_session_map_surface(session, out, &call, &decoded, err);
+    status = bzi_session_map_surface(session, out, &pitch, &decoded, err);
     if (status != BZNA_OK) {
         out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
         return bzi_session_fall_back(session, codec, err);
     }
 
-    out->address = call.address;
     status = bzi_session_judge(session, out, decoded, err);
     if (status != BZNA_E_DEVICE)
         bzi_session_count_success(session, codec);
@@ -21583,7 +21487,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
         return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : status;
     }
 
-    bzi_session_planes(out, out->decoder->height, call.pitch);
+    bzi_session_planes(out, out->decoder->height, pitch);
     session->mapped[session->mapped_count++] = *out;
     return BZNA_OK;
 }
