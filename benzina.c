@@ -22000,6 +22000,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
 
 typedef struct bzi_item   bzi_item;
 typedef struct bzi_queues bzi_queues;
+typedef struct bzi_setup  bzi_setup;
 
 /* A list of items, linked by their next: a run, or a queue. An empty one is all zeros. */
 typedef struct bzi_run {
@@ -22011,8 +22012,8 @@ typedef struct bzi_run {
 
 struct bzi_item {
     bzi_item           *next;         /* in its list; (P) in the pool's queue */
-    bzna_loader        *loader;       /* that it belongs to for good */
-    bzi_queues         *queues;       /* that loader's */
+    const bzi_setup    *setup;        /* of the loader that it belongs to for good */
+    bzi_queues         *queues;       /* likewise */
     bzi_run             run;          /* (L) the first item of a run that waits for a worker: that run */
     bzna_batch         *batch;        /* that the sample goes into */
     uint32_t            slot;         /* in the batch */
@@ -22152,7 +22153,7 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_loader_decide). Those of fields follow, then those of further
+/* Every batch has the first BZI_TENSORS tensors (bzi_setup_decide). Those of fields follow, then those of further
  * outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
@@ -22206,6 +22207,50 @@ typedef struct bzi_slot_bytes {
     uint32_t   reserved0;             /* 0 */
 } bzi_slot_bytes;
 
+/* The config of a loader, and what follows from it: what its batches have, and what makes them. It does not change once
+ * the loader is open, so that every thread reads it without a lock. */
+struct bzi_setup {
+    bzna_context      *context;
+    bzi_host          *host;          /* the context's */
+    const bzi_memory  *memory;        /* the host's */
+    bzna_dataset      *dataset;
+    bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
+    bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
+    bzi_output         outputs[BZI_LIMIT_OUTPUTS];
+    bzi_view           views[BZI_LIMIT_VIEWS];
+    uint32_t           pick_count;
+    uint32_t           output_count;
+    uint32_t           view_count;
+    uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
+    bzi_tensor         tensors[BZI_TENSORS_MAX];
+    uint32_t           tensor_end;    /* the number after that of the last tensor */
+    bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
+    uint32_t           tensor_count;  /* columns of the first kind */
+    uint32_t           column_count;  /* of both */
+    bzi_rule           rules[BZI_LIMIT_RULES];
+    uint32_t           rule_count;
+    uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
+    int64_t            process;       /* that opened it; see bzi_loader_forked */
+    uint64_t           opened_ns;     /* when, for the rate that statistics report */
+    uint64_t           fingerprint;   /* bzi_order_fingerprint; states with another one are not restored */
+    uint64_t           stills;        /* bzi_dataset_hash_stills */
+    uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
+    uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
+    bzi_device        *device;        /* NULL: nothing of this loader is on a device */
+    bzi_pool          *pool;          /* whose engines take samples; NULL: software decodes */
+    uint32_t           on_device;     /* 1: batches lie on the device */
+    uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
+    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
+    uint64_t           scratch_bytes;
+    uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
+    void              *stream;        /* the consumer's */
+    uint32_t           owns_stream;   /* 1: the library made it */
+    bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_setup_is_nvdec_jpeg admits */
+    char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
+    bzi_owned          own;           /* memory that only the loader's threads use */
+    bzi_owned          lent;          /* memory that batches on loan need, too */
+};
+
 enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
 
 /* A list of batches, linked by their next. An empty one is all zeros. */
@@ -22216,7 +22261,8 @@ typedef struct bzi_batches {
 
 struct bzna_batch {
     bzna_loader *loader;
-    bzi_queues  *queues;              /* the loader's */
+    const bzi_setup *setup;           /* the loader's */
+    bzi_queues  *queues;              /* likewise */
     bzna_batch  *next;                /* (L) in its list: free, pending or retiring */
     uint32_t     state;               /* (L) only bzi_batch_to_free and the four functions after it change it */
     uint32_t     slots;               /* samples, with padding */
@@ -22259,7 +22305,8 @@ struct bzna_batch {
 
 typedef struct bzi_reader {
     bzna_loader *loader;
-    bzi_queues  *queues;              /* the loader's */
+    const bzi_setup *setup;           /* the loader's */
+    bzi_queues  *queues;              /* likewise */
     bzi_run      run;                 /* at hand: the samples of it that are still to be read */
     bzi_item    *first;               /* of those that are being read */
     uint32_t     run_retries;         /* of them */
@@ -22270,7 +22317,8 @@ typedef struct bzi_reader {
 
 typedef struct bzi_worker {
     bzna_loader *loader;
-    bzi_queues  *queues;              /* the loader's */
+    const bzi_setup *setup;           /* the loader's */
+    bzi_queues  *queues;              /* likewise */
     bzi_reader  *reader;              /* with which it reads samples itself; NULL: readers are threads of their own */
     bzi_software software;
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
@@ -22328,8 +22376,7 @@ struct bzi_queues {
     uint32_t  has_locks;              /* 1: all of them were made */
 
     /* Who works, and how much is read ahead: immutable once the loader is open. */
-    bzi_pool  *pool;                  /* whose engines take samples, too; NULL: software decodes */
-    uint32_t   sessions;              /* of the pool, that the loader can keep busy */
+    uint32_t   sessions;              /* of the pool, that the loader can keep busy; 0: it has none */
     uint32_t   worker_count;
     uint32_t   reader_count;          /* threads that only read; 0: workers read */
     uint32_t   run_most;              /* samples of a run, at most */
@@ -22368,6 +22415,8 @@ struct bzi_queues {
     uint64_t        refusals[8];      /* (L) hashes of reasons, already logged, why NVDEC does not decode */
     uint64_t        starved_ns;       /* (L) how long sessions had nothing to do, summed over sessions */
     uint64_t        pool_ns;          /* (L) the time up to which starved_ns counts */
+    atomic_uint    *sound;            /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
+    atomic_uint     changes;          /* 1: a sound sample came out damaged, so the data changes; ignore sound */
 };
 
 /* The side of the thread that takes batches. With the loader's lock held. */
@@ -22379,60 +22428,16 @@ typedef struct bzi_consumer {
 } bzi_consumer;
 
 struct bzna_loader {
-    /* The config, and what follows from it: immutable once open. */
-    bzna_context      *context;
-    bzi_host          *host;          /* the context's */
-    const bzi_memory  *memory;        /* the host's */
-    bzna_dataset      *dataset;
-    bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
-    bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
-    bzi_output         outputs[BZI_LIMIT_OUTPUTS];
-    bzi_view           views[BZI_LIMIT_VIEWS];
-    uint32_t           pick_count;
-    uint32_t           output_count;
-    uint32_t           view_count;
-    uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
-    bzi_tensor         tensors[BZI_TENSORS_MAX];
-    uint32_t           tensor_end;    /* the number after that of the last tensor */
-    bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
-    uint32_t           tensor_count;  /* columns of the first kind */
-    uint32_t           column_count;  /* of both */
-    bzi_rule           rules[BZI_LIMIT_RULES];
-    uint32_t           rule_count;
-    uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
-    int64_t            process;       /* that opened it; see bzi_loader_forked */
-    uint64_t           opened_ns;     /* when, for the rate that statistics report */
-    uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
-    uint64_t           stills;        /* bzi_dataset_hash_stills */
-    uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
-    uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
-    uint32_t           item_count;
-    bzi_device        *device;        /* NULL: nothing of this loader is on a device */
-    uint32_t           on_device;     /* 1: batches lie on the device */
-    uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
-    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
-    uint64_t           scratch_bytes;
-    uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
-    void              *stream;        /* the consumer's */
-    uint32_t           owns_stream;   /* 1: the library made it */
-    bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_loader_is_nvdec_jpeg admits */
-    char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
-
-    /* Its parts, which are made when it is opened. */
-    bzi_owned          own;           /* memory that only its threads use */
-    bzi_owned          lent;          /* memory that batches on loan need, too */
-    bzi_item          *items;
-    bzi_worker        *workers;
-    bzi_reader        *readers;       /* queues.reader_count of them; if that is 0, one for each worker */
-    bzi_thread        *threads;       /* of workers and readers */
-    uint32_t           thread_count;  /* that were started and are to be joined */
-    atomic_uint       *sound;         /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
-    atomic_uint        changes;       /* 1: a sound sample came out damaged, so the data changes; ignore sound */
-
-    /* What its threads and the consumer share. */
+    bzi_setup    setup;
     bzi_plan     plan;                /* (L) */
     bzi_queues   queues;              /* their lock is (L) */
     bzi_consumer consumer;            /* (L) */
+    bzi_item    *items;
+    uint32_t     item_count;
+    bzi_worker  *workers;             /* queues.worker_count of them */
+    bzi_reader  *readers;             /* queues.reader_count of them; if that is 0, one for each worker */
+    bzi_thread  *threads;             /* of workers and readers */
+    uint32_t     thread_count;        /* that were started and are to be joined */
 };
 
 
@@ -22454,27 +22459,27 @@ static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
 /* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one view. */
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, uint32_t slot)
 {
-    uint32_t each = batch->loader->config.output.batch_size / batch->loader->config.output.slices;
+    uint32_t each = batch->setup->config.output.batch_size / batch->setup->config.output.slices;
     return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
 /* Returns the number of the first tensor: 1 if batches have no pictures, because tensor 0 is the pictures. */
-static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return loader->slot_bytes ? 0 : 1; }
+static uint32_t bzi_setup_first_tensor(const bzi_setup *setup) { return setup->slot_bytes ? 0 : 1; }
 
-/* Finds a tensor by its name. Returns its number, or loader->tensor_end if there is none. */
-static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
+/* Finds a tensor by its name. Returns its number, or setup->tensor_end if there is none. */
+static uint32_t bzi_setup_find_tensor(const bzi_setup *setup, const char *name)
 {
-    uint32_t number = bzi_loader_first_tensor(loader);
+    uint32_t number = bzi_setup_first_tensor(setup);
 
-    while (number < loader->tensor_end && strcmp(loader->tensors[number].one.name, name) != 0)
+    while (number < setup->tensor_end && strcmp(setup->tensors[number].one.name, name) != 0)
         number++;
     return number;
 }
 
 /* Adds a tensor with one element for each slot, of so many bytes, and returns it. */
-static bzi_tensor *bzi_loader_add_tensor(bzna_loader *loader, const char *name, uint32_t dtype, uint64_t bytes)
+static bzi_tensor *bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint32_t dtype, uint64_t bytes)
 {
-    bzi_tensor *tensor = &loader->tensors[loader->tensor_end++];
+    bzi_tensor *tensor = &setup->tensors[setup->tensor_end++];
 
     tensor->one.struct_size = sizeof tensor->one;
     bzi_string_copy(tensor->one.name, sizeof tensor->one.name, name);
@@ -22487,22 +22492,22 @@ static bzi_tensor *bzi_loader_add_tensor(bzna_loader *loader, const char *name, 
 }
 
 /* Adds the tensor of an output. It has neither name nor bytes if batches have no pictures. */
-static void bzi_loader_add_output(bzna_loader *loader, const bzi_output *output)
+static void bzi_setup_add_output(bzi_setup *setup, const bzi_output *output)
 {
     const bzna_output *o = &output->shape;
     const int last = o->layout == BZNA_LAYOUT_NHWC;
     const uint32_t channels = bzi_channels(o->channels), several = output->views > 1;
     const int64_t shape[BZI_DIMENSIONS] = { output->views, 1, last ? o->height : channels,
                                             last ? o->width : o->height, last ? channels : o->width };
-    bzi_tensor *tensor = bzi_loader_add_tensor(loader, loader->slot_bytes ? output->name : "", o->dtype,
+    bzi_tensor *tensor = bzi_setup_add_tensor(setup, setup->slot_bytes ? output->name : "", o->dtype,
                                                output->views * output->picture_bytes);
 
     tensor->output = output;
     tensor->axis = several;
     tensor->one.dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
     memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
-    if (loader->on_device)
-        tensor->one.device = loader->device->info.device;
+    if (setup->on_device)
+        tensor->one.device = setup->device->info.device;
 }
 
 /* Describes a tensor of a batch with so many slots, but sets no data. */
@@ -22517,7 +22522,7 @@ static void bzi_tensor_describe(const bzi_tensor *tensor, uint64_t slots, bzna_t
 static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *out)
 {
     void *const data[BZI_TENSORS] = { NULL, batch->targets, batch->indices, batch->status };
-    const bzi_tensor *tensor = &batch->loader->tensors[number];
+    const bzi_tensor *tensor = &batch->setup->tensors[number];
 
     bzi_tensor_describe(tensor, batch->slots, out);
     out->data = tensor->output       ? batch->slices[0] + tensor->output->offset :
@@ -22527,13 +22532,13 @@ static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tens
 
 /* Returns 1 in a child process of the one that opened the loader, else 0. The child has none of the loader's threads,
  * and the lock may be held by one of them. */
-static int bzi_loader_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
+static int bzi_loader_forked(const bzna_loader *loader) { return loader->setup.process != bzi_os_process(); }
 
 /* Returns 1 if a coded picture is a JPEG that NVDEC decodes, else 0. This depends only on the file and on what was
  * known when the loader was opened, not on how busy a decoder is, so that every run gives the same pixels. */
-static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, const bzi_format *format)
+static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const bzi_format *format)
 {
-    const bzna_codec_info *limits = &loader->jpeg;
+    const bzna_codec_info *limits = &setup->jpeg;
     return limits->supported && codec == BZNA_CODEC_JPEG && format->profile[0] && format->chroma_format == 1 &&
            format->width >= limits->min_width && format->width <= limits->max_width &&
            format->height >= limits->min_height && format->height <= limits->max_height &&
@@ -22711,7 +22716,7 @@ static void bzi_queues_wake_reader(bzi_queues *queues)
 
     if (!idle)
         return;
-    if (!queues->redo.count && !queues->pool) {
+    if (!queues->redo.count && !queues->sessions) {
         if (!queues->free.count || (!queues->open && !queues->free_batches.first) ||
             bzi_queues_is_ahead(queues, 2))
             return;
@@ -23037,9 +23042,8 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 }
 
 /* Takes a loader's items out of the queue, because they will be discarded. With the loader's lock held. */
-static void bzi_pool_withdraw(bzi_queues *queues)
+static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 {
-    bzi_pool *pool = queues->pool;
     bzi_item *item;
     bzi_run queue;
 
@@ -23071,14 +23075,14 @@ static void bzi_pool_withdraw(bzi_queues *queues)
 
 /* Finds out if a sample stands among indices twice, with a bit for each sample of the data set. If the data set is too
  * large for that, repeats is 1. Pre: indices are below the number of samples. */
-static bzna_status bzi_indices_repeat(const bzna_loader *loader, const uint64_t *indices, uint64_t count,
+static bzna_status bzi_indices_repeat(const bzi_setup *setup, const uint64_t *indices, uint64_t count,
                                       uint32_t *repeats, bzna_error *err)
 {
-    const bzi_memory *memory = loader->memory;
-    const uint64_t bytes = loader->dataset->count / 8 + 1;
+    const bzi_memory *memory = setup->memory;
+    const uint64_t bytes = setup->dataset->count / 8 + 1;
     uint8_t *seen;
 
-    *repeats = loader->dataset->count > BZI_LIMIT_SEEN;
+    *repeats = setup->dataset->count > BZI_LIMIT_SEEN;
     if (*repeats)
         return BZNA_OK;
     if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
@@ -23114,10 +23118,10 @@ typedef struct bzi_given {
 } bzi_given;
 
 /* Copies and checks indices. */
-static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_sequence *list, const uint64_t *indices,
+static bzna_status bzi_sequence_set_indices(const bzi_setup *setup, bzi_sequence *list, const uint64_t *indices,
                                             bzna_error *err)
 {
-    const uint64_t samples = loader->dataset->count;
+    const uint64_t samples = setup->dataset->count;
 
     memcpy(list->indices, indices, (size_t)(list->count * sizeof *indices));
     for (uint64_t i = 0; i < list->count; i++)
@@ -23125,14 +23129,14 @@ static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_seque
             return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
                             (bzi_llu)i, (bzi_llu)list->epoch,
                             (bzi_llu)list->indices[i], (bzi_llu)samples);
-    return bzi_indices_repeat(loader, list->indices, list->count, &list->repeats, err);
+    return bzi_indices_repeat(setup, list->indices, list->count, &list->repeats, err);
 }
 
 /* Adds up and checks the sizes of batches. */
-static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequence *list, const uint32_t *sizes,
+static bzna_status bzi_sequence_set_sizes(const bzi_setup *setup, bzi_sequence *list, const uint32_t *sizes,
                                           bzna_error *err)
 {
-    const uint32_t most = loader->config.output.batch_size;
+    const uint32_t most = setup->config.output.batch_size;
     uint64_t end = 0;
 
     for (uint64_t i = 0; i < list->batch_count; i++) {
@@ -23148,9 +23152,9 @@ static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequenc
 }
 
 /* Returns what the loader's rank has of an epoch, from its start. list: NULL for orders that are not given. */
-static bzi_shard bzi_loader_share(const bzna_loader *loader, const bzi_sequence *list)
+static bzi_shard bzi_setup_share(const bzi_setup *setup, const bzi_sequence *list)
 {
-    const bzna_loader_config *c = &loader->config;
+    const bzna_loader_config *c = &setup->config;
     bzi_shard shard = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
                         c->order.last_batch, 0, 0, NULL };
 
@@ -23160,17 +23164,17 @@ static bzi_shard bzi_loader_share(const bzna_loader *loader, const bzi_sequence 
 }
 
 /* Copies and checks what the caller gave, and hashes it. */
-static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *list, const bzi_given *given,
+static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list, const bzi_given *given,
                                      bzna_error *err)
 {
     const uint64_t numbers = list->count + list->batch_count;
     bzi_shard shard;
 
-    if (bzi_sequence_set_sizes(loader, list, given->sizes, err) != BZNA_OK ||
-        bzi_sequence_set_indices(loader, list, given->indices, err) != BZNA_OK)
+    if (bzi_sequence_set_sizes(setup, list, given->sizes, err) != BZNA_OK ||
+        bzi_sequence_set_indices(setup, list, given->indices, err) != BZNA_OK)
         return err->status;
 
-    shard = bzi_loader_share(loader, list);
+    shard = bzi_setup_share(setup, list);
     if (bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu %s for %u "
                           "ranks", (bzi_llu)list->epoch,
@@ -23244,7 +23248,7 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
 static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
-    const bzi_memory *memory = loader->memory;
+    const bzi_memory *memory = loader->setup.memory;
     bzi_plan *plan = &loader->plan;
     uint64_t numbers, bytes;
     bzi_sequence *list, *old;
@@ -23258,7 +23262,7 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
                             .batch_count = given->batch_count };
     list->indices = (uint64_t *)(void *)(list + 1);
     list->ends = given->batch_count ? list->indices + given->count : NULL;
-    if ((status = bzi_sequence_fill(loader, list, given, err)) != BZNA_OK) {
+    if ((status = bzi_sequence_fill(&loader->setup, list, given, err)) != BZNA_OK) {
         bzi_sequence_free_all(memory, list);
         return status;
     }
@@ -23288,7 +23292,7 @@ static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint6
     bzi_shard shard;
 
     bzi_queues_lock(queues);
-    shard = bzi_loader_share(loader, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
+    shard = bzi_setup_share(&loader->setup, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
     *samples = bzi_shard_samples(&shard);
     *batches = bzi_shard_batches(&shard);
     bzi_queues_unlock(queues);
@@ -23302,10 +23306,10 @@ static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint6
  * The values of a slot belong to whoever holds its item. */
 
 /* Returns the column of a field whose bytes batches carry, or BZI_NO_FIELD if they do not carry it. */
-static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
+static uint32_t bzi_setup_find_bytes(const bzi_setup *setup, const char *name)
 {
-    for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
-        if (*name && strcmp(loader->columns[i].name, name) == 0)
+    for (uint32_t i = setup->tensor_count; i < setup->column_count; i++)
+        if (*name && strcmp(setup->columns[i].name, name) == 0)
             return i;
     return BZI_NO_FIELD;
 }
@@ -23392,13 +23396,13 @@ static bzi_column bzi_column_tensor(const char *name, uint32_t dtype, const int6
 }
 
 /* Checks a column that was named, and fills in its kind and length. */
-static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
+static bzna_status bzi_column_make(const bzi_setup *setup, bzi_column *column, int is_tensor, bzna_error *err)
 {
     bzi_field field = { 0, 0, "" };
-    const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
+    const bzi_part *part = bzi_dataset_find_field(setup->dataset, column->name, &field);
 
-    if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < loader->tensor_end :
-                    bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
+    if (is_tensor ? bzi_setup_find_tensor(setup, column->name) < setup->tensor_end :
+                    bzi_setup_find_bytes(setup, column->name) != BZI_NO_FIELD)
         return BZI_MISUSE(err, "\"%s\" is a tensor of every batch, or named twice; fields.bytes takes a field of that "
                           "name", column->name);
     if (!part)
@@ -23415,41 +23419,41 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
 }
 
 /* Adds a column that is a tensor. */
-static bzna_status bzi_loader_add_column(bzna_loader *loader, const bzi_column *column, bzna_error *err)
+static bzna_status bzi_setup_add_column(bzi_setup *setup, const bzi_column *column, bzna_error *err)
 {
     bzi_tensor *tensor;
 
-    if (bzi_loader_find_tensor(loader, column->name) < loader->tensor_end)
+    if (bzi_setup_find_tensor(setup, column->name) < setup->tensor_end)
         return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
-    tensor = bzi_loader_add_tensor(loader, column->name, column->dtype, column->bytes);
+    tensor = bzi_setup_add_tensor(setup, column->name, column->dtype, column->bytes);
     tensor->one.dimensions += column->dimensions;
     memcpy(tensor->one.shape + 1, column->shape, column->dimensions * sizeof *column->shape);
-    loader->columns[loader->column_count++] = *column;
-    loader->tensor_count++;
+    setup->columns[setup->column_count++] = *column;
+    setup->tensor_count++;
     return BZNA_OK;
 }
 
 /* Makes the columns of one of the two lists of names. */
-static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list, int is_tensor, bzna_error *err)
+static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
-    const uint32_t first = is_tensor ? 0 : loader->tensor_count;
+    const uint32_t first = is_tensor ? 0 : setup->tensor_count;
     bzi_column column;
     int64_t length;
     int got = 0;
 
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
-        if (loader->column_count - first == BZI_LIMIT_COLUMNS)
+        if (setup->column_count - first == BZI_LIMIT_COLUMNS)
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
-        if (bzi_column_make(loader, &column, is_tensor, err) != BZNA_OK)
+        if (bzi_column_make(setup, &column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
         column.clear = 1;
         length = column.length;
         bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
                          column.kind != BZNA_FIELD_INTEGER);
         if (!is_tensor)
-            loader->columns[loader->column_count++] = column;
-        else if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
+            setup->columns[setup->column_count++] = column;
+        else if (bzi_setup_add_column(setup, &column, err) != BZNA_OK)
             return err->status;
     }
 
@@ -23494,10 +23498,10 @@ static int bzi_rule_matches(const bzi_rule *rule, const char *name)
 }
 
 /* Returns the number of the first rule that matches a field, or BZI_NO_FIELD. */
-static uint32_t bzi_loader_rule_of(const bzna_loader *loader, const char *name)
+static uint32_t bzi_setup_rule_of(const bzi_setup *setup, const char *name)
 {
-    for (uint32_t i = 0; i < loader->rule_count; i++)
-        if (bzi_rule_matches(&loader->rules[i], name))
+    for (uint32_t i = 0; i < setup->rule_count; i++)
+        if (bzi_rule_matches(&setup->rules[i], name))
             return i;
     return BZI_NO_FIELD;
 }
@@ -23538,22 +23542,22 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
 }
 
 /* Returns the rule before this one that has its name, or NULL. */
-static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const bzi_rule *rule)
+static const bzi_rule *bzi_setup_rule_before(const bzi_setup *setup, const bzi_rule *rule)
 {
-    for (const bzi_rule *r = loader->rules; r < rule; r++)
+    for (const bzi_rule *r = setup->rules; r < rule; r++)
         if (strcmp(r->name, rule->name) == 0)
             return r;
     return NULL;
 }
 
 /* Makes the tensors of a rule, or finds those of a rule of the same name. */
-static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
+static bzna_status bzi_rule_make_tensors(bzi_setup *setup, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
 {
-    const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
+    const bzi_rule *twin = bzi_setup_rule_before(setup, rule);
     bzi_column column;
     char count[BZNA_NAME_MAX];
 
-    rule->tensor = twin ? twin->tensor : loader->tensor_count;
+    rule->tensor = twin ? twin->tensor : setup->tensor_count;
     if (twin && twin->kind != rule->kind)
         return BZI_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"", rule->name);
     if (rule->kind == BZNA_RULE_BYTES)
@@ -23562,28 +23566,28 @@ static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, co
     column = bzi_column_tensor(rule->name, given->dtype, given->shape, given->dimensions,
                                rule->kind == BZNA_RULE_TENSOR);
     if (twin)
-        return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
+        return memcmp(&setup->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
                BZI_MISUSE(err, "dtype, shape: differ from those of another rule with the name \"%s\"", rule->name);
 
-    if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
+    if (bzi_setup_add_column(setup, &column, err) != BZNA_OK)
         return err->status;
     if (rule->kind != BZNA_RULE_ROWS)
         return BZNA_OK;
     snprintf(count, sizeof count, "%.25s_count", rule->name);
     column = bzi_column_tensor(count, BZNA_DTYPE_INT64, NULL, 0, 0);
-    return bzi_loader_add_column(loader, &column, err);
+    return bzi_setup_add_column(setup, &column, err);
 }
 
 /* Copies the caller's rules, and makes their tensors and that of the geometry. */
-static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_make_rules(bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_fields *fields = &loader->config.fields;
-    const int64_t shape[2] = { loader->outputs[0].views, 16 };
+    const bzna_loader_fields *fields = &setup->config.fields;
+    const int64_t shape[2] = { setup->outputs[0].views, 16 };
     bzi_column geometry;
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
-        bzi_rule *rule = &loader->rules[i];
+        bzi_rule *rule = &setup->rules[i];
         char where[48];
         bzna_rule given;
 
@@ -23595,8 +23599,8 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
             rule->kind = given.kind;
             rule->call = given.call;
             rule->user = given.user;
-            status = bzi_rule_make_tensors(loader, rule, &given, err);
-            loader->rule_count++;
+            status = bzi_rule_make_tensors(setup, rule, &given, err);
+            setup->rule_count++;
         }
 
         snprintf(where, sizeof where, "loader_config.fields.rules[%u]", i);
@@ -23604,42 +23608,42 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
             bzi_error_prefix(err, where);
     }
 
-    loader->geometry = BZI_NO_FIELD;
+    setup->geometry = BZI_NO_FIELD;
     if (status != BZNA_OK || !fields->geometry)
         return status;
 
     geometry = bzi_column_tensor("geometry", BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1), 1);
-    loader->geometry = loader->tensor_count;
-    status = bzi_loader_add_column(loader, &geometry, err);
+    setup->geometry = setup->tensor_count;
+    status = bzi_setup_add_column(setup, &geometry, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
 }
 
 /* Makes the bytes that rules need, or find. Those of a tensor have no name. Fails if a rule matches no field at all. */
-static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_make_rule_bytes(bzi_setup *setup, bzna_error *err)
 {
-    for (uint32_t i = 0; i < loader->rule_count; i++) {
-        bzi_rule *rule = &loader->rules[i];
-        const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
-        const bzna_dataset *dataset = loader->dataset;
+    for (uint32_t i = 0; i < setup->rule_count; i++) {
+        bzi_rule *rule = &setup->rules[i];
+        const bzi_rule *twin = bzi_setup_rule_before(setup, rule);
+        const bzna_dataset *dataset = setup->dataset;
         int is_met = 0;
 
         for (uint32_t k = 0; k < dataset->part_count && !is_met; k++)
             for (uint32_t f = 0; f < dataset->parts[k].container->field_count && !is_met; f++)
-                is_met = bzi_loader_rule_of(loader, dataset->parts[k].container->fields[f].name) == i;
+                is_met = bzi_setup_rule_of(setup, dataset->parts[k].container->fields[f].name) == i;
         if (!is_met)
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "loader_config.fields.rules[%u].field: the data set has no field "
                             "that \"%s\" matches, and no rule before it", i, rule->match);
 
-        rule->bytes = twin ? twin->bytes : loader->column_count;
+        rule->bytes = twin ? twin->bytes : setup->column_count;
         if (twin)
             continue;
-        if (rule->kind == BZNA_RULE_BYTES && bzi_loader_find_bytes(loader, rule->name) != BZI_NO_FIELD)
+        if (rule->kind == BZNA_RULE_BYTES && bzi_setup_find_bytes(setup, rule->name) != BZI_NO_FIELD)
             return BZI_MISUSE(err, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has \"%s\", too",
                               i, rule->name);
-        memset(&loader->columns[rule->bytes], 0, sizeof loader->columns[rule->bytes]);
+        memset(&setup->columns[rule->bytes], 0, sizeof setup->columns[rule->bytes]);
         if (rule->kind == BZNA_RULE_BYTES)
-            bzi_string_copy(loader->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
-        loader->column_count++;
+            bzi_string_copy(setup->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
+        setup->column_count++;
     }
     return BZNA_OK;
 }
@@ -23667,15 +23671,15 @@ static void bzi_column_clear(const bzi_column *column, uint8_t *at, uint64_t fro
 /* Returns where the value of an item's sample lies in a tensor. */
 static uint8_t *bzi_item_value(const bzi_item *item, uint32_t tensor)
 {
-    return (uint8_t *)item->batch->columns[tensor] + item->slot * item->loader->columns[tensor].bytes;
+    return (uint8_t *)item->batch->columns[tensor] + item->slot * item->setup->columns[tensor].bytes;
 }
 
 /* Makes the fields of an item's slot absent, from one of them up to another. */
 static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
-        if (i < item->loader->tensor_count)
-            bzi_column_clear(&item->loader->columns[i], bzi_item_value(item, i), 0);
+        if (i < item->setup->tensor_count)
+            bzi_column_clear(&item->setup->columns[i], bzi_item_value(item, i), 0);
         else
             bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
@@ -23684,7 +23688,7 @@ static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t 
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
-    const bzi_column *column = &item->loader->columns[i];
+    const bzi_column *column = &item->setup->columns[i];
     bzi_value value = { bzi_item_value(item, i), column->bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
 
@@ -23739,7 +23743,7 @@ static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sa
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
                             name, (bzi_llu)out->buffer.capacity - 1,
                             (bzi_llu)value.size);
-        if (!bzi_buffer_reserve(item->loader->memory, &out->buffer, value.size + 1, 0))
+        if (!bzi_buffer_reserve(item->setup->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
 }
@@ -23748,14 +23752,14 @@ static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sa
  * whose field is there. */
 static bzna_status bzi_item_put_rule(const bzi_item *item, const bzi_sample *sample, uint32_t column, bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
     bzna_status status = BZNA_OK;
 
-    for (uint32_t r = 0; r < loader->rule_count; r++)
-        for (uint32_t f = 0; f < item->container->field_count && loader->rules[r].bytes == column; f++) {
+    for (uint32_t r = 0; r < setup->rule_count; r++)
+        for (uint32_t f = 0; f < item->container->field_count && setup->rules[r].bytes == column; f++) {
             const bzi_field *field = &item->container->fields[f];
-            if (bzi_loader_rule_of(loader, field->name) != r)
+            if (bzi_setup_rule_of(setup, field->name) != r)
                 continue;
             status = bzi_item_put_bytes(item, sample, column, field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f,
                                         field->name, err);
@@ -23771,12 +23775,12 @@ static bzna_status bzi_item_put_rule(const bzi_item *item, const bzi_sample *sam
 static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
                                       bzna_error *err)
 {
-    const bzna_loader *loader = reader->loader;
-    const uint32_t number = reader->fields[i], end = loader->column_count;
-    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
+    const bzi_setup *setup = reader->setup;
+    const uint32_t number = reader->fields[i], end = setup->column_count;
+    const uint32_t ruled = setup->rule_count ? setup->rules[0].bytes : end;   /* the first column for rules */
     const uint32_t kind = number == BZI_NO_FIELD ? 0 : item->container->fields[number].kind;
 
-    if (i < loader->tensor_count && kind && kind == loader->columns[i].kind)
+    if (i < setup->tensor_count && kind && kind == setup->columns[i].kind)
         return bzi_item_put_number(item, sample, i, number, err);
 
     bzi_item_clear_fields(item, i, i + 1);
@@ -23784,10 +23788,10 @@ static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, 
         return bzi_item_put_rule(item, sample, i, err);
     if (number == BZI_NO_FIELD)
         return BZNA_OK;                                     /* only other parts of the data set have it */
-    if (i >= loader->tensor_count)
+    if (i >= setup->tensor_count)
         return bzi_item_put_bytes(item, sample, i, kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
-                                  loader->columns[i].name, err);
-    if (!loader->columns[i].kind)
+                                  setup->columns[i].name, err);
+    if (!setup->columns[i].kind)
         return BZNA_OK;                                     /* rules fill it in later */
     return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples",
                     item->container->fields[number].name);
@@ -23798,25 +23802,25 @@ static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, 
 static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                    bzna_error *err)
 {
-    const bzna_loader *loader = reader->loader;
+    const bzi_setup *setup = reader->setup;
     bzna_status status = BZNA_OK;
     bzi_field field;
 
-    for (uint32_t i = 0; i < loader->column_count && reader->fields_of != item->container; i++)
-        reader->fields[i] = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+    for (uint32_t i = 0; i < setup->column_count && reader->fields_of != item->container; i++)
+        reader->fields[i] = bzi_container_find_field(item->container, setup->columns[i].name, &field);
     reader->fields_of = item->container;
-    for (uint32_t i = 0; i < loader->column_count && status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < setup->column_count && status == BZNA_OK; i++)
         status = bzi_item_put_field(reader, item, sample, i, err);
     return status;
 }
 
 static void bzi_batch_free_bytes(bzna_batch *batch)
 {
-    const bzna_loader *loader = batch->loader;
+    const bzi_setup *setup = batch->setup;
 
-    for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
-        for (uint32_t slot = 0; batch->columns[i] && slot < loader->config.output.batch_size; slot++)
-            bzi_buffer_free(loader->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
+    for (uint32_t i = setup->tensor_count; i < setup->column_count; i++)
+        for (uint32_t slot = 0; batch->columns[i] && slot < setup->config.output.batch_size; slot++)
+            bzi_buffer_free(setup->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
 
@@ -23869,7 +23873,7 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view
         .out_height = output->shape.height,
         .occurrence = batch->order.repeats ? item->position : 0,
         .view = output->random + view->number,
-        .output = (uint32_t)(output - item->loader->outputs),
+        .output = (uint32_t)(output - item->setup->outputs),
     };
 }
 
@@ -23878,7 +23882,7 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view
 static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, const bzna_picture *picture,
                                 bzna_transform *transform, bzna_error *err)
 {
-    const bzna_loader_pipeline *pipeline = &item->loader->config.pipeline;
+    const bzna_loader_pipeline *pipeline = &item->setup->config.pipeline;
     bzna_sample_info info = bzi_item_info(item, view, picture);
     bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, info.view);
     bzna_status status;
@@ -23964,10 +23968,10 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
 static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
                                  bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
-        const bzi_view *view = &loader->views[i];
+    for (uint32_t i = 0; i < setup->view_count; i++) {
+        const bzi_view *view = &setup->views[i];
         const bzi_output *output = view->output;
         const bzna_picture *picture = &pictures[output->picture];
         const uint32_t in[2] = { bzi_picture_width(picture), bzi_picture_height(picture) };
@@ -23981,7 +23985,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             random = bzi_item_random(item, BZNA_OPERATION_WARP, number);
             bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
         } else {
-            bzi_view_share(output, loader->outputs, &transforms[view->number], pictures, transform);
+            bzi_view_share(output, setup->outputs, &transforms[view->number], pictures, transform);
         }
 
         if (output->own_warp || output->own_color) {
@@ -23992,7 +23996,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
             bzi_augment_draw(&random, &output->augment, out, transform);
         }
-        if (output->own_warp && loader->config.pipeline.transform &&
+        if (output->own_warp && setup->config.pipeline.transform &&
             bzi_view_ask(item, view, picture, transform, err) != BZNA_OK)
             return err->status;
     }
@@ -24005,10 +24009,10 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
-        const bzi_output *output = loader->views[i].output;
+    for (uint32_t i = 0; i < setup->view_count; i++) {
+        const bzi_output *output = setup->views[i].output;
         if (output->picture != number)
             continue;
         if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
@@ -24021,13 +24025,13 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
 }
 
 /* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
-BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, const bzi_views *views, uint32_t number)
+BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views, uint32_t number)
 {
     bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
 
-    for (uint32_t i = 0; i < loader->view_count; i++)
-        if (loader->views[i].output->picture == number)
-            bzi_region_add(&part, &views->slots[i], &loader->views[i].output->kernel);
+    for (uint32_t i = 0; i < setup->view_count; i++)
+        if (setup->views[i].output->picture == number)
+            bzi_region_add(&part, &views->slots[i], &setup->views[i].output->kernel);
     return part;
 }
 
@@ -24125,7 +24129,7 @@ static void bzi_geometry_invert(const double h[9], double inverse[9])
 static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna_picture *picture,
                               const bzna_transform *transform, uint32_t view)
 {
-    const bzi_output *output = item->loader->outputs;
+    const bzi_output *output = item->setup->outputs;
     const double all[4] = { 0, 0, output->shape.width, output->shape.height };
     const double x = (all[2] - 1) / 2, y = (all[3] - 1) / 2;
     double *h = g->homography, at[2], sign;
@@ -24152,10 +24156,10 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
 /* Writes the geometry of all views into its tensor. */
 static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
 {
-    const bzna_loader *loader = item->loader;
-    float *to = (float *)item->batch->columns[loader->geometry] + item->slot * loader->outputs[0].views * 16ull;
+    const bzi_setup *setup = item->setup;
+    float *to = (float *)item->batch->columns[setup->geometry] + item->slot * setup->outputs[0].views * 16ull;
 
-    for (uint32_t view = 0; view < loader->outputs[0].views; view++, to += 16) {
+    for (uint32_t view = 0; view < setup->outputs[0].views; view++, to += 16) {
         const bzna_geometry *g = &geometry[view];
 
         for (int i = 0; i < 9; i++)
@@ -24172,13 +24176,13 @@ static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geo
 static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *bytes, const bzna_sample_info *sample,
                                 const bzna_geometry *geometry, bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
-    const bzi_rule *rule = &loader->rules[bytes->rule];
-    const bzi_column *column = &loader->columns[rule->tensor];
+    const bzi_setup *setup = item->setup;
+    const bzi_rule *rule = &setup->rules[bytes->rule];
+    const bzi_column *column = &setup->columns[rule->tensor];
     const bzi_field *field = &item->container->fields[bytes->field];
     const bzna_rule_input input = {
         sizeof input, field->kind, field->name, bytes->buffer.data, bytes->size, sample, geometry,
-        geometry ? loader->outputs[0].views : 0, 0
+        geometry ? setup->outputs[0].views : 0, 0
     };
     uint8_t *out = (uint8_t *)item->batch->columns[rule->tensor] + item->slot * column->bytes;
     int64_t *rows = rule->kind == BZNA_RULE_ROWS ?
@@ -24214,24 +24218,24 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
 static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
 {
     static const bzna_picture none;
-    const bzna_loader *loader = item->loader;
-    const bzi_output *output = loader->outputs;
+    const bzi_setup *setup = item->setup;
+    const bzi_output *output = setup->outputs;
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
-    const uint32_t end = loader->column_count;
+    const uint32_t end = setup->column_count;
     bzna_sample_info info;
 
-    if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
+    if (!setup->rule_count && setup->geometry == BZI_NO_FIELD)
         return BZNA_OK;
 
-    info = bzi_item_info(item, loader->views, picture);
+    info = bzi_item_info(item, setup->views, picture);
     for (uint32_t view = 0; pictures && view < output->views; view++)
         bzi_geometry_make(&views->geometry[view], item, picture, &views->transforms[view], view);
-    if (loader->geometry != BZI_NO_FIELD)
+    if (setup->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
 
-    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end; i++) {
+    for (uint32_t i = setup->rule_count ? setup->rules[0].bytes : end; i < end; i++) {
         const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
-        if (bytes->present && loader->rules[bytes->rule].call &&
+        if (bytes->present && setup->rules[bytes->rule].call &&
             bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err) != BZNA_OK)
             return err->status;
     }
@@ -24242,7 +24246,7 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
 static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *transforms)
 {
     const bzna_batch *batch = item->batch;
-    const uint32_t views = batch->loader->drawn_views;
+    const uint32_t views = batch->setup->drawn_views;
     uint32_t *counts = batch->operation_counts + (uint64_t)item->slot * views;
     bzna_drawn *to = batch->operations + (uint64_t)item->slot * views * BZNA_OPERATIONS_MAX;
 
@@ -24276,7 +24280,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 /* Waits until no GPU work of the consumer reads the batch. In the CUDA context. */
 static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *err)
 {
-    bzi_device *device = batch->loader->device;
+    bzi_device *device = batch->setup->device;
     return batch->has_release ? bzi_device_await(device, batch->released, err) :
                                 bzi_device_drain(device, batch->stream, err);
 }
@@ -24287,7 +24291,7 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
 static int bzi_reader_may_reclaim(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
-    const int only_reader = queues->reader_count <= 1 && loader->config.errors.policy == BZNA_ON_ERROR_REPLACE;
+    const int only_reader = queues->reader_count <= 1 && loader->setup.config.errors.policy == BZNA_ON_ERROR_REPLACE;
 
     if (queues->reclaiming || queues->open || queues->free_batches.first || queues->poison.status != BZNA_OK ||
         bzi_queues_interrupted(queues) || !bzi_plan_has_batch(&loader->plan) ||
@@ -24325,7 +24329,7 @@ static void bzi_reader_reclaim(bzna_loader *loader)
 static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues)
 {
     bzi_run run = { 0 };
-    uint32_t most = queues->pool ? 1 : bzi_queues_run_length(queues);
+    uint32_t most = queues->sessions ? 1 : bzi_queues_run_length(queues);
 
     if (bzi_queues_interrupted(queues))
         return run;
@@ -24334,7 +24338,7 @@ static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues)
         return run;
     }
 
-    if (!queues->pool && bzi_queues_is_ahead(queues, 1))
+    if (!queues->sessions && bzi_queues_is_ahead(queues, 1))
         return run;
     while (run.count < most && queues->free.count && bzi_plan_item(plan, queues, queues->free.first))
         bzi_run_add(&run, bzi_run_take(&queues->free, NULL));
@@ -24503,7 +24507,7 @@ static int bzi_reader_back_off(bzi_queues *queues, uint64_t ns)
 static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const uint64_t usual = bzi_min(reader->usual_bytes + reader->usual_bytes / 2, BZI_RUN_BYTES),
-                   first = bzi_min(usual > 4096 ? usual : 4096, reader->loader->queues.memory_bytes);
+                   first = bzi_min(usual > 4096 ? usual : 4096, reader->queues->memory_bytes);
     bzna_status status = bzi_reader_reserve(reader, item, first, err);
 
     if (status != BZNA_OK)
@@ -24591,25 +24595,25 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
  * tried, and come last. Returns BZNA_END for padding. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
-    bzna_loader *loader = reader->loader;
+    const bzna_loader_config *config = &reader->setup->config;
     const int pauses = item == reader->first && (item->tried || !item->next);
-    uint64_t backoff = loader->config.read.backoff_ns;
+    uint64_t backoff = config->read.backoff_ns;
     uint32_t retries = 0;
 
     if (item->is_padding) {
-        item->batch->targets[item->slot] = loader->config.order.pad_target;
+        item->batch->targets[item->slot] = config->order.pad_target;
         return BZNA_END;                                    /* no sample, so that nobody decodes it */
     }
 
     for (;;) {
         bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
-        if (status != BZNA_E_IO || retries == loader->config.read.retries)
+        if (status != BZNA_E_IO || retries == config->read.retries)
             return status;
 
         item->tried = 1;
         if (!pauses)
             return BZNA_AGAIN;
-        if (!bzi_reader_back_off(&loader->queues, backoff))
+        if (!bzi_reader_back_off(reader->queues, backoff))
             return status;
 
         item->tried = 0;
@@ -24668,13 +24672,14 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
 
 /* Submits a sample that was read to the device's engines, if they may be able to decode it. Returns 1 if the pool has
  * the item now, else 0. With the lock held. */
-static int bzi_reader_submit(bzi_queues *queues, bzi_item *item)
+static int bzi_reader_submit(bzi_item *item)
 {
+    bzi_queues *queues = item->queues;
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
     const int is_still = item->container->still && !bzi_heif_probe(bytes);
-    const int to_pool = queues->pool && !is_still && !bzi_queues_interrupted(queues);
+    const int to_pool = !is_still && !bzi_queues_interrupted(queues);
 
-    if (to_pool && bzi_pool_submit(queues->pool, item))
+    if (to_pool && bzi_pool_submit(item->setup->pool, item))
         return 1;
     queues->stats.fallbacks += to_pool && item->status == BZNA_OK;
     return 0;
@@ -24693,12 +24698,12 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     reader->first = run.first;
     reader->run_retries = 0;
     /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
-    if (is_new && !reader->loader->on_device)
+    if (is_new && !reader->setup->on_device)
         bzi_reader_read_neighbors(reader, run.first);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         if (item->status != BZNA_OK)
-            bzi_item_clear_fields(item, 0, reader->loader->column_count);
+            bzi_item_clear_fields(item, 0, reader->setup->column_count);
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
@@ -24734,7 +24739,7 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
 
     queues->pace.read_ns = bzi_pace_mean(queues->pace.read_ns, took, done.count);
     queues->pace.bytes = bzi_pace_mean(queues->pace.bytes, done.bytes, done.count);
-    if (queues->pool && bzi_reader_submit(queues, done.first))
+    if (queues->sessions && bzi_reader_submit(done.first))
         return 1;                                           /* the run had one item */
     bzi_ready_push(queues, done);
     return 0;
@@ -24747,7 +24752,7 @@ static void *bzi_reader_run(void *argument)
     bzna_loader *loader = reader->loader;
     bzi_queues *queues = reader->queues;
     bzna_error err;
-    const int entered = bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+    const int entered = bzi_device_enter_thread(loader->setup.device, &err) == BZNA_OK;
 
     bzi_queues_lock(queues);
     if (!entered)
@@ -24761,7 +24766,7 @@ static void *bzi_reader_run(void *argument)
     }
     bzi_queues_unlock(queues);
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(loader->setup.device);
     return NULL;
 }
 
@@ -24777,7 +24782,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_ima
 {
     bzi_sample sample = { item->local, item->extent, item->data };
 
-    return bzi_container_image(item->container, &sample, &item->loader->picks[number], image, err);
+    return bzi_container_image(item->container, &sample, &item->setup->picks[number], image, err);
 }
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
@@ -24814,7 +24819,7 @@ static void bzi_item_account(const bzi_item *item)
     decode->bytes += item->decode_ns ? item->extent.size : 0;
     warp->count += item->warp_ns != 0;
     warp->busy_ns += item->warp_ns;
-    warp->bytes += item->warp_ns ? item->loader->slot_bytes : 0;
+    warp->bytes += item->warp_ns ? item->setup->slot_bytes : 0;
 
     stats->samples++;
     stats->samples_tiled += item->tiles != 0;
@@ -24825,7 +24830,7 @@ static void bzi_item_account(const bzi_item *item)
         bzi_item_count_failure(item);
     else if (item->by_nvdec)
         stats->samples_nvdec++;
-    else if (item->loader->slot_bytes)
+    else if (item->setup->slot_bytes)
         stats->samples_software++;
 }
 
@@ -24833,7 +24838,7 @@ static void bzi_item_account(const bzi_item *item)
  * callbacks of the user's also their own, except where the container itself is the user's code. */
 static int bzi_item_stops(const bzi_item *item)
 {
-    const bzna_loader_errors *errors = &item->loader->config.errors;
+    const bzna_loader_errors *errors = &item->setup->config.errors;
     const int of_container = item->status == BZNA_E_CALLBACK && item->container->ops->fetch;
 
     if (item->result == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP)
@@ -24845,16 +24850,16 @@ static int bzi_item_stops(const bzi_item *item)
  * Returns 1; 0 if the sample may not be replaced. With the lock held. */
 static int bzi_item_replace(bzi_item *item)
 {
-    bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
     bzi_queues *queues = item->queues;
 
-    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
+    if (setup->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_queues_interrupted(queues))
         return 0;
 
     item->replacements++;
     item->position = (item->position + item->batch->order.stride) % item->batch->order.length;
-    bzi_plan_sample(item->loader->dataset, item);
+    bzi_plan_sample(item->setup->dataset, item);
 
     queues->stats.replaced++;
     bzi_run_add(&queues->redo, item);
@@ -24893,9 +24898,9 @@ static void bzi_item_finish(bzi_item *item)
 /* --- Lanes --- */
 
 /* Returns the bytes of scratch memory on the device that a lane has. */
-static uint64_t bzi_lane_scratch_bytes(const bzna_loader *loader)
+static uint64_t bzi_lane_scratch_bytes(const bzi_setup *setup)
 {
-    return BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch;
+    return BZI_LANE_SUMS + BZI_KERNEL_SLOTS * setup->view_scratch;
 }
 
 /* Returns the device address to which the kernel writes a view of an item. */
@@ -24903,33 +24908,33 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
 {
     const bzna_batch *batch = item->batch;
 
-    return item->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, view, item->slot) :
+    return item->setup->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, view, item->slot) :
                                      batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
 /* Gives slots and passes of a launch their scratch memory: the lane's part of the loader's, which is BZI_LANE_SUMS
  * bytes, then memory for each view. One launch's is enough, because a stream runs them one after the other. Sums of
  * lumas begin with 0. */
-static bzna_status bzi_lane_place(const bzi_lane *lane, const bzna_loader *loader, bzi_launch *launch, bzna_error *err)
+static bzna_status bzi_lane_place(const bzi_lane *lane, const bzi_setup *setup, bzi_launch *launch, bzna_error *err)
 {
-    const uint64_t sums = loader->scratch + lane->number * bzi_lane_scratch_bytes(loader);
+    const uint64_t sums = setup->scratch + lane->number * bzi_lane_scratch_bytes(setup);
     uint32_t summed = 0;
 
     for (uint32_t i = 0; i < launch->count; i++) {
         bzi_kernel_slot *slot = &launch->slots.slot[i];
         summed |= slot->flags & BZI_KERNEL_MEAN_LUMA;
         slot->sums = sums + i * 2 * sizeof(uint64_t);
-        bzi_view_place(slot, &launch->passes[i], sums + BZI_LANE_SUMS + i * loader->view_scratch);
+        bzi_view_place(slot, &launch->passes[i], sums + BZI_LANE_SUMS + i * setup->view_scratch);
     }
     return summed ? bzi_device_zero(lane->device, sums, BZI_LANE_SUMS, lane->stream, err) : BZNA_OK;
 }
 
 /* Enqueues warps and passes of views, of which all have operations on pixels, or none. */
-static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, const bzi_kernel_output *out,
+static bzna_status bzi_lane_operate(bzi_lane *lane, const bzi_setup *setup, const bzi_kernel_output *out,
                                     bzi_launch *launch, bzna_error *err)
 {
     const bzi_kernel_output target = bzi_view_target(launch->passes, out);
-    if (bzi_lane_place(lane, loader, launch, err) != BZNA_OK ||
+    if (bzi_lane_place(lane, setup, launch, err) != BZNA_OK ||
         bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err) != BZNA_OK)
         return err->status;
     return bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
@@ -24937,9 +24942,9 @@ static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, c
 
 /* Enqueues the slots of an output that were gathered: first those without operations on pixels, then the others, which
  * are warped to scratch memory. An error is kept in the lane until it is flushed. */
-static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
+static void bzi_lane_warp(bzi_lane *lane, const bzi_setup *setup, uint32_t number)
 {
-    const bzi_output *output = &loader->outputs[number];
+    const bzi_output *output = &setup->outputs[number];
     bzi_launch *gathered = &lane->launches[number];
     bzi_kernel_output out = output->kernel;
 
@@ -24954,15 +24959,15 @@ static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t nu
                 launch.passes[launch.count++] = gathered->passes[i];
             }
         if (launch.count && lane->error.status == BZNA_OK)
-            bzi_lane_operate(lane, loader, &out, &launch, &lane->error);
+            bzi_lane_operate(lane, setup, &out, &launch, &lane->error);
     }
     gathered->count = 0;
 }
 
-static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
+static void bzi_lane_warp_all(bzi_lane *lane, const bzi_setup *setup)
 {
-    for (uint32_t i = 0; i < loader->output_count; i++)
-        bzi_lane_warp(lane, loader, i);
+    for (uint32_t i = 0; i < setup->output_count; i++)
+        bzi_lane_warp(lane, setup, i);
 }
 
 /* Adds the slot of a view, with its operations, to the launch of its output. Pre: the lane has a place for the item, or
@@ -24970,12 +24975,12 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
                          const bzi_kernel_pass *pass)
 {
-    const bzna_loader *loader = item->loader;
-    const uint32_t number = (uint32_t)(view->output - loader->outputs);
+    const bzi_setup *setup = item->setup;
+    const uint32_t number = (uint32_t)(view->output - setup->outputs);
     bzi_launch *launch = &lane->launches[number];
 
     if (launch->count == BZI_KERNEL_SLOTS)
-        bzi_lane_warp(lane, loader, number);
+        bzi_lane_warp(lane, setup, number);
     launch->passes[launch->count] = *pass;
     launch->slots.slot[launch->count] = *slot;
     launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
@@ -24988,11 +24993,11 @@ static void bzi_lane_add(bzi_lane *lane, bzi_item *item) { lane->items[lane->cou
 /* Copies an item's slots to the host. */
 static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item, bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
-        const bzi_view *view = &loader->views[i];
+    for (uint32_t i = 0; i < setup->view_count && status == BZNA_OK; i++) {
+        const bzi_view *view = &setup->views[i];
         status = bzi_device_download(lane->device, bzi_batch_slot(item->batch, view, item->slot),
                                      bzi_lane_target(item, view), view->output->picture_bytes, lane->stream, err);
     }
@@ -25004,19 +25009,19 @@ static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item,
  * `more` gets no event yet, because the lane will write more slots of it. */
 static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_error *err)
 {
-    const bzna_loader *loader = lane->items[0]->loader;
+    const bzi_setup *setup = lane->items[0]->setup;
     bzna_status status;
 
     for (uint32_t i = lane->kept; i < lane->count; i++)
         lane->items[i]->batch->touched[lane->number] = 1;
 
-    bzi_lane_warp_all(lane, loader);
+    bzi_lane_warp_all(lane, setup);
     status = lane->error.status;
     if (status != BZNA_OK)
         *err = lane->error;
     lane->error.status = BZNA_OK;
 
-    for (uint32_t i = lane->kept; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
+    for (uint32_t i = lane->kept; i < lane->count && status == BZNA_OK && !setup->on_device; i++)
         status = bzi_lane_download(lane, lane->items[i], err);
 
     for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++) {
@@ -25072,19 +25077,19 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
     static const bzi_kernel_pass none;
-    bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
     bzi_queues *queues = item->queues;
     bzi_kernel_slot slot = { .x1 = -1, .y1 = -1, .depth = 8 };
 
     bzi_item_put_operations(item, NULL);
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
-        const bzi_view *view = &loader->views[i];
+    for (uint32_t i = 0; i < setup->view_count; i++) {
+        const bzi_view *view = &setup->views[i];
 
         bzi_slot_colors(&slot, &view->output->transform, view->output->shape.channels);
         if (item->is_padding) {
             for (int k = 0; k < 3; k++)
-                slot.fill[k] = (float)loader->config.order.pad_value;
+                slot.fill[k] = (float)setup->config.order.pad_value;
             slot.flags &= ~BZI_KERNEL_FILL_MEAN;
         }
         slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
@@ -25112,7 +25117,7 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
  * Without the lock. */
 static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
-    bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
     bzi_queues *queues = item->queues;
     const bzna_status status = item->result;
     int replaced = 0;
@@ -25125,7 +25130,7 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
     if (status != BZNA_OK) {
         bzi_container_fail(item->container, item->local, item->err);
-        bzi_log(loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
+        bzi_log(setup->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
     }
 
     bzi_queues_lock(queues);
@@ -25153,7 +25158,7 @@ static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzn
 {
     bzi_lane *lane = &worker->lane;
 
-    lane->device = worker->loader->device;
+    lane->device = worker->setup->device;
     lane->number = number;
     if (bzi_device_stream(lane->device, 1, &lane->stream, err) != BZNA_OK)
         return err->status;
@@ -25210,12 +25215,12 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
 /* Warps one view into its slot, on the host. */
 static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
-    const bzi_view *view = &worker->loader->views[number];
+    const bzi_view *view = &worker->setup->views[number];
     const bzi_kernel_output *out = &view->output->kernel;
     bzi_kernel_slot *slot = &worker->views.slots[number];
     const bzi_kernel_pass *pass = &worker->views.passes[number];
     const bzi_kernel_output target = bzi_view_target(pass, out);
-    const bzi_memory *memory = worker->loader->memory;
+    const bzi_memory *memory = worker->setup->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
@@ -25230,23 +25235,23 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
  * Pre: the views' slots are made. They are changed for the shrunk picture. */
 static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted)
 {
-    const bzna_loader *loader = worker->loader;
+    const bzi_setup *setup = worker->setup;
     uint32_t may = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
 
-    for (uint32_t i = 0; i < loader->view_count && may > 1; i++)
-        if (loader->views[i].output->picture == number)
+    for (uint32_t i = 0; i < setup->view_count && may > 1; i++)
+        if (setup->views[i].output->picture == number)
             may = bzi_min32(may, bzi_slot_may_shrink(&worker->views.slots[i],
-                                                             loader->config.decode.jpeg_shrink_margin));
+                                                             setup->config.decode.jpeg_shrink_margin));
     wanted->rows = (bzi_rows){ 0, 0 };
-    wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
+    wanted->shrink = setup->config.decode.jpeg_shrink ? may : 1;
     item->shrinkable |= may > wanted->shrink;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
+    for (uint32_t i = 0; i < setup->view_count; i++) {
         bzi_kernel_slot *slot = &worker->views.slots[i];
-        if (loader->views[i].output->picture != number)
+        if (setup->views[i].output->picture != number)
             continue;
         bzi_slot_shrink(slot, wanted->shrink);
-        bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, &loader->views[i].output->kernel));
+        bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, &setup->views[i].output->kernel));
     }
 }
 
@@ -25259,14 +25264,14 @@ static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t 
     bzna_status status = BZNA_OK;
 
     *wanted = bzi_picture_all(&worker->pictures[number]);
-    if ((!in_rows && !worker->formats[number].tiles) || worker->loader->config.pipeline.picture)
+    if ((!in_rows && !worker->formats[number].tiles) || worker->setup->config.pipeline.picture)
         return BZNA_OK;
 
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
     if (status == BZNA_OK && in_rows)
         bzi_worker_want_rows(worker, item, number, wanted);
     else if (status == BZNA_OK)
-        wanted->part = bzi_views_part(worker->loader, &worker->views, number);
+        wanted->part = bzi_views_part(worker->setup, &worker->views, number);
     return status;
 }
 
@@ -25276,38 +25281,38 @@ static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t 
 static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, uint32_t shrink,
                                    bzna_error *err)
 {
-    bzna_loader *loader = worker->loader;
+    const bzi_setup *setup = worker->setup;
     bzna_picture *picture = &worker->pictures[number];
 
-    if ((loader->on_device && bzi_worker_upload(worker, picture, shrink, err) != BZNA_OK) ||
+    if ((setup->on_device && bzi_worker_upload(worker, picture, shrink, err) != BZNA_OK) ||
         bzi_item_slots(item, number, picture, shrink, &worker->views, err) != BZNA_OK)
         return err->status;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
-        if (loader->views[i].output->picture != number)
+    for (uint32_t i = 0; i < setup->view_count; i++) {
+        if (setup->views[i].output->picture != number)
             continue;
-        if (loader->on_device)
-            bzi_lane_put(&worker->lane, item, &loader->views[i], &worker->views.slots[i], &worker->views.passes[i]);
+        if (setup->on_device)
+            bzi_lane_put(&worker->lane, item, &setup->views[i], &worker->views.slots[i], &worker->views.passes[i]);
         else if (bzi_worker_warp_view(worker, item, i, err) != BZNA_OK)
             return err->status;
     }
 
-    if (loader->on_device && loader->pick_count > 1)
-        bzi_lane_warp_all(&worker->lane, loader);
+    if (setup->on_device && setup->pick_count > 1)
+        bzi_lane_warp_all(&worker->lane, setup);
     return BZNA_OK;
 }
 
 /* Names a picture in its error, unless it is the first one, which the sample's name stands for. */
 static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, bzna_error *err)
 {
-    return number ? bzi_error_prefix(err, worker->loader->picks[number].name) : err->status;
+    return number ? bzi_error_prefix(err, worker->setup->picks[number].name) : err->status;
 }
 
 /* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
  * transforms decide which parts of the pictures are needed. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
 {
-    for (uint32_t i = 0; i < worker->loader->pick_count; i++) {
+    for (uint32_t i = 0; i < worker->setup->pick_count; i++) {
         if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
             return err->status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
@@ -25331,8 +25336,8 @@ static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
  * to the data set. */
 static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
-    const bzna_loader_pipeline *pipeline = &worker->loader->config.pipeline;
-    const bzi_view *view = worker->loader->views;
+    const bzna_loader_pipeline *pipeline = &worker->setup->config.pipeline;
+    const bzi_view *view = worker->setup->views;
     bzna_random random = bzi_item_random(item, BZNA_OPERATION_PICTURE, number);
     bzna_picture *picture = &worker->pictures[number];
     bzna_sample_info info;
@@ -25342,7 +25347,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     const uint64_t total = bzi_picture_planes(picture, count, 1, planes), capacity = worker->drawn.capacity;
     bzna_status status;
 
-    if (!bzi_buffer_reserve(worker->loader->memory, &worker->drawn, total, 0))
+    if (!bzi_buffer_reserve(worker->setup->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
 
     if (worker->drawn.capacity != capacity)                 /* the callback can see the padding after each row */
@@ -25473,22 +25478,22 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
 /* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
-    const bzna_loader *loader = worker->loader;
+    const bzi_setup *setup = worker->setup;
     uint64_t begin, decoded;
     bzna_status status;
 
-    if (!loader->slot_bytes)
+    if (!setup->slot_bytes)
         return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
     begin = bzi_os_now_ns();
     status = bzi_worker_parse(worker, item, err);
-    if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
+    if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
-    for (uint32_t i = 0; i < loader->pick_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < setup->pick_count && status == BZNA_OK; i++) {
         bzi_wanted wanted;
         if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||
             (status = bzi_worker_decode(worker, item, i, wanted, err)) != BZNA_OK ||
-            (loader->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK)) {
+            (setup->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK)) {
             bzi_worker_blame(worker, i, err);
             break;
         }
@@ -25500,7 +25505,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     }
 
     /* Another sample may take the slot, and nothing of this one may be written there after that. */
-    if (status != BZNA_OK && loader->on_device && loader->pick_count > 1)
+    if (status != BZNA_OK && setup->on_device && setup->pick_count > 1)
         bzi_device_stream_wait(worker->lane.device, worker->lane.stream);
     return status;
 }
@@ -25557,12 +25562,12 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 /* Works on a run, and measures the time for the loader's pace. With the lock held, but not while it works. */
 static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
 {
-    bzna_loader *loader = worker->loader;
+    const bzi_setup *setup = worker->setup;
     bzi_queues *queues = worker->queues;
     uint64_t took = bzi_os_now_ns();
 
     bzi_queues_unlock(queues);
-    if (loader->on_device)
+    if (setup->on_device)
         bzi_worker_launch_run(worker, run);
     else
         bzi_worker_warp_run(worker, run);
@@ -25618,7 +25623,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
         bzi_queues_wake_reader(queues);                     /* the reader at work may be slow */
         bzi_os_wait(&queues->worker_wake, &queues->mutex);
         queues->idle_workers--;
-        if (!queues->pool)                                  /* with NVDEC, idle workers are normal */
+        if (!queues->sessions)                              /* with NVDEC, idle workers are normal */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
 
@@ -25773,7 +25778,7 @@ static void bzi_engine_flush(bzi_engine *engine, int may_wait)
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
-    const int other = lane->count && lane->items[0]->loader != item->loader;
+    const int other = lane->count && lane->items[0]->queues != item->queues;
 
     if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
         engine->session.mapped_count == engine->pool->device->config.session_mapped)
@@ -25832,12 +25837,12 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 /* Adds all views of a mapped picture to the lane. */
 static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight *flight)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
+    for (uint32_t i = 0; i < setup->view_count; i++) {
         bzi_kernel_slot *slot = &engine->views.slots[i];
         bzi_slot_on_surface(slot, flight->semi_planar);
-        bzi_lane_put(&engine->lane, item, &loader->views[i], slot, &engine->views.passes[i]);
+        bzi_lane_put(&engine->lane, item, &setup->views[i], slot, &engine->views.passes[i]);
     }
     item->result = BZNA_OK;
     bzi_lane_add(&engine->lane, item);
@@ -25849,12 +25854,12 @@ static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
-    bzna_loader *loader = item->loader;
+    bzi_queues *queues = item->queues;
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
-    atomic_uint *sounds = loader->sound ? &loader->sound[item->index / 32] : NULL;
+    atomic_uint *sounds = queues->sound ? &queues->sound[item->index / 32] : NULL;
     const uint32_t bit = 1u << item->index % 32;
-    const uint32_t sound = sounds && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
+    const uint32_t sound = sounds && !atomic_load_explicit(&queues->changes, memory_order_relaxed) &&
                            (atomic_load_explicit(sounds, memory_order_relaxed) & bit);
     bzi_flight flight;
     bzna_status status;
@@ -25869,7 +25874,7 @@ static void bzi_engine_map(bzi_engine *engine)
     }
 
     if (sound && status == BZNA_E_DECODE)
-        atomic_store(&loader->changes, 1);
+        atomic_store(&queues->changes, 1);
     else if (sounds && !sound && status == BZNA_OK && flight.is_sound)
         atomic_fetch_or_explicit(sounds, bit, memory_order_relaxed);
 
@@ -26019,7 +26024,7 @@ static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_
 
     tile->image = bzi_image_alone(&coded);
     tile->coded.image = &tile->image.coded;
-    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
+    return bzi_picture_describe(&tile->image, item->setup->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
                                 err);
 }
 
@@ -26094,7 +26099,7 @@ static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzi
         return result;
     if (bzi_item_prepare(item, &grid->picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
-        bzi_tiles_open(&engine->tiles, grid->image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
+        bzi_tiles_open(&engine->tiles, grid->image, bzi_views_part(item->setup, views, 0), err) != BZNA_OK)
         return err->status;
 
     engine->tiles_mapped = 0;
@@ -26128,7 +26133,7 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
     bzna_status status;
 
     if (coded->image->codec == BZNA_CODEC_JPEG &&
-        !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, &coded->sps)) {
+        !bzi_setup_is_nvdec_jpeg(item->setup, BZNA_CODEC_JPEG, &coded->sps)) {
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_FOREIGN;
     }
@@ -26155,7 +26160,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     bzna_status status;
 
     if (item->status != BZNA_OK || bzi_item_image(item, 0, &image, err) != BZNA_OK ||
-        bzi_picture_describe(&image, item->loader->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
+        bzi_picture_describe(&image, item->setup->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
         bzi_engine_fail(engine, item);
         return;
     }
@@ -26436,22 +26441,22 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 /* Makes the arrays of a batch, with one element for each slot. Returns 1, or 0 if there is no memory. */
 static int bzi_batch_make_arrays(bzna_batch *batch)
 {
-    const bzna_loader *loader = batch->loader;
-    const uint64_t slots = loader->config.output.batch_size, views = slots * loader->drawn_views;
-    bzi_owned *lent = &batch->loader->lent;
+    const bzi_setup *setup = batch->setup;
+    const uint64_t slots = setup->config.output.batch_size, views = slots * setup->drawn_views;
+    bzi_owned *lent = &batch->loader->setup.lent;
 
     if (!BZI_KEEP(lent, batch->targets, slots) ||
         !BZI_KEEP(lent, batch->indices, slots) ||
         !BZI_KEEP(lent, batch->status, slots) ||
         !BZI_KEEP(lent, batch->errors, slots) ||
         !BZI_KEEP(lent, batch->operations, views * BZNA_OPERATIONS_MAX) ||
-        !BZI_KEEP(lent, batch->slices, loader->config.output.slices) ||
-        !BZI_KEEP(lent, batch->written, loader->lanes) ||
-        !BZI_KEEP(lent, batch->touched, loader->lanes) ||
+        !BZI_KEEP(lent, batch->slices, setup->config.output.slices) ||
+        !BZI_KEEP(lent, batch->written, setup->lanes) ||
+        !BZI_KEEP(lent, batch->touched, setup->lanes) ||
         !BZI_KEEP(lent, batch->operation_counts, views))
         return 0;
-    for (uint32_t i = 0; i < loader->column_count; i++) {
-        const uint64_t bytes = i < loader->tensor_count ? loader->columns[i].bytes : sizeof(bzi_slot_bytes);
+    for (uint32_t i = 0; i < setup->column_count; i++) {
+        const uint64_t bytes = i < setup->tensor_count ? setup->columns[i].bytes : sizeof(bzi_slot_bytes);
         if (!(batch->columns[i] = bzi_keep(lent, slots, bytes)))
             return 0;
     }
@@ -26462,22 +26467,22 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
  * context. */
 static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 {
-    bzna_loader *loader = batch->loader;
-    bzi_device *device = loader->device;
-    const uint64_t bytes = loader->data_bytes;
-    const int given = loader->config.output.buffers != NULL;
+    const bzi_setup *setup = batch->setup;
+    bzi_device *device = setup->device;
+    const uint64_t bytes = setup->data_bytes;
+    const int given = setup->config.output.buffers != NULL;
 
-    if (((!loader->on_device || !given) &&
-         bzi_device_alloc(device, bytes, loader->stream, &batch->device_data, err) != BZNA_OK) ||
-        (!loader->on_device && !given && bzi_device_pin(device, bytes, &batch->pinned, err) != BZNA_OK) ||
+    if (((!setup->on_device || !given) &&
+         bzi_device_alloc(device, bytes, setup->stream, &batch->device_data, err) != BZNA_OK) ||
+        (!setup->on_device && !given && bzi_device_pin(device, bytes, &batch->pinned, err) != BZNA_OK) ||
         bzi_device_event(device, &batch->released, err) != BZNA_OK)
         return err->status;
-    for (uint32_t i = 0; i < loader->lanes; i++)
+    for (uint32_t i = 0; i < setup->lanes; i++)
         if (bzi_device_event(device, &batch->written[i], err) != BZNA_OK)
             return err->status;
 
     /* Work that the consumer enqueued on its stream may still use the memory. */
-    batch->has_release = bzi_device_record(device, batch->released, loader->stream, err) == BZNA_OK;
+    batch->has_release = bzi_device_record(device, batch->released, setup->stream, err) == BZNA_OK;
     return batch->has_release ? BZNA_OK : err->status;
 }
 
@@ -26485,25 +26490,26 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
  * context, if the loader has a device. */
 static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
 {
-    const bzna_loader_output *output = &loader->config.output;
-    const uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
+    bzi_setup *setup = &loader->setup;
+    const bzna_loader_output *output = &setup->config.output;
+    const uint64_t slice_bytes = output->batch_size / output->slices * setup->slot_bytes;
     const uint64_t first = (uint64_t)number * output->slices;
-    const int has_block = !output->buffers && !loader->device;
+    const int has_block = !output->buffers && !setup->device;
     bzna_batch *batch = &loader->queues.batches[number];
     uint8_t *data;
 
-    batch->stream = loader->stream;
+    batch->stream = setup->stream;
     if (has_block)
-        batch->block = bzi_alloc(loader->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
+        batch->block = bzi_alloc(setup->memory, setup->data_bytes, 1, BZI_BATCH_ALIGN);
     if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
-                        number, (bzi_llu)loader->data_bytes);
-    if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
+                        number, (bzi_llu)setup->data_bytes);
+    if (setup->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
     data = batch->pinned ? batch->pinned : batch->block;
-    if (loader->on_device)
+    if (setup->on_device)
         data = (uint8_t *)(uintptr_t)batch->device_data;
     for (uint32_t k = 0; k < output->slices; k++)
         batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
@@ -26521,37 +26527,36 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
  * ends. */
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
+    bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
-    const bzna_loader_config *config = &loader->config;
+    const bzna_loader_config *config = &setup->config;
     const uint32_t readers = queues->reader_count ? queues->reader_count : queues->worker_count;
-    const int notes_sound = queues->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
-    bzi_owned *own = &loader->own;
+    const int notes_sound = setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND;
+    bzi_owned *own = &setup->own;
 
-    loader->item_count = queues->ahead_samples +
-                         (config->decode.threads + readers) * queues->run_most;
-    if (queues->pool)
-        loader->item_count += queues->pool->count * bzi_nvdec_chosen(loader->device);
+    loader->item_count = queues->ahead_samples + (config->decode.threads + readers) * queues->run_most;
+    if (setup->pool)
+        loader->item_count += setup->pool->count * bzi_nvdec_chosen(setup->device);
 
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
         !BZI_KEEP(own, loader->workers, config->decode.threads) ||
         !BZI_KEEP(own, loader->readers, readers) ||
         !BZI_KEEP(own, loader->threads, config->decode.threads + queues->reader_count) ||
         (notes_sound &&
-         !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
-        !BZI_KEEP(&loader->lent, queues->batches, config->pipeline.batches_in_flight))
+         !BZI_KEEP(own, queues->sound, setup->dataset->count / 32 + 1)) ||
+        !BZI_KEEP(&setup->lent, queues->batches, config->pipeline.batches_in_flight))
         return bzi_fail_memory(err, "a loader's queues");
 
     queues->batch_count = config->pipeline.batches_in_flight;
     for (uint32_t i = 0; i < queues->batch_count; i++) {
         queues->batches[i].loader = loader;
+        queues->batches[i].setup = setup;
         queues->batches[i].queues = queues;
     }
-    for (uint32_t i = 0; i < readers; i++) {
-        loader->readers[i].loader = loader;
-        loader->readers[i].queues = queues;
-    }
+    for (uint32_t i = 0; i < readers; i++)
+        loader->readers[i] = (bzi_reader){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < loader->item_count; i++) {
-        loader->items[i].loader = loader;
+        loader->items[i].setup = setup;
         loader->items[i].queues = queues;
         bzi_item_free(&loader->items[i]);
     }
@@ -26559,16 +26564,15 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 }
 
 /* Copies the weights, and adds them up. */
-static bzna_status bzi_loader_copy_weights(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_order_copy_weights(bzi_order *order, bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_order *given = &loader->config.order;
-    const bzi_part *parts = loader->dataset->parts;
+    const bzna_loader_order *given = &setup->config.order;
+    const bzi_part *parts = setup->dataset->parts;
     const uint64_t count = given->weight_count;
-    bzi_order *order = &loader->plan.order;
-    double *sums = bzi_keep(&loader->own, count, sizeof *sums), sum = 0;
-    uint64_t *ends = given->weights_by_part ? bzi_keep(&loader->own, count, sizeof *ends) : NULL;
+    double *sums = bzi_keep(&setup->own, count, sizeof *sums), sum = 0;
+    uint64_t *ends = given->weights_by_part ? bzi_keep(&setup->own, count, sizeof *ends) : NULL;
 
-    order->weights = bzi_keep_copy(&loader->own, given->weights, count, sizeof *order->weights);
+    order->weights = bzi_keep_copy(&setup->own, given->weights, count, sizeof *order->weights);
     if (!sums || (given->weights_by_part && !ends) || !order->weights)
         return bzi_fail_memory(err, "loader_config.order.weights");
 
@@ -26583,36 +26587,34 @@ static bzna_status bzi_loader_copy_weights(bzna_loader *loader, bzna_error *err)
 }
 
 /* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
-static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_order *given = &loader->config.order;
-    bzi_order *order = &loader->plan.order;
+    const bzna_loader_order *given = &setup->config.order;
 
-    order->samples = given->index_count ? given->index_count : loader->dataset->count;
+    order->samples = given->index_count ? given->index_count : setup->dataset->count;
     order->length = given->epoch_samples;
     order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
     order->weighting = given->weighting;
     order->group_count = (uint32_t)given->weight_count;
-    if (given->index_count && !(order->indices = bzi_keep_copy(&loader->own, given->indices, given->index_count,
+    if (given->index_count && !(order->indices = bzi_keep_copy(&setup->own, given->indices, given->index_count,
                                                                sizeof *order->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
-    if (given->weight_count && bzi_loader_copy_weights(loader, err) != BZNA_OK)
+    if (given->weight_count && bzi_order_copy_weights(order, setup, err) != BZNA_OK)
         return err->status;
     if (given->weighting == BZNA_WEIGHTING_ONCE &&
-        !BZI_KEEP(&loader->own, order->ranked, order->samples))
+        !BZI_KEEP(&setup->own, order->ranked, order->samples))
         return bzi_fail_memory(err, "the order of weighted draws");
 
     order->repeats = given->weighting == BZNA_WEIGHTING_REPLACE;
     return !order->indices || order->repeats ? BZNA_OK :
-           bzi_indices_repeat(loader, order->indices, order->samples, &order->repeats, err);
+           bzi_indices_repeat(setup, order->indices, order->samples, &order->repeats, err);
 }
 
 /* Returns a hash of the data set and of the indices, weights and weighting of its order. A saved state has it, and is
  * only restored where it is the same. */
-static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
+static uint64_t bzi_order_fingerprint(const bzi_order *order, const bzna_dataset *dataset)
 {
-    const bzi_order *order = &loader->plan.order;
-    uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
+    uint64_t hash = bzi_dataset_fingerprint(dataset);
 
     hash = bzi_hash_numbers(hash, &order->weighting, sizeof order->weighting, 4);
     if (order->indices)
@@ -26627,7 +26629,7 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
                                            bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
+    const bzna_loader_config *config = &loader->setup.config;
     const int reads = run == bzi_reader_run;
     const uint32_t number = reads ? config->decode.threads + i : i;
     const int32_t cpu = config->pipeline.cpus ? config->pipeline.cpus[number % config->pipeline.cpu_count] : -1;
@@ -26648,21 +26650,23 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(voi
  * lie on the device. */
 static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
+    bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
-    const bzi_host *host = loader->host;
+    const bzi_host *host = setup->host;
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < queues->worker_count && status == BZNA_OK; i++) {
         bzi_worker *worker = &loader->workers[i];
 
-        if (loader->slot_bytes)
+        if (setup->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->software.allowed = host->codecs;
         worker->loader = loader;
+        worker->setup = setup;
         worker->queues = queues;
         worker->reader = queues->reader_count ? NULL : &loader->readers[i];
-        if (status == BZNA_OK && loader->on_device)
-            status = bzi_worker_make_lane(worker, loader->lanes - queues->worker_count + i, err);
+        if (status == BZNA_OK && setup->on_device)
+            status = bzi_worker_make_lane(worker, setup->lanes - queues->worker_count + i, err);
         if (status == BZNA_OK)
             status = bzi_loader_start_thread(loader, bzi_worker_run, worker, i, err);
     }
@@ -26678,9 +26682,9 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 {
     bzna_error ignored;
 
-    for (uint32_t i = 0; batch->touched && i < batch->loader->lanes; i++)
+    for (uint32_t i = 0; batch->touched && i < batch->setup->lanes; i++)
         if (batch->touched[i]) {
-            bzi_device_await(batch->loader->device, batch->written[i], &ignored);
+            bzi_device_await(batch->setup->device, batch->written[i], &ignored);
             batch->touched[i] = 0;
         }
 }
@@ -26697,7 +26701,8 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
 BZI_COLD
 static void bzi_loader_free_device(bzna_loader *loader)
 {
-    bzi_device *device = loader->device;
+    const bzi_setup *setup = &loader->setup;
+    bzi_device *device = setup->device;
     bzna_error ignored;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
@@ -26709,17 +26714,17 @@ static void bzi_loader_free_device(bzna_loader *loader)
 
         if (batch->state == BZI_BATCH_RETIRING)
             bzi_batch_drain_reads(batch, &ignored);
-        for (uint32_t k = 0; batch->written && k < loader->lanes; k++)
+        for (uint32_t k = 0; batch->written && k < setup->lanes; k++)
             bzi_device_event_free(device, batch->written[k]);
         bzi_device_event_free(device, batch->released);
-        bzi_device_free(device, batch->device_data, loader->data_bytes, loader->stream);
+        bzi_device_free(device, batch->device_data, setup->data_bytes, setup->stream);
         bzi_device_unpin(device, batch->pinned);
     }
-    for (uint32_t i = 0; i < loader->output_count; i++)
-        bzi_device_free(device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
-    bzi_device_free(device, loader->scratch, loader->scratch_bytes, loader->stream);
-    if (loader->owns_stream)
-        bzi_device_stream_free(device, loader->stream);
+    for (uint32_t i = 0; i < setup->output_count; i++)
+        bzi_device_free(device, setup->outputs[i].device_mean, setup->outputs[i].mean_bytes, setup->stream);
+    bzi_device_free(device, setup->scratch, setup->scratch_bytes, setup->stream);
+    if (setup->owns_stream)
+        bzi_device_stream_free(device, setup->stream);
     if (entered)
         bzi_device_leave(device);
 }
@@ -26728,18 +26733,19 @@ static void bzi_loader_free_device(bzna_loader *loader)
 BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
+    bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
-    bzna_context *context = loader->context;
-    const bzi_memory *memory = loader->memory;
+    bzna_context *context = setup->context;
+    const bzi_memory *memory = setup->memory;
 
-    if (loader->device)
+    if (setup->device)
         bzi_loader_free_device(loader);
     for (uint32_t i = 0; i < queues->batch_count; i++) {
         bzi_batch_free_bytes(&queues->batches[i]);
-        bzi_release(memory, queues->batches[i].block, loader->data_bytes, 1);
+        bzi_release(memory, queues->batches[i].block, setup->data_bytes, 1);
     }
 
-    bzi_owned_free(&loader->lent);
+    bzi_owned_free(&setup->lent);
     if (queues->has_locks)
         bzi_os_locks_free(&queues->mutex, queues->conds, BZI_CONDS);
     bzi_release(memory, loader, 1, sizeof *loader);
@@ -26755,7 +26761,7 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_queues_lock(queues);
         queues->quit = 1;
         bzi_queues_wake_all(queues);
-        bzi_pool_withdraw(queues);
+        bzi_pool_withdraw(loader->setup.pool, queues);
         while (loader->consumer.waiting || queues->active)
             bzi_os_wait(&queues->control_wake, &queues->mutex);
         bzi_queues_unlock(queues);
@@ -26768,14 +26774,15 @@ static void bzi_loader_join(bzna_loader *loader)
 /* Ends the threads and frees what only they use. */
 static void bzi_loader_end(bzna_loader *loader)
 {
-    const bzi_memory *memory = loader->memory;
+    bzi_setup *setup = &loader->setup;
+    const bzi_memory *memory = setup->memory;
     bzna_error ignored;
     int entered;
 
     bzi_loader_join(loader);
-    entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+    entered = bzi_device_enter(setup->device, &ignored) == BZNA_OK;
 
-    for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
+    for (uint32_t i = 0; loader->workers && i < setup->config.decode.threads; i++) {
         bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
         bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
@@ -26784,12 +26791,12 @@ static void bzi_loader_end(bzna_loader *loader)
     }
 
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(setup->device);
     for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
         bzi_buffer_free(memory, &loader->items[i].bytes);
-    bzi_owned_free(&loader->own);
+    bzi_owned_free(&setup->own);
     bzi_sequence_free_all(memory, loader->plan.lists);
-    bzi_dataset_drop(loader->dataset);
+    bzi_dataset_drop(setup->dataset);
 }
 
 /* Returns the epoch after the last one. */
@@ -26846,7 +26853,7 @@ static void bzi_loader_work(bzna_loader *loader)
     const bzi_batches *pending = &loader->consumer.pending;
     bzna_error err;
 
-    if (bzi_device_enter(loader->device, &err) != BZNA_OK) {
+    if (bzi_device_enter(loader->setup.device, &err) != BZNA_OK) {
         bzi_queues_break(queues, &err);
         return;
     }
@@ -26856,7 +26863,7 @@ static void bzi_loader_work(bzna_loader *loader)
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
         bzi_queues_break(queues, &err);
     }
-    bzi_device_leave(loader->device);
+    bzi_device_leave(loader->setup.device);
 }
 
 
@@ -26872,7 +26879,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
 {
     bzi_queues *queues = &loader->queues;
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
-    const int no_threads = loader->config.pipeline.no_threads != 0;
+    const int no_threads = loader->setup.config.pipeline.no_threads != 0;
     int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
@@ -26917,18 +26924,18 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
 /* Makes the consumer's stream wait for the lanes that wrote to the batch. For a batch on the host, the host waits. */
 static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 {
-    bzna_loader *loader = batch->loader;
-    bzi_device *device = loader->device;
+    const bzi_setup *setup = batch->setup;
+    bzi_device *device = setup->device;
     bzna_status status = bzi_device_enter(device, err);
 
     if (status != BZNA_OK)
         return status;
 
-    batch->stream = loader->stream;
-    for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++) {
+    batch->stream = setup->stream;
+    for (uint32_t i = 0; i < setup->lanes && status == BZNA_OK; i++) {
         if (!batch->touched[i])
             continue;
-        status = loader->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) :
+        status = setup->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) :
                                      bzi_device_await(device, batch->written[i], err);
         batch->touched[i] = status != BZNA_OK;
     }
@@ -26942,7 +26949,7 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 /* Records the release event after all work that the consumer has enqueued. If it cannot, the host waits for that. */
 static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 {
-    bzi_device *device = batch->loader->device;
+    bzi_device *device = batch->setup->device;
     bzna_status status = bzi_device_enter(device, err);
 
     if (status != BZNA_OK)
@@ -26957,7 +26964,6 @@ static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 /* Drops one reference to a batch on loan; the last one ends the loan. Without the lock. */
 static void bzi_batch_unref(bzna_batch *batch)
 {
-    bzna_loader *loader = batch->loader;
     bzi_queues *queues = batch->queues;
     bzna_status status = BZNA_OK;
     bzna_error err;
@@ -26969,7 +26975,7 @@ static void bzi_batch_unref(bzna_batch *batch)
     if (left)
         return;
 
-    if (loader->on_device)
+    if (batch->setup->on_device)
         status = bzi_batch_record_release(batch, &err);     /* nobody else has the batch: no lock */
     bzi_queues_lock(queues);
     if (status != BZNA_OK)
@@ -26979,7 +26985,7 @@ static void bzi_batch_unref(bzna_batch *batch)
     else
         bzi_batch_to_free(batch);
     bzi_queues_unlock(queues);
-    bzi_loader_unref(loader);
+    bzi_loader_unref(batch->loader);
 }
 
 /* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
@@ -27020,17 +27026,18 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     if (batch) {
         bzi_batch_to_loan(bzi_batches_take(&loader->consumer.pending));
         stage->count++;
-        stage->bytes += batch->slots * loader->slot_bytes;
+        stage->bytes += batch->slots * loader->setup.slot_bytes;
     }
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_queues_unlock(queues);
-    if (batch && loader->device && bzi_batch_wait_written(batch, err) != BZNA_OK)
+    if (batch && loader->setup.device && bzi_batch_wait_written(batch, err) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
 
     if (batch && batch->real && batch->failed == batch->real)
-        bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
-                batch->real, (bzi_llu)batch->number, (bzi_llu)batch->epoch);
+        bzi_log(batch->setup->host, BZNA_LOG_ERROR, batch->status[0],
+                "all %u samples of batch %llu of epoch %llu failed", batch->real, (bzi_llu)batch->number,
+                (bzi_llu)batch->epoch);
     *out = batch;
     return status;
 }
@@ -27092,18 +27099,18 @@ static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
  * tensors are described when the first one is exported, and only read until the last one is deleted. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
-    const bzna_loader *loader = batch->loader;
+    const bzi_setup *setup = batch->setup;
     bzi_export *export = &batch->exports[number];
     bzna_status status = BZNA_OK;
 
     bzi_queues_lock(batch->queues);
     if (!bzi_batch_is_owned(batch))
         status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
-    else if (loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD)
+    else if (setup->on_device && batch->stream == BZNA_STREAM_PER_THREAD)
         status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a "
                           "deleter on another thread would record its release on another stream");
     else if (batch->references++ == batch->owned)           /* no other tensor is out */
-        for (uint32_t i = bzi_loader_first_tensor(loader); i < loader->tensor_end; i++)
+        for (uint32_t i = bzi_setup_first_tensor(setup); i < setup->tensor_end; i++)
             bzi_batch_describe_export(batch, i);
     bzi_queues_unlock(batch->queues);
 
@@ -27115,7 +27122,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
 /* Moves a batch on loan to another stream, which waits for the work that is enqueued on the one before. */
 static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
-    bzi_device *device = batch->loader->device;
+    bzi_device *device = batch->setup->device;
     bzna_status status;
     uint32_t tensors;
     int owned;
@@ -27167,6 +27174,7 @@ static void bzi_loader_clear(bzna_loader *loader)
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
                                    uint64_t end_epoch, bzna_error *err)
 {
+    const bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
     bzi_sequence *lists;
 
@@ -27178,13 +27186,13 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
 
     queues->paused++;
     bzi_queues_wake_all(queues);
-    bzi_pool_withdraw(queues);
+    bzi_pool_withdraw(setup->pool, queues);
     while (queues->active)
         bzi_os_wait(&queues->control_wake, &queues->mutex);
     /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
-    if (loader->device && bzi_device_enter(loader->device, err) == BZNA_OK) {
+    if (setup->device && bzi_device_enter(setup->device, err) == BZNA_OK) {
         bzi_loader_drain_writes(loader);
-        bzi_device_leave(loader->device);
+        bzi_device_leave(setup->device);
     }
 
     bzi_loader_clear(loader);
@@ -27193,7 +27201,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     queues->stopped = 0;
     bzi_queues_wake_all(queues);                            /* a thread that came to next meanwhile may be at the end */
     bzi_queues_unlock(queues);
-    bzi_sequence_free_all(loader->memory, lists);
+    bzi_sequence_free_all(setup->memory, lists);
     return BZNA_OK;
 }
 
@@ -27232,15 +27240,15 @@ static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
 }
 
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
-static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
+static uint64_t bzi_output_pixels(const bzi_setup *setup, const bzi_output *output, uint64_t hash)
 {
     const bzna_transform *t = &output->transform;
-    const bzna_loader_decode *decode = &loader->config.decode;
-    const bzi_pick *pick = &loader->picks[output->picture];
+    const bzna_loader_decode *decode = &setup->config.decode;
+    const bzi_pick *pick = &setup->picks[output->picture];
     const uint32_t numbers[] = { output->shape.width, output->shape.height, t->filter,   t->antialias, t->matrix,
                                  t->fill_space,       pick->whole,
-                                 (loader->config.pipeline.transform != NULL) |
-                                     (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
+                                 (setup->config.pipeline.transform != NULL) |
+                                     (uint32_t)(setup->config.pipeline.picture != NULL) << 1 };
 
     hash = BZI_HASH_MORE(hash, numbers, 4);
     hash = bzi_warp_hash(&output->warp, hash);
@@ -27249,12 +27257,12 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
     hash = BZI_HASH_MORE(hash, t->fill, sizeof *t->fill);
     if (output->shape.channels)
         hash = BZI_HASH_MORE(hash, output->shape.channels, 4);
-    if (loader->stills)
-        hash = BZI_HASH_MORE(hash, loader->stills, 8);
+    if (setup->stills)
+        hash = BZI_HASH_MORE(hash, setup->stills, 8);
 
-    if (loader->jpeg.supported) {
-        const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
-                                    loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
+    if (setup->jpeg.supported) {
+        const uint32_t limits[] = { BZNA_DECODER_NVDEC, setup->jpeg.min_width, setup->jpeg.min_height,
+                                    setup->jpeg.max_width, setup->jpeg.max_height, setup->jpeg.max_macroblocks };
         hash = BZI_HASH_MORE(hash, limits, 4);
     }
 
@@ -27272,14 +27280,14 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
 }
 
 /* Returns that hash of all outputs. A single output of one view has the hash of its pixels alone. */
-static uint64_t bzi_loader_pixels(const bzna_loader *loader)
+static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 {
     uint64_t hash = BZI_HASH_START;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < setup->output_count; i++) {
+        const bzi_output *output = &setup->outputs[i];
         const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
-        hash = bzi_output_pixels(loader, output, hash);
+        hash = bzi_output_pixels(setup, output, hash);
         if (i || output->views > 1)
             hash = BZI_HASH_MORE(hash, numbers, 4);
     }
@@ -27297,12 +27305,12 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
         .seed = plan->seed,
         .epoch = plan->done.epoch,
         .position = plan->done.position,
-        .fingerprint = loader->fingerprint,
+        .fingerprint = loader->setup.fingerprint,
         .sample_count = plan->done.count,
         .list = plan->done.list,
         .end_epoch = plan->end_epoch,
-        .order = loader->config.order.kind,
-        .pixels = bzi_loader_pixels(loader),
+        .order = loader->setup.config.order.kind,
+        .pixels = bzi_setup_pixels(&loader->setup),
     };
     bzi_queues_unlock(&loader->queues);
     state->check = bzi_loader_state_check(state);
@@ -27335,28 +27343,29 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
 
 static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *given, bzna_error *err)
 {
+    const bzi_setup *setup = &loader->setup;
     bzna_loader_state whole, *state = &whole;
-    const uint64_t samples = loader->config.order.epoch_samples;      /* 0 where lists are given */
+    const uint64_t samples = setup->config.order.epoch_samples;      /* 0 where lists are given */
     if (bzi_loader_state_in(given, state, err) != BZNA_OK)
         return err->status;
     if (state->check != bzi_loader_state_check(state))
         return BZI_MISUSE(err, "state.check: the state is damaged");
-    if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
+    if (state->fingerprint != setup->fingerprint || (state->sample_count != samples && samples))
         return BZI_MISUSE(err, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this "
                           "one has %llu%s", (bzi_llu)state->sample_count, (bzi_llu)samples,
                           state->sample_count == samples ? ", but not the same" : "");
-    if (state->order != loader->config.order.kind)
+    if (state->order != setup->config.order.kind)
         return BZI_MISUSE(err, "state.order: the state is of order %u, the loader has %u", state->order,
-                          loader->config.order.kind);
+                          setup->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
         return BZI_MISUSE(err, "state.position: %llu of %llu in epoch %llu is past the end",
                           (bzi_llu)state->position, (bzi_llu)state->sample_count,
                           (bzi_llu)state->epoch);
 
     if (state->version == 1)
-        bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
+        bzi_log(setup->host, BZNA_LOG_WARNING, BZNA_OK,
                 "the state is of version 1, which does not record its run's warp and colors");
-    else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.pipeline.restore_any_pixels)
+    else if (state->pixels != bzi_setup_pixels(setup) && !setup->config.pipeline.restore_any_pixels)
         return BZI_MISUSE(err, "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
                           "loader_config.pipeline.restore_any_pixels restores it anyway");
     return bzi_loader_seek(loader, &state->seed,
@@ -27490,22 +27499,23 @@ static void bzi_statistics_judge(bzna_statistics *stats)
 /* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
+    const bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
     bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
     bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
-    const int no_threads = loader->config.pipeline.no_threads != 0;
+    const int no_threads = setup->config.pipeline.no_threads != 0;
     int by_nvdec;                                           /* it decodes most samples; stills never go there */
 
     bzi_queues_lock(queues);
     *stats = queues->stats;
-    by_nvdec = queues->pool && stats->samples_nvdec >= stats->samples_software;
+    by_nvdec = queues->sessions && stats->samples_nvdec >= stats->samples_software;
     read->depth = queues->redo.count;
     decode->depth = queues->ready.count;
     read->capacity = decode->capacity = loader->item_count;
     deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
     deliver->capacity = queues->batch_count;
     stats->read_memory_bytes = queues->held_bytes;
-    if (queues->pool) {
+    if (queues->sessions) {
         bzi_queues_count_starved(queues);
         decode->depth += queues->in_pool;
         if (by_nvdec)
@@ -27513,13 +27523,13 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     }
 
     bzi_queues_unlock(queues);
-    stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    decode->threads = no_threads ? 0 : by_nvdec ? queues->sessions : loader->config.decode.threads;
+    stats->elapsed_ns = bzi_os_now_ns() - setup->opened_ns;
+    decode->threads = no_threads ? 0 : by_nvdec ? queues->sessions : setup->config.decode.threads;
     read->threads = queues->reader_count ? queues->reader_count : decode->threads;
     stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
     deliver->threads = 1;
-    if (queues->pool)
-        bzi_device_counts(loader->device, stats);
+    if (queues->sessions)
+        bzi_device_counts(setup->device, stats);
     bzi_statistics_judge(stats);
 }
 
@@ -27811,9 +27821,9 @@ static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *er
 }
 
 /* Checks slices, processors, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
-static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
 {
-    bzna_loader_config *c = &loader->config;
+    bzna_loader_config *c = &setup->config;
     bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
@@ -27839,7 +27849,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
                           c->shard.world_size);
     if (bzi_loader_check_decode(&c->decode, err) != BZNA_OK)
         return err->status;
-    shard = bzi_loader_share(loader, NULL);
+    shard = bzi_setup_share(setup, NULL);
     if (order->kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
                           (bzi_llu)shard.count, c->output.batch_size, c->shard.world_size);
@@ -27916,7 +27926,7 @@ static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b 
 
 /* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. own: 1 if the
  * output has color settings of its own. */
-static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
+static bzna_status bzi_setup_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
                                      bzna_error *err)
 {
     const bzna_output *o = &output->shape;
@@ -27939,38 +27949,38 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
 }
 
 /* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
-static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, const char *field, bzna_error *err)
+static bzna_status bzi_setup_add(bzi_setup *setup, const char *where, const char *field, bzna_error *err)
 {
-    bzi_output *output = &loader->outputs[loader->output_count++];
+    bzi_output *output = &setup->outputs[setup->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
-    if (output->views > BZI_LIMIT_VIEWS - loader->view_count)
+    if (output->views > BZI_LIMIT_VIEWS - setup->view_count)
         return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", where, output->views,
-                          loader->view_count, BZI_LIMIT_VIEWS);
-    if (loader->config.decode.jpeg_shrink &&
+                          setup->view_count, BZI_LIMIT_VIEWS);
+    if (setup->config.decode.jpeg_shrink &&
         (output->transform.antialias == BZNA_ANTIALIAS_OFF || output->transform.filter == BZNA_FILTER_NEAREST))
         return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink: %s has a filter without antialias", where);
 
-    while (output->picture < loader->pick_count && !bzi_name_is(field, loader->picks[output->picture].name))
+    while (output->picture < setup->pick_count && !bzi_name_is(field, setup->picks[output->picture].name))
         output->picture++;
-    if (output->picture == loader->pick_count)
-        loader->picks[loader->pick_count++].name = field;
+    if (output->picture == setup->pick_count)
+        setup->picks[setup->pick_count++].name = field;
 
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);
-    output->offset = (loader->data_bytes + 255) & ~(uint64_t)255;
-    loader->data_bytes = output->offset + bytes * loader->config.output.batch_size;    /* below 2^60 */
-    loader->slot_bytes += bytes;
+    output->offset = (setup->data_bytes + 255) & ~(uint64_t)255;
+    setup->data_bytes = output->offset + bytes * setup->config.output.batch_size;    /* below 2^60 */
+    setup->slot_bytes += bytes;
     for (uint32_t i = 0; i < output->views; i++)
-        loader->views[loader->view_count++] = (bzi_view){ output, i };
+        setup->views[setup->view_count++] = (bzi_view){ output, i };
     return BZNA_OK;
 }
 
 /* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
-static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
+static bzna_status bzi_setup_shape(const bzi_setup *setup, const char *where, const bzna_loader_output *e,
                                       bzi_output *output, bzna_error *err)
 {
-    const bzi_output *first = loader->outputs;
+    const bzi_output *first = setup->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
     bzna_output shape = bzi_output_of(e);
 
@@ -27985,12 +27995,12 @@ static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *whe
     output->own_filter = e->filter != NULL;
     output->own_color = e->color != NULL;
     output->own_augment = e->augment != NULL;
-    output->augment = e->augment ? *e->augment : loader->config.augment;
+    output->augment = e->augment ? *e->augment : setup->config.augment;
     output->views = bzi_default(e->views, e->warp ? 1 : first->views);
     if (!e->warp && output->views != first->views)
         return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", where,
                           output->views, first->views);
-    if (bzi_loader_lacks_pictures(&loader->config))
+    if (bzi_loader_lacks_pictures(&setup->config))
         shape.width = shape.height = 1;                     /* the rest of it is checked nevertheless */
     return bzi_output_check(where, &shape, err);
 }
@@ -27998,12 +28008,12 @@ static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *whe
 /* Makes an output. What a further one does not set itself, it shares with the first one.
  *   where   how errors name it
  *   group   how errors name the struct that has its warp, filter, color and augment */
-static bzna_status bzi_settings_output(bzna_loader *loader, const char *where, const char *group,
+static bzna_status bzi_setup_output(bzi_setup *setup, const char *where, const char *group,
                                        const bzna_loader_output *e, bzna_error *err)
 {
-    const bzna_loader_filter *filter = e->filter ? e->filter : &loader->config.filter;
-    const bzna_loader_color *color = e->color ? e->color : &loader->config.color;
-    bzi_output *output = &loader->outputs[loader->output_count];
+    const bzna_loader_filter *filter = e->filter ? e->filter : &setup->config.filter;
+    const bzna_loader_color *color = e->color ? e->color : &setup->config.color;
+    bzi_output *output = &setup->outputs[setup->output_count];
     char text[BZI_SETTING_BYTES];
 
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
@@ -28013,24 +28023,24 @@ static bzna_status bzi_settings_output(bzna_loader *loader, const char *where, c
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if (bzi_settings_shape(loader, where, e, output, err) != BZNA_OK ||
+    if (bzi_setup_shape(setup, where, e, output, err) != BZNA_OK ||
         bzi_loader_check_colors(group, filter, color, &output->transform, err) != BZNA_OK ||
-        bzi_settings_mean(group, color, output, output->own_color != 0, err) != BZNA_OK ||
+        bzi_setup_mean(group, color, output, output->own_color != 0, err) != BZNA_OK ||
         (e->warp &&
          bzi_warp_resolve(e->warp, bzi_setting(text, group, "warp"), &output->warp, err) != BZNA_OK) ||
         (e->augment && bzi_augment_check(e->augment, bzi_setting(text, group, "augment"), e->warp != NULL,
                                          err) != BZNA_OK))
         return err->status;
 
-    for (uint32_t i = 0; i < loader->output_count; i++)
-        output->random += loader->outputs[i].own_warp ? loader->outputs[i].views : 0;
-    return bzi_settings_add(loader, where, e->field ? e->field : loader->config.fields.image, err);
+    for (uint32_t i = 0; i < setup->output_count; i++)
+        output->random += setup->outputs[i].own_warp ? setup->outputs[i].views : 0;
+    return bzi_setup_add(setup, where, e->field ? e->field : setup->config.fields.image, err);
 }
 
 /* Makes all outputs. The first one has the config's own groups as settings. */
-static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_config *c = &loader->config;
+    const bzna_loader_config *c = &setup->config;
     const bzna_loader_outputs *given = &c->extra_outputs;
     bzna_loader_output first = c->output;
     bzna_status status;
@@ -28049,7 +28059,7 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
     first.filter = &c->filter;
     first.color = &c->color;
     first.augment = &c->augment;
-    status = bzi_settings_output(loader, "loader_config.output", "loader_config", &first, err);
+    status = bzi_setup_output(setup, "loader_config.output", "loader_config", &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         const bzna_loader_output *extra = &given->ptr[i];
         const char *set = extra->batch_size                             ? "batch_size" :
@@ -28063,22 +28073,22 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
         if (set)                                            /* it belongs to the batches */
             return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set);
-        status = bzi_settings_output(loader, where, where, extra, err);
+        status = bzi_setup_output(setup, where, where, extra, err);
     }
     return status;
 }
 
 /* Checks and completes the loader's config, and makes its outputs. */
-static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 {
-    bzna_loader_config *config = &loader->config;
+    bzna_loader_config *config = &setup->config;
 
     if (bzi_loader_check_numbers(config, err) != BZNA_OK ||
-        bzi_loader_check_order(&config->order, loader->dataset, err) != BZNA_OK ||
-        bzi_loader_check_counts(loader, err) != BZNA_OK ||
-        bzi_settings_outputs(loader, err) != BZNA_OK)
+        bzi_loader_check_order(&config->order, setup->dataset, err) != BZNA_OK ||
+        bzi_setup_check_counts(setup, err) != BZNA_OK ||
+        bzi_setup_outputs(setup, err) != BZNA_OK)
         return err->status;
-    return bzi_loader_check_buffers(config, loader->data_bytes, err);
+    return bzi_loader_check_buffers(config, setup->data_bytes, err);
 }
 
 
@@ -28089,58 +28099,57 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 
 /* Asks the context for the device and the sessions that the config may use. It is not an error here if there are none:
  * then *why says the reason. */
-static bzna_status bzi_loader_find_gpu(bzna_loader *loader, bzna_error *why, bzna_error *err)
+static bzna_status bzi_setup_find_gpu(bzi_setup *setup, bzna_error *why, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
+    const bzna_loader_config *config = &setup->config;
     const char *needed = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
                          config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
-                         loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
-                                                  NULL;
+                         setup->pick_count > 1 ? "outputs of several fields are decoded in software" :
+                                                 NULL;
     const int software = needed || config->decode.decoder == BZNA_DECODER_SOFTWARE;
 
     bzi_error_init(why);
     if (needed)
         BZI_FAIL(why, BZNA_E_UNSUPPORTED, "%s", needed);
-    if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
+    if (!setup->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
-    if (bzi_context_gpu(loader->context, &loader->device, why) != BZNA_OK || software ||
-        bzi_device_video(loader->device, why) != BZNA_OK)
+    if (bzi_context_gpu(setup->context, &setup->device, why) != BZNA_OK || software ||
+        bzi_device_video(setup->device, why) != BZNA_OK)
         return BZNA_OK;
-    return bzi_context_pool(loader->context, &loader->queues.pool, err);
+    return bzi_context_pool(setup->context, &setup->pool, err);
 }
 
 /* Returns 1 if workers had better read than wait for readers, else 0: if nothing is decoded, or if all samples lie in
  * memory. */
-static int bzi_loader_reads_at_once(const bzna_loader *loader)
+static int bzi_setup_reads_at_once(const bzi_setup *setup)
 {
-    const bzna_dataset *dataset = loader->dataset;
+    const bzna_dataset *dataset = setup->dataset;
     uint32_t i = 0;
 
     while (i < dataset->part_count && dataset->parts[i].container->source.map)
         i++;
-    return !loader->slot_bytes || i == dataset->part_count;
+    return !setup->slot_bytes || i == dataset->part_count;
 }
 
 /* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. Without
  * readers, workers read. So many samples are read ahead, and more while they are small, where software decodes them, as
  * their decoders would wait for their readers. A run leaves each of the workers several to take. */
-static void bzi_loader_scale(bzna_loader *loader)
+static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
 {
-    const bzna_loader_config *config = &loader->config;
-    bzi_queues *queues = &loader->queues;
-    const uint32_t sessions = queues->pool ? queues->pool->count : 0;
+    const bzna_loader_config *config = &setup->config;
+    const uint32_t sessions = setup->pool ? setup->pool->count : 0;
     const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
     const uint64_t threads = config->decode.threads;
     uint32_t ahead = config->read.ahead_samples;
 
     queues->sessions = (uint32_t)bzi_min(sessions, slots);
     queues->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
-    loader->lanes = sessions + (loader->on_device ? queues->worker_count : 0);
+    setup->lanes = sessions + (setup->on_device ? queues->worker_count : 0);
     queues->reader_count = config->read.threads;
     if (config->pipeline.no_threads)
         queues->reader_count = 0;
-    else if (!config->read.threads && (loader->device || !bzi_loader_reads_at_once(loader)))
+    else if (!config->read.threads && (setup->device || !bzi_setup_reads_at_once(setup)))
         queues->reader_count = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
 
     queues->memory_bytes = config->read.memory_bytes;
@@ -28156,65 +28165,62 @@ static void bzi_loader_scale(bzna_loader *loader)
 
 /* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
  * is there but cannot be used (after fork, out of memory, lost) is always an error. */
-static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
+    const bzna_loader_config *config = &setup->config;
     const bzna_loader_output *output = &config->output;
-    const bzi_pool *pool;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
     bzna_error why;
     int unusable;
 
-    if (bzi_loader_find_gpu(loader, &why, err) != BZNA_OK)
+    if (bzi_setup_find_gpu(setup, &why, err) != BZNA_OK)
         return err->status;
     unusable = why.status == BZNA_E_STATE || why.status == BZNA_E_MEMORY || why.status == BZNA_E_DEVICE_LOST;
     if (why.status != BZNA_OK &&
-        (nvdec || (!loader->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
+        (nvdec || (!setup->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
         *err = why;
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    loader->on_device = loader->device && output->device.kind != BZNA_DEVICE_CPU;
-    if (loader->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
+    setup->on_device = setup->device && output->device.kind != BZNA_DEVICE_CPU;
+    if (setup->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
         return BZI_MISUSE(err, "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there "
                           "is a GPU");
-    if (loader->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
-        output->device.ordinal && output->device.ordinal != loader->device->info.device.ordinal)
+    if (setup->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
+        output->device.ordinal && output->device.ordinal != setup->device->info.device.ordinal)
         return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
-                          (int)output->device.ordinal, (int)loader->device->info.device.ordinal);
+                          (int)output->device.ordinal, (int)setup->device->info.device.ordinal);
 
-    pool = loader->queues.pool;
-    if (!loader->on_device && !pool)
-        loader->device = NULL;
+    if (!setup->on_device && !setup->pool)
+        setup->device = NULL;
     bzi_error_prefix(&why, "no NVDEC");
-    bzi_string_copy(loader->reason, sizeof loader->reason,
+    bzi_string_copy(setup->reason, sizeof setup->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
-                    pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
-    bzi_loader_scale(loader);
+                    setup->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
 
     /* the tensors that every batch has: now it is known where they lie */
-    bzi_loader_add_output(loader, loader->outputs);
-    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
-    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
-    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
+    bzi_setup_add_output(setup, setup->outputs);
+    bzi_setup_add_tensor(setup, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
+    bzi_setup_add_tensor(setup, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
+    bzi_setup_add_tensor(setup, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
     return BZNA_OK;
 }
 
 /* Finds out whether NVDEC can decode JPEG, as the caller asked for, by a check with built-in pictures. Once a sample
  * comes it would be too late to choose. */
-static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
 {
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
     bzna_status status;
 
-    if (!loader->queues.pool)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
-    status = bzi_check_codec(loader->device, &info, err);
+    if (!setup->pool)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", setup->reason);
+    status = bzi_check_codec(setup->device, &info, err);
     if (status == BZNA_OK &&
         (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
-        status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", loader->device->info.name,
+        status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", setup->device->info.name,
                           info.check_message[0] ? ": " : "", info.check_message);
-    loader->jpeg = info;
+    setup->jpeg = info;
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
 }
 
@@ -28267,20 +28273,20 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 }
 
 /* Copies what outputs have of the caller's. */
-static bzna_status bzi_loader_copy_outputs(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_copy_outputs(bzi_setup *setup, bzna_error *err)
 {
     char where[BZI_SETTING_BYTES] = "loader_config";
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < setup->output_count; i++) {
+        bzi_output *output = &setup->outputs[i];
         const uint32_t has_policies = output->augment.policy_count;
 
         if (i)
             snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
-        if ((output->mean && bzi_output_copy_mean(&loader->lent, output, where, err) != BZNA_OK) ||
-            (has_policies && bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK))
+        if ((output->mean && bzi_output_copy_mean(&setup->lent, output, where, err) != BZNA_OK) ||
+            (has_policies && bzi_output_copy_policies(&setup->lent, output, err) != BZNA_OK))
             return err->status;
-        loader->drawn_views = has_policies ? loader->view_count : loader->drawn_views;
+        setup->drawn_views = has_policies ? setup->view_count : setup->drawn_views;
     }
     return BZNA_OK;
 }
@@ -28288,29 +28294,29 @@ static bzna_status bzi_loader_copy_outputs(bzna_loader *loader, bzna_error *err)
 /* Takes the consumer's stream, or makes one. Copies the mean images to the device; batches are written after what is
  * enqueued here. Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output,
  * if policies or a callback may give them operations on pixels. Pre: in the CUDA context. */
-static bzna_status bzi_loader_make_device(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_make_device(bzi_setup *setup, bzna_error *err)
 {
-    bzi_device *device = loader->device;
+    bzi_device *device = setup->device;
 
-    loader->stream = loader->on_device ? loader->config.output.stream : NULL;
-    loader->owns_stream = !loader->stream;
-    if (!loader->stream && bzi_device_stream(device, 0, &loader->stream, err) != BZNA_OK)
+    setup->stream = setup->on_device ? setup->config.output.stream : NULL;
+    setup->owns_stream = !setup->stream;
+    if (!setup->stream && bzi_device_stream(device, 0, &setup->stream, err) != BZNA_OK)
         return err->status;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < setup->output_count; i++) {
+        bzi_output *output = &setup->outputs[i];
         const uint64_t bytes = output->mean_bytes, scratch = bzi_scratch_device_bytes(&output->kernel);
 
         if (output->mean &&
-            (bzi_device_alloc(device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
-             bzi_device_upload(device, output->device_mean, output->mean, bytes, loader->stream, err) != BZNA_OK))
+            (bzi_device_alloc(device, bytes, setup->stream, &output->device_mean, err) != BZNA_OK ||
+             bzi_device_upload(device, output->device_mean, output->mean, bytes, setup->stream, err) != BZNA_OK))
             return err->status;
-        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
-            loader->view_scratch < scratch)
-            loader->view_scratch = scratch;
+        if ((setup->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
+            setup->view_scratch < scratch)
+            setup->view_scratch = scratch;
     }
-    loader->scratch_bytes = loader->lanes * bzi_lane_scratch_bytes(loader);
-    return bzi_device_alloc(device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
+    setup->scratch_bytes = setup->lanes * bzi_lane_scratch_bytes(setup);
+    return bzi_device_alloc(device, setup->scratch_bytes, setup->stream, &setup->scratch, err);
 }
 
 /* Makes what lies on the device or goes there, then the threads, which need all the rest. */
@@ -28318,27 +28324,27 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
 
-    if (bzi_device_enter(loader->device, err) != BZNA_OK)
+    if (bzi_device_enter(loader->setup.device, err) != BZNA_OK)
         return err->status;
-    if (loader->device)
-        status = bzi_loader_make_device(loader, err);
+    if (loader->setup.device)
+        status = bzi_setup_make_device(&loader->setup, err);
     for (uint32_t i = 0; i < loader->queues.batch_count && status == BZNA_OK; i++)
         status = bzi_batch_make(loader, i, err);
     if (status == BZNA_OK)
         status = bzi_loader_start_threads(loader, err);
-    bzi_device_leave(loader->device);
+    bzi_device_leave(loader->setup.device);
     return status;
 }
 
 /* Adds the tensors of further outputs. */
-static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_add_outputs(bzi_setup *setup, bzna_error *err)
 {
-    for (uint32_t i = 1; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        if (bzi_loader_find_tensor(loader, output->name) < loader->tensor_end)
+    for (uint32_t i = 1; i < setup->output_count; i++) {
+        const bzi_output *output = &setup->outputs[i];
+        if (bzi_setup_find_tensor(setup, output->name) < setup->tensor_end)
             return BZI_MISUSE(err, "loader_config.extra_outputs[%u].name: another tensor has the name \"%s\"", i - 1,
                               output->name);
-        bzi_loader_add_output(loader, output);
+        bzi_setup_add_output(setup, output);
     }
     return BZNA_OK;
 }
@@ -28346,15 +28352,15 @@ static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
 /* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
  * Copies the names, and tries each on the first sample, so that a mistyped name fails now, not with every sample. A
  * sample that cannot be read now may be readable later, so other errors are ignored. */
-static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
 {
-    const bzi_part *part = &loader->dataset->parts[0];
+    const bzi_part *part = &setup->dataset->parts[0];
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        bzi_pick *pick = &loader->picks[output->picture];
+    for (uint32_t i = 0; i < setup->output_count; i++) {
+        const bzi_output *output = &setup->outputs[i];
+        bzi_pick *pick = &setup->picks[output->picture];
         bzi_image image;
         bzna_status status;
 
@@ -28364,7 +28370,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
         copied++;
         if (!pick->name)
             continue;
-        if (!(pick->name = bzi_keep_copy(&loader->own, pick->name, strlen(pick->name) + 1, 1)))
+        if (!(pick->name = bzi_keep_copy(&setup->own, pick->name, strlen(pick->name) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
@@ -28383,36 +28389,40 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 /* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_order *order = &loader->config.order;
+    bzi_setup *setup = &loader->setup;
+    const bzna_loader_order *order = &setup->config.order;
     bzi_queues *queues = &loader->queues;
 
-    if (bzi_loader_check(loader, err) != BZNA_OK)
+    if (bzi_setup_check(setup, err) != BZNA_OK)
         return err->status;
 
     loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
-    loader->plan.shard = bzi_loader_share(loader, NULL);
+    loader->plan.shard = bzi_setup_share(setup, NULL);
     bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, order->epoch_samples, 0 },
-                  bzi_loader_end_epoch(&loader->config, order->first_epoch));
+                  bzi_loader_end_epoch(&setup->config, order->first_epoch));
     queues->has_locks = (uint32_t)bzi_os_locks_init(&queues->mutex, BZI_RANK_LOADER, queues->conds, BZI_CONDS);
     if (!queues->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    if (bzi_loader_copy_outputs(loader, err) != BZNA_OK ||
-        bzi_loader_decide(loader, err) != BZNA_OK ||
-        (loader->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_loader_take_jpeg(loader, err) != BZNA_OK) ||
-        bzi_loader_make_picks(loader, err) != BZNA_OK ||
-        bzi_loader_list_columns(loader, loader->config.fields.tensors, 1, err) != BZNA_OK ||
-        bzi_loader_make_rules(loader, err) != BZNA_OK ||
-        bzi_loader_list_columns(loader, loader->config.fields.bytes, 0, err) != BZNA_OK ||
-        bzi_loader_make_rule_bytes(loader, err) != BZNA_OK ||
-        bzi_loader_add_outputs(loader, err) != BZNA_OK ||
-        bzi_loader_make_order(loader, err) != BZNA_OK ||
-        bzi_loader_make_items(loader, err) != BZNA_OK)
+    if (bzi_setup_copy_outputs(setup, err) != BZNA_OK ||
+        bzi_setup_decide(setup, err) != BZNA_OK ||
+        (setup->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_setup_take_jpeg(setup, err) != BZNA_OK) ||
+        bzi_setup_make_picks(setup, err) != BZNA_OK ||
+        bzi_setup_list_columns(setup, setup->config.fields.tensors, 1, err) != BZNA_OK ||
+        bzi_setup_make_rules(setup, err) != BZNA_OK ||
+        bzi_setup_list_columns(setup, setup->config.fields.bytes, 0, err) != BZNA_OK ||
+        bzi_setup_make_rule_bytes(setup, err) != BZNA_OK ||
+        bzi_setup_add_outputs(setup, err) != BZNA_OK ||
+        bzi_order_make(&loader->plan.order, setup, err) != BZNA_OK)
         return err->status;
 
-    loader->fingerprint = bzi_loader_fingerprint(loader);
-    loader->stills = bzi_dataset_hash_stills(loader->dataset);
+    bzi_setup_scale(setup, queues);
+    if (bzi_loader_make_items(loader, err) != BZNA_OK)
+        return err->status;
+
+    setup->fingerprint = bzi_order_fingerprint(&loader->plan.order, setup->dataset);
+    setup->stills = bzi_dataset_hash_stills(setup->dataset);
 #ifdef BENZINA_NO_AVCODEC
-    if (loader->slot_bytes && (loader->stills ? !BZI_SOFTWARE : !queues->pool))
+    if (setup->slot_bytes && (setup->stills ? !BZI_SOFTWARE : !setup->pool))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
 #endif
     return bzi_loader_start(loader, err);
@@ -28422,8 +28432,10 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                    bzna_loader **out, bzna_error *err)
 {
-    bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
+    const bzi_memory *memory = &context->host->memory;
+    bzna_loader *loader = bzi_alloc_zero(memory, 1, sizeof *loader);
     bzna_loader_config *own;
+    bzi_setup *setup;
     bzna_status status;
 
     if (!loader)
@@ -28431,20 +28443,20 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 
     bzi_context_retain(context);
     bzi_dataset_retain(dataset);
-    loader->context = context;
-    loader->host = context->host;
-    loader->memory = loader->own.memory = loader->lent.memory = &context->host->memory;
-    loader->dataset = dataset;
+    setup = &loader->setup;
+    setup->context = context;
+    setup->host = context->host;
+    setup->memory = setup->own.memory = setup->lent.memory = loader->queues.memory = memory;
+    setup->dataset = dataset;
     loader->plan.dataset = dataset;
-    loader->queues.memory = loader->memory;
-    loader->config = *config;
+    setup->config = *config;
     loader->consumer.references = 1;
-    loader->process = bzi_os_process();
-    loader->opened_ns = loader->queues.pool_ns = bzi_os_now_ns();
+    setup->process = bzi_os_process();
+    setup->opened_ns = loader->queues.pool_ns = bzi_os_now_ns();
     status = bzi_loader_build(loader, err);
 
     /* These point to the caller's memory. What is needed of it has been copied. */
-    own = &loader->config;
+    own = &setup->config;
     own->fields.image = own->fields.tensors = own->fields.bytes = NULL;
     own->fields.rules = NULL;
     own->order.indices = NULL;
@@ -29465,7 +29477,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
     if (bzi_loader_forked(loader))
         return BZNA_E_STATE;
 
-    context = loader->context;
+    context = loader->setup.context;
     bzi_context_retain(context);
     bzi_loader_end(loader);
     bzi_loader_unref(loader);
@@ -29483,7 +29495,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     *batch = NULL;
     BZI_API_NEED_LOADER(loader, 1);
 
-    context = loader->context;
+    context = loader->setup.context;
     bzi_context_retain(context);      /* another thread may close the loader as soon as its lock is free */
     status = bzi_loader_next(loader, timeout_ns, batch, &e);
     bzi_log_deliver(context->host);
@@ -29496,7 +29508,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
 {
     bzna_status status = BZNA_OK;
 
-    if (loader->config.order.kind != BZNA_ORDER_GIVEN)
+    if (loader->setup.config.order.kind != BZNA_ORDER_GIVEN)
         status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
     else if (!given->count)
         status = BZI_MISUSE(err, "the list of epoch %llu is empty", (bzi_llu)given->epoch);
@@ -29550,8 +29562,8 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
 {
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 1);
-    BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, loader->config.order.epoch_samples, 0 },
-                                bzi_loader_end_epoch(&loader->config, epoch), &e));
+    BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, loader->setup.config.order.epoch_samples, 0 },
+                                bzi_loader_end_epoch(&loader->setup.config, epoch), &e));
 }
 
 BZI_COLD
@@ -29575,31 +29587,32 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 1);
     BZI_API_NEED(state);
-    BZI_API_END(bzi_api_logged(loader->host, bzi_loader_restore(loader, state, &e)));
+    BZI_API_END(bzi_api_logged(loader->setup.host, bzi_loader_restore(loader, state, &e)));
 }
 
 static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
 {
-    const bzna_loader_config *c = &loader->config;
-    const bzi_pick *pick = &loader->picks[0];
+    const bzi_setup *setup = &loader->setup;
+    const bzna_loader_config *c = &setup->config;
+    const bzi_pick *pick = &setup->picks[0];
 
     *info = (bzna_loader_info){
-        .decoder = loader->queues.pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
-        .sessions = loader->queues.pool ? loader->queues.pool->count : 0,
+        .decoder = loader->setup.pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
+        .sessions = loader->setup.pool ? loader->setup.pool->count : 0,
         .layout = c->output.layout,
         .threads = c->decode.threads,
         .reader_threads = loader->queues.reader_count,
         .batches_in_flight = c->pipeline.batches_in_flight,
         .read_ahead = loader->queues.ahead_samples,
     };
-    bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
+    bzi_tensor_describe(setup->tensors, c->output.batch_size, &info->image);
     bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
-    if (loader->queues.pool)
-        snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
+    if (loader->setup.pool)
+        snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", setup->device->info.name);
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
-    bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, loader->reason);
+    bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, setup->reason);
 
     bzi_string_copy(info->image_field, sizeof info->image_field,
                     pick->name  ? pick->name :
@@ -29660,11 +29673,11 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 
     BZI_API_BEGIN_WITH(loader);
 
-    first = bzi_loader_first_tensor(loader);
-    count = loader->tensor_end - first;
+    first = bzi_setup_first_tensor(&loader->setup);
+    count = loader->setup.tensor_end - first;
     if (number >= count)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, count);
-    bzi_tensor_describe(&loader->tensors[first + number], loader->config.output.batch_size, &all);
+    bzi_tensor_describe(&loader->setup.tensors[first + number], loader->setup.config.output.batch_size, &all);
     BZI_API_ANSWER(tensor);
 }
 
@@ -29697,10 +29710,10 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 {
     BZI_API_BEGIN_WITH(batch);
 
-    const uint32_t views = batch->loader->drawn_views;
+    const uint32_t views = batch->setup->drawn_views;
     bzna_batch_info all = {
-        .stream = batch->loader->on_device ? batch->stream : NULL,
-        .layout = batch->loader->config.output.layout,
+        .stream = batch->setup->on_device ? batch->stream : NULL,
+        .layout = batch->setup->config.output.layout,
         .count = batch->real,
         .failed = batch->failed,
         .epoch = batch->epoch,
@@ -29711,7 +29724,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
         .status = batch->status,
         .last_of_epoch = batch->last_of_epoch,
         .replaced = batch->replaced,
-        .slices = batch->loader->config.output.slices,
+        .slices = batch->setup->config.output.slices,
         .operation_views = views,
         .operations = views ? batch->operations : NULL,
         .operation_counts = views ? batch->operation_counts : NULL,
@@ -29730,12 +29743,12 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 /* Gives a tensor's number. A batch in slices does not have its image in one piece, which is an error. */
 static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
 {
-    *number = bzi_loader_find_tensor(batch->loader, name);
-    if (*number == batch->loader->tensor_end)
+    *number = bzi_setup_find_tensor(batch->setup, name);
+    if (*number == batch->setup->tensor_end)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
-    if (*number == 0 && batch->loader->config.output.slices > 1)
+    if (*number == 0 && batch->setup->config.output.slices > 1)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image is in %u slices, so it is not one tensor",
-                        batch->loader->config.output.slices);
+                        batch->setup->config.output.slices);
     return BZNA_OK;
 }
 
@@ -29763,7 +29776,7 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
 
-    column = bzi_loader_find_bytes(batch->loader, name);
+    column = bzi_setup_find_bytes(batch->setup, name);
     if (column == BZI_NO_FIELD)
         BZI_API_FAIL(BZNA_E_NOT_FOUND, "neither loader_config.fields.bytes nor a rule names \"%s\"", name);
     bytes = bzi_batch_bytes(batch, column, slot);
@@ -29790,7 +29803,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
 
     BZI_API_BEGIN_WITH(batch, data, count);
 
-    output = &batch->loader->config.output;
+    output = &batch->setup->config.output;
     if (slice >= output->slices)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
     each = output->batch_size / output->slices;
@@ -29820,7 +29833,7 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
     BZI_API_BEGIN_WITH(batch);
     BZI_API_NEED_LOADER(batch->loader, 0);
 
-    if (!batch->loader->on_device)
+    if (!batch->setup->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)
         BZI_API_MISUSE(

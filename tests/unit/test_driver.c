@@ -154,10 +154,10 @@ static bzna_loader_config config_of(uint32_t decoder, bzna_device output)
 static void wait_for(bzna_loader *loader, void *stream)
 {
     bzna_error e;
-    if (!stream || bzi_device_enter(loader->device, &e) != BZNA_OK)
+    if (!stream || bzi_device_enter(loader->setup.device, &e) != BZNA_OK)
         return;
-    loader->device->cu.cuStreamSynchronize(stream);
-    bzi_device_leave(loader->device);
+    loader->setup.device->cu.cuStreamSynchronize(stream);
+    bzi_device_leave(loader->setup.device);
 }
 
 /* What a loader delivers, how it describes itself, and where its batches lie. BZNA_OK, or why it cannot be opened. */

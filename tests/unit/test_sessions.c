@@ -3593,7 +3593,7 @@ TEST(a_data_set_that_changes_is_noticed_and_every_status_is_asked_for_again)
             bzna_batch_release(batch);
         }
         CHECK(epoch == 0 ? failed == 0 : epoch == 1 ? failed >= 1 && failed <= DAMAGED : failed == DAMAGED);
-        CHECK_EQ(atomic_load(&loader->changes), epoch > 0);
+        CHECK_EQ(atomic_load(&loader->queues.changes), epoch > 0);
         if (epoch == 2)
             CHECK_EQ(control->calls[FAKE_cuvidGetDecodeStatus] - asked, COUNT_ALL);
         for (uint64_t i = 0; i < DAMAGED && epoch == 0; i++)
@@ -4231,7 +4231,7 @@ TEST(which_jpegs_are_nvdecs_the_file_and_the_devices_limits_say)
     };
     static const uint32_t limits[][5] = { { 40, 25, 40, 25, 3 }, { 41, 25, 99, 99, 9 }, { 40, 26, 99, 99, 9 },
                                           { 40, 25, 39, 99, 9 }, { 40, 25, 99, 24, 9 }, { 40, 25, 99, 99, 2 } };
-    static bzna_loader loader;
+    static bzi_setup setup;
     for (size_t i = 0; i < COUNT(names); i++)
         for (size_t k = 0; k < COUNT(limits); k++) {
             bzna_codec_info info = { .min_width = limits[k][0], .min_height = limits[k][1], .max_width = limits[k][2],
@@ -4247,16 +4247,16 @@ TEST(which_jpegs_are_nvdecs_the_file_and_the_devices_limits_say)
             image.data_size = fread(bytes, 1, sizeof bytes, file);
             fclose(file);
             REQUIRE(bzi_jpeg_inspect(&image, &format, &err) == BZNA_OK);
-            loader.jpeg = info;
-            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), 0);
-            loader.jpeg.supported = 1;
-            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), i == 0 && k == 0);
-            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_H265, &format), 0);
+            setup.jpeg = info;
+            CHECK_EQ(bzi_setup_is_nvdec_jpeg(&setup, BZNA_CODEC_JPEG, &format), 0);
+            setup.jpeg.supported = 1;
+            CHECK_EQ(bzi_setup_is_nvdec_jpeg(&setup, BZNA_CODEC_JPEG, &format), i == 0 && k == 0);
+            CHECK_EQ(bzi_setup_is_nvdec_jpeg(&setup, BZNA_CODEC_H265, &format), 0);
             for (size_t at = 0; at + 1 < image.data_size; at++)   /* the same picture, called extended sequential */
                 if (bytes[at] == 0xff && bytes[at + 1] == 0xc0)
                     bytes[at + 1] = 0xc1;
             REQUIRE(bzi_jpeg_inspect(&image, &format, &err) == BZNA_OK);
-            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), 0);
+            CHECK_EQ(bzi_setup_is_nvdec_jpeg(&setup, BZNA_CODEC_JPEG, &format), 0);
         }
 }
 
