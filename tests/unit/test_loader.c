@@ -2435,10 +2435,10 @@ TEST(waits_for_the_loaders_lock_are_counted)
     CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);              /* its own threads leave the lock alone soon */
     CHECK_EQ(bzna_loader_statistics(loader, &before, sizeof before, NULL), BZNA_OK);
     for (int attempts = 0; attempts < 1000; attempts++) {
-        bzi_os_lock(&loader->mutex);
+        bzi_os_lock(&loader->queues.mutex);
         pthread_create(&thread, NULL, ask_once, loader);
         sleep_us(2000);
-        bzi_os_unlock(&loader->mutex);
+        bzi_os_unlock(&loader->queues.mutex);
         pthread_join(thread, NULL);
         CHECK_EQ(bzna_loader_statistics(loader, &after, sizeof after, NULL), BZNA_OK);
         if (after.lock_waits > before.lock_waits)
