@@ -2707,18 +2707,22 @@ BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *slot, const b
 
 /* --- Copies: an H of whole pixels, 1:1, mirrored or not, of 8-bit samples that each have a color of their own --- */
 
-/* What a copy is: where output pixel (0, 0) lies in the picture, and which way; and each channel, of one plane alone:
- * the sample times scale plus offset, clamped, minus bias, times a factor. */
+/* One channel of it: a sample of one plane times m plus add, clamped, minus bias, times scale. */
+typedef struct bzi_kernel_channel {
+    uint64_t from;                    /* the sample of output pixel 0, 0, which may lie outside the picture */
+    int64_t  step, pitch;             /* bytes to those of the next output column and row */
+    float    m, add;                  /* plane to R'G'B'; 1 and 0 mostly */
+    float    bias, scale, fill, luma[3];
+    int      is_gray;                 /* the luma of three channels that are equal */
+    int      streams;                 /* as that of bzi_kernel_lines */
+    uint32_t dtype;
+} bzi_kernel_channel;
+
 typedef struct bzi_kernel_copy {
-    int32_t  x, y, step_x, step_y;    /* output column i is sample x + i * step_x */
     int32_t  first, end, top, bottom; /* output columns and rows inside the picture */
-    int      plane[3];                /* of each channel, ... */
-    uint64_t from[3];                 /* ... and sample 0, 0 of the picture there */
-    float    m[3], add[3];            /* plane to R'G'B'; 1 and 0 mostly */
-    int      is_exact;                /* m is 1, add is 0, of all channels */
-    int      is_gray;                 /* one channel: the luma of three that are equal */
-    int      level, streams;          /* as those of bzi_kernel_lines */
-    int8_t   place[3][3][16];         /* as that of bzi_kernel_lines */
+    bzi_kernel_channel channel[3];
+    int      level;                   /* as those of bzi_kernel_lines */
+    int8_t   place[3][3][16];
 } bzi_kernel_copy;
 
 /* Output pixels i of 0..size - 1 whose sample at + i * step is one of 0..last. */
@@ -2742,26 +2746,15 @@ BZI_KERNEL_CPU int bzi_kernel_copy_axis(float along, float across, float from, i
     return 1;
 }
 
-/* Which plane each channel is of, if it is of one alone. Products with 0 change no bit but the sign of a zero, which
- * clamping takes. */
-BZI_KERNEL_CPU int bzi_kernel_copy_colors(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                          bzi_kernel_copy *copy)
+/* The plane that a channel is of, if it is of one alone; otherwise -1. m: its row of the matrix. Products with 0 change
+ * no bit but the sign of a zero, which clamping takes. */
+BZI_KERNEL_CPU int bzi_kernel_copy_plane(const float m[4], const bzi_kernel_view *view)
 {
-    copy->is_exact = 1;
-    for (int i = 0; i < 3; i++) {
-        const float *m = slot->rgb + 4 * i;
-        const int of = m[0] != 0.0f ? 0 : m[1] != 0.0f ? 1 : 2;
-        for (int k = 0; k < 3; k++)
-            if (k != of && m[k] != 0.0f)       /* NaN, too */
-                return 0;
-        if (of && !view->plane[1])
-            return 0;
-        copy->plane[i] = of;
-        copy->m[i] = m[of];
-        copy->add[i] = m[3];
-        copy->is_exact &= m[of] == 1.0f && m[3] == 0.0f;
-    }
-    return 1;
+    const int of = m[0] != 0.0f ? 0 : m[1] != 0.0f ? 1 : 2;
+    int is_alone = of == 0 || view->plane[1];
+    for (int k = 0; k < 3; k++)
+        is_alone &= k == of || m[k] == 0.0f;   /* NaN is not */
+    return is_alone ? of : -1;
 }
 
 /* Returns 0 where a slot is no copy. */
@@ -2769,155 +2762,121 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
                                         bzi_kernel_copy *copy)
 {
     const float *h = slot->h;
+    const int is_gray = (slot->flags & BZI_KERNEL_GRAY) != 0;
+    int32_t x, y, step_x, step_y;
     if (slot->depth != 8 || slot->x1 < slot->x0 || slot->y1 < slot->y0 || out->mean || !bzi_kernel_affine(h) ||
         (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_JITTER | BZI_KERNEL_SUM | BZI_KERNEL_CLIP)) ||
-        out->width > 16384 ||
-        out->height > 16384 ||
-        !bzi_kernel_copy_axis(h[0], h[1], h[2], &copy->x, &copy->step_x) ||
-        !bzi_kernel_copy_axis(h[4], h[3], h[5], &copy->y, &copy->step_y))
+        out->width > 16384 || out->height > 16384 || !bzi_kernel_copy_axis(h[0], h[1], h[2], &x, &step_x) ||
+        !bzi_kernel_copy_axis(h[4], h[3], h[5], &y, &step_y))
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
-    copy->is_gray = (slot->flags & BZI_KERNEL_GRAY) != 0;
-    if (view.kind == BZI_KERNEL_SHARP || (view.plane[1] && (slot->shift_x || slot->shift_y || copy->is_gray)) ||
-        !bzi_kernel_copy_colors(slot, &view, copy))
+    if (view.kind == BZI_KERNEL_SHARP || (view.plane[1] && (slot->shift_x || slot->shift_y || is_gray)))
         return 0;
-    for (int i = 0; i < 3; i++)
-        copy->from[i] = view.plane[copy->plane[i]];
-    bzi_kernel_copy_inside(copy->x, copy->step_x, (int32_t)view.x[0].last, out->width, &copy->first, &copy->end);
-    bzi_kernel_copy_inside(copy->y, copy->step_y, (int32_t)view.y[0].last, out->height, &copy->top, &copy->bottom);
+    for (int i = 0; i < 3; i++) {
+        const float *m = slot->rgb + 4 * i, *w = slot->luma;
+        const int p = bzi_kernel_copy_plane(m, &view);
+        if (p < 0)
+            return 0;
+        const int64_t step = slot->step[p], pitch = slot->pitch[p];
+        copy->channel[i] = (bzi_kernel_channel){
+            view.plane[p] + (uint64_t)(y * pitch + x * step), step * step_x, pitch * step_y, m[p], m[3], slot->bias[i],
+            slot->scale[i], slot->fill[i], { w[0], w[1], w[2] }, is_gray, out->stride_x == 1 && out->width % 16 == 0,
+            out->dtype
+        };
+    }
+    bzi_kernel_copy_inside(x, step_x, (int32_t)view.x[0].last, out->width, &copy->first, &copy->end);
+    bzi_kernel_copy_inside(y, step_y, (int32_t)view.y[0].last, out->height, &copy->top, &copy->bottom);
     return 1;
 }
 
-
-/* Elements of channel i, of so many samples side by side: for compilers to vectorize. */
-BZI_KERNEL_FN void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, int i,
-                                      const uint8_t *restrict from, int32_t count, void *restrict to)
+/* Elements of so many samples side by side: for compilers to vectorize. */
+BZI_KERNEL_FN void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_channel *given, const uint8_t *restrict from,
+                                      int32_t count, void *restrict to)
 {
-    const float m = copy->m[i], add = copy->add[i], bias = slot->bias[i], scale = slot->scale[i];
-    const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
-    const int is_gray = copy->is_gray;
+    const bzi_kernel_channel channel = *given;
     for (int32_t k = 0; k < count; k++) {
-        const float value = bzi_kernel_clamp(m * (float)from[k] + add, 255.0f);
-        const float gray = (w0 * value + w1 * value) + w2 * value;
-        bzi_kernel_set(dtype, to, k, ((is_gray ? gray : value) - bias) * scale);
+        const float value = bzi_kernel_clamp(channel.m * (float)from[k] + channel.add, 255.0f);
+        const float three[3] = { value, value, value }, gray = bzi_kernel_luma(channel.luma, three);
+        bzi_kernel_set(dtype, to, k, ((channel.is_gray ? gray : value) - channel.bias) * channel.scale);
     }
 }
 
-BZI_KERNEL_CPU void bzi_kernel_copy_plain(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
-                                          int i, const uint8_t *from, int32_t count, uint8_t *to)
+BZI_KERNEL_CPU void bzi_kernel_copy_plain(const bzi_kernel_channel *channel, const uint8_t *from, int32_t count,
+                                          uint8_t *to)
 {
-    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_copy_as, slot, copy, i, from, count, to);
+    BZI_KERNEL_BY_TYPE(channel->dtype, bzi_kernel_copy_as, channel, from, count, to);
 }
 
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_copy_256(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy,
-                                                        uint32_t dtype, int i, const uint8_t *from, int32_t count,
-                                                        uint8_t *to)
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_copy_256(const bzi_kernel_channel *channel, const uint8_t *from,
+                                                        int32_t count, uint8_t *to)
 {
-    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_copy_as, slot, copy, i, from, count, to);
+    BZI_KERNEL_BY_TYPE(channel->dtype, bzi_kernel_copy_as, channel, from, count, to);
 }
 
 #if BZI_KERNEL_X86
-BZI_KERNEL_FN uint32_t bzi_kernel_reverse16(uint32_t bits)
+/* Of at least sixteen samples, forwards or backwards: the step is 1 or -1. */
+BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_512(const bzi_kernel_channel *given, const uint8_t *from,
+                                                          int32_t count, uint8_t *to)
 {
-    bits = (bits >> 8 & 0xff) | (bits & 0xff) << 8;
-    bits = (bits >> 4 & 0x0f0f) | (bits & 0x0f0f) << 4;
-    bits = (bits >> 2 & 0x3333) | (bits & 0x3333) << 2;
-    return (bits >> 1 & 0x5555) | (bits & 0x5555) << 1;
-}
-
-/* Row by row, sixteen columns at a time, of which those outside are fill: all of a row, whose samples lie side by side,
- * forwards or backwards. from: the sample of column 0, which may lie outside. dtype and back are constants. */
-BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_copy_row_as(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy,
-                                                            uint32_t dtype, int back, int i, uint64_t from,
-                                                            int32_t first, int32_t end, int32_t width, uint8_t *to)
-{
-    const __m512 bias = _mm512_set1_ps(slot->bias[i]), scale = _mm512_set1_ps(slot->scale[i]);
-    const __m512 fill = _mm512_set1_ps(slot->fill[i]);
+    const bzi_kernel_channel channel = *given;
     const __m128i backwards = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const int32_t size = 1 << bzi_kernel_element_shift(dtype);
-    const float *const w = slot->luma;
-    for (int32_t k = 0; k < width; k += 16) {
-        uint8_t rest[64];
-        k = k + 16 <= width || width < 16 ? k : width - 16;    /* the last vector overlaps, with equal values */
-        const int32_t low = first > k ? first - k : 0, high = end < k + 16 ? end - k : 16;
-        const uint32_t is_in = low < high ? (0xffffu << low) & (0xffffu >> (16 - high)) : 0;
-        const __mmask16 order = (__mmask16)(back ? bzi_kernel_reverse16(is_in) : is_in);
-        __m128i bytes = _mm_maskz_loadu_epi8(order, (const void *)(uintptr_t)(back ? from - (uint64_t)k - 15 :
-                                                                                   from + (uint64_t)k));
-        if (back)
+    const int32_t size = 1 << bzi_kernel_element_shift(channel.dtype);
+    const int streams = channel.streams && count % 16 == 0 && (uintptr_t)to % 64 == 0;     /* no line in parts */
+    const float *const w = channel.luma;
+    for (int32_t k = 0; k < count; k += 16) {
+        k = k + 16 <= count ? k : count - 16;                  /* the last vector overlaps, with equal values */
+        __m128i bytes = _mm_loadu_si128((const void *)(channel.step < 0 ? from - k - 15 : from + k));
+        if (channel.step < 0)
             bytes = _mm_shuffle_epi8(bytes, backwards);
-        __m512 v = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)), sum;
-        if (!copy->is_exact) {
-            v = _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(copy->m[i]), v), _mm512_set1_ps(copy->add[i]));
-            v = _mm512_min_ps(_mm512_max_ps(v, _mm512_setzero_ps()), _mm512_set1_ps(255.0f));
-        }
-        if (copy->is_gray) {
-            sum = _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(w[0]), v), _mm512_mul_ps(_mm512_set1_ps(w[1]), v));
-            v = _mm512_add_ps(sum, _mm512_mul_ps(_mm512_set1_ps(w[2]), v));
-        }
-        v = _mm512_mask_mul_ps(fill, (__mmask16)is_in, _mm512_sub_ps(v, bias), scale);
-        bzi_kernel_put_512(width < 16 ? rest : to + k * size, dtype, copy->streams, v);
-        if (width < 16)
-            memcpy(to, rest, (size_t)(width * size));
+        __m512 v = channel.m * _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)) + channel.add;
+        v = _mm512_min_ps(_mm512_max_ps(v, _mm512_setzero_ps()), _mm512_set1_ps(255.0f));
+        if (channel.is_gray)
+            v = (w[0] * v + w[1] * v) + w[2] * v;
+        bzi_kernel_put_512(to + k * size, channel.dtype, streams, (v - channel.bias) * channel.scale);
     }
 }
-
-BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_row_512(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy,
-                                                              uint32_t dtype, int back, int i, uint64_t from,
-                                                              int32_t first, int32_t end, int32_t width, uint8_t *to)
-{
-    if (back)
-        bzi_kernel_copy_row_as(slot, copy, dtype, 1, i, from, first, end, width, to);
-    else
-        bzi_kernel_copy_row_as(slot, copy, dtype, 0, i, from, first, end, width, to);
-}
 #else
-#  define bzi_kernel_copy_row_512(slot, copy, dtype, back, i, from, first, end, width, to) (void)(from)
+#  define bzi_kernel_copy_512 bzi_kernel_copy_256
 #endif
 
-/* So many columns at most are copied at a time where samples, or pixels, do not lie side by side. */
+/* So many columns at most are copied at a time. */
 #define BZI_KERNEL_COPIED 256
 
-/* Columns first..end - 1 of row y of channel i, at most BZI_KERNEL_COPIED, all inside, side by side at to. */
-BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
-                                            int i, uint64_t row, int32_t first, int32_t end, uint8_t *to)
+/* Columns from one on, at most BZI_KERNEL_COPIED, all inside, to elements side by side. */
+BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_channel *channel, int level, const uint8_t *from,
+                                            int32_t count, uint8_t *to)
 {
-    const int64_t step = (int64_t)copy->step_x * slot->step[copy->plane[i]];
-    const uint8_t *from = (const uint8_t *)(uintptr_t)(row + (uint64_t)(first * step));
+    const int64_t step = channel->step;
     uint8_t bytes[BZI_KERNEL_COPIED];
-    for (int32_t k = 0; k < end - first && step == -1; k++)
+    if (level >= 2 && count >= 16 && (step == 1 || step == -1)) {
+        bzi_kernel_copy_512(channel, from, count, to);
+        return;
+    }
+    for (int32_t k = 0; k < count && step == -1; k++)
         bytes[k] = from[-k];
-    for (int32_t k = 0; k < end - first && step == 3; k++)
+    for (int32_t k = 0; k < count && step == 3; k++)
         bytes[k] = from[3 * k];
-    for (int32_t k = 0; k < end - first && step != 1 && step != -1 && step != 3; k++)
+    for (int32_t k = 0; k < count && step != 1 && step != -1 && step != 3; k++)
         bytes[k] = from[k * step];
-    (copy->level ? bzi_kernel_copy_256 : bzi_kernel_copy_plain)(slot, copy, dtype, i, step == 1 ? from : bytes,
-                                                                end - first, to);
+    (level ? bzi_kernel_copy_256 : bzi_kernel_copy_plain)(channel, step == 1 ? from : bytes, count, to);
 }
 
 /* Columns first..end - 1 of row y of channel i, side by side at to: fill, what is inside, fill. */
-BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
-                                         int i, int32_t y, int32_t first, int32_t end, uint8_t *to)
+BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_copy *copy, uint32_t i, int32_t y, int32_t first, int32_t end,
+                                         uint8_t *to)
 {
-    const int shift = bzi_kernel_element_shift(dtype);
-    const int inside = y >= copy->top && y < copy->bottom, p = copy->plane[i];
-    const uint64_t row = copy->from[i] + (uint64_t)((int64_t)(copy->y + y * copy->step_y) * slot->pitch[p] +
-                                                    (int64_t)copy->x * slot->step[p]);
-    int32_t begin = inside ? copy->first : end, behind = inside ? copy->end : end;
-    if (copy->level >= 2 && slot->step[p] == 1) {
-        bzi_kernel_copy_row_512(slot, copy, dtype, copy->step_x < 0, i,
-                                row + (uint64_t)((int64_t)first * copy->step_x), begin - first, behind - first,
-                                end - first, to);
-        return;
-    }
-    begin = begin < first ? first : begin < end ? begin : end;
-    behind = behind < begin ? begin : behind < end ? behind : end;
-    bzi_kernel_fill_row(dtype, slot->fill[i], 1, begin - first, to);
+    const bzi_kernel_channel *channel = &copy->channel[i];
+    const int shift = bzi_kernel_element_shift(channel->dtype), inside = y >= copy->top && y < copy->bottom;
+    const int32_t begin = !inside ? end : copy->first < first ? first : copy->first < end ? copy->first : end;
+    const int32_t behind = !inside || copy->end > end ? end : copy->end < begin ? begin : copy->end;
+    bzi_kernel_fill_row(channel->dtype, channel->fill, 1, begin - first, to);
     for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED)
-        bzi_kernel_copy_columns(slot, copy, dtype, i, row, at,
-                                at + BZI_KERNEL_COPIED < behind ? at + BZI_KERNEL_COPIED : behind,
+        bzi_kernel_copy_columns(channel, copy->level,
+                                (const uint8_t *)(uintptr_t)(channel->from +
+                                                             (uint64_t)(y * channel->pitch + at * channel->step)),
+                                at + BZI_KERNEL_COPIED < behind ? BZI_KERNEL_COPIED : behind - at,
                                 to + ((size_t)(at - first) << shift));
-    bzi_kernel_fill_row(dtype, slot->fill[i], 1, end - behind, to + ((size_t)(behind - first) << shift));
+    bzi_kernel_fill_row(channel->dtype, channel->fill, 1, end - behind, to + ((size_t)(behind - first) << shift));
 }
 
 /* Row y where its pixels do not lie side by side. */
@@ -2935,7 +2894,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
         end = first + BZI_KERNEL_COPIED < out->width ? first + BZI_KERNEL_COPIED : out->width;
         const int64_t at = y * out->stride_y + first * out->stride_x;
         for (uint32_t i = 0; i < out->channels; i++)
-            bzi_kernel_copy_part(slot, copy, out->dtype, (int)i, y, first, end, rows[i].byte);
+            bzi_kernel_copy_part(copy, i, y, first, end, rows[i].byte);
         bzi_kernel_scatter(out, copy->level, copy->place, from, end - first,
                            (uint8_t *)(uintptr_t)slot->dst + (at << shift));
     }
@@ -2950,17 +2909,13 @@ BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_k
     if (!bzi_kernel_plan_copy(slot, out, &copy))
         return 0;
     copy.level = level;
-    copy.streams = out->stride_x == 1 && out->width % 16 == 0;
-    if (out->stride_x != 1) {
-        bzi_kernel_places(copy.place, shift);
+    bzi_kernel_places(copy.place, shift);
+    for (int32_t y = 0; y < out->height && out->stride_x != 1; y++)
+        bzi_kernel_copy_pixels(slot, &copy, out, y);
+    for (uint32_t i = 0; i < out->channels && out->stride_x == 1; i++)
         for (int32_t y = 0; y < out->height; y++)
-            bzi_kernel_copy_pixels(slot, &copy, out, y);
-        return 1;
-    }
-    for (uint32_t i = 0; i < out->channels; i++)
-        for (int32_t y = 0; y < out->height; y++)
-            bzi_kernel_copy_part(slot, &copy, out->dtype, (int)i, y, 0, out->width,
-                                 (uint8_t *)(uintptr_t)slot->dst + ((y * out->stride_y + i * out->stride_c) << shift));
+            bzi_kernel_copy_part(&copy, i, y, 0, out->width, (uint8_t *)(uintptr_t)slot->dst +
+                                                             ((y * out->stride_y + i * out->stride_c) << shift));
 #if BZI_KERNEL_X86
     _mm_sfence();                              /* other threads see what was stored past the caches */
 #endif
