@@ -964,26 +964,35 @@ BZI_KERNEL_FN int bzi_kernel_spans(const bzi_kernel_axis axis[2], float t, bzi_k
     return inside;
 }
 
+/* Where in an NV12 plane of samples of so many bytes the four samples lie. */
+BZI_KERNEL_FN void bzi_kernel_corners(uint64_t plane, int32_t pitch, int32_t bytes, const bzi_kernel_span *x,
+                                      const bzi_kernel_span *y, const uint8_t *at[4])
+{
+    const uint8_t *first = (const uint8_t *)(uintptr_t)plane;
+    const uint8_t *left = first + bytes * x->first, *right = first + bytes * x->second;
+    const int64_t above = bzi_kernel_offset(y->first, pitch), below = bzi_kernel_offset(y->second, pitch);
+    at[0] = left + above;
+    at[1] = right + above;
+    at[2] = left + below;
+    at[3] = right + below;
+}
+
 BZI_KERNEL_FN void bzi_kernel_nv12_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                           const bzi_kernel_span x[2], const bzi_kernel_span y[2], float c[3])
 {
-    const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[0], *left = plane + x[0].first,
-                  *right = plane + x[0].second;
-    int64_t row0 = bzi_kernel_offset(y[0].first, slot->pitch[0]), row1 = bzi_kernel_offset(y[0].second, slot->pitch[0]);
-    float   y00 = BZI_KERNEL_READ8(left + row0), y01 = BZI_KERNEL_READ8(right + row0);
-    float   y10 = BZI_KERNEL_READ8(left + row1), y11 = BZI_KERNEL_READ8(right + row1);
-    plane = (const uint8_t *)(uintptr_t)view->plane[1];
-    left  = plane + 2 * x[1].first;
-    right = plane + 2 * x[1].second;
-    row0  = bzi_kernel_offset(y[1].first, slot->pitch[1]);
-    row1  = bzi_kernel_offset(y[1].second, slot->pitch[1]);
-    uint32_t c00 = BZI_KERNEL_READ16(left + row0), c01 = BZI_KERNEL_READ16(right + row0);
-    uint32_t c10 = BZI_KERNEL_READ16(left + row1), c11 = BZI_KERNEL_READ16(right + row1);
-    c[0] = bzi_kernel_bilinear(y00, y01, y10, y11, x[0].weight, y[0].weight);
-    c[1] = bzi_kernel_bilinear((float)(c00 & 255), (float)(c01 & 255), (float)(c10 & 255), (float)(c11 & 255),
-                               x[1].weight, y[1].weight);
-    c[2] = bzi_kernel_bilinear((float)(c00 >> 8), (float)(c01 >> 8), (float)(c10 >> 8), (float)(c11 >> 8), x[1].weight,
-                               y[1].weight);
+    const uint8_t *at[4];
+    float four[3][4];
+    bzi_kernel_corners(view->plane[0], slot->pitch[0], 1, &x[0], &y[0], at);
+    for (int i = 0; i < 4; i++)
+        four[0][i] = BZI_KERNEL_READ8(at[i]);
+    bzi_kernel_corners(view->plane[1], slot->pitch[1], 2, &x[1], &y[1], at);
+    for (int i = 0; i < 4; i++) {
+        const uint32_t both = BZI_KERNEL_READ16(at[i]);
+        four[1][i] = (float)(both & 255);
+        four[2][i] = (float)(both >> 8);
+    }
+    for (int p = 0; p < 3; p++)
+        c[p] = bzi_kernel_bilinear(four[p][0], four[p][1], four[p][2], four[p][3], x[p > 0].weight, y[p > 0].weight);
 }
 
 /* Column x of the thread. aligned is a constant: H is affine and h[1], h[3] are 0, so that u is that of any row. */
@@ -1984,14 +1993,21 @@ BZI_KERNEL_CPU void bzi_kernel_round_rows(const bzi_kernel_slot *slot, bzi_kerne
     bzi_kernel_take_whole(lines, 0, lines->rgb);
 }
 
-/* Colors of a row by a 3x4 matrix, in place in rgb. */
-BZI_KERNEL_FN void bzi_kernel_matrix_row(const float m[12], const bzi_kernel_lines *lines)
+/* A step of a row's colors, in place in rgb: one of bzi_kernel_jitter_step, or a matrix. step and flags are constants, for
+ * compilers to vectorize. */
+enum { BZI_KERNEL_BY_RGB = 4, BZI_KERNEL_BY_COLOR };
+
+BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int step,
+                                        uint32_t flags)
 {
-    float local[12], *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
-    memcpy(local, m, sizeof local);
+    const bzi_kernel_slot local = *slot;
+    float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
     for (int32_t i = 0; i < lines->end - lines->first; i++) {
         float c[3] = { r[i], g[i], b[i] };
-        bzi_kernel_apply_matrix(local, c);
+        if (step >= BZI_KERNEL_BY_RGB)
+            bzi_kernel_apply_matrix(step == BZI_KERNEL_BY_RGB ? local.rgb : local.color, c);
+        else
+            bzi_kernel_jitter_step(&local, flags, step, c);
         r[i] = c[0];
         g[i] = c[1];
         b[i] = c[2];
@@ -2002,24 +2018,9 @@ BZI_KERNEL_FN void bzi_kernel_matrix_row(const float m[12], const bzi_kernel_lin
 BZI_KERNEL_FN void bzi_kernel_rgb_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines)
 {
     bzi_kernel_mix_rows(lines);
-    bzi_kernel_matrix_row(slot->rgb, lines);
+    bzi_kernel_color_row(slot, lines, BZI_KERNEL_BY_RGB, 0);
     if (slot->flags & BZI_KERNEL_COLOR)
-        bzi_kernel_matrix_row(slot->color, lines);
-}
-
-/* A step of a row's jitter, in place in rgb; step and flags are constants, for compilers to vectorize. */
-BZI_KERNEL_FN void bzi_kernel_jitter_line(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int step,
-                                          uint32_t flags)
-{
-    const bzi_kernel_slot local = *slot;
-    float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
-    for (int32_t i = 0; i < lines->end - lines->first; i++) {
-        float c[3] = { r[i], g[i], b[i] };
-        bzi_kernel_jitter_step(&local, flags, step, c);
-        r[i] = c[0];
-        g[i] = c[1];
-        b[i] = c[2];
-    }
+        bzi_kernel_color_row(slot, lines, BZI_KERNEL_BY_COLOR, 0);
 }
 
 /* Y', Cb, Cr of an output row become R, G, B behind the jitter, or their lumas are added up. */
@@ -2032,20 +2033,20 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     bzi_kernel_rgb_row(slot, lines);
     bzi_kernel_take_whole(lines, 0, lines->rgb);
     if (slot->flags & BZI_KERNEL_SHIFT)
-        bzi_kernel_jitter_line(slot, lines, 0, BZI_KERNEL_SHIFT);
+        bzi_kernel_color_row(slot, lines, 0, BZI_KERNEL_SHIFT);
     else
-        bzi_kernel_jitter_line(slot, lines, 0, 0);
+        bzi_kernel_color_row(slot, lines, 0, 0);
     for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++)
         sum += (int32_t)(((w0 * r[i] + w1 * g[i]) + w2 * b[i]) * 256.0f + 0.5f);
     lines->sums[0] += (uint64_t)sum;
     lines->sums[1] += (uint64_t)columns;
     if (slot->flags & BZI_KERNEL_SUM)
         return;
-    bzi_kernel_jitter_line(slot, lines, 1, 0);
+    bzi_kernel_color_row(slot, lines, 1, 0);
     if (slot->flags & BZI_KERNEL_HUE)
-        bzi_kernel_jitter_line(slot, lines, 2, BZI_KERNEL_HUE);
+        bzi_kernel_color_row(slot, lines, 2, BZI_KERNEL_HUE);
     if (slot->vivid != 1.0f)
-        bzi_kernel_jitter_line(slot, lines, 3, 0);
+        bzi_kernel_color_row(slot, lines, 3, 0);
 }
 
 /* What is left to do with rows of colors. */
@@ -2615,27 +2616,23 @@ BZI_KERNEL_FN int bzi_kernel_turned_is_inside(const bzi_kernel_slot *slot, const
 }
 
 /* The columns of row y that lie inside: one piece, as each border is straight. Its ends are looked for from those of
- * the row before, or everywhere, if the middle between those is outside. */
+ * the row before, or from column 0 on, if it begins before those and ends before them, too. */
 BZI_KERNEL_CPU void bzi_kernel_turned_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t width,
                                              int32_t y, int32_t *first, int32_t *end)
 {
-    int32_t left = *first, right = *end, middle = left + (right - left) / 2;
-    if (left >= right || !bzi_kernel_turned_is_inside(slot, view, middle, y)) {
-        for (left = 0; left < width && !bzi_kernel_turned_is_inside(slot, view, left, y);)
-            left++;
-        middle = left;
-        right = left < width ? left + 1 : left;
-    }
-    while (left < middle && !bzi_kernel_turned_is_inside(slot, view, left, y))
+    int32_t left = *first, right = *end;
+    while (left < width && !bzi_kernel_turned_is_inside(slot, view, left, y))
         left++;
-    while (left > 0 && left <= middle && left < width && bzi_kernel_turned_is_inside(slot, view, left - 1, y))
+    for (left = left < width ? left : 0; left < width && !bzi_kernel_turned_is_inside(slot, view, left, y);)
+        left++;
+    while (left > 0 && left < width && bzi_kernel_turned_is_inside(slot, view, left - 1, y))
         left--;
-    while (right > middle + 1 && !bzi_kernel_turned_is_inside(slot, view, right - 1, y))
+    while (right > left && !bzi_kernel_turned_is_inside(slot, view, right - 1, y))
         right--;
-    while (right > left && right < width && bzi_kernel_turned_is_inside(slot, view, right, y))
+    for (right = right > left ? right : left; right < width && bzi_kernel_turned_is_inside(slot, view, right, y);)
         right++;
-    *first = left < width ? left : 0;
-    *end = left < width ? right : 0;
+    *first = left;
+    *end = right;
 }
 
 BZI_KERNEL_CPU size_t bzi_kernel_turned_bytes(const bzi_kernel_output *out)
