@@ -69,8 +69,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ16(p) __nvvm_ldg_us((const uint16_t *)(p))
 #  define BZI_KERNEL_READF(p)  __nvvm_ldg_f(p)
 #  define BZI_KERNEL_READ64(p) __nvvm_ldg_ll(p)
-#  define BZI_KERNEL_SYNC()    __syncthreads()
-#  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) __builtin_fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) __builtin_fmaxf(a, b)
 #elif defined(__CUDACC__)
@@ -90,8 +88,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ16(p) __ldg((const uint16_t *)(p))
 #  define BZI_KERNEL_READF(p)  __ldg(p)
 #  define BZI_KERNEL_READ64(p) __ldg(p)
-#  define BZI_KERNEL_SYNC()    __syncthreads()
-#  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
 #else
@@ -109,8 +105,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ16(p) bzi_kernel_read16(p)
 #  define BZI_KERNEL_READF(p)  (*(p))
 #  define BZI_KERNEL_READ64(p) (*(p))
-#  define BZI_KERNEL_SYNC()    ((void)0)
-#  define BZI_KERNEL_ROLLED
 #  define BZI_KERNEL_MIN(a, b) ((a) < (b) ? (a) : (b))   /* instructions differ on NaN and -0; the uses below do not */
 #  define BZI_KERNEL_MAX(a, b) ((a) > (b) ? (a) : (b))
 #  if defined(__GNUC__) || defined(__clang__)
@@ -125,10 +119,14 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 /* What is done once a slot: on the CPU, one copy of it is enough. */
 #if BZI_KERNEL_CUDA
 #  define BZI_KERNEL_ONCE_FN BZI_KERNEL_FN
+#  define BZI_KERNEL_SYNC()  __syncthreads()
+#  define BZI_KERNEL_ROLLED  _Pragma("unroll 1")
 #  define BZI_KERNEL_FIRST(d)  (BZI_KERNEL_BLOCK(d) * BZI_KERNEL_THREADS(d) + BZI_KERNEL_THREAD(d))
 #  define BZI_KERNEL_STRIDE(d) (BZI_KERNEL_BLOCKS(d) * BZI_KERNEL_THREADS(d))
 #else
 #  define BZI_KERNEL_ONCE_FN BZI_KERNEL_CPU
+#  define BZI_KERNEL_SYNC()  ((void)0)
+#  define BZI_KERNEL_ROLLED
 #endif
 
 #ifdef __cplusplus
@@ -1224,10 +1222,12 @@ BZI_KERNEL_CPU void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const b
 {
     const int has_mean = out->mean && (slot->flags & BZI_KERNEL_FILL_MEAN);
     const int64_t at = y * out->stride_y + first * out->stride_x;
+    if (first >= end)
+        return;
     bzi_kernel_output flat = *out;
     flat.width = turned ? out->height : out->width;
     flat.height = turned ? out->width : out->height;
-    for (uint32_t i = 0; i < out->channels && first < end && !has_mean; i++)
+    for (uint32_t i = 0; i < out->channels && !has_mean; i++)
         bzi_kernel_fill_row(out->dtype, slot->fill[i], out->stride_x, end - first, (uint8_t *)(uintptr_t)slot->dst +
                             ((at + i * out->stride_c) << bzi_kernel_element_shift(out->dtype)));
     for (int32_t x = first; x < end && has_mean; x++) {
@@ -1286,7 +1286,6 @@ typedef struct bzi_kernel_scan {
     int32_t *index;                   /* their first samples */
     float   *weight;                  /* tap by tap; LERP: of the second sample alone */
     float   *norm;                    /* 1 by the sum of weights */
-    float   *first_norm;              /* the same, where what the horizontal pass makes is rounded; norm is 1 then */
 } bzi_kernel_scan;
 
 /* Its workspace; of luma [0] and chroma [1], or of planes: */
@@ -1368,7 +1367,6 @@ BZI_KERNEL_CPU bzi_kernel_scan bzi_kernel_lay_out_scan(int32_t taps, uint64_t ro
     scan.index = (int32_t *)(void *)bzi_kernel_part(memory, used, scan.room);
     scan.norm = bzi_kernel_part(memory, used, scan.room);
     scan.weight = bzi_kernel_part(memory, used, (uint64_t)taps * scan.room);
-    scan.first_norm = bzi_kernel_part(memory, used, scan.room);
     return scan;
 }
 
@@ -1459,17 +1457,16 @@ typedef struct bzi_kernel_stretch {
     int32_t         first, end;
 } bzi_kernel_stretch;
 
-/* Of two samples an axis: the first one, and the share of the second. along and filter are constants where they can be,
- * for compilers to vectorize. */
-BZI_KERNEL_FN void bzi_kernel_plan_lerp(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot,
-                                        bzi_kernel_stretch of, int along, uint32_t filter)
+/* Of two samples an axis: the first one, and the share of the second. */
+BZI_KERNEL_CPU void bzi_kernel_plan_lerp(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot,
+                                         bzi_kernel_stretch of, int along)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that no store changes it */
     int32_t *restrict index = scan->index;
     float *restrict weight = scan->weight;
     for (int32_t i = 0; i < (int32_t)scan->room; i++) {
         const int32_t at = of.first + i < of.end ? of.first + i : of.end - 1;
-        const float place = bzi_kernel_place(filter, bzi_kernel_along(local.h, along, at), of.last);
+        const float place = bzi_kernel_place(local.filter, bzi_kernel_along(local.h, along, at), of.last);
         const bzi_kernel_tap tap = bzi_kernel_tap_of(of.axis, place);
         index[i] = tap.index;
         weight[i] = tap.weight;
@@ -1484,14 +1481,10 @@ BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_
     const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
     const float last = along ? view->y[0].last : view->x[0].last, shrink = view->shrink[along];
     const bzi_kernel_stretch of = { axis, last, first, end };
-    if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST && along)
-        bzi_kernel_plan_lerp(scan, slot, of, 1, BZI_KERNEL_LINEAR);
-    else if (view->kind == BZI_KERNEL_LERP && slot->filter != BZI_KERNEL_NEAREST)
-        bzi_kernel_plan_lerp(scan, slot, of, 0, BZI_KERNEL_LINEAR);
-    else if (view->kind == BZI_KERNEL_LERP)
-        bzi_kernel_plan_lerp(scan, slot, of, along, BZI_KERNEL_NEAREST);
-    if (view->kind == BZI_KERNEL_LERP)
+    if (view->kind == BZI_KERNEL_LERP) {
+        bzi_kernel_plan_lerp(scan, slot, of, along);
         return;
+    }
 
     for (int32_t i = 0; i < (int32_t)scan->room; i++) {
         const int32_t at = first + i < end ? first + i : end - 1;
@@ -1562,10 +1555,6 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
         bzi_kernel_plan_scan(&lines->x[c], slot, view, 2 * c, lines->first, lines->end);
         bzi_kernel_plan_scan(&lines->y[c], slot, view, 2 * c + 1, lines->top, lines->bottom);
         bzi_kernel_plan_samples(lines, c, columns);
-        for (size_t i = 0; i < lines->x[c].room && slot->antialias == BZI_KERNEL_ROUND; i++) {
-            lines->x[c].first_norm[i] = lines->x[c].norm[i];
-            lines->x[c].norm[i] = 1.0f;
-        }
     }
     for (size_t i = 0; i < lines->x[1].room && !view->plane[1]; i++) {
         lines->row[1][i] = lines->row[2][i] = view->neutral;
@@ -1726,7 +1715,8 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
 #  define bzi_kernel_quads_512(bytes, index, quad) (void)(index)  /* columns far apart are AVX2's */
 #  define BZI_KERNEL_TAKE_256(from, places) _mm256_shuffle_epi8(from, places)
 #  define BZI_KERNEL_TAKE_512(from, places) _mm512_maskz_permutexvar_epi8(0x1111111111111111, places, from)
-#  define BZI_KERNEL_SAMPLE(n, bits, V) V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits((__m##bits##i)four, (__m##bits##i)(places + n)))
+#  define BZI_KERNEL_SAMPLE(n, bits, V)                                                                                \
+    V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits((__m##bits##i)four, (__m##bits##i)(places + n)))
 #  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
     if (k + n < taps)                                                                                                  \
         sum += V(loadu_ps)(w + n * room) * BZI_KERNEL_SAMPLE(n, bits, V);
@@ -1882,11 +1872,12 @@ BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, const v
             row[i] += w[(size_t)k * room + i] * line[index[i] + k];
 }
 
-/* Rounds a row that the horizontal filter made, or, without norm, rows of sums. */
-BZI_KERNEL_FN void bzi_kernel_round_row(float *restrict row, const float *restrict norm, size_t count, float most)
+/* A row of whole samples: times norm, or, where that is NULL, times scale. */
+BZI_KERNEL_FN void bzi_kernel_round_row(float *restrict row, const float *restrict norm, float scale, size_t count,
+                                        float most)
 {
     for (size_t i = 0; i < count; i++)
-        row[i] = bzi_kernel_whole(norm ? row[i] * norm[i] : row[i], most);
+        row[i] = bzi_kernel_whole(row[i] * (norm ? norm[i] : scale), most);
 }
 
 /* Row index of luma, or of both chroma planes, filtered along x: held, or made now. Returns where in a ring it is. */
@@ -1904,24 +1895,24 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
         (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
                      bzi_kernel_horizontal_256)(lines, samples, c, lerp, lines->ring[p] + place);
         if (slot->antialias == BZI_KERNEL_ROUND)
-            bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].first_norm, lines->x[c].room,
+            bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].norm, 1.0f, lines->x[c].room,
                                  bzi_kernel_most(slot));
     }
     return place;
 }
 
-/* The sum of plane p's parts, of which the first may be that row; times norm, if no others follow. */
-BZI_KERNEL_FN void bzi_kernel_sum_parts(const bzi_kernel_lines *lines, int p, float *restrict row, int is_all)
+/* The sum of plane p's parts, of which the first may be that row; times norm and scale, where norm is not NULL. */
+BZI_KERNEL_FN void bzi_kernel_sum_parts(const bzi_kernel_lines *lines, int p, float *restrict row,
+                                        const float *restrict norm)
 {
-    const bzi_kernel_scan *x = &lines->x[p > 0];
-    const float *restrict norm = x->norm, *share = lines->share[p > 0];
-    const float scale = lines->scale[p > 0];
+    const size_t room = lines->x[p > 0].room;
+    const float *share = lines->share[p > 0], scale = lines->scale[p > 0];
     for (int32_t k = lines->part[p][0] == row; k < lines->parts[p > 0]; k++) {
         const float *restrict part = lines->part[p][k];
-        for (size_t i = 0; i < x->room; i++)
+        for (size_t i = 0; i < room; i++)
             row[i] = k ? row[i] + share[k] * part[i] : share[k] * part[i];
     }
-    for (size_t i = 0; i < x->room && is_all; i++)
+    for (size_t i = 0; i < room && norm; i++)
         row[i] *= norm[i] * scale;
 }
 
@@ -1954,7 +1945,7 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
         if (n == BZI_KERNEL_PARTS) {
             lines->parts[c] = n;
             for (int p = c; p <= 2 * c; p++) {
-                bzi_kernel_sum_parts(lines, p, lines->row[p], 0);
+                bzi_kernel_sum_parts(lines, p, lines->row[p], NULL);
                 lines->part[p][0] = lines->row[p];
             }
             lines->share[c][0] = 1.0f;
@@ -1974,7 +1965,7 @@ BZI_KERNEL_FN void bzi_kernel_mix_rows(const bzi_kernel_lines *lines)
 {
     for (int p = 0; p < 3; p++) {
         if (!lines->lerp)
-            bzi_kernel_sum_parts(lines, p, lines->rgb[p], 1);
+            bzi_kernel_sum_parts(lines, p, lines->rgb[p], lines->x[p > 0].norm);
         if (!lines->lerp || lines->part[p][0] == lines->rgb[p])
             continue;
         const float *restrict above = lines->part[p][0], *restrict below = lines->part[p][1];
@@ -1984,17 +1975,19 @@ BZI_KERNEL_FN void bzi_kernel_mix_rows(const bzi_kernel_lines *lines)
     }
 }
 
-/* The same, and each of them rounded. */
+/* The same of sums of rounded rows, and each of them rounded. */
 BZI_KERNEL_CPU void bzi_kernel_round_rows(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
 {
-    bzi_kernel_mix_rows(lines);
-    for (int p = 0; p < 3; p++)
-        bzi_kernel_round_row(lines->rgb[p], NULL, (size_t)(lines->end - lines->first), bzi_kernel_most(slot));
+    for (int p = 0; p < 3; p++) {
+        bzi_kernel_sum_parts(lines, p, lines->rgb[p], NULL);
+        bzi_kernel_round_row(lines->rgb[p], NULL, lines->scale[p > 0], (size_t)(lines->end - lines->first),
+                             bzi_kernel_most(slot));
+    }
     bzi_kernel_take_whole(lines, 0, lines->rgb);
 }
 
-/* A step of a row's colors, in place in rgb: one of bzi_kernel_jitter_step, or a matrix. step and flags are constants, for
- * compilers to vectorize. */
+/* A step of a row's colors, in place in rgb: one of bzi_kernel_jitter_step, or a matrix. step and flags are constants,
+ * for compilers to vectorize. */
 enum { BZI_KERNEL_BY_RGB = 4, BZI_KERNEL_BY_COLOR };
 
 BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int step,
@@ -2230,8 +2223,8 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
     return 1;
 }
 
-/* --- Rows of an H that turns or shears: eight pixels at a time, each with samples of its own. Planes of 8 bits, and the
- * linear filter, widened or not. */
+/* --- Rows of an H that turns or shears: eight pixels at a time, each with samples of its own. Planes of 8 bits, and
+ * the linear filter, widened or not. */
 
 #if BZI_KERNEL_X86
 enum {
@@ -2280,7 +2273,7 @@ BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_k
 /* What eight pixels take along an axis of a plane. Where samples of four neighbors lie within sixteen columns and begin
  * in three rows at most, they come out of windows of sixteen bytes, one a row. Elsewhere, sixteen bytes are read for
  * each pixel; near the plane's borders, where those may not be its own, they are copied first. */
-enum { BZI_KERNEL_BORDER, BZI_KERNEL_TWO, BZI_KERNEL_THREE, BZI_KERNEL_WIDE };
+enum { BZI_KERNEL_BORDER, BZI_KERNEL_TWO_ROWS, BZI_KERNEL_THREE_ROWS, BZI_KERNEL_WIDE };
 
 typedef struct bzi_kernel_turned_eight {
     __m256  weight[BZI_KERNEL_TURNED_TAPS], norm;
@@ -2289,7 +2282,7 @@ typedef struct bzi_kernel_turned_eight {
     bzi_kernel_int256 is_below;       /* y: pixels whose samples begin below the first row */
     bzi_kernel_int256 is_lowest;      /* y: pixels whose samples begin in the third */
     int32_t least[8];                 /* columns, or rows, of the first windows: of each four pixels the same */
-    int     where;                    /* they lie; TWO: in windows, and of y: begin in two rows */
+    int     where;                    /* they lie; TWO_ROWS: in windows, and of y: begin in two rows */
 } bzi_kernel_turned_eight;
 
 BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_least(bzi_kernel_int256 a, bzi_kernel_int256 b)
@@ -2335,8 +2328,8 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_turne
     eight->last = bzi_kernel_whole_of(last);
 }
 
-/* Their weights, as bzi_kernel_weight: 0 behind the last, if not all pixels have as many. taps: t->taps, a constant where
- * it can be. How far the first sample lies from the position is exact, as are small whole numbers. */
+/* Their weights, as bzi_kernel_weight: 0 behind the last, if not all pixels have as many. taps: t->taps, a constant
+ * where it can be. How far the first sample lies from the position is exact, as are small whole numbers. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_weigh(const bzi_kernel_turned *t, int32_t taps,
                                                            bzi_kernel_turned_eight *eight)
 {
@@ -2375,8 +2368,9 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_across(const bzi_kernel_tur
     const bzi_kernel_int256 lane = { 0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808, 0x0c0c0c0c };
     eight->pick = bzi_kernel_shuffle(eight->first - left, lane) + 0x03020100;
     _mm256_storeu_si256((void *)eight->least, (__m256i)left);
-    eight->where = t->end < 15 ? BZI_KERNEL_BORDER : bzi_kernel_has_any(bzi_kernel_least(eight->last, end) - left > 15) ?
-                   BZI_KERNEL_WIDE : BZI_KERNEL_TWO;
+    eight->where = t->end < 15 ? BZI_KERNEL_BORDER :
+                   bzi_kernel_has_any(bzi_kernel_least(eight->last, end) - left > 15) ? BZI_KERNEL_WIDE :
+                                                                                        BZI_KERNEL_TWO_ROWS;
 }
 
 /* Which rows, of which none may lie below the plane, nor may what is read behind one that is not a window. */
@@ -2388,7 +2382,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_down(const bzi_kernel_turne
     _mm256_storeu_si256((void *)eight->least, (__m256i)top);
     eight->where = bzi_kernel_has_any(eight->first > t->end - t->taps - 1) ? BZI_KERNEL_BORDER :
                    bzi_kernel_has_any(down > 2) ? BZI_KERNEL_WIDE :
-                   bzi_kernel_has_any(eight->is_lowest) ? BZI_KERNEL_THREE : BZI_KERNEL_TWO;
+                   bzi_kernel_has_any(eight->is_lowest) ? BZI_KERNEL_THREE_ROWS : BZI_KERNEL_TWO_ROWS;
 }
 
 /* Columns begin..stop - 1 of output row y, of which end - 1 is the last. */
@@ -2396,8 +2390,21 @@ typedef struct bzi_kernel_turned_run {
     int32_t y, begin, stop, end;
 } bzi_kernel_turned_run;
 
-/* What they take along an axis. taps: as above; 0: lerp. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_along_as(const bzi_kernel_turned *given, int32_t taps,
+/* Calls a function whose first argument is the number of samples along an axis, as a constant where there are few of
+ * them; 0: lerp. */
+#  define BZI_KERNEL_BY_TAPS(axis, function, ...)                                                                      \
+    switch ((axis)->lerp ? 0 : (axis)->taps) {                                                                         \
+    case 0:  function(0, __VA_ARGS__); break;                                                                          \
+    case 2:  function(2, __VA_ARGS__); break;                                                                          \
+    case 3:  function(3, __VA_ARGS__); break;                                                                          \
+    case 4:  function(4, __VA_ARGS__); break;                                                                          \
+    case 5:  function(5, __VA_ARGS__); break;                                                                          \
+    case 6:  function(6, __VA_ARGS__); break;                                                                          \
+    default: function((axis)->taps, __VA_ARGS__);                                                                      \
+    }
+
+/* What they take along an axis. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_along_as(int32_t taps, const bzi_kernel_turned *given,
                                                               bzi_kernel_turned_run run,
                                                               bzi_kernel_turned_eight *eights)
 {
@@ -2426,13 +2433,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_along_as(const bzi_kernel_t
 BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_along(const bzi_kernel_turned *t, bzi_kernel_turned_run run,
                                                             bzi_kernel_turned_eight *eights)
 {
-    switch (t->lerp ? 0 : t->taps) {
-    case 0:  bzi_kernel_turned_along_as(t, 0, run, eights); break;
-    case 2:  bzi_kernel_turned_along_as(t, 2, run, eights); break;
-    case 3:  bzi_kernel_turned_along_as(t, 3, run, eights); break;
-    case 4:  bzi_kernel_turned_along_as(t, 4, run, eights); break;
-    default: bzi_kernel_turned_along_as(t, t->taps, run, eights);
-    }
+    BZI_KERNEL_BY_TAPS(t, bzi_kernel_turned_along_as, t, run, eights)
 }
 
 /* A plane, and its axes. */
@@ -2540,16 +2541,16 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_tur
 }
 
 /* Eight pixels after eight of a plane. Those of a row have the same y where H keeps rows level. taps: as above. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_sums_as(const bzi_kernel_turned_plane *plane, int32_t taps,
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_sums_as(int32_t taps, const bzi_kernel_turned_plane *plane,
                                                              const bzi_kernel_turned_eight *x,
                                                              const bzi_kernel_turned_eight *y, int32_t count,
                                                              float *to)
 {
     const int step = plane->y->h[0] != 0.0f;
     for (int32_t i = 0; i < count; i += 8, x++, y += step) {
-        const int where = x->where == BZI_KERNEL_TWO ? y->where : BZI_KERNEL_BORDER;
-        _mm256_storeu_ps(to + i, where == BZI_KERNEL_TWO ? bzi_kernel_turned_rows(plane, taps, 1, x, y) :
-                                 where == BZI_KERNEL_THREE ? bzi_kernel_turned_rows(plane, taps, 2, x, y) :
+        const int where = x->where == BZI_KERNEL_TWO_ROWS ? y->where : BZI_KERNEL_BORDER;
+        _mm256_storeu_ps(to + i, where == BZI_KERNEL_TWO_ROWS ? bzi_kernel_turned_rows(plane, taps, 1, x, y) :
+                                 where == BZI_KERNEL_THREE_ROWS ? bzi_kernel_turned_rows(plane, taps, 2, x, y) :
                                                              bzi_kernel_turned_rows(plane, taps, 0, x, y));
     }
 }
@@ -2558,12 +2559,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_sums(const bzi_kernel_turn
                                                            const bzi_kernel_turned_eight *x,
                                                            const bzi_kernel_turned_eight *y, int32_t count, float *to)
 {
-#  define TAPS(n) case n: bzi_kernel_turned_sums_as(plane, n, x, y, count, to); break;
-    switch (plane->x->lerp ? 0 : plane->x->taps) {
-    TAPS(0) TAPS(2) TAPS(3) TAPS(4) TAPS(5) TAPS(6)
-    default: bzi_kernel_turned_sums_as(plane, plane->x->taps, x, y, count, to);
-    }
-#  undef TAPS
+    BZI_KERNEL_BY_TAPS(plane->x, bzi_kernel_turned_sums_as, plane, x, y, count, to)
 }
 
 /* What rows of a slot share. */
@@ -2851,9 +2847,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_channel *channel, i
     }
     for (int32_t k = 0; k < count && step == -1; k++)
         bytes[k] = from[-k];
-    for (int32_t k = 0; k < count && step == 3; k++)
-        bytes[k] = from[3 * k];
-    for (int32_t k = 0; k < count && step != 1 && step != -1 && step != 3; k++)
+    for (int32_t k = 0; k < count && step != 1 && step != -1; k++)
         bytes[k] = from[k * step];
     (level ? bzi_kernel_copy_256 : bzi_kernel_copy_plain)(channel, step == 1 ? from : bytes, count, to);
 }
