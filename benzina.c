@@ -22312,6 +22312,8 @@ typedef struct bzi_pace {
 /* One output of a loader: a tensor of each batch. Its pictures have one size, and it has one or more views a sample. */
 typedef struct bzi_output {
     char              name[BZNA_NAME_MAX];
+    char              where[40];      /* how errors name its settings: "loader_config.extra_outputs[3]" */
+    char              group[40];      /* and the struct that has its warp, filter, color and augment */
     bzna_output       shape;          /* of one picture */
     uint32_t          views;          /* of each sample */
     uint32_t          random;         /* the random numbers of its first view are forked with this */
@@ -22606,7 +22608,6 @@ typedef struct bzi_worker {
 
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
 typedef struct bzi_plan {
-    const bzna_dataset *dataset;
     bzi_order     order;              /* of the epoch being planned */
     bzi_shard     shard;              /* likewise */
     uint64_t      seed;               /* of the run */
@@ -22646,7 +22647,6 @@ struct bzi_queues {
     uint32_t   ahead_least;           /* as many are, whatever their bytes */
     uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
     uint64_t   memory_bytes;          /* that items may have together */
-    const bzi_memory *memory;         /* the host's */
     bzna_batch *batches;
     uint32_t   batch_count;
 
@@ -22685,7 +22685,6 @@ struct bzi_queues {
 typedef struct bzi_consumer {
     bzi_batches pending;              /* filling or ready, in the order of delivery */
     bzi_batches retiring;             /* in the order of release, without the one that a reader reclaims */
-    uint32_t    references;           /* to the loader: the owner's, and one for each batch on loan */
     uint32_t    waiting;              /* 1: a thread is in next */
 } bzi_consumer;
 
@@ -22694,6 +22693,7 @@ struct bzna_loader {
     bzi_plan     plan;                /* (L) */
     bzi_queues   queues;              /* their lock is (L) */
     bzi_consumer consumer;            /* (L) */
+    atomic_int   references;          /* the owner's, and one for each batch on loan */
     bzi_item    *items;
     uint32_t     item_count;
     bzi_worker  *workers;             /* queues.worker_count of them */
@@ -22989,6 +22989,13 @@ static void bzi_queues_wake_reader(bzi_queues *queues)
     bzi_os_wake_one(readers ? &queues->reader_wake : &queues->worker_wake);
 }
 
+/* Begins the hold on a run, and wakes another reader if one more is needed. With the lock held. */
+static void bzi_queues_begin(bzi_queues *queues)
+{
+    queues->active++;
+    bzi_queues_wake_reader(queues);
+}
+
 /* Lets readers go on after items have become free or were queued for other samples. With the lock held. */
 static void bzi_queues_freed(bzi_queues *queues)
 {
@@ -23105,7 +23112,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
 
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
-    loader->consumer.references++;
+    atomic_fetch_add(&loader->references, 1);
 
     loader->plan.done = (bzi_place){ batch->next_epoch, batch->next_position,
                                      batch->order.list && batch->last_of_epoch ? 0 : batch->order.length,
@@ -23235,7 +23242,7 @@ static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
 }
 
 /* Finds the sample at the item's position, and clears what an earlier sample has left in the item. */
-static void bzi_plan_sample(const bzna_dataset *dataset, bzi_item *item)
+static void bzi_plan_sample(bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
@@ -23243,7 +23250,7 @@ static void bzi_plan_sample(const bzna_dataset *dataset, bzi_item *item)
     item->frames = item->passed_over = 0;
     item->data = NULL;
     item->tried = 0;
-    item->container = bzi_dataset_at(dataset, &item->local);
+    item->container = bzi_dataset_at(item->setup->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
 
@@ -23274,7 +23281,7 @@ static int bzi_plan_item(bzi_plan *plan, bzi_queues *queues, bzi_item *item)
 
     item->err = &batch->errors[item->slot];
     item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
-    bzi_plan_sample(plan->dataset, item);
+    bzi_plan_sample(item);
     item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
     if (item->is_padding)
         batch->indices[item->slot] = UINT64_MAX;
@@ -24620,8 +24627,7 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
 
         run = bzi_reader_next(&loader->plan, queues);
         if (run.count) {
-            queues->active++;
-            bzi_queues_wake_reader(queues);
+            bzi_queues_begin(queues);
             break;
         }
 
@@ -24663,7 +24669,7 @@ static int bzi_reader_trim(bzi_queues *queues)
     bytes = item->bytes;
     memset(&item->bytes, 0, sizeof item->bytes);
     bzi_queues_unlock(queues);
-    bzi_release(queues->memory, bytes.data, bytes.capacity, 1);
+    bzi_release(item->setup->memory, bytes.data, bytes.capacity, 1);
     bzi_queues_lock(queues);
     queues->held_bytes -= bytes.capacity;
     return 1;
@@ -24709,6 +24715,7 @@ static uint64_t bzi_reader_let_go(const bzi_memory *memory, bzi_item *item)
  * run: then the caller hands on the samples before it, which hold memory, and tries again. */
 static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64_t bytes, bzna_error *err)
 {
+    const bzi_memory *memory = reader->setup->memory;
     bzi_queues *queues = reader->queues;
     uint64_t ceiling = queues->memory_bytes, want = 4096;
 
@@ -24723,13 +24730,13 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
     want = bzi_min(want, ceiling);
 
     if (bzi_reader_count_memory(queues, item->bytes.capacity, want, 0))
-        bzi_buffer_free(queues->memory, &item->bytes);
+        bzi_buffer_free(memory, &item->bytes);
     else if (item != reader->first)
         return BZNA_AGAIN;
-    else if (!bzi_reader_count_memory(queues, bzi_reader_let_go(queues->memory, item), want, 1))
+    else if (!bzi_reader_count_memory(queues, bzi_reader_let_go(memory, item), want, 1))
         return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 
-    item->bytes.data = bzi_alloc(queues->memory, want, 1, BZI_BATCH_ALIGN);
+    item->bytes.data = bzi_alloc(memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
         return BZNA_OK;
@@ -25122,7 +25129,7 @@ static int bzi_item_replace(bzi_item *item)
 
     item->replacements++;
     item->position = (item->position + item->batch->order.stride) % item->batch->order.length;
-    bzi_plan_sample(item->setup->dataset, item);
+    bzi_plan_sample(item);
 
     queues->stats.replaced++;
     bzi_run_add(&queues->redo, item);
@@ -25854,8 +25861,7 @@ static int bzi_worker_read(bzi_worker *worker)
     if (!reader || !reader->run.count || bzi_queues_interrupted(queues))
         return 0;
 
-    queues->active++;
-    bzi_queues_wake_reader(queues);
+    bzi_queues_begin(queues);
     bzi_reader_pass(reader, is_new);
     bzi_queues_done(queues);
     return 1;
@@ -25874,8 +25880,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
         int blocked;
         if (!bzi_queues_interrupted(queues) && queues->ready.count) {
             run = bzi_ready_pop(queues);
-            queues->active++;
-            bzi_queues_wake_reader(queues);
+            bzi_queues_begin(queues);
             break;
         }
         if (bzi_worker_read(worker) || bzi_worker_help(worker))
@@ -26751,14 +26756,13 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 
 /* Makes one batch. Its slices lie in the user's buffers, or one after the other in the library's memory. In the CUDA
  * context, if the loader has a device. */
-static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
+static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error *err)
 {
-    bzi_setup *setup = &loader->setup;
+    const bzi_setup *setup = batch->setup;
     const bzna_loader_output *output = &setup->config.output;
     const uint64_t slice_bytes = output->batch_size / output->slices * setup->slot_bytes;
     const uint64_t first = (uint64_t)number * output->slices;
     const int has_block = !output->buffers && !setup->device;
-    bzna_batch *batch = &loader->queues.batches[number];
     uint8_t *data;
 
     batch->stream = setup->stream;
@@ -26811,11 +26815,8 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
         return bzi_fail_memory(err, "a loader's queues");
 
     queues->batch_count = config->pipeline.batches_in_flight;
-    for (uint32_t i = 0; i < queues->batch_count; i++) {
-        queues->batches[i].loader = loader;
-        queues->batches[i].setup = setup;
-        queues->batches[i].queues = queues;
-    }
+    for (uint32_t i = 0; i < queues->batch_count; i++)
+        queues->batches[i] = (bzna_batch){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < readers; i++)
         loader->readers[i] = (bzi_reader){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < loader->item_count; i++) {
@@ -26953,27 +26954,26 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 }
 
 /* Waits until nothing on the device writes to batches that are not on loan. In the CUDA context. */
-static void bzi_loader_drain_writes(bzna_loader *loader)
+static void bzi_queues_drain_writes(bzi_queues *queues)
 {
-    for (uint32_t i = 0; i < loader->queues.batch_count; i++)
-        if (loader->queues.batches[i].state != BZI_BATCH_ON_LOAN)
-            bzi_batch_drain_writes(&loader->queues.batches[i]);
+    for (uint32_t i = 0; i < queues->batch_count; i++)
+        if (queues->batches[i].state != BZI_BATCH_ON_LOAN)
+            bzi_batch_drain_writes(&queues->batches[i]);
 }
 
 /* Waits for the device's work on batches, and frees what the loader has there. */
 BZI_COLD
-static void bzi_loader_free_device(bzna_loader *loader)
+static void bzi_setup_free_device(const bzi_setup *setup, bzi_queues *queues)
 {
-    const bzi_setup *setup = &loader->setup;
     bzi_device *device = setup->device;
     bzna_error ignored;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
     int entered = bzi_device_enter(device, &ignored) == BZNA_OK;
 
-    bzi_loader_drain_writes(loader);
-    for (uint32_t i = 0; i < loader->queues.batch_count; i++) {
-        bzna_batch *batch = &loader->queues.batches[i];
+    bzi_queues_drain_writes(queues);
+    for (uint32_t i = 0; i < queues->batch_count; i++) {
+        bzna_batch *batch = &queues->batches[i];
 
         if (batch->state == BZI_BATCH_RETIRING)
             bzi_batch_drain_reads(batch, &ignored);
@@ -27002,7 +27002,7 @@ static void bzi_loader_free(bzna_loader *loader)
     const bzi_memory *memory = setup->memory;
 
     if (setup->device)
-        bzi_loader_free_device(loader);
+        bzi_setup_free_device(setup, queues);
     for (uint32_t i = 0; i < queues->batch_count; i++) {
         bzi_batch_free_bytes(&queues->batches[i]);
         bzi_release(memory, queues->batches[i].block, setup->data_bytes, 1);
@@ -27071,13 +27071,7 @@ static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t 
 /* Drops one reference. The last one frees the loader. Without the lock. */
 static void bzi_loader_unref(bzna_loader *loader)
 {
-    bzi_queues *queues = &loader->queues;
-    uint32_t left;
-
-    bzi_queues_lock(queues);
-    left = --loader->consumer.references;
-    bzi_queues_unlock(queues);
-    if (left == 0)
+    if (atomic_fetch_sub(&loader->references, 1) == 1)
         bzi_loader_free(loader);
 }
 
@@ -27095,7 +27089,7 @@ static int bzi_loader_step(bzna_loader *loader)
     bzi_queues *queues = &loader->queues;
 
     if (queues->ready.count) {
-        queues->active++;
+        bzi_queues_begin(queues);
         bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
         return 1;
     }
@@ -27454,7 +27448,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
         bzi_os_wait(&queues->control_wake, &queues->mutex);
     /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
     if (setup->device && bzi_device_enter(setup->device, err) == BZNA_OK) {
-        bzi_loader_drain_writes(loader);
+        bzi_queues_drain_writes(queues);
         bzi_device_leave(setup->device);
     }
 
@@ -28187,10 +28181,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. own: 1 if the
- * output has color settings of its own. */
-static bzna_status bzi_setup_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
-                                     bzna_error *err)
+/* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. */
+static bzna_status bzi_setup_mean(const bzna_loader_color *c, bzi_output *output, bzna_error *err)
 {
     const bzna_output *o = &output->shape;
     const uint64_t bytes = (uint64_t)bzi_channels(o->channels) * o->width * o->height * sizeof(float);
@@ -28199,11 +28191,11 @@ static bzna_status bzi_setup_mean(const char *where, const bzna_loader_color *c,
         return BZNA_OK;
     for (int i = 0; i < 3; i++)
         if (c->mean[i] != 0 || c->bias[i] != 0)
-            return BZI_MISUSE(err, "%s.color.mean_image: not together with mean or bias", where);
+            return BZI_MISUSE(err, "%s.color.mean_image: not together with mean or bias", output->group);
 
     if (!c->mean_image || c->mean_image_bytes != bytes)
-        return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where, own ?
-                          "color.mean_image_bytes" : "color: the first output's mean image",
+        return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", output->group,
+                          output->own_color ? "color.mean_image_bytes" : "color: the first output's mean image",
                           (bzi_llu)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
                           (bzi_llu)bytes, bzi_channels(o->channels), o->height, o->width);
     output->mean = (void *)(uintptr_t)c->mean_image;
@@ -28212,17 +28204,17 @@ static bzna_status bzi_setup_mean(const char *where, const bzna_loader_color *c,
 }
 
 /* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
-static bzna_status bzi_setup_add(bzi_setup *setup, const char *where, const char *field, bzna_error *err)
+static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, bzna_error *err)
 {
     bzi_output *output = &setup->outputs[setup->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
     if (output->views > BZI_LIMIT_VIEWS - setup->view_count)
-        return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", where, output->views,
+        return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", output->where, output->views,
                           setup->view_count, BZI_LIMIT_VIEWS);
     if (setup->config.decode.jpeg_shrink &&
         (output->transform.antialias == BZNA_ANTIALIAS_OFF || output->transform.filter == BZNA_FILTER_NEAREST))
-        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink: %s has a filter without antialias", where);
+        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink: %s has a filter without antialias", output->where);
 
     while (output->picture < setup->pick_count && !bzi_name_is(field, setup->picks[output->picture].name))
         output->picture++;
@@ -28240,15 +28232,15 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *where, const char
 }
 
 /* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
-static bzna_status bzi_setup_shape(const bzi_setup *setup, const char *where, const bzna_loader_output *e,
-                                      bzi_output *output, bzna_error *err)
+static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_output *e, bzi_output *output,
+                                   bzna_error *err)
 {
     const bzi_output *first = setup->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
     bzna_output shape = bzi_output_of(e);
 
     if (length == 0 || length >= sizeof output->name)
-        return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", where, (unsigned)sizeof output->name - 1);
+        return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", output->where, (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
     shape.width = bzi_default(shape.width, first->shape.width);
@@ -28261,43 +28253,46 @@ static bzna_status bzi_setup_shape(const bzi_setup *setup, const char *where, co
     output->augment = e->augment ? *e->augment : setup->config.augment;
     output->views = bzi_default(e->views, e->warp ? 1 : first->views);
     if (!e->warp && output->views != first->views)
-        return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", where,
+        return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", output->where,
                           output->views, first->views);
     if (bzi_loader_lacks_pictures(&setup->config))
         shape.width = shape.height = 1;                     /* the rest of it is checked nevertheless */
-    return bzi_output_check(where, &shape, err);
+    return bzi_output_check(output->where, &shape, err);
 }
 
-/* Makes an output. What a further one does not set itself, it shares with the first one.
- *   where   how errors name it
- *   group   how errors name the struct that has its warp, filter, color and augment */
-static bzna_status bzi_setup_output(bzi_setup *setup, const char *where, const char *group,
-                                       const bzna_loader_output *e, bzna_error *err)
+/* Makes an output. What a further one does not set itself, it shares with the first one. */
+static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *e, bzna_error *err)
 {
     const bzna_loader_filter *filter = e->filter ? e->filter : &setup->config.filter;
     const bzna_loader_color *color = e->color ? e->color : &setup->config.color;
     bzi_output *output = &setup->outputs[setup->output_count];
+    const uint32_t number = setup->output_count;
     char text[BZI_SETTING_BYTES];
 
+    bzi_string_copy(output->where, sizeof output->where, "loader_config.output");
+    if (number)
+        snprintf(output->where, sizeof output->where, "loader_config.extra_outputs[%u]", number - 1);
+    bzi_string_copy(output->group, sizeof output->group, number ? output->where : "loader_config");
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
         !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
         !bzi_is_zero(color->reserved, sizeof color->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set, in it, its filter or its color", where);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set, in it, its filter or its color",
+                        output->where);
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if (bzi_setup_shape(setup, where, e, output, err) != BZNA_OK ||
-        bzi_loader_check_colors(group, filter, color, &output->transform, err) != BZNA_OK ||
-        bzi_setup_mean(group, color, output, output->own_color != 0, err) != BZNA_OK ||
+    if (bzi_setup_shape(setup, e, output, err) != BZNA_OK ||
+        bzi_loader_check_colors(output->group, filter, color, &output->transform, err) != BZNA_OK ||
+        bzi_setup_mean(color, output, err) != BZNA_OK ||
         (e->warp &&
-         bzi_warp_resolve(e->warp, bzi_setting(text, group, "warp"), &output->warp, err) != BZNA_OK) ||
-        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, group, "augment"), e->warp != NULL,
+         bzi_warp_resolve(e->warp, bzi_setting(text, output->group, "warp"), &output->warp, err) != BZNA_OK) ||
+        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, output->group, "augment"), e->warp != NULL,
                                          err) != BZNA_OK))
         return err->status;
 
-    for (uint32_t i = 0; i < setup->output_count; i++)
+    for (uint32_t i = 0; i < number; i++)
         output->random += setup->outputs[i].own_warp ? setup->outputs[i].views : 0;
-    return bzi_setup_add(setup, where, e->field ? e->field : setup->config.fields.image, err);
+    return bzi_setup_add(setup, e->field ? e->field : setup->config.fields.image, err);
 }
 
 /* Makes all outputs. The first one has the config's own groups as settings. */
@@ -28322,7 +28317,7 @@ static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
     first.filter = &c->filter;
     first.color = &c->color;
     first.augment = &c->augment;
-    status = bzi_setup_output(setup, "loader_config.output", "loader_config", &first, err);
+    status = bzi_setup_output(setup, &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         const bzna_loader_output *extra = &given->ptr[i];
         const char *set = extra->batch_size                             ? "batch_size" :
@@ -28331,12 +28326,10 @@ static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
                           extra->stream                                 ? "stream" :
                           extra->buffers || extra->buffer_count         ? "buffers" :
                                                                           NULL;
-        char where[BZI_SETTING_BYTES / 2];
 
-        snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
         if (set)                                            /* it belongs to the batches */
-            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set);
-        status = bzi_setup_output(setup, where, where, extra, err);
+            return BZI_MISUSE(err, "loader_config.extra_outputs[%u].%s: can only be set for the first output", i, set);
+        status = bzi_setup_output(setup, extra, err);
     }
     return status;
 }
@@ -28487,8 +28480,8 @@ static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
 }
 
-/* Copies the caller's mean image of an output. where: how errors name its settings. */
-static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, const char *where, bzna_error *err)
+/* Copies the caller's mean image of an output. */
+static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, bzna_error *err)
 {
     const uint64_t count = output->mean_bytes / sizeof(float);
     const float *mean = output->mean = bzi_keep_copy(lent, output->mean, count, sizeof *mean);
@@ -28498,7 +28491,7 @@ static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, con
 
     for (uint64_t k = 0; k < count; k++)
         if (!isfinite(mean[k]))
-            return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
+            return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", output->group, (bzi_llu)k);
     output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
     output->kernel.mean = (uint64_t)(uintptr_t)mean;
     return BZNA_OK;
@@ -28538,15 +28531,11 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 /* Copies what outputs have of the caller's. */
 static bzna_status bzi_setup_copy_outputs(bzi_setup *setup, bzna_error *err)
 {
-    char where[BZI_SETTING_BYTES] = "loader_config";
-
     for (uint32_t i = 0; i < setup->output_count; i++) {
         bzi_output *output = &setup->outputs[i];
         const uint32_t has_policies = output->augment.policy_count;
 
-        if (i)
-            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
-        if ((output->mean && bzi_output_copy_mean(&setup->lent, output, where, err) != BZNA_OK) ||
+        if ((output->mean && bzi_output_copy_mean(&setup->lent, output, err) != BZNA_OK) ||
             (has_policies && bzi_output_copy_policies(&setup->lent, output, err) != BZNA_OK))
             return err->status;
         setup->drawn_views = has_policies ? setup->view_count : setup->drawn_views;
@@ -28592,7 +28581,7 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     if (loader->setup.device)
         status = bzi_setup_make_device(&loader->setup, err);
     for (uint32_t i = 0; i < loader->queues.batch_count && status == BZNA_OK; i++)
-        status = bzi_batch_make(loader, i, err);
+        status = bzi_batch_make(&loader->queues.batches[i], i, err);
     if (status == BZNA_OK)
         status = bzi_loader_start_threads(loader, err);
     bzi_device_leave(loader->setup.device);
@@ -28605,7 +28594,7 @@ static bzna_status bzi_setup_add_outputs(bzi_setup *setup, bzna_error *err)
     for (uint32_t i = 1; i < setup->output_count; i++) {
         const bzi_output *output = &setup->outputs[i];
         if (bzi_setup_find_tensor(setup, output->name) < setup->tensor_end)
-            return BZI_MISUSE(err, "loader_config.extra_outputs[%u].name: another tensor has the name \"%s\"", i - 1,
+            return BZI_MISUSE(err, "%s.name: another tensor has the name \"%s\"", output->where,
                               output->name);
         bzi_setup_add_output(setup, output);
     }
@@ -28618,7 +28607,7 @@ static bzna_status bzi_setup_add_outputs(bzi_setup *setup, bzna_error *err)
 static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
 {
     const bzi_part *part = &setup->dataset->parts[0];
-    char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
+    char text[BZI_SETTING_BYTES];
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
 
     for (uint32_t i = 0; i < setup->output_count; i++) {
@@ -28635,15 +28624,13 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
             continue;
         if (!(pick->name = bzi_keep_copy(&setup->own, pick->name, strlen(pick->name) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
-        if (i)
-            snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
 
         status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
         if (status == BZNA_E_MEMORY)
             return status;
         if (status == BZNA_E_NOT_FOUND && !err->native_code) {      /* with an errno, the file is not there */
             bzi_container_fail(part->container, part->first, err);
-            return bzi_error_prefix(err, setting);
+            return bzi_error_prefix(err, bzi_setting(text, output->group, i ? "field" : "fields.image"));
         }
     }
     return BZNA_OK;
@@ -28709,11 +28696,10 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     setup = &loader->setup;
     setup->context = context;
     setup->host = context->host;
-    setup->memory = setup->own.memory = setup->lent.memory = loader->queues.memory = memory;
+    setup->memory = setup->own.memory = setup->lent.memory = memory;
     setup->dataset = dataset;
-    loader->plan.dataset = dataset;
     setup->config = *config;
-    loader->consumer.references = 1;
+    atomic_init(&loader->references, 1);
     setup->process = bzi_os_process();
     setup->opened_ns = loader->queues.pool_ns = bzi_os_now_ns();
     status = bzi_loader_build(loader, err);
