@@ -1719,16 +1719,6 @@ static int bzi_buffer_push(const bzi_memory *memory, bzi_buffer *buffer, uint64_
     return 1;
 }
 
-/* Returns a private copy of count elements, or NULL if there is no memory. */
-static void *bzi_alloc_copy(const bzi_memory *memory, const void *from, uint64_t count, uint64_t size)
-{
-    void *copy = bzi_alloc(memory, count, size, 16);
-
-    if (copy && count)
-        memcpy(copy, from, (size_t)(count * size));
-    return copy;
-}
-
 static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
 {
     bzi_release(memory, buffer->data, buffer->capacity, 1);
@@ -1953,6 +1943,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 #define BZI_FAIL_AT(err, status, offset, ...) bzi_fail((err), (status), (offset), 0, 0, __VA_ARGS__)
 #define BZI_FAIL(err, status, ...)            BZI_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
 #define BZI_FAIL_BY(err, status, native, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, (native), __VA_ARGS__)
+#define BZI_MISUSE(err, ...)                  BZI_FAIL(err, BZNA_E_ARGUMENT, __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 BZI_COLD
@@ -2174,13 +2165,13 @@ BZI_COLD
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     if (error == ESPIPE)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it is a pipe, a socket or a device, which "
-                        "cannot seek, but samples are read in any order: write its contents to a file first");
+        return BZI_FAIL_BY(err, BZNA_E_UNSUPPORTED, error, "it is a pipe, a socket or a device, which cannot seek, but "
+                           "samples are read in any order: write its contents to a file first");
     if (error == EOPNOTSUPP)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error,
-                        "it has bytes, but states a size of 0, as files in /proc do: copy it to another file first");
-    return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
-                    "cannot open: %s", strerror(error));
+        return BZI_FAIL_BY(err, BZNA_E_UNSUPPORTED, error,
+                           "it has bytes, but states a size of 0, as files in /proc do: copy it to another file first");
+    return BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
+                       "cannot open: %s", strerror(error));
 }
 
 /* Opens a file to read it. If the process has no descriptor left, waits a while for one. */
@@ -2267,8 +2258,10 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
 
     source->host = host;
     atomic_fetch_add(&host->files, 1);
-    if ((source->path = bzi_alloc_copy(&host->memory, full, strlen(full) + 1, 1)) != NULL)
+    if ((source->path = bzi_alloc(&host->memory, strlen(full) + 1, 1, 16)) != NULL) {
+        strcpy(source->path, full);
         return BZNA_OK;
+    }
     bzi_source_close(source);
     return bzi_fail_memory(err, "the path of a file");
 }
@@ -2288,8 +2281,7 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
     size = callbacks->size(callbacks->user);
     bzi_os_callback_end();
     if (size < 0)
-        return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
-                        (long long)size);
+        return BZI_FAIL_BY(err, BZNA_E_IO, size, "the source's size callback failed with %lld", (long long)size);
     source->callbacks = *callbacks;
     source->map = callbacks->memory;
     source->size = (uint64_t)size;
@@ -2378,18 +2370,6 @@ static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offs
             return kept->data + (offset - kept->at);
     }
     return NULL;
-}
-
-/* Gives a range as memory: one that stays there, or one that is read into buffer. */
-static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *memory, bzi_buffer *buffer,
-                                   uint64_t offset, uint64_t size, const uint8_t **view, bzna_error *err)
-{
-    if ((*view = bzi_source_at_hand(source, offset, size)) != NULL)
-        return BZNA_OK;
-    if (!bzi_buffer_reserve(memory, buffer, size, 0))
-        return bzi_fail_memory(err, "the bytes of a source");
-    *view = buffer->data;
-    return bzi_source_read(source, offset, buffer->data, size, err);
 }
 
 /* Reads a whole file into memory that is kept, and closes it: from then on the source is that memory. On failure the
@@ -2926,11 +2906,6 @@ static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
 
 static int bzi_kind_is_parameter_set(uint32_t kind) { return kind >= BZI_NAL_VPS && kind <= BZI_NAL_PPS; }
 
-static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
-{
-    return bzi_kind_is_parameter_set(bzi_nal_kind(codec, nal));
-}
-
 /* Returns 1 if a decoder can start with the picture of this slice. Only the decoder can tell whether the picture needs
  * no other. */
 static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
@@ -3088,6 +3063,10 @@ typedef struct bzi_format {
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
+
+/* Return the size of a frame, which is what the conformance window leaves. */
+static uint32_t bzi_format_width(const bzi_format *f) { return f->width - f->window[0] - f->window[1]; }
+static uint32_t bzi_format_height(const bzi_format *f) { return f->height - f->window[2] - f->window[3]; }
 
 /* Reads the code points of a color. If they are left out, they are 2, unspecified. */
 static void bzi_format_color(bzi_bits *b, bzi_format *format)
@@ -3989,8 +3968,8 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 /* Makes an error like "PNG, byte 20: ...", at the cursor. */
 static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
-    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
-                    (bzi_llu)bzi_cursor_offset(c), what);
+    return BZI_FAIL_AT(err, BZNA_E_DECODE, bzi_cursor_offset(c), "%s, byte %llu: %s", name,
+                       (bzi_llu)bzi_cursor_offset(c), what);
 }
 
 /* B.2.4.1, B.2.4.2: notes which quantization tables or Huffman tables a segment defines. */
@@ -4239,8 +4218,8 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
 typedef struct bzi_codec {
     uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_... */
     const char *name;                 /* for messages */
-    const char *signature;            /* a still's first bytes; a point stands for any byte */
-    uint32_t    signature_size;       /* how many they are */
+    const char *signatures[2];        /* a still's first bytes, or other ones; a point stands for any byte */
+    uint32_t    signature_sizes[2];   /* how many they are; 0: there are no other ones */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
     uint32_t    config_bytes;         /* the fewest bytes that it has */
@@ -4316,13 +4295,6 @@ static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
     return c->overrun ? 0 : type;
 }
 
-/* Returns 0 if a picture of this size cannot come from so few coded bytes: deflated data grow to at most 1032 times
- * their size. */
-static int bzi_png_can_be(uint32_t width, uint32_t height, uint32_t bits, uint64_t coded)
-{
-    return ((uint64_t)width * bits + 7) / 8 * height / 1032 <= coded;
-}
-
 /* Reads the orientation of a chunk, if it has one: [0] is that of EXIF data, [1] that of EXIF data as text, [2] that of
  * XMP. The first chunk of each kind counts. */
 static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
@@ -4396,8 +4368,9 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
     if (colors == 3 && !has_palette)
         return bzi_still_fail(err, &c, "PNG", "there is no palette before the pixels");
+    /* deflated data grow to at most 1032 times their size */
     if (colors > 7 || !samples[colors] || !coded ||
-        !bzi_png_can_be(format->width, format->height, samples[colors] * depth, coded))
+        ((uint64_t)format->width * samples[colors] * depth + 7) / 8 * format->height / 1032 > coded)
         return bzi_still_fail(err, &c, "PNG", "the header is damaged, or pixels are missing");
     return BZNA_OK;
 }
@@ -5090,54 +5063,47 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     return bzi_jp2_check_color(boxes, err);
 }
 
-#  define BZI_STILL(name_, signature_, av, ...) \
-    { .id = BZNA_CODEC_STILL, .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, \
-      .av_id = BZI_AV_ID(av), __VA_ARGS__ }
+#  define BZI_STILL(name_, first_, second_, av, ...) \
+    { .id = BZNA_CODEC_STILL, .name = name_, .signatures = { first_, second_ }, \
+      .signature_sizes = { sizeof first_ - 1, sizeof second_ - 1 }, .av_id = BZI_AV_ID(av), __VA_ARGS__ }
 #else
-#  define BZI_STILL(name_, signature_, av, ...) \
-    { .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1 }
+#  define BZI_STILL(name_, first_, second_, av, ...) \
+    { .name = name_, .signatures = { first_, second_ }, .signature_sizes = { sizeof first_ - 1, sizeof second_ - 1 } }
 #endif
 
 /* --- The list, by which builds without stills name them --- */
 
 static const bzi_codec bzi_stills[] = {
-    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
+    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", "", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
               .strip = bzi_png_strip),
-    BZI_STILL("WebP", "RIFF....WEBP", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
-    BZI_STILL("GIF", "GIF8.a", GIF, .allow = BZNA_ALLOW_GIF, .read = bzi_gif_inspect, .strip = bzi_gif_strip,
+    BZI_STILL("WebP", "RIFF....WEBP", "", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
+    BZI_STILL("GIF", "GIF8.a", "", GIF, .allow = BZNA_ALLOW_GIF, .read = bzi_gif_inspect, .strip = bzi_gif_strip,
               .remembers = 1, .number_colors = bzi_gif_number_colors),
-    BZI_STILL("BMP", "BM.............\0\0\0", BMP, .allow = BZNA_ALLOW_BMP, .read = bzi_bmp_inspect),
-    BZI_STILL("TIFF", "II*\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
-              .remembers = 1),
-    BZI_STILL("TIFF", "MM\0*", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
-              .remembers = 1),
-    BZI_STILL("TIFF", "II+\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
-    BZI_STILL("TIFF", "MM\0+", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
-    BZI_STILL("PBM", "P1", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PGM", "P2", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PPM", "P3", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PBM", "P4", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PGM", "P5", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PPM", "P6", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PAM", "P7", PAM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", JPEG2000, .allow = BZNA_ALLOW_JPEG2000,
+    BZI_STILL("BMP", "BM.............\0\0\0", "", BMP, .allow = BZNA_ALLOW_BMP, .read = bzi_bmp_inspect),
+    BZI_STILL("TIFF", "II*\0", "MM\0*", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect,
+              .strip = bzi_tiff_strip, .remembers = 1),
+    BZI_STILL("TIFF", "II+\0", "MM\0+", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
+    BZI_STILL("PBM", "P1", "P4", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PGM", "P2", "P5", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PPM", "P3", "P6", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PAM", "P7", "", PAM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", "\xff\x4f\xff\x51", JPEG2000, .allow = BZNA_ALLOW_JPEG2000,
               .read = bzi_j2k_inspect, .remembers = 1),
-    BZI_STILL("JPEG 2000", "\xff\x4f\xff\x51", JPEG2000, .allow = BZNA_ALLOW_JPEG2000, .read = bzi_j2k_inspect,
-              .remembers = 1),
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
 static const bzi_codec *bzi_still_find(bzi_span head)
 {
-    for (size_t i = 0; i < BZI_LENGTH(bzi_stills); i++) {
-        const bzi_codec *still = &bzi_stills[i];
+    for (size_t i = 0; i < 2 * BZI_LENGTH(bzi_stills); i++) {
+        const bzi_codec *still = &bzi_stills[i / 2];
+        const char *signature = still->signatures[i % 2];
+        const uint32_t size = still->signature_sizes[i % 2];
         uint32_t n = 0;
 
-        while (n < still->signature_size && n < head.size &&
-               (still->signature[n] == '.' || (uint8_t)still->signature[n] == head.data[n]))
+        while (n < size && n < head.size && (signature[n] == '.' || (uint8_t)signature[n] == head.data[n]))
             n++;
 
-        if (n == still->signature_size && (n > 2 || (head.size > 2 && bzi_is_space(head.data[2]))))
+        if (n && n == size && (n > 2 || (head.size > 2 && bzi_is_space(head.data[2]))))
             return still;
     }
     return NULL;
@@ -5347,8 +5313,8 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
 
     if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "image.config: a raw picture needs two bytes here, channels (1 or 3) and BZNA_LAYOUT_...");
+        return BZI_MISUSE(err,
+                          "image.config: a raw picture needs two bytes here, channels (1 or 3) and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
                         image->frame_width, image->frame_height, config.data[0], (bzi_llu)image->data_size);
@@ -5442,7 +5408,7 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
     if (kind == BZI_NAL_SPS)
         return !s->sets++ && bzi_sps_read(BZNA_CODEC_H264, nal, &s->sps) && s->sps.frame_num_bits &&
                (s->sps.chroma_format == 1 || s->sps.chroma_format == 2) &&
-               (rows[0] || rows[1] < s->sps.height - s->sps.window[2] - s->sps.window[3]);
+               (rows[0] || rows[1] < bzi_format_height(&s->sps));
     if (kind == BZI_NAL_PPS)
         return s->sets++ == 1 && bzi_pps_has_plain_slices(nal);
     if (kind != BZI_NAL_SLICE) {
@@ -5587,7 +5553,7 @@ typedef struct bzi_heif {
     uint64_t   base;                  /* offset of the file in the one that holds it, for messages */
     uint32_t   primary;               /* number of the item that is the picture; 0: there is none */
     uint32_t   has_movie;             /* the file has a moov box, too */
-    bzna_color otherwise;             /* the color of items that state none */
+    bzna_color otherwise;             /* the color of items that state none: that of the codecs, or MIAF's */
     /* payload of meta/iloc, the places of items; empty: there is none */
     bzi_cursor iloc;
     bzi_cursor iinf;                  /* payload of meta/iinf, the types of items; likewise */
@@ -5655,18 +5621,6 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
     return got < 0 ? BZI_HEIF_FAIL(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
 }
 
-/* Returns the color of items that state none. MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for them; in other
- * files it is that of the codecs. */
-static bzna_color bzi_heif_default_color(bzi_cursor brands)
-{
-    int is_miaf = 0;
-
-    while (bzi_cursor_left(&brands) >= 4)
-        is_miaf |= bzi_cursor_u32(&brands) == bzi_type("miaf");
-
-    return is_miaf ? bzi_color_of_archives : bzi_color_of_codecs;
-}
-
 /* Reads the boxes of a file. base: its offset in the file that holds it. */
 static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, bzna_error *err)
 {
@@ -5680,8 +5634,9 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
             return BZI_HEIF_FAIL(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
 
         heif->has_movie |= type == bzi_type("moov");
-        if (type == bzi_type("ftyp"))
-            heif->otherwise = bzi_heif_default_color(box);
+        while (type == bzi_type("ftyp") && bzi_cursor_left(&box) >= 4)
+            if (bzi_cursor_u32(&box) == bzi_type("miaf"))
+                heif->otherwise = bzi_color_of_archives;    /* MIAF (ISO/IEC 23000-22 7.3.6.4) has one of its own */
         if (type == bzi_type("meta") && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
             return err->status;
     }
@@ -6297,8 +6252,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
 
     if (status != BZNA_OK)
         return status;
-    if (format->width - format->window[0] - format->window[1] != item.width ||
-        format->height - format->window[2] - format->window[3] != item.height)
+    if (bzi_format_width(format) != item.width || bzi_format_height(format) != item.height)
         return bzi_fail_in(err, BZNA_E_MISMATCH, item.size_at, "meta/iprp/ipco/ispe",
                            "the stream's frame is not %ux%u", item.width, item.height);
 
@@ -6608,7 +6562,7 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 
 
 /* ==== 24. Pictures ==================================================================================================
- * Calls: rooms 2, 10, 20, 23.
+ * Calls: rooms 2, 10, 13, 20, 23.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -6632,6 +6586,30 @@ typedef struct bzi_image {
     uint32_t   has_range;             /* the container's color has a range; QuickTime's nclc has none */
     bzna_color otherwise;             /* the color if neither container nor stream states one */
 } bzi_image;
+
+/* Checks and completes a picture from the caller. `field` names it in messages. */
+static bzna_status bzi_image_take(bzna_image *image, const bzna_image *given, const char *field, bzna_error *err)
+{
+    if (!given)
+        return BZI_MISUSE(err, "%s is NULL", field);
+    if (!bzi_struct_in(image, sizeof *image, given))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", field,
+                        given->struct_size);
+    if (image->reserved1)
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
+    if (image->orientation > 8)
+        return BZI_MISUSE(err, "%s.orientation: %u is not 0 to 8", field, image->orientation);
+    if (image->palette > BZNA_PALETTE_INDEX)
+        return BZI_MISUSE(err, "%s.palette: %u is not known", field, image->palette);
+
+    if (!image->data || !image->data_size)
+        return BZI_MISUSE(err, "%s.data: no bytes; bzna_dataset_read_image gives them", field);
+    if (image->length_size > 4 || image->length_size == 3)
+        return BZI_MISUSE(err, "%s.length_size: %u is not 0, 1, 2 or 4", field, image->length_size);
+    if (!image->config)
+        image->config_size = 0;
+    return BZNA_OK;
+}
 
 /* Describes a picture that came without a container. */
 static bzi_image bzi_image_alone(const bzna_image *coded)
@@ -6684,8 +6662,8 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
 {
     uint32_t whole = codec->is_file, width = image->frame_width, height = image->frame_height;
 
-    picture->frame_width = sps->width - sps->window[0] - sps->window[1];
-    picture->frame_height = sps->height - sps->window[2] - sps->window[3];
+    picture->frame_width = bzi_format_width(sps);
+    picture->frame_height = bzi_format_height(sps);
     width = whole && !width ? picture->frame_width : width;
     height = whole && !height ? picture->frame_height : height;
     if (picture->frame_width != width || picture->frame_height != height)
@@ -6730,23 +6708,13 @@ static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
     return err->status;
 }
 
-/* Puts the place of the size of a HEIF item before an error about it. */
-static bzna_status bzi_image_fail_size(const bzi_image *image, bzna_error *err)
-{
-    char place[64];
-
-    snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (bzi_llu)image->size_at);
-    err->byte_offset = image->size_at;
-    return bzi_error_prefix(err, place);
-}
-
 /* Describes a picture as container and stream do together. Its planes are set later, by the decoder. */
 static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
 {
     const bzna_image *image = &given->coded;
     const bzi_codec *codec = bzi_codec_find(image->codec);
-    bzna_status status;
+    char place[64];
 
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
@@ -6763,8 +6731,13 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
         return BZI_FAIL(err, BZNA_E_CODEC,
                         "%u bits a luma sample and %u a chroma sample: only 8 to 16, the same for both, can be warped",
                         sps->depth_luma, sps->depth_chroma);
-    if ((status = bzi_picture_size(image, codec, sps, picture, err)) != BZNA_OK)
-        return given->size_at ? bzi_image_fail_size(given, err) : status;
+    if (bzi_picture_size(image, codec, sps, picture, err) != BZNA_OK) {
+        if (!given->size_at)
+            return err->status;
+        snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (bzi_llu)given->size_at);
+        err->byte_offset = given->size_at;
+        return bzi_error_prefix(err, place);
+    }
 
     picture->depth = sps->depth_luma;
     picture->color = bzi_image_color(given, sps);
@@ -6805,8 +6778,8 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     if (!coded->orientation)
         coded->orientation = format.orientation;
     if (!coded->width) {
-        coded->width = coded->frame_width = format.width - format.window[0] - format.window[1];
-        coded->height = coded->frame_height = format.height - format.window[2] - format.window[3];
+        coded->width = coded->frame_width = bzi_format_width(&format);
+        coded->height = coded->frame_height = bzi_format_height(&format);
         if (format.crop[2]) {
             coded->crop_x = format.crop[0];
             coded->crop_y = format.crop[1];
@@ -7242,31 +7215,25 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
     return BZNA_OK;
 }
 
+/* Reads stsz, which may have one size for all samples, or stz2, whose sizes have 4, 8 or 16 bits. */
 BZI_COLD
-static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c)
+static bzna_status bzi_box_sizes(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
+    const uint32_t is_compact = movie->path[movie->depth - 1] == bzi_type("stz2");
+    uint32_t word;
 
     bzi_cursor_take(c, 4);
-    table->common_size = bzi_cursor_u32(c);
-    table->sample_count = bzi_cursor_u32(c);
-    table->size_bits = 32;
-    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at);
-}
-
-BZI_COLD
-static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c)
-{
-    bzi_table *table = &movie->track->table;
-
-    bzi_cursor_take(c, 4);
-    table->size_bits = bzi_cursor_u32(c) & 255;
+    word = bzi_cursor_u32(c);
+    table->size_bits = is_compact ? word & 255 : 32;
+    table->common_size = is_compact ? 0 : word;
     table->sample_count = bzi_cursor_u32(c);
 
-    if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
+    if (is_compact && table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
         return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
                             table->size_bits);
-    return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at);
+    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, table->size_bits, &table->sizes,
+                           &table->sizes_at);
 }
 
 BZI_COLD
@@ -7482,8 +7449,8 @@ static const bzi_box_rule bzi_box_rules[] = {
     { "mdia", "minf", "minf", NULL },
     { "minf", "stbl", "stbl", NULL },
     { "stbl", "stsd", "stsd", bzi_box_stsd },
-    { "stbl", "stsz", "",     bzi_box_stsz },
-    { "stbl", "stz2", "",     bzi_box_stz2 },
+    { "stbl", "stsz", "",     bzi_box_sizes },
+    { "stbl", "stz2", "",     bzi_box_sizes },
     { "stbl", "stsc", "",     bzi_box_stsc },
     { "stbl", "stco", "",     bzi_box_stco },
     { "stbl", "co64", "",     bzi_box_stco },
@@ -8714,7 +8681,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 
 /* ==== 32. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 8, 10-11, 20, 23, 25-28, 30-31.
+ * Calls: rooms 2, 8, 10-12, 20, 23, 25-28, 30-31.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -8754,31 +8721,27 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_of(c)->filename;
-    bzi_buffer scratch = { NULL, 0 };
-    const uint8_t *view = NULL, *nul;
-    uint64_t offset = 0, size = 0;
-    uint8_t room[256];                /* most names need no memory */
-    bzna_status status;
+    bzi_sink name = { value->data, value->capacity, 0 };
+    const uint8_t *nul = NULL;
+    uint64_t offset, size;
+    uint8_t part[256];                /* most names are no longer */
 
     value->absent = !track || index >= track->table.sample_count;
     if (value->absent)
         return BZNA_OK;
-    if ((status = bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
-        return status;
+    if (bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err) != BZNA_OK)
+        return err->status;
 
     size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
-    if (size <= sizeof room)
-        status = bzi_source_pick(&c->source, offset, room, size, err);
-    else
-        status = bzi_source_view(&c->source, &c->host->memory, &scratch, offset, size, &view, err);
-    if (status == BZNA_OK) {
-        view = view ? view : room;
-        nul = size ? memchr(view, 0, (size_t)size) : NULL;
-        bzi_value_put(value, view, nul ? (uint64_t)(nul - view) : size);
+    while (name.size < size && !nul) {
+        const uint64_t n = bzi_min(size - name.size, sizeof part);
+        if (bzi_source_pick(&c->source, offset + name.size, part, n, err) != BZNA_OK)
+            return err->status;
+        nul = memchr(part, 0, (size_t)n);
+        bzi_sink_add(&name, part, nul ? (uint64_t)(nul - part) : n);
     }
-
-    bzi_buffer_free(&c->host->memory, &scratch);
-    return status;
+    value->size = name.size;
+    return BZNA_OK;
 }
 
 /* Returns 1 for a video track that has samples. */
@@ -8844,14 +8807,6 @@ static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
     return bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN;
 }
 
-/* Describes such a picture. It has no thumbnail. */
-static bzna_status bzi_mp4_raw_image(const bzi_sample *sample, const bzi_pick *pick, bzi_image *image, bzna_error *err)
-{
-    if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
-        return bzi_container_fail_image(pick->name, err);
-    return bzi_file_image(bzi_sample_span(sample), sample->extent.offset, image, err);
-}
-
 /* Finds a field in a box of ours: the sample's box in an archive; else the file's, because the file is a sample by
  * itself. n->kind becomes 0 if the sample does not have the field. */
 static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
@@ -8890,32 +8845,27 @@ static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char
     return NULL;
 }
 
-/* Describes a picture that is the value of a field in a box of ours: the bytes of a file. */
-static bzna_status bzi_mp4_field_image(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
-                                       bzi_image *image, bzna_error *err)
-{
-    bzi_named n;
-
-    if (bzi_mp4_find_named(c, sample, field, &n, err) != BZNA_OK)
-        return err->status;
-    if (!n.kind)
-        return bzi_container_fail_image(field->name, err);
-    return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), image,
-                          err);
-}
-
 /* Describes a picture of an archive's sample: the first sample of its track, or a field of the user's. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_image *image, bzna_error *err)
 {
     bzi_movie movie;
+    bzi_named n;
     const bzi_track *track;
     const bzi_field *field = bzi_mp4_picture_field(c, pick->name);
 
-    if (bzi_mp4_is_picture(c, sample))
-        return bzi_mp4_raw_image(sample, pick, image, err);
-    if (field)
-        return bzi_mp4_field_image(c, sample, field, image, err);
+    if (bzi_mp4_is_picture(c, sample)) {
+        if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
+            return bzi_container_fail_image(pick->name, err);           /* it has no thumbnail */
+        return bzi_file_image(bzi_sample_span(sample), sample->extent.offset, image, err);
+    }
+    if (field) {                      /* its value is a whole file */
+        if (bzi_mp4_find_named(c, sample, field, &n, err) != BZNA_OK)
+            return err->status;
+        if (!n.kind)
+            return bzi_container_fail_image(field->name, err);
+        return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), image, err);
+    }
     if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
         return err->status;
     if (!(track = bzi_mp4_choose(&movie, pick)))
@@ -9890,7 +9840,7 @@ static bzna_status bzi_walk_check_cycle(const bzi_walk *walk, uint64_t i, const 
     for (uint64_t k = i; k; ) {
         k = bzi_walk_at(walk, k)->parent;
         if (!memcmp(bzi_walk_at(walk, k)->id, folder->id, sizeof folder->id))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: this link leads back to a folder that holds it", path);
+            return BZI_MISUSE(err, "%s: this link leads back to a folder that holds it", path);
     }
 
     return BZNA_OK;
@@ -9909,7 +9859,7 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
         return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
-        return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+        return BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, strerror(error));
 
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
     status = bzi_walk_check_cycle(walk, i, below, err);
@@ -9917,7 +9867,7 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
         status = bzi_walk_entry(walk, i, below, name, kind, err);
     if (status == BZNA_OK && error)
-        status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, strerror(error));
 
     bzi_os_folder_close(&folder);
     return status;
@@ -9974,18 +9924,6 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
     return order ? order < 0 : strcmp(a, b) < 0;
 }
 
-/* Sorts the names of folders by their numbers. A name that is not a number is an error. */
-static bzna_status bzi_folder_sort_numbers(const char **names, uint64_t count, bzna_error *err)
-{
-    for (uint64_t i = 0; i < count; i++)
-        if (names[i][strspn(names[i], "0123456789")])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                            "dataset_config.class_order: the folder name \"%.64s\" is not a number",
-                            names[i]);
-    bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
-    return BZNA_OK;
-}
-
 /* For bzi_search: returns 1 if the i-th of the sorted names is not before `name`. */
 static int bzi_folder_name_is_past(const void *names, uint64_t i, const void *name)
 {
@@ -10005,8 +9943,7 @@ static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_conf
 
         for (uint32_t j = 0; j < i; j++)
             if (folder->classes[j].name == folder->top.names[k])
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: \"%.64s\" is named twice", i,
-                                wanted);
+                return BZI_MISUSE(err, "dataset_config.classes[%u]: \"%.64s\" is named twice", i, wanted);
         folder->classes[i].name = folder->top.names[k];
     }
     return BZNA_OK;
@@ -10016,6 +9953,7 @@ static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_conf
 static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
+    const char **names = folder->top.names;
     uint64_t count = config->classes ? config->class_count : folder->top.count;
 
     if (!BZI_KEEP(&c->kept, folder->classes, count))
@@ -10023,16 +9961,18 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     folder->class_room = c->class_count = count;
 
     if (config->classes && config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes sets the order");
+        return BZI_MISUSE(err, "dataset_config.class_order: dataset_config.classes sets the order");
     if (config->classes)
         return bzi_folder_choose(folder, config, err);
 
-    if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
-        bzi_folder_sort_numbers(folder->top.names, count, err) != BZNA_OK)
-        return err->status;
+    for (uint64_t i = 0; i < count && config->class_order == BZNA_CLASS_ORDER_NUMERIC; i++)
+        if (names[i][strspn(names[i], "0123456789")])
+            return BZI_MISUSE(err, "dataset_config.class_order: the folder name \"%.64s\" is not a number", names[i]);
+    if (config->class_order == BZNA_CLASS_ORDER_NUMERIC)
+        bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
 
     for (uint64_t i = 0; i < count; i++)
-        folder->classes[i].name = folder->top.names[i];
+        folder->classes[i].name = names[i];
     return BZNA_OK;
 }
 
@@ -10046,16 +9986,6 @@ static int bzi_folder_is_split(const char *name)
 
     snprintf(word, sizeof word, "%.*s", (int)bzi_min(length, sizeof word), name);
     return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
-}
-
-/* Counts the folders directly in a class's folder that are named like splits. They follow the root and the class's own
- * folder in the walk, which has scanned nothing deeper yet. */
-static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
-{
-    uint32_t splits = 0;
-    for (uint64_t i = 2; i < walk->folders.count; i++)
-        splits += (uint32_t)bzi_folder_is_split(strrchr(bzi_names_get(&walk->folders, i), '/') + 1);
-    return splits;
 }
 
 /* Finds the files of one class. Runs on several threads, each with a class of its own. */
@@ -10078,7 +10008,9 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
         status = bzi_walk_scan(&walk, i, err);
         if (i == 1) {
             class->only_folders = walk.folders.count > 3 && !walk.files.count && !walk.others;
-            class->splits = bzi_folder_count_splits(&walk);
+            /* the folders in it follow the root and itself in the walk, which has scanned nothing deeper yet */
+            for (uint64_t k = 2; k < walk.folders.count; k++)
+                class->splits += (uint32_t)bzi_folder_is_split(strrchr(bzi_names_get(&walk.folders, k), '/') + 1);
         }
     }
 
@@ -10198,8 +10130,8 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     int64_t target;
 
     if (config->classes || config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: the labels of dataset_config.list are the classes",
-                        config->classes ? "classes" : "class_order");
+        return BZI_MISUSE(err, "dataset_config.%s: the labels of dataset_config.list are the classes",
+                          config->classes ? "classes" : "class_order");
 
     if (bzi_list_open(&folder->list, &c->kept, config->list, err) != BZNA_OK)
         return err->status;
@@ -10221,7 +10153,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
                         config->classes[0]);
     if (config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
+        return BZI_MISUSE(err, "dataset_config.class_order: there are no class folders");
     if (!walk->files.count)
         return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
 
@@ -10463,31 +10395,28 @@ static bzna_status bzi_pairs_check(const bzi_container *c, uint32_t from, uint32
                     c->fields[from].name, more, c->fields[to].name);
 }
 
-/* Refuses two files that differ in nothing but their extensions, and a folder without any. */
-static bzna_status bzi_pairs_check_names(const char *field, const bzi_tree *tree, bzna_error *err)
-{
-    for (uint64_t i = 1; i < tree->count; i++)
-        if (bzi_path_compare(tree->names[i - 1], tree->names[i], 1) == 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
-                            "name but for the extension", tree->names[i - 1], tree->names[i], field);
-    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES,
-                                            "dataset_config.pairs: the folder of %s holds no pictures", field);
-}
-
-/* Finds the files of one folder. */
+/* Finds the files of one folder. Two that differ in nothing but their extensions are refused, and a folder without
+ * any. */
 static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error *err)
 {
     bzi_paired *folder = &((bzi_pairs *)c->own)->folders[number];
+    const bzi_tree *tree = &folder->tree;
+    const char *field = c->fields[number].name;
     bzi_walk walk = bzi_walk_make(&c->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
     bzna_status status = bzi_walk_run(&walk, "", err);
 
     if (status == BZNA_OK)
         status = bzi_tree_make(&folder->tree, &c->kept, &walk.files, bzi_stem_is_before, err);
     bzi_walk_free(&walk);
-
     if (status != BZNA_OK)
-        return bzi_error_prefix(err, c->fields[number].name);
-    return bzi_pairs_check_names(c->fields[number].name, &folder->tree, err);
+        return bzi_error_prefix(err, field);
+
+    for (uint64_t i = 1; i < tree->count; i++)
+        if (bzi_path_compare(tree->names[i - 1], tree->names[i], 1) == 0)
+            return BZI_MISUSE(err, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same name but for the "
+                              "extension", tree->names[i - 1], tree->names[i], field);
+    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES,
+                                            "dataset_config.pairs: the folder of %s holds no pictures", field);
 }
 
 /* Adds a folder by its text in dataset_config.pairs, "path" or "name=path", of so many bytes. */
@@ -10503,16 +10432,16 @@ static bzna_status bzi_pairs_add(bzi_container *c, const char *text, size_t size
     if (c->field_count == BZI_LIMIT_PAIRED)
         return BZI_FAIL(err, BZNA_E_LIMIT, "dataset_config.pairs: more than %u folders", BZI_LIMIT_PAIRED);
     if (!name_size || name_size >= sizeof name || !path_size || path_size >= sizeof below)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to "
-                        "%u bytes, = and a folder", (int)bzi_min(size, 64), text, BZNA_NAME_MAX - 1);
+        return BZI_MISUSE(err, "dataset_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to %u bytes, = and "
+                          "a folder", (int)bzi_min(size, 64), text, BZNA_NAME_MAX - 1);
 
     bzi_text_copy(name, sizeof name, (const uint8_t *)text, name_size);
     bzi_text_copy(below, sizeof below, (const uint8_t *)path, path_size);
     for (uint32_t i = 0; i < c->field_count; i++)
         if (strcmp(pairs->fields[i].name, name) == 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is named twice", name);
+            return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is named twice", name);
     if (strcmp(name, "name") == 0 || strcmp(name, "target") == 0)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is a field of another kind", name);
+        return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is a field of another kind", name);
 
     bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
     if ((status = bzi_path_join(joined, sizeof joined, bzi_os_is_absolute(below) ? "" : pairs->root, below, err)) !=
@@ -10536,7 +10465,7 @@ static bzna_status bzi_pairs_open(bzi_container *c, const bzna_dataset_config *c
     }
 
     if (status == BZNA_OK && c->field_count < 2)
-        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: only one folder, \"%.64s\"", config->pairs);
+        status = BZI_MISUSE(err, "dataset_config.pairs: only one folder, \"%.64s\"", config->pairs);
     for (uint32_t i = 1; status == BZNA_OK && i < c->field_count; i++)
         if ((status = bzi_pairs_check(c, 0, i, err)) == BZNA_OK)
             status = bzi_pairs_check(c, i, 0, err);
@@ -11545,17 +11474,6 @@ static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const
                        what, (bzi_llu)at);
 }
 
-/* Returns 1 if a part begins a record, which is when it does not continue the one before. A record that begins with a
- * part of the wrong kind is found, too: it alone fails when it is read. */
-static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
-{
-    const int goes_on = scan->in_parts && (which == BZI_RECORDIO_MIDDLE || which == BZI_RECORDIO_LAST);
-
-    scan->in_parts = which == BZI_RECORDIO_FIRST || (goes_on && which == BZI_RECORDIO_MIDDLE);
-
-    return !goes_on;
-}
-
 /* Finds the beginnings of all records. Fails where the chain of parts is broken, since all that follows would be
  * lost. */
 static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
@@ -11563,6 +11481,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
     const uint64_t size = scan->c->source.size;
     bzi_recordio_part part;
     const uint8_t *header = NULL;
+    int goes_on;
 
     for (uint64_t at = 0; at < size; at += part.next) {
         if (size - at < 8)
@@ -11573,10 +11492,12 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
             return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins", err);
         if (part.length > size - at - 8)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
-        if (!bzi_recordio_begins(scan, part.which))
-            continue;
 
-        if (!bzi_buffer_push(&scan->c->host->memory, &scan->offsets, &scan->count, &at, sizeof at))
+        /* a part that does not continue the record before begins one, even if it is of the wrong kind for that: then
+         * the record alone fails when it is read */
+        goes_on = scan->in_parts && (part.which == BZI_RECORDIO_MIDDLE || part.which == BZI_RECORDIO_LAST);
+        scan->in_parts = part.which == BZI_RECORDIO_FIRST || (goes_on && part.which == BZI_RECORDIO_MIDDLE);
+        if (!goes_on && !bzi_buffer_push(&scan->c->host->memory, &scan->offsets, &scan->count, &at, sizeof at))
             return bzi_fail_memory(err, "the index of a RecordIO file");
     }
 
@@ -11896,37 +11817,15 @@ static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_e
     }
 }
 
-/* Puts the target: the label, if there is one and it is a whole number. */
-static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
-{
-    const float label = entry->label_count == 1 ? bzi_recordio_label(c, entry, 0) : 0;
-    int64_t target;
-
-    value->absent = !bzi_label_target(&label, entry->label_count, &target);
-    if (!value->absent)
-        bzi_value_put(value, &target, sizeof target);
-}
-
-/* Puts the path from the list, or else the id. */
-static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
-{
-    const bzi_recordio *own = c->own;
-    char digits[24];
-
-    if (entry->row) {
-        bzi_value_put(value, own->list.text.data + entry->row->path_at, entry->row->path_size);
-        return;
-    }
-    snprintf(digits, sizeof digits, "%llu", (bzi_llu)entry->id);
-    bzi_value_put(value, digits, strlen(digits));
-}
-
 static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                       bzi_value *value, bzna_error *err)
 {
+    const bzi_recordio *own = c->own;
     const bzi_span payload = bzi_recordio_payload(sample);
     bzi_recordio_entry entry = { .id = 0 };
-    int64_t id;
+    int64_t integer;
+    char digits[24];
+    float label;
 
     if (number == BZI_RECORDIO_RECORD) {
         bzi_value_put(value, payload.data, payload.size);
@@ -11936,15 +11835,22 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
         return err->status;
 
-    id = (int64_t)entry.id;
-    if (number == BZI_RECORDIO_LABEL)
+    integer = (int64_t)entry.id;
+    if (number == BZI_RECORDIO_LABEL) {
         bzi_recordio_put_labels(c, &entry, value);
-    else if (number == BZI_RECORDIO_TARGET)
-        bzi_recordio_put_target(c, &entry, value);
-    else if (number == BZI_RECORDIO_NAME)
-        bzi_recordio_put_name(c, &entry, value);
-    else
-        bzi_value_put(value, &id, sizeof id);
+    } else if (number == BZI_RECORDIO_TARGET) {             /* the label, if there is one and it is a whole number */
+        label = entry.label_count == 1 ? bzi_recordio_label(c, &entry, 0) : 0;
+        value->absent = !bzi_label_target(&label, entry.label_count, &integer);
+        if (!value->absent)
+            bzi_value_put(value, &integer, sizeof integer);
+    } else if (number == BZI_RECORDIO_ID) {
+        bzi_value_put(value, &integer, sizeof integer);
+    } else if (entry.row) {                                 /* the name: the path from the list, or else the id */
+        bzi_value_put(value, own->list.text.data + entry.row->path_at, entry.row->path_size);
+    } else {
+        snprintf(digits, sizeof digits, "%llu", (bzi_llu)entry.id);
+        bzi_value_put(value, digits, strlen(digits));
+    }
     return BZNA_OK;
 }
 
@@ -12023,7 +11929,7 @@ static int bzi_records_has_target(const bzi_records *own)
 
 static bzna_status bzi_records_fail(const char *field, uint64_t value, const char *why, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (bzi_llu)value, why);
+    return BZI_MISUSE(err, "dataset_config.records.%s: %llu; %s", field, (bzi_llu)value, why);
 }
 
 /* Checks types and sizes, each by itself. Sets is_picture and numbers. */
@@ -12051,8 +11957,8 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
                                 "more than max_edge_px", err);
 
     if (own->is_picture && (r->scale != 0 || r->bias != 0))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
-                        "which the loader normalizes");
+        return BZI_MISUSE(err, "dataset_config.records.scale, bias: they have no effect on pictures, which the loader "
+                          "normalizes");
 
     if (!own->is_picture && r->layout)
         return bzi_records_fail("layout", r->layout, "it has no effect on vectors", err);
@@ -12060,8 +11966,8 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
         return bzi_records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
 
     if (!isfinite(r->scale) || !isfinite(r->bias))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g; both must be finite",
-                        (double)r->scale, (double)r->bias);
+        return BZI_MISUSE(err, "dataset_config.records.scale, bias: %g, %g; both must be finite", (double)r->scale,
+                          (double)r->bias);
     if (!bzi_mul(pixels, r->channels, &own->numbers) || own->numbers > UINT64_MAX / 16)
         return bzi_records_fail("channels", r->channels, "too many for this width and height", err);
     return BZNA_OK;
@@ -12082,8 +11988,8 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
 
     own->bytes = data_end > label_end ? data_end : label_end;
     if (r->stride && r->stride < own->bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.stride: %llu; data and label need %llu bytes",
-                        (bzi_llu)r->stride, (bzi_llu)own->bytes);
+        return BZI_MISUSE(err, "dataset_config.records.stride: %llu; data and label need %llu bytes",
+                          (bzi_llu)r->stride, (bzi_llu)own->bytes);
 
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
@@ -12118,7 +12024,7 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     bzi_records *own = c->own;
 
     if (!config->records)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: is needed to describe the records");
+        return BZI_MISUSE(err, "dataset_config.records: is needed to describe the records");
 
     own->c = *config->records;
     if (bzi_records_check(c, own, err) != BZNA_OK ||
@@ -12329,8 +12235,7 @@ typedef struct bzi_provider {
 static bzna_status bzi_provider_fail_field(uint32_t number, const char *what, uint64_t value, const char *why,
                                            bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].%s: %llu; %s", number, what, (bzi_llu)value,
-                    why);
+    return BZI_MISUSE(err, "provider.fields[%u].%s: %llu; %s", number, what, (bzi_llu)value, why);
 }
 
 /* Checks a field of raw pixels, and sets what its values must be. */
@@ -12369,8 +12274,7 @@ static bzna_status bzi_provider_check_picture(const bzi_container *c, bzi_provid
                                        "it must be UNKNOWN (a file, told apart by its content), H264, H265, AV1 or RAW",
                                        err);
     if (f->width || f->height || f->channels || f->layout)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "provider.fields[%u]: width, height, channels, layout: they describe RAW only", number);
+        return BZI_MISUSE(err, "provider.fields[%u]: width, height, channels, layout: they describe RAW only", number);
     return BZNA_OK;
 }
 
@@ -12387,15 +12291,15 @@ static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider
     if (f->reserved0 || f->reserved[0] || f->reserved[1])
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider.fields[%u]: reserved words are set", number);
     if (f->located ? !own->c.locate && !own->c.places : !own->c.read)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.%s: is NULL, but provider.fields[%u] needs it",
-                        f->located ? "locate" : "read", number);
+        return BZI_MISUSE(err, "provider.%s: is NULL, but provider.fields[%u] needs it", f->located ? "locate" : "read",
+                          number);
 
     if (f->kind == BZNA_FIELD_IMAGE)
         return bzi_provider_check_picture(c, own, number, err);
     if (f->codec || f->width || f->height || f->channels || f->layout)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "provider.fields[%u]: codec, width, height, channels, layout: they describe pictures only",
-                        number);
+        return BZI_MISUSE(err,
+                          "provider.fields[%u]: codec, width, height, channels, layout: they describe pictures only",
+                          number);
     own->sizes[number] = f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
     return BZNA_OK;
 }
@@ -12407,13 +12311,11 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
     const uint32_t kind = own->given[number].kind;
 
     if (!name || !name[0] || strlen(name) >= BZNA_NAME_MAX || strpbrk(name, ",:"))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "provider.fields[%u].name: it must have 1 to %u bytes, without comma and colon",
-                        number, BZNA_NAME_MAX - 1);
+        return BZI_MISUSE(err, "provider.fields[%u].name: it must have 1 to %u bytes, without comma and colon", number,
+                          BZNA_NAME_MAX - 1);
     for (uint32_t i = 0; i < number; i++)
         if (!strcmp(own->fields[i].name, name))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: \"%s\" is the name of another field",
-                            number, name);
+            return BZI_MISUSE(err, "provider.fields[%u].name: \"%s\" is the name of another field", number, name);
 
     bzi_container_add_field(c, own->fields, kind, kind == BZNA_FIELD_IMAGE, name);
     own->given[number].name = NULL;
@@ -12430,7 +12332,7 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
 static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
 {
     if (!own->c.fields || !own->c.field_count || own->c.field_count > BZI_LIMIT_FIELDS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
+        return BZI_MISUSE(err, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
 
     memcpy(own->given, own->c.fields, own->c.field_count * sizeof *own->given);
     own->c.fields = NULL;
@@ -12451,15 +12353,14 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
     bzna_status status = BZNA_OK;
 
     if (!p->files != !p->file_count || !p->class_names != !p->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "provider.files, class_names: each needs its count, and each count its array");
+        return BZI_MISUSE(err, "provider.files, class_names: each needs its count, and each count its array");
     if (p->file_count > BZI_LIMIT_PARTS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.files: %u are more than %u", p->file_count, BZI_LIMIT_PARTS);
 
     own->classes.memory = &c->host->memory;
     for (uint32_t i = 0; i < p->class_count && status == BZNA_OK; i++)
         status = p->class_names[i] ? bzi_names_add(&own->classes, p->class_names[i], err) :
-                                     BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.class_names[%u]: is NULL", i);
+                                     BZI_MISUSE(err, "provider.class_names[%u]: is NULL", i);
     if (status != BZNA_OK || !p->file_count)
         return status;
 
@@ -12467,7 +12368,7 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
         return bzi_fail_memory(err, "the files of a provider");
     for (uint32_t i = 0; i < p->file_count; i++) {
         if (!p->files[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files[%u]: is NULL", i);
+            return BZI_MISUSE(err, "provider.files[%u]: is NULL", i);
         if (bzi_source_open_path(&own->files[i], c->host, p->files[i], err) != BZNA_OK)
             return bzi_error_prefix(err, p->files[i]);
         bzi_source_settle(&own->files[i]);
@@ -12490,7 +12391,7 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples",
                         (bzi_llu)provider->count);
     if (provider->places && provider->locate)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.places: has no effect beside locate");
+        return BZI_MISUSE(err, "provider.places: has no effect beside locate");
 
     c->count = provider->count;
     own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
@@ -12528,10 +12429,10 @@ static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, 
 {
     if (status == BZNA_OK)
         return BZNA_OK;
-    return bzi_fail(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK,
-                    BZNA_NO_OFFSET, 0, status, "the provider's %s returned %d (%s) for \"%s\"",
-                    !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
-                    bzi_status_text(status), own->fields[number].name);
+    return BZI_FAIL_BY(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK, status,
+                       "the provider's %s returned %d (%s) for \"%s\"",
+                       !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
+                       bzi_status_text(status), own->fields[number].name);
 }
 
 /* Checks the size that a value has, by the caller's word. */
@@ -12604,32 +12505,25 @@ static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t i
     return BZNA_OK;
 }
 
-/* Has the caller's function write a value. */
-static bzna_status bzi_provider_read_field(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
-                                           uint64_t capacity, uint64_t *size, bzna_error *err)
-{
-    bzna_status status;
-
-    *size = BZI_PROVIDER_NONE;
-    bzi_os_callback_begin();
-    status = own->c.read(own->c.user, index, number, bytes, capacity, size);
-    bzi_os_callback_end();
-
-    if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
-        status = BZNA_OK;                                   /* it said how many bytes it needs */
-    if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
-        status = bzi_provider_check_size(own, number, *size, err);
-    return status;
-}
-
 /* Gets a value. Gives its size always, and its bytes if they fit. */
 static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
                                     uint64_t capacity, uint64_t *size, bzna_error *err)
 {
     bzi_extent extent = { 0 };
+    bzna_status status;
 
-    if (!own->given[number].located)
-        return bzi_provider_read_field(own, index, number, bytes, capacity, size, err);
+    if (!own->given[number].located) {
+        *size = BZI_PROVIDER_NONE;
+        bzi_os_callback_begin();
+        status = own->c.read(own->c.user, index, number, bytes, capacity, size);
+        bzi_os_callback_end();
+
+        if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
+            status = BZNA_OK;                               /* it said how many bytes it needs */
+        if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
+            status = bzi_provider_check_size(own, number, *size, err);
+        return status;
+    }
 
     if (bzi_provider_locate_field(own, index, number, &extent, err) != BZNA_OK)
         return err->status;
@@ -13118,7 +13012,7 @@ static bzna_status bzi_glob_walk(bzi_names *found, char *path, size_t known, con
     bzi_os_folder_close(&folder);
     if (status == BZNA_OK && error) {
         path[known] = 0;
-        status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", path, strerror(error));
+        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", path, strerror(error));
     }
     return status;
 }
@@ -13381,8 +13275,8 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
 
     for (size_t i = 0; i < BZI_LENGTH(settings); i++)
         if (settings[i].is_set && !settings[i].has_effect)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
-                            settings[i].name, settings[i].kinds, ops->name);
+            return BZI_MISUSE(err, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
+                              settings[i].name, settings[i].kinds, ops->name);
     return BZNA_OK;
 }
 
@@ -13663,18 +13557,6 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
     return size > capacity ? BZNA_AGAIN : BZNA_OK;
 }
 
-/* Fetches the sample into a buffer, which grows as needed. */
-static bzna_status bzi_reading_fetch_all(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
-                                         bzna_error *err)
-{
-    bzna_status status;
-
-    while ((status = bzi_reading_fetch(reading, buffer->data, buffer->capacity, err)) == BZNA_AGAIN)
-        if (!bzi_buffer_reserve(memory, buffer, reading->sample.extent.size, 0))
-            return bzi_fail_memory(err, "a sample's bytes");
-    return status;
-}
-
 /* Gives the sample's bytes to look at. If they are mapped and need no preparation, they are not copied. Otherwise they
  * are read into `buffer`. */
 static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
@@ -13685,8 +13567,13 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
     const uint8_t *const map = reading->source->map;
     bzna_status status = BZNA_AGAIN;
 
-    if (reading->fetched)
-        return bzi_reading_fetch_all(reading, memory, buffer, err);
+    while (reading->fetched) {
+        status = bzi_reading_fetch(reading, buffer->data, buffer->capacity, err);
+        if (status != BZNA_AGAIN)
+            return status;
+        if (!bzi_buffer_reserve(memory, buffer, extent->size, 0))
+            return bzi_fail_memory(err, "a sample's bytes");
+    }
     if (map || extent->data) {
         reading->sample.bytes = extent->data ? extent->data : map + extent->offset;
         status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
@@ -13847,31 +13734,25 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     return status;
 }
 
-/* Reads the sample into the caller's buffer. */
-static bzna_status bzi_look_read(bzi_look *look, bzi_span buffer, bzna_error *err)
-{
-    uint8_t *const bytes = (uint8_t *)(uintptr_t)buffer.data;
-    const uint64_t size = look->reading.sample.extent.size;
-
-    if (buffer.size < size)
-        return BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (bzi_llu)size, (bzi_llu)buffer.size);
-    return look->reading.fetched ? bzi_reading_fetch(&look->reading, bytes, buffer.size, err) :
-                                   bzi_reading_read(&look->reading, bytes, err);
-}
-
 /* Finds a picture of a sample, which is read into the caller's buffer. buffer NULL: describes the picture without its
  * bytes. */
 static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                             const bzi_span *buffer, bzi_image *image, bzna_error *err)
 {
     bzi_look look;
+    const bzi_extent *extent = &look.reading.sample.extent;
+    uint8_t *const bytes = buffer ? (uint8_t *)(uintptr_t)buffer->data : NULL;
     bzna_status status = bzi_look_begin(&look, c, index, !buffer, err);
 
     if (status != BZNA_OK)
         return status;
 
-    if (buffer)
-        status = bzi_look_read(&look, *buffer, err);
+    if (buffer && buffer->size < extent->size)
+        status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (bzi_llu)extent->size,
+                          (bzi_llu)buffer->size);
+    else if (buffer)
+        status = look.reading.fetched ? bzi_reading_fetch(&look.reading, bytes, buffer->size, err) :
+                                        bzi_reading_read(&look.reading, bytes, err);
     if (status == BZNA_OK && (status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     if (!buffer)
@@ -13891,27 +13772,23 @@ static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample 
     return c->ops->field(c, sample, number, value, err);
 }
 
-/* Writes a picture of a sample as a stream of its own. */
-static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
-{
-    bzi_image image;
-    bzna_status status = bzi_container_image(look->container, &look->reading.sample, pick, &image, err);
-    return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
-}
-
 /* Gives a value that lies in the sample's bytes. number: BZI_NO_FIELD for a picture, as a stream of its own. */
 static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
                                               uint32_t number, bzi_value *value, bzna_error *err)
 {
     const bzi_pick pick = { .name = name };
     bzi_look look;
+    const bzi_sample *sample = &look.reading.sample;
+    bzi_image image;
     bzna_status status = bzi_look_begin(&look, c, index, 1, err);
 
     if (status != BZNA_OK)
         return status;
 
-    status = number == BZI_NO_FIELD ? bzi_look_stream(&look, &pick, value, err) :
-                                      bzi_container_value(c, &look.reading.sample, number, value, err);
+    if (number != BZI_NO_FIELD)
+        status = bzi_container_value(c, sample, number, value, err);
+    else if ((status = bzi_container_image(c, sample, &pick, &image, err)) == BZNA_OK)
+        status = bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
     bzi_look_end(&look);
     return status;
 }
@@ -14109,18 +13986,6 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 #endif
 
-/* Refuses settings that are of one file, if there are several. */
-static bzna_status bzi_paths_check(const bzi_names *paths, const bzna_dataset_config *config, bzna_error *err)
-{
-    if (config->index && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
-                        (bzi_llu)paths->count);
-    if (config->name && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
-                        (bzi_llu)paths->count);
-    return BZNA_OK;
-}
-
 /* Files and folders that are opened at once. */
 typedef struct bzi_opening {
     bzi_host                  *host;          /* of the data set */
@@ -14181,8 +14046,12 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     bzi_opening opening = { .host = host, .paths.memory = &host->memory, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
 
-    if (status == BZNA_OK)
-        status = bzi_paths_check(&opening.paths, config, err);
+    if (status == BZNA_OK && config->index && opening.paths.count > 1)
+        status = BZI_MISUSE(err, "dataset_config.index: it is of one file, and these are %llu",
+                            (bzi_llu)opening.paths.count);
+    if (status == BZNA_OK && config->name && opening.paths.count > 1)
+        status = BZI_MISUSE(err, "dataset_config.name: each of several files (%llu) is named by its path",
+                            (bzi_llu)opening.paths.count);
     if (status == BZNA_OK && !BZI_KEEP(&kept, opening.opened, opening.paths.count))
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
@@ -14425,7 +14294,7 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
                 return err->status;
         } else if (n.part == 1 && n.kind == BZI_NAL_SLICE) {
             if (!bzi_nal_starts_stream(image->codec, nal))
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: not an intra picture that stands alone (IDR)", field);
+                return BZI_MISUSE(err, "%s.data: not an intra picture that stands alone (IDR)", field);
             pictures++;
         }
     }
@@ -14433,10 +14302,10 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     if (got < 0 && bzi_image_fail_nals(&n, err) < 0)
         return bzi_error_prefix(err, field);
     if (!pictures)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no coded picture in it", field);
+        return BZI_MISUSE(err, "%s.data: no coded picture in it", field);
     if ((bzi_nal_syntax_of(image->codec)->kinds[BZI_NAL_VPS][1] && !bzi_coded_count(coded, BZI_NAL_VPS)) ||
         !bzi_coded_count(coded, BZI_NAL_SPS) || !bzi_coded_count(coded, BZI_NAL_PPS))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: parameter sets are missing in config and data", field);
+        return BZI_MISUSE(err, "%s: parameter sets are missing in config and data", field);
     return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
 }
 
@@ -14466,6 +14335,14 @@ static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
         }
 }
 
+/* Writes what both records say of samples: chroma format and bits. */
+static void bzi_out_samples(bzi_out *out, const bzi_format *sps)
+{
+    bzi_out_u8(out, 0xfc | sps->chroma_format);
+    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
+    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+}
+
 /* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
  * unspecified. */
 static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
@@ -14477,9 +14354,7 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
     bzi_out_bytes(out, sps->profile, 12);                   /* profile, compatibility, constraints, level */
     bzi_out_u16(out, 0xf000);                               /* min_spatial_segmentation_idc */
     bzi_out_u8(out, 0xfc);                                  /* parallelismType */
-    bzi_out_u8(out, 0xfc | sps->chroma_format);
-    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
-    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+    bzi_out_samples(out, sps);
     bzi_out_u16(out, 0);                                    /* avgFrameRate */
     bzi_out_u8(out, sps->sub_layers << 3 | sps->nested << 2 | 3);      /* 3: lengths of 4 bytes */
     bzi_out_u8(out, 3);                                     /* arrays */
@@ -14504,9 +14379,7 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
     bzi_out_u8(out, bzi_coded_count(coded, BZI_NAL_PPS));
     bzi_out_sets(out, coded, BZI_NAL_PPS);
     if (profile == 100 || profile == 110 || profile == 122 || profile == 144) {
-        bzi_out_u8(out, 0xfc | sps->chroma_format);
-        bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
-        bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+        bzi_out_samples(out, sps);
         bzi_out_u8(out, 0);                                 /* sets of SPS extensions */
     }
 }
@@ -14517,7 +14390,8 @@ static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
     bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
     bzi_span nal;
     while (bzi_nals_next(&n, &nal) > 0) {
-        if (bzi_nal_is_parameter_set(coded->image.codec, nal) || bzi_nal_is_discardable(coded->image.codec, nal))
+        if (bzi_kind_is_parameter_set(bzi_nal_kind(coded->image.codec, nal)) ||
+            bzi_nal_is_discardable(coded->image.codec, nal))
             continue;
         bzi_out_u32(out, nal.size);
         bzi_out_bytes(out, nal.data, nal.size);
@@ -14595,12 +14469,11 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
 {
     bzna_image *image = &coded->image;
     const bzi_format *sps = &coded->sps;
-    const uint32_t width = sps->width - sps->window[0] - sps->window[1], upright = !sps->orientation;
-    const uint32_t height = sps->height - sps->window[2] - sps->window[3];
+    const uint32_t width = bzi_format_width(sps), height = bzi_format_height(sps), upright = !sps->orientation;
 
     if (image->orientation && image->orientation != sps->orientation + upright)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u, but archives keep the one in the picture, %u",
-                        field, image->orientation, sps->orientation + upright);
+        return BZI_MISUSE(err, "%s.orientation: %u, but archives keep the one in the picture, %u", field,
+                          image->orientation, sps->orientation + upright);
     if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
         return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
                         image->frame_width, image->frame_height, width, height);
@@ -14614,8 +14487,8 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
 
     if (width > 65535 || height > 65535 ||
         !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field,
-                        image->width, image->height, image->crop_x, image->crop_y, width, height);
+        return BZI_MISUSE(err, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width,
+                          image->height, image->crop_x, image->crop_y, width, height);
     if (!image->color.present)
         image->color = sps->color.present ? sps->color : bzi_color_of_archives;
     return BZNA_OK;
@@ -14630,10 +14503,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     bzna_status status;
 
     memset(coded, 0, sizeof *coded);
-    if (!bzi_struct_in(image, sizeof *image, given))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u is not known", field, given->struct_size);
-    if (image->reserved1)
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
+    if (bzi_image_take(image, given, field, err) != BZNA_OK)
+        return err->status;
 
     for (size_t i = 0; i < BZI_LENGTH(bzi_coded_rows); i++)
         if (bzi_coded_rows[i].codec == image->codec)
@@ -14644,17 +14515,9 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (!coded->ops)
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
                         codec->name);
-    if (!image->data || !image->data_size || (image->config_size && !image->config))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
-    if (image->length_size > 4 || image->length_size == 3)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.length_size: %u is not 0, 1, 2 or 4", field, image->length_size);
-
-    if (!image->config)
-        image->config_size = 0;
     bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are too few for %s", field,
-                        (bzi_llu)image->config_size, type);
+        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size, type);
 
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
@@ -14764,8 +14627,6 @@ static int bzi_index_reserve(bzi_index *index, const bzi_memory *memory)
 {
     return bzi_buffer_reserve(memory, &index->buffer, (index->counts[0] + 1ull) * sizeof(bzi_index_entry), 1);
 }
-
-static uint32_t bzi_index_name_size(const bzi_index_entry *e) { return e->has_name ? e->name_length + 1u : 0; }
 
 /* Appends a sample. Pre: there is room. */
 static void bzi_index_add(bzi_index *index, const bzi_index_entry *e)
@@ -15099,7 +14960,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
 
     length = v.name ? strlen(v.name) : 0;
     if (length == 0 || length >= BZNA_NAME_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
+        return BZI_MISUSE(err, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
 
     for (size_t k = 0; k < BZI_LENGTH(taken); k++)
         if (!strcmp(v.name, taken[k]))
@@ -15119,7 +14980,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
         wrong = "data: a text must not contain a NUL";
     else if (v.kind == BZNA_FIELD_IMAGE && !bzi_is_picture_file((bzi_span){ v.data, v.size }))
         wrong = "data: a picture is a whole file of a kind that folders may hold";
-    return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
+    return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
 static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error *err)
@@ -15127,13 +14988,12 @@ static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error
     bzna_status status = BZNA_OK;
 
     if (sample->split > BZNA_SPLIT_TEST)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.split: %u is not known", sample->split);
+        return BZI_MISUSE(err, "sample.split: %u is not known", sample->split);
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
+        return BZI_MISUSE(err, "sample.name: longer than 65535 bytes");
     if (sample->field_count > BZI_LIMIT_ARCHIVE_FIELDS || (sample->field_count && !sample->fields))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "sample.fields: field_count is %u, and fields is %s; at most %u are allowed",
-                        sample->field_count, sample->fields ? "not NULL" : "NULL", BZI_LIMIT_ARCHIVE_FIELDS);
+        return BZI_MISUSE(err, "sample.fields: field_count is %u, and fields is %s; at most %u are allowed",
+                          sample->field_count, sample->fields ? "not NULL" : "NULL", BZI_LIMIT_ARCHIVE_FIELDS);
     for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
         status = bzi_sample_check_field(sample, i, err);
     return status;
@@ -15289,8 +15149,7 @@ static void bzi_writer_free(bzna_writer *writer)
         bzi_pending_free(memory, p);
     }
 
-    bzi_os_cond_free(&writer->changed);
-    bzi_os_mutex_free(&writer->lock);
+    bzi_os_locks_free(&writer->lock, &writer->changed, 1);
     bzi_release(memory, writer, 1, sizeof *writer);
     bzi_host_drop(host);
 }
@@ -15327,7 +15186,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
     if (!error)
         return BZNA_OK;
-    bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "cannot be written to the disk: %s", strerror(error));
+    BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot be written to the disk: %s", strerror(error));
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
@@ -15356,14 +15215,13 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
     writer->class_count = config->class_count;
     if (!config->classes != !config->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes: class_count is %u, and classes is%s NULL",
-                        config->class_count, config->classes ? " not" : "");
+        return BZI_MISUSE(err, "writer_config.classes: class_count is %u, and classes is%s NULL", config->class_count,
+                          config->classes ? " not" : "");
 
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *name = config->classes[i];
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes[%u]: %s", i,
-                            name ? "longer than 65535 bytes" : "is NULL");
+            return BZI_MISUSE(err, "writer_config.classes[%u]: %s", i, name ? "longer than 65535 bytes" : "is NULL");
         if ((bytes += strlen(name) + 1) > BZI_LIMIT_CLASS_BYTES)
             return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     }
@@ -15383,17 +15241,13 @@ static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *conf
 {
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     bzna_status status;
-    int error;
 
     if (!writer)
         return bzi_fail_memory(err, "a writer");
 
-    error = bzi_os_mutex_init(&writer->lock, BZI_RANK_WRITER);
-    if (!error && (error = bzi_os_cond_init(&writer->changed)) != 0)
-        bzi_os_mutex_free(&writer->lock);
-    if (error) {
+    if (!bzi_os_locks_init(&writer->lock, BZI_RANK_WRITER, &writer->changed, 1)) {
         bzi_release(&host->memory, writer, 1, sizeof *writer);
-        return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "a lock cannot be made: %s", strerror(error));
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     }
 
     writer->host = host;
@@ -15452,8 +15306,8 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
             status = bzi_fail_memory(err, "a path");
         } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
             writer->file.fd = -1;
-            bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
-                     "cannot create: %s", strerror(error));
+            BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
+                        "cannot create: %s", strerror(error));
             status = bzi_error_prefix(err, path);
         }
     }
@@ -15501,7 +15355,7 @@ static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, 
 {
     const bzi_memory *memory = &writer->host->memory;
     bzi_out *names = &writer->name_bytes;
-    const uint32_t size = p->entry.size, name_size = bzi_index_name_size(&p->entry);
+    const uint32_t size = p->entry.size, name_size = p->entry.has_name ? p->entry.name_length + 1u : 0;
     bzna_status status;
 
     if (!bzi_index_reserve(&writer->index, memory) ||
@@ -15529,12 +15383,6 @@ static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
     while (*at && (*at)->index < index)
         at = &(*at)->next;
     return at;
-}
-
-static int bzi_queue_has(bzna_writer *writer, uint64_t index)
-{
-    const bzi_pending *p = *bzi_queue_find(writer, index);
-    return p && p->index == index;
 }
 
 static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
@@ -15591,13 +15439,15 @@ static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
 
 static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, bzna_error *err)
 {
-    bzna_status status = bzi_writer_check(writer, err);
-    if (status != BZNA_OK)
-        return status;
+    const bzi_pending *same;
+
+    if (bzi_writer_check(writer, err) != BZNA_OK)
+        return err->status;
     if (index == BZI_INDEX_LAST)
         return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
-    if (index < writer->next || bzi_queue_has(writer, index))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (bzi_llu)index);
+    same = *bzi_queue_find(writer, index);
+    if (index < writer->next || (same && same->index == index))
+        return BZI_MISUSE(err, "index %llu was given before", (bzi_llu)index);
     return BZNA_OK;
 }
 
@@ -15615,9 +15465,8 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer
             k++;
         if (k < count && !strcmp(known[k].name, v.name)) {
             if (known[k].kind != v.kind)
-                return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                                "sample.fields[%u] \"%s\", kind: other samples have kind %u there",
-                                i, v.name, known[k].kind);
+                return BZI_MISUSE(err, "sample.fields[%u] \"%s\", kind: other samples have kind %u there", i, v.name,
+                                  known[k].kind);
             continue;
         }
         if (count == BZI_LIMIT_ARCHIVE_FIELDS)
@@ -16738,14 +16587,13 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
     if (w->reserved0 || w->reserved1 || !bzi_is_zero(w->reserved, sizeof w->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (w->kind > BZNA_WARP_MXNET)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
+        return BZI_MISUSE(err, "%s.kind: %u is not known", where, w->kind);
     if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
+        return BZI_MISUSE(err, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
 
     for (size_t i = 0; i < BZI_LENGTH(fields); i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
-                            fields[i].name, w->kind);
+            return BZI_MISUSE(err, "%s.%s: has no effect on this kind of warp (%u)", where, fields[i].name, w->kind);
 
     return BZNA_OK;
 }
@@ -16841,7 +16689,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 
     fault = bzi_warp_fault(w);
     if (fault)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
+        return BZI_MISUSE(err, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
     return BZNA_OK;
 }
 
@@ -17077,8 +16925,7 @@ static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_
 
     for (uint32_t i = 0; i < t->operation_count; i++)
         if ((fault = bzi_drawn_fault(&t->operations[i])) != NULL)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operations[%u].%s: out of its range, or not a number", i,
-                            fault);
+            return BZI_MISUSE(err, "transform.operations[%u].%s: out of its range, or not a number", i, fault);
     return BZNA_OK;
 }
 
@@ -17165,27 +17012,26 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
     if (!bzi_is_zero(a->reserved, sizeof a->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (!a->policies != !a->policy_count || a->policy_count > BZI_LIMIT_POLICIES || a->beyond_crop > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or "
-                        "1", where, a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
+        return BZI_MISUSE(err, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or 1", where,
+                          a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
 
     for (uint32_t i = 0; i < a->policy_count; i++) {
         const bzna_policy *p = &a->policies[i];
         if ((fault = bzi_policy_fault(p)) != NULL)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].%s: out of its range", where, i, fault);
+            return BZI_MISUSE(err, "%s.policies[%u].%s: out of its range", where, i, fault);
         for (uint32_t k = 0; k < p->operation_count; k++) {
             if ((fault = bzi_operation_fault(&p->operations[k])) != NULL)
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].operations[%u].%s: out of its range, not a "
-                                "number, or without effect on this kind (%u)", where, i, k, fault,
-                                p->operations[k].kind);
+                return BZI_MISUSE(err, "%s.policies[%u].operations[%u].%s: out of its range, not a number, or without "
+                                  "effect on this kind (%u)", where, i, k, fault, p->operations[k].kind);
             if (!moves && bzi_op_is(p->operations[k].kind, BZI_OP_MOVES))
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].operations[%u].kind: it moves pixels, and the "
-                                "output has the first one's warp", where, i, k);
+                return BZI_MISUSE(err, "%s.policies[%u].operations[%u].kind: it moves pixels, and the output has the "
+                                  "first one's warp", where, i, k);
         }
     }
 
     if (bzi_augment_most(a) > BZNA_OPERATIONS_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: its policies may draw %u operations for a view, and %u are allowed",
-                        where, bzi_augment_most(a), BZNA_OPERATIONS_MAX);
+        return BZI_MISUSE(err, "%s: its policies may draw %u operations for a view, and %u are allowed", where,
+                          bzi_augment_most(a), BZNA_OPERATIONS_MAX);
     return BZNA_OK;
 }
 
@@ -17532,16 +17378,16 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const c
                                                 const bzi_transform_names *names, bzna_error *err)
 {
     if (t->filter > BZNA_FILTER_CUBIC_075)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->filter, t->filter);
+        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->filter, t->filter);
     if (t->antialias > BZNA_ANTIALIAS_ROUND)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->antialias, t->antialias);
+        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->antialias, t->antialias);
     if (t->antialias == BZNA_ANTIALIAS_OFF && t->filter == BZNA_FILTER_AREA)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: the area filter takes the mean of the pixels that it covers; its "
-                        "antialiasing cannot be switched off", where, names->antialias);
+        return BZI_MISUSE(err, "%s.%s: the area filter takes the mean of the pixels that it covers; its antialiasing "
+                          "cannot be switched off", where, names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->matrix, t->matrix);
+        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->matrix, t->matrix);
     if (t->fill_space > BZNA_FILL_OUTPUT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->fill_space, t->fill_space);
+        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->fill_space, t->fill_space);
     return BZNA_OK;
 }
 
@@ -17549,10 +17395,10 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const c
 static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error *err)
 {
     if (t->reserved1 || t->operation_count > BZNA_OPERATIONS_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operation_count: %u; at most %u are allowed, and reserved1 "
-                        "must be 0", t->operation_count, BZNA_OPERATIONS_MAX);
+        return BZI_MISUSE(err, "transform.operation_count: %u; at most %u are allowed, and reserved1 must be 0",
+                          t->operation_count, BZNA_OPERATIONS_MAX);
     if (!bzi_finite(t->clip, 6) || !bzi_finite(t->clip_size, 2))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.clip or clip_size: not a finite number");
+        return BZI_MISUSE(err, "transform.clip or clip_size: not a finite number");
     return BZNA_OK;
 }
 
@@ -17562,16 +17408,15 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     static const bzi_transform_names names = { "filter", "antialias", "matrix", "fill_space" };
 
     if (!bzi_finite(t->homography, 9))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
+        return BZI_MISUSE(err, "transform.homography: not a finite number");
 
     for (int i = 0; i < 3; i++)
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.bias, scale or fill: channel %d is not a finite number",
-                            i);
+            return BZI_MISUSE(err, "transform.bias, scale or fill: channel %d is not a finite number", i);
 
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
+            return BZI_MISUSE(err, "transform.color[%d]: not a finite number", i);
 
     const bzi_range ranges[] = {
         { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
@@ -17582,7 +17427,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     };
     const char *fault = bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
     if (fault)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
+        return BZI_MISUSE(err, "transform.%s: out of its range, or not a number", fault);
     if (bzi_transform_check_clip(t, err) != BZNA_OK || bzi_transform_check_operations(t, err) != BZNA_OK)
         return err->status;
     return bzi_transform_check_settings(t, "transform", &names, err);
@@ -18515,7 +18360,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     if (code == JERR_OUT_OF_MEMORY)
         return bzi_fail_memory(err, "libjpeg-turbo");
     if (info->input_scan_number > (int)BZI_LIMIT_JPEG_SCANS)
-        return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
                     (bzi_llu)at, ends ? "truncated after" : "damaged near",
@@ -18536,8 +18381,8 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
     if (!bzi_turbo_try(turbo, bzi_turbo_start))
         status = bzi_turbo_fail(turbo, err);
     else if (!bzi_turbo_is_complete(&turbo->info))
-        status = bzi_fail(err, BZNA_E_DECODE, data.size, 0, 0, "JPEG, byte %llu: truncated: scans are missing",
-                          (bzi_llu)data.size);
+        status = BZI_FAIL_AT(err, BZNA_E_DECODE, data.size, "JPEG, byte %llu: truncated: scans are missing",
+                             (bzi_llu)data.size);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
         status = bzi_turbo_fail(turbo, err);
     return status;
@@ -19689,7 +19534,6 @@ struct bzi_device {
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_WRONG; 0: it works */
     atomic_int       stuck;           /* 1: NVDEC did not finish a picture, and no call may wait for it any more */
-    atomic_int       status_is_lazy;  /* 1: the driver reports a picture as done only once it is mapped */
     atomic_uint      failures[BZI_CODECS];        /* by codec: calls in a row that failed, of all sessions */
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
@@ -19852,8 +19696,8 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
     if (status != BZNA_OK)
         return status;
     if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the CUDA context belongs to device %d, but device %d was requested",
-                        device->handle, wanted.ordinal);
+        return BZI_MISUSE(err, "the CUDA context belongs to device %d, but device %d was requested", device->handle,
+                          wanted.ordinal);
 
     device->info.device.ordinal = device->handle;
     return BZNA_OK;
@@ -20510,9 +20354,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #ifndef BZI_NVDEC_POLL_NS
 #  define BZI_NVDEC_POLL_NS       100000u
 #endif
-/* A picture that is reported as in progress for so long is mapped anyway. After that, it may be in progress for so long
- * until it is given up. */
-#define BZI_NVDEC_MAP_ANYWAY_NS   (BZI_NVDEC_DEADLINE_NS / 5)
+/* A mapped picture may be in progress for so long until it is given up. */
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
 /* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms: decoders of alternating sizes are kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
@@ -21387,8 +21229,8 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
- * report nothing of any picture. *out: the status. Invalid: none. InProgress: it was that for a second, so the driver
- * may be one that reports more only once the picture is mapped. */
+ * report nothing of any picture. If a picture is in progress for too long, NVDEC is stuck. *out: the status. Invalid:
+ * none. */
 static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                      bzna_error *err)
 {
@@ -21396,8 +21238,7 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
     const uint64_t begin = bzi_os_now_ns();
 
     *out = cuvidDecodeStatus_Invalid;
-    while (!session->silent && !atomic_load(&device->status_is_lazy) &&
-           flight->decoder->format.codec != BZNA_CODEC_AV1) {
+    while (!session->silent && flight->decoder->format.codec != BZNA_CODEC_AV1) {
         uint64_t waited;
         bzna_status status;
 
@@ -21408,98 +21249,13 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
             return status;
 
         waited = bzi_os_now_ns() - begin;
-        if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_MAP_ANYWAY_NS)
-            return BZNA_OK;
+        if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_DEADLINE_NS)
+            atomic_store(&device->stuck, 1);
         session->silent = *out == cuvidDecodeStatus_Invalid && waited > BZI_NVDEC_DEADLINE_NS / 10;
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
 
     *out = cuvidDecodeStatus_Invalid;
-    return BZNA_OK;
-}
-
-/* A call of cuvidMapVideoFrame64. */
-typedef struct bzi_map_call {
-    CUVIDPROCPARAMS    parameters;    /* for the call */
-    CUvideodecoder     decoder;       /* that has the picture */
-    int                surface;       /* of the decoder */
-    unsigned           pitch;         /* result: bytes of a row */
-    unsigned long long address;       /* result: of the mapped surface */
-    CUresult           result;
-} bzi_map_call;
-
-static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
-{
-    call->result = cu->cuvidMapVideoFrame64(call->decoder, call->surface, &call->address, &call->pitch,
-                                            &call->parameters);
-}
-
-/* A call that may never return is made on a thread of its own, one at a time in the process. If it does not return, its
- * thread and what that reads stay for good. Therefore they belong to no session. */
-static struct bzi_map_trial {
-    atomic_int   taken;               /* 1: a session uses it */
-    atomic_int   done;                /* 1: the call has returned */
-    bzi_cuda     cu;
-    CUcontext    context;             /* in which the call is made */
-    bzi_map_call call;                /* the call and its results */
-} bzi_map_trial;
-
-static void *bzi_map_trial_run(void *argument)
-{
-    struct bzi_map_trial *trial = argument;
-    CUcontext popped;
-
-    if ((trial->call.result = trial->cu.cuCtxPushCurrent_v2(trial->context)) == CUDA_SUCCESS) {
-        bzi_map_call_make(&trial->cu, &trial->call);
-        trial->cu.cuCtxPopCurrent_v2(&popped);
-    }
-    atomic_store(&trial->done, 1);
-    return NULL;
-}
-
-/* Maps a picture that NVDEC has reported as in progress for a second. If that works at once, the driver reports the end
- * only once a picture is mapped, and is not waited for any more. If the call does not return, NVDEC is stuck. */
-static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *call, bzna_error *err)
-{
-    bzi_device *device = session->device;
-    struct bzi_map_trial *trial = &bzi_map_trial;
-    bzi_thread thread;
-    uint64_t begin;
-    int error;
-
-    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out the same */
-        if (atomic_load(&device->stuck))
-            return bzi_device_video(device, err);
-        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
-    }
-
-    trial->cu = device->cu;
-    trial->context = device->cuda;
-    trial->call = *call;
-    atomic_store(&trial->done, 0);
-
-    error = device->host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
-    if (error) {
-        atomic_store(&trial->taken, 0);
-        return BZI_FAIL_BY(err, BZNA_E_DEVICE, error, "cannot start a thread to map a picture: %s",
-                           strerror(error));
-    }
-
-    begin = bzi_os_now_ns();
-    while (!atomic_load(&trial->done)) {
-        if (bzi_os_now_ns() - begin > BZI_NVDEC_DEADLINE_NS - BZI_NVDEC_MAP_ANYWAY_NS) {
-            atomic_store(&device->stuck, 1);
-            return bzi_device_video(device, err);
-        }
-        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
-    }
-
-    if (trial->call.result == CUDA_SUCCESS && bzi_os_now_ns() - begin < BZI_NVDEC_MAP_ANYWAY_NS)
-        atomic_store(&device->status_is_lazy, 1);
-
-    bzi_os_thread_join(thread);
-    *call = trial->call;
-    atomic_store(&trial->taken, 0);
     return BZNA_OK;
 }
 
@@ -21531,50 +21287,32 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
     return BZNA_OK;
 }
 
-/* Waits for a picture, or has the driver wait for it, and maps it. *decoded: its status so far. */
-static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_flight *flight, bzi_map_call *call,
-                                           cuvidDecodeStatus *decoded, bzna_error *err)
-{
-    bzi_device *device = session->device;
-    bzna_status status = BZNA_OK;
-
-    *call = (bzi_map_call){ .decoder = flight->decoder->handle, .surface = (int)flight->surface,
-                            .parameters = { .progressive_frame = 1, .output_stream = session->stream } };
-    *decoded = cuvidDecodeStatus_Invalid;
-
-    if (atomic_load(&device->stuck))
-        status = bzi_device_video(device, err);
-    else if (device->spins || session->waits)
-        status = bzi_session_await(session, flight, decoded, err);
-
-    if (status == BZNA_OK && *decoded == cuvidDecodeStatus_InProgress)
-        status = bzi_session_map_anyway(session, call, err);
-    else if (status == BZNA_OK)
-        bzi_map_call_make(&device->cu, call);
-    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
-}
-
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
  * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
 static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
-    bzi_map_call call;
-    cuvidDecodeStatus decoded;
+    bzi_device *device = session->device;
+    CUVIDPROCPARAMS parameters = { .progressive_frame = 1, .output_stream = session->stream };
+    cuvidDecodeStatus decoded = cuvidDecodeStatus_Invalid;
     uint32_t codec;
-    bzna_status status;
+    unsigned pitch;
+    bzna_status status = BZNA_OK;
 
     *out = session->pending[session->pending_first];
     session->pending_first = (session->pending_first + 1) % BZI_LIMIT_SESSION_DEPTH;
     session->pending_count--;
     codec = out->decoder->format.codec;
 
-    status = bzi_session_map_surface(session, out, &call, &decoded, err);
-    if (status != BZNA_OK) {
+    if (atomic_load(&device->stuck))
+        status = bzi_device_video(device, err);
+    else if (device->spins || session->waits)
+        status = bzi_session_await(session, out, &decoded, err);
+    if (status != BZNA_OK || BZI_DRIVER(device, err, cuvidMapVideoFrame64, out->decoder->handle, (int)out->surface,
+                                        &out->address, &pitch, &parameters) != BZNA_OK) {
         out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
         return bzi_session_fall_back(session, codec, err);
     }
 
-    out->address = call.address;
     status = bzi_session_judge(session, out, decoded, err);
     if (status != BZNA_E_DEVICE)
         bzi_session_count_success(session, codec);
@@ -21583,7 +21321,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
         return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : status;
     }
 
-    bzi_session_planes(out, out->decoder->height, call.pitch);
+    bzi_session_planes(out, out->decoder->height, pitch);
     session->mapped[session->mapped_count++] = *out;
     return BZNA_OK;
 }
@@ -22704,12 +22442,11 @@ struct bzna_loader {
 
 
 /* ==== 69. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 10, 56.
+ * Calls: rooms 2, 4, 56.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
 /* Fails because of what the caller has set. */
-#define BZI_MISUSE(err, ...) BZI_FAIL(err, BZNA_E_ARGUMENT, __VA_ARGS__)
 
 /* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
  * first view come first, then those of the next view. */
@@ -23337,7 +23074,7 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 
 
 /* ==== 72. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 8, 10, 52, 69-71.
+ * Calls: rooms 2, 4, 8, 10, 52, 70-71.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24095,7 +23832,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
 
 /* ==== 74. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 10, 52-57, 60, 69.
+ * Calls: rooms 7, 10, 52-57, 60.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -27406,7 +27143,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 87. Positions ==================================================================================================
- * Calls: rooms 2, 7, 10, 62, 69-72, 84.
+ * Calls: rooms 2, 7, 10, 62, 70-72, 84.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -27812,7 +27549,7 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 
 
 /* ==== 89. Configuration =============================================================================================
- * Calls: rooms 2, 4, 10, 52, 54, 56, 69, 72.
+ * Calls: rooms 2, 4, 10, 52, 54, 56, 72.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -28175,7 +27912,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 
 /* ==== 90. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 10, 53-56, 69, 89.
+ * Calls: rooms 2, 10, 53-56, 89.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -28961,27 +28698,6 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 
 /* --- Coded pictures --- */
 
-/* Checks and completes a picture from the caller. */
-static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
-{
-    if (!given)
-        return BZI_MISUSE(err, "image is NULL");
-    if (bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err) != BZNA_OK)
-        return err->status;
-    if (image->orientation > 8)
-        return BZI_MISUSE(err, "image.orientation: %u is not 0 to 8", image->orientation);
-    if (image->palette > BZNA_PALETTE_INDEX)
-        return BZI_MISUSE(err, "image.palette: %u is not known", image->palette);
-
-    if (!image->data || !image->data_size)
-        return BZI_MISUSE(err, "image.data: no bytes; bzna_dataset_read_image gives them");
-    if (image->length_size > 4 || image->length_size == 3)
-        return BZI_MISUSE(err, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
-    if (!image->config)
-        image->config_size = 0;
-    return BZNA_OK;
-}
-
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity, size_t *needed,
                                        bzna_error *err)
 {
@@ -28992,7 +28708,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (needed)
         *needed = 0;
 
-    BZI_API_TRY(bzi_api_image(image, &whole, &e));
+    BZI_API_TRY(bzi_image_take(&whole, image, "image", &e));
     if (!bzi_codec_find(whole.codec))
         BZI_API_FAIL(BZNA_E_CODEC, "image.codec: %u is not known", whole.codec);
     BZI_API_TRY(bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e));
@@ -29456,7 +29172,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
 
-    BZI_API_TRY(bzi_api_image(image, &whole, &e));
+    BZI_API_TRY(bzi_image_take(&whole, image, "image", &e));
 
     alone = bzi_image_alone(&whole);
     BZI_API_TRY(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e));
@@ -29633,8 +29349,8 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
             return BZI_MISUSE(err, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
                             i, i);
 
-    if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width ||
-        p->height > p->frame_height || p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
+    if (p->frame_width > 65535 || p->frame_height > 65535 ||
+        !bzi_rect_is_inside(p->crop_x, p->crop_y, p->width, p->height, p->frame_width, p->frame_height))
         return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
                         p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
 
