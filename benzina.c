@@ -22279,8 +22279,7 @@ struct bzna_batch {
     uint64_t     epoch;
     uint64_t     number;              /* in the epoch */
     uint64_t     position;            /* of its first slot in the epoch's order */
-    uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
-    uint64_t     next_position;
+    bzi_place    after;               /* where a saved state goes on after this batch */
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
     uint8_t     *block;               /* memory for data on the host that is the library's; else NULL */
     uint8_t    **slices;              /* where each slice of the data lies, on host or device */
@@ -22851,9 +22850,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     batch->owned = batch->references = 1;
     atomic_fetch_add(&loader->references, 1);
 
-    loader->plan.done = (bzi_place){ batch->next_epoch, batch->next_position,
-                                     batch->order.list && batch->last_of_epoch ? 0 : batch->order.length,
-                                     batch->order.list && !batch->last_of_epoch ? batch->order.list->hash : 0 };
+    loader->plan.done = batch->after;
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
@@ -22962,9 +22959,10 @@ static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
     batch->failed = batch->replaced = 0;
     batch->stop_slot = UINT32_MAX;
     batch->last_of_epoch = plan->next_batch == bzi_shard_batches(shard);
-
-    batch->next_epoch = plan->epoch + batch->last_of_epoch;
-    batch->next_position = batch->last_of_epoch ? 0 : bzi_shard_after(shard, batch->number);
+    batch->after = (bzi_place){ plan->epoch, bzi_shard_after(shard, batch->number), batch->order.length,
+                                batch->order.list ? batch->order.list->hash : 0 };
+    if (batch->last_of_epoch)
+        batch->after = (bzi_place){ plan->epoch + 1, 0, plan->is_given ? 0 : batch->order.length, 0 };
 
     bzi_batch_to_filling(batch);
 
@@ -23291,18 +23289,16 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     return status;
 }
 
-/* Counts samples and batches of this rank in a whole epoch: with lists, in the one under way, or 0 without its list. */
-static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
+/* Returns what this rank has of a whole epoch: with lists, of the one under way, or nothing without its list. */
+static bzi_shard bzi_loader_epoch(bzna_loader *loader)
 {
-    bzi_queues *queues = &loader->queues;
     const bzi_plan *plan = &loader->plan;
     bzi_shard shard;
 
-    bzi_queues_lock(queues);
+    bzi_queues_lock(&loader->queues);
     shard = bzi_setup_share(&loader->setup, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
-    *samples = bzi_shard_samples(&shard);
-    *batches = bzi_shard_batches(&shard);
-    bzi_queues_unlock(queues);
+    bzi_queues_unlock(&loader->queues);
+    return shard;
 }
 
 
@@ -26819,43 +26815,30 @@ static void bzi_loader_unref(bzna_loader *loader)
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
 
-/* Does the next piece of work. Returns 1, or 0 if there is none. With the lock held, but not while it works. In the
- * CUDA context, if batches lie on the device. */
-static int bzi_loader_step(bzna_loader *loader)
-{
-    bzi_queues *queues = &loader->queues;
-
-    if (queues->ready.count) {
-        bzi_queues_begin(queues);
-        bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
-        return 1;
-    }
-
-    if (bzi_worker_read(loader->workers))
-        return 1;
-    if (!bzi_reader_may_reclaim(loader))
-        return 0;
-    bzi_reader_reclaim(loader);
-    return 1;
-}
-
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
  * one, is in queues.poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
 {
-    bzi_queues *queues = &loader->queues;
     const bzi_batches *pending = &loader->consumer.pending;
+    bzi_queues *queues = &loader->queues;
     bzna_error err;
 
     if (bzi_device_enter(loader->setup.device, &err) != BZNA_OK) {
         bzi_queues_break(queues, &err);
         return;
     }
-    /* With nothing to do, the batch may have come by itself: one without samples is finished when it is planned. */
-    if (!bzi_loader_step(loader) && (pending->first ? pending->first->state != BZI_BATCH_READY :
-                                                      bzi_plan_has_batch(&loader->plan))) {
-        BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
-        bzi_queues_break(queues, &err);
+
+    if (queues->ready.count) {
+        bzi_queues_begin(queues);
+        bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
+    } else if (!bzi_worker_read(loader->workers)) {
+        if (bzi_reader_may_reclaim(loader)) {
+            bzi_reader_reclaim(loader);
+        } else if (pending->first ? pending->first->state != BZI_BATCH_READY : bzi_plan_has_batch(&loader->plan)) {
+            /* else the batch has come by itself: one without samples is finished when it is planned */
+            BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
+            bzi_queues_break(queues, &err);
+        }
     }
     bzi_device_leave(loader->setup.device);
 }
@@ -29581,10 +29564,13 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     const bzi_setup *setup = &loader->setup;
     const bzna_loader_config *c = &setup->config;
     const bzi_pick *pick = &setup->picks[0];
+    const bzi_shard epoch = bzi_loader_epoch(loader);
 
     *info = (bzna_loader_info){
-        .decoder = loader->setup.pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
-        .sessions = loader->setup.pool ? loader->setup.pool->count : 0,
+        .decoder = setup->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
+        .sessions = setup->pool ? setup->pool->count : 0,
+        .samples_per_epoch = bzi_shard_samples(&epoch),
+        .batches_per_epoch = bzi_shard_batches(&epoch),
         .layout = c->output.layout,
         .threads = c->decode.threads,
         .reader_threads = loader->queues.reader_count,
@@ -29592,9 +29578,8 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
         .read_ahead = loader->queues.ahead_samples,
     };
     bzi_tensor_describe(setup->tensors, c->output.batch_size, &info->image);
-    bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
-    if (loader->setup.pool)
+    if (setup->pool)
         snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", setup->device->info.name);
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
