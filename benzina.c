@@ -22231,11 +22231,13 @@ struct bzi_setup {
     uint32_t           column_count;  /* of both */
     bzi_rule           rules[BZI_LIMIT_RULES];
     uint32_t           rule_count;
+    uint32_t           ruled;         /* number of the first column with bytes for rules; without rules, column_count */
     uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
     uint64_t           fingerprint;   /* bzi_order_fingerprint; states with another one are not restored */
     uint64_t           stills;        /* bzi_dataset_hash_stills */
+    uint32_t           slice_slots;   /* slots of a slice of a batch */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
     uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
     bzi_device        *device;        /* NULL: nothing of this loader is on a device */
@@ -22458,7 +22460,7 @@ static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
 /* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one view. */
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, uint32_t slot)
 {
-    uint32_t each = batch->setup->config.output.batch_size / batch->setup->config.output.slices;
+    const uint32_t each = batch->setup->slice_slots;
     return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
@@ -23624,6 +23626,7 @@ static bzna_status bzi_setup_make_rules(bzi_setup *setup, bzna_error *err)
 /* Makes the bytes that rules need, or find. Those of a tensor have no name. Fails if a rule matches no field at all. */
 static bzna_status bzi_setup_make_rule_bytes(bzi_setup *setup, bzna_error *err)
 {
+    setup->ruled = setup->column_count;
     for (uint32_t i = 0; i < setup->rule_count; i++) {
         bzi_rule *rule = &setup->rules[i];
         const bzi_rule *twin = bzi_setup_rule_before(setup, rule);
@@ -23643,7 +23646,6 @@ static bzna_status bzi_setup_make_rule_bytes(bzi_setup *setup, bzna_error *err)
         if (rule->kind == BZNA_RULE_BYTES && bzi_setup_find_bytes(setup, rule->name) != BZI_NO_FIELD)
             return BZI_MISUSE(err, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has \"%s\", too",
                               i, rule->name);
-        memset(&setup->columns[rule->bytes], 0, sizeof setup->columns[rule->bytes]);
         if (rule->kind == BZNA_RULE_BYTES)
             bzi_string_copy(setup->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
         setup->column_count++;
@@ -23779,15 +23781,14 @@ static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, 
                                       bzna_error *err)
 {
     const bzi_setup *setup = reader->setup;
-    const uint32_t number = reader->fields[i], end = setup->column_count;
-    const uint32_t ruled = setup->rule_count ? setup->rules[0].bytes : end;   /* the first column for rules */
+    const uint32_t number = reader->fields[i];
     const uint32_t kind = number == BZI_NO_FIELD ? 0 : item->container->fields[number].kind;
 
     if (i < setup->tensor_count && kind && kind == setup->columns[i].kind)
         return bzi_item_put_number(item, sample, i, number, err);
 
     bzi_item_clear_fields(item, i, i + 1);
-    if (i >= ruled)
+    if (i >= setup->ruled)
         return bzi_item_put_rule(item, sample, i, err);
     if (number == BZI_NO_FIELD)
         return BZNA_OK;                                     /* only other parts of the data set have it */
@@ -24160,7 +24161,7 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
 static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
 {
     const bzi_setup *setup = item->setup;
-    float *to = (float *)item->batch->columns[setup->geometry] + item->slot * setup->outputs[0].views * 16ull;
+    float *to = (float *)(void *)bzi_item_value(item, setup->geometry);
 
     for (uint32_t view = 0; view < setup->outputs[0].views; view++, to += 16) {
         const bzna_geometry *g = &geometry[view];
@@ -24187,9 +24188,9 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         sizeof input, field->kind, field->name, bytes->buffer.data, bytes->size, sample, geometry,
         geometry ? setup->outputs[0].views : 0, 0
     };
-    uint8_t *out = (uint8_t *)item->batch->columns[rule->tensor] + item->slot * column->bytes;
+    uint8_t *out = bzi_item_value(item, rule->tensor);
     int64_t *rows = rule->kind == BZNA_RULE_ROWS ?
-                        (int64_t *)item->batch->columns[rule->tensor + 1] + item->slot : NULL;
+                        (int64_t *)(void *)bzi_item_value(item, rule->tensor + 1) : NULL;
     uint64_t count = 0;
     bzna_status status;
     int is_fault;
@@ -24224,7 +24225,6 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     const bzi_setup *setup = item->setup;
     const bzi_output *output = setup->outputs;
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
-    const uint32_t end = setup->column_count;
     bzna_sample_info info;
 
     if (!setup->rule_count && setup->geometry == BZI_NO_FIELD)
@@ -24236,7 +24236,7 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     if (setup->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
 
-    for (uint32_t i = setup->rule_count ? setup->rules[0].bytes : end; i < end; i++) {
+    for (uint32_t i = setup->ruled; i < setup->column_count; i++) {
         const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
         if (bytes->present && setup->rules[bytes->rule].call &&
             bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err) != BZNA_OK)
@@ -24808,22 +24808,24 @@ static void bzi_item_count_failure(const bzi_item *item)
         stats->failed_other++;
 }
 
+/* Counts a sample of a stage, if time was spent on it there. */
+static void bzi_stage_count(bzna_stage_statistics *stage, uint64_t ns, uint64_t bytes)
+{
+    stage->count += ns != 0;
+    stage->busy_ns += ns;
+    stage->bytes += ns ? bytes : 0;
+}
+
 /* Counts the sample and the time spent on it. With the lock held. */
 static void bzi_item_account(const bzi_item *item)
 {
     bzna_statistics *stats = &item->queues->stats;
-    bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
 
     if (item->is_padding)
         return;
 
-    decode->count += item->decode_ns != 0;
-    decode->busy_ns += item->decode_ns;
-    decode->bytes += item->decode_ns ? item->extent.size : 0;
-    warp->count += item->warp_ns != 0;
-    warp->busy_ns += item->warp_ns;
-    warp->bytes += item->warp_ns ? item->setup->slot_bytes : 0;
-
+    bzi_stage_count(&stats->stage[BZNA_STAGE_DECODE], item->decode_ns, item->extent.size);
+    bzi_stage_count(&stats->stage[BZNA_STAGE_WARP], item->warp_ns, item->setup->slot_bytes);
     stats->samples++;
     stats->samples_tiled += item->tiles != 0;
     stats->tiles += item->tiles;
@@ -26493,7 +26495,7 @@ static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error
 {
     const bzi_setup *setup = batch->setup;
     const bzna_loader_output *output = &setup->config.output;
-    const uint64_t slice_bytes = output->batch_size / output->slices * setup->slot_bytes;
+    const uint64_t slice_bytes = setup->slice_slots * setup->slot_bytes;
     const uint64_t first = (uint64_t)number * output->slices;
     const int has_block = !output->buffers && !setup->device;
     uint8_t *data;
@@ -27815,6 +27817,7 @@ static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
     if (c->output.batch_size % c->output.slices)
         return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
                           c->output.batch_size);
+    setup->slice_slots = c->output.batch_size / c->output.slices;
 
     if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
         return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
@@ -29769,15 +29772,14 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count,
                                       bzna_error *err)
 {
-    const bzna_loader_output *output;
-    uint32_t each;
+    uint32_t slices, each;
 
     BZI_API_BEGIN_WITH(batch, data, count);
 
-    output = &batch->setup->config.output;
-    if (slice >= output->slices)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
-    each = output->batch_size / output->slices;
+    slices = batch->setup->config.output.slices;
+    if (slice >= slices)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, slices);
+    each = batch->setup->slice_slots;
     *data = batch->slices[slice];
     *count = batch->real <= slice * each ? 0 : bzi_min32(each, batch->real - slice * each);
     return BZNA_OK;
