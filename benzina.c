@@ -28072,7 +28072,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 78, 83-84, 90.
+ * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 78, 83-84, 89-90.
  *
  * Chooses the decoder and opens loaders. */
 
