@@ -21951,6 +21951,15 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * NVDEC, readers hand samples to the device's pool. Its engines (a thread and a session each) serve all loaders of the
  * context. A sample that NVDEC cannot decode goes on to the loader's workers.
  *
+ * PARTS
+ *   setup      the config, and what follows from it: what batches have, and where they lie. It does not change
+ *   plan       which sample comes next. Under the lock
+ *   queues     what threads hand to each other, and what is asked of them; the lock is in it
+ *   consumer   batches on their way to the thread that takes them, and back. Under the lock
+ *
+ * Functions get the parts that they need. What reads, decodes or warps a sample has its setup and its queues, and
+ * cannot reach the rest. Opening, closing and the consumer's calls have the loader as a whole.
+ *
  * LOCKS
  *   mark   lock           guards                                    held across                 taken while holding
  *   (L)    queues->mutex  a loader's lists, counts and batch states bookkeeping only: never a   nothing
