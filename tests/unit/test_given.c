@@ -482,11 +482,11 @@ TEST(indices_that_repeat_are_found)
     loader = open_loader(dataset, &c);
     for (uint64_t i = 0; i < SAMPLES; i++)
         indices[i] = i * 7 % SAMPLES;
-    CHECK_EQ(bzi_indices_repeat(loader, indices, SAMPLES, &repeats, &e), BZNA_OK);
+    CHECK_EQ(bzi_indices_repeat(&loader->setup, indices, SAMPLES, &repeats, &e), BZNA_OK);
     CHECK_EQ(repeats, 0);
     for (uint64_t i = 0; i < SAMPLES; i++) {
         indices[SAMPLES] = i;
-        CHECK_EQ(bzi_indices_repeat(loader, indices, SAMPLES + 1, &repeats, &e), BZNA_OK);
+        CHECK_EQ(bzi_indices_repeat(&loader->setup, indices, SAMPLES + 1, &repeats, &e), BZNA_OK);
         CHECK_EQ(repeats, 1);
     }
     bzna_loader_close(loader);

@@ -1434,9 +1434,9 @@ static void alone_restore_at_once(void)
         memset(&state, 0, sizeof state);
         state.struct_size = sizeof state;
         state.version = 2;
-        state.pixels = bzi_loader_pixels(loader);
+        state.pixels = bzi_setup_pixels(&loader->setup);
         state.seed = UINT64_MAX;                            /* -1, to some */
-        state.fingerprint = loader->fingerprint;
+        state.fingerprint = loader->setup.fingerprint;
         state.sample_count = 40;
         state.end_epoch = 1;
         state.order = BZNA_ORDER_SHUFFLE;
