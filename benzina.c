@@ -25561,7 +25561,7 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
  * that lie anywhere in memory would be waited for longer than they are worked on. NULL is ignored. */
 static void bzi_item_prefetch(const bzi_item *item)
 {
-    const int is_read = item && item->status == BZNA_OK && item->loader->slot_bytes;
+    const int is_read = item && item->status == BZNA_OK && item->setup->slot_bytes;
     const uint64_t size = is_read ? bzi_min(item->extent.size, BZI_PREFETCH_BYTES) : 0;
 
     for (uint64_t at = 0; at < size; at += 64)              /* bytes of a cache line */

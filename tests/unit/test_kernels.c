@@ -570,8 +570,8 @@ TEST(shifts_flips_and_crops_of_whole_pixels_are_copies_equal_to_the_plain_loop_t
     CHECK_EQ(copied, tried);
 }
 
-/* Rows of pictures as wide as the output follow each other without a gap, and are copied as one; but not where there is a
- * gap in either of the two, where the picture is shifted or mirrored, or where it ends above the output does. */
+/* Rows of pictures as wide as the output follow each other without a gap, and are copied as one. Not so where there is
+ * a gap in either of the two, where the picture is shifted or mirrored, or where it ends before the output does. */
 TEST(rows_without_gaps_between_them_are_copied_as_the_plain_loop_copies_them)
 {
     int different = 0, tried = 0;
