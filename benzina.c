@@ -206,6 +206,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
  * that reading it or working on it takes (100 times that of waking a thread) */
 #define BZI_RUN_SAMPLES          128u
 #define BZI_RUN_BYTES            (512u << 10)
+#define BZI_HOLD_BYTES           (256u << 20)    /* CIFAR's files are 180 MB; a file in memory takes no call a sample */
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
@@ -1718,16 +1719,6 @@ static int bzi_buffer_push(const bzi_memory *memory, bzi_buffer *buffer, uint64_
     return 1;
 }
 
-/* Returns a private copy of count elements, or NULL if there is no memory. */
-static void *bzi_alloc_copy(const bzi_memory *memory, const void *from, uint64_t count, uint64_t size)
-{
-    void *copy = bzi_alloc(memory, count, size, 16);
-
-    if (copy && count)
-        memcpy(copy, from, (size_t)(count * size));
-    return copy;
-}
-
 static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
 {
     bzi_release(memory, buffer->data, buffer->capacity, 1);
@@ -1952,6 +1943,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 #define BZI_FAIL_AT(err, status, offset, ...) bzi_fail((err), (status), (offset), 0, 0, __VA_ARGS__)
 #define BZI_FAIL(err, status, ...)            BZI_FAIL_AT(err, status, BZNA_NO_OFFSET, __VA_ARGS__)
 #define BZI_FAIL_BY(err, status, native, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, (native), __VA_ARGS__)
+#define BZI_MISUSE(err, ...)                  BZI_FAIL(err, BZNA_E_ARGUMENT, __VA_ARGS__)
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 BZI_COLD
@@ -2153,7 +2145,8 @@ static void bzi_log_deliver(bzi_host *host)
  * Calls: rooms 2, 4, 7-10.
  *
  * Where bytes come from. A context limits how many files of its data sets stay open. The others are opened for each
- * read, which takes about a thousandth of the time of decoding a picture. Files are read, never mapped: if one is
+ * read, which takes about a thousandth of the time of decoding a picture. A sample of a few hundred bytes takes less
+ * time than a read, so that small files of such samples are read whole, once. Files are read, never mapped: if one is
  * shortened while it is open, or a disk fails, a read fails, and the process lives on. */
 
 /* --- Files --- */
@@ -2172,13 +2165,13 @@ BZI_COLD
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     if (error == ESPIPE)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it is a pipe, a socket or a device, which "
-                        "cannot seek, but samples are read in any order: write its contents to a file first");
+        return BZI_FAIL_BY(err, BZNA_E_UNSUPPORTED, error, "it is a pipe, a socket or a device, which cannot seek, but "
+                           "samples are read in any order: write its contents to a file first");
     if (error == EOPNOTSUPP)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error,
-                        "it has bytes, but states a size of 0, as files in /proc do: copy it to another file first");
-    return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
-                    "cannot open: %s", strerror(error));
+        return BZI_FAIL_BY(err, BZNA_E_UNSUPPORTED, error,
+                           "it has bytes, but states a size of 0, as files in /proc do: copy it to another file first");
+    return BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
+                       "cannot open: %s", strerror(error));
 }
 
 /* Opens a file to read it. If the process has no descriptor left, waits a while for one. */
@@ -2208,7 +2201,8 @@ typedef struct bzi_source {
     bzna_source      callbacks;       /* how it is read, if it is the user's */
     uint32_t         is_file;         /* it is a file */
     bzi_file         file;            /* the file, as it was first opened; fd -1: it is opened for each read */
-    char            *path;            /* of a file that host counts: absolute, as the working folder may change */
+    char            *path;            /* of a file that host counts: absolute, as the working folder may change. It
+                                       * stays after the file was read into memory */
     bzi_host        *host;            /* which counts this file among its open ones; NULL: it stays open */
     uint64_t         size;            /* bytes */
     const uint8_t   *map;             /* all of it, if it is in memory; else NULL */
@@ -2227,14 +2221,20 @@ static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bz
     return BZNA_OK;
 }
 
+/* Closes the file of a source, if it has one that is open. */
+static void bzi_source_close_file(bzi_source *source)
+{
+    if (!source->is_file || source->file.fd < 0)
+        return;
+    bzi_os_file_close(&source->file);
+    if (source->host)
+        atomic_fetch_sub(&source->host->files, 1);
+    source->file.fd = -1;
+}
+
 static void bzi_source_close(bzi_source *source)
 {
-    if (source->is_file && source->file.fd >= 0) {
-        bzi_os_file_close(&source->file);
-        if (source->host)
-            atomic_fetch_sub(&source->host->files, 1);
-        source->file.fd = -1;
-    }
+    bzi_source_close_file(source);
     if (source->path)
         bzi_release(&source->host->memory, source->path, strlen(source->path) + 1, 1);
     source->path = NULL;
@@ -2258,8 +2258,10 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
 
     source->host = host;
     atomic_fetch_add(&host->files, 1);
-    if ((source->path = bzi_alloc_copy(&host->memory, full, strlen(full) + 1, 1)) != NULL)
+    if ((source->path = bzi_alloc(&host->memory, strlen(full) + 1, 1, 16)) != NULL) {
+        strcpy(source->path, full);
         return BZNA_OK;
+    }
     bzi_source_close(source);
     return bzi_fail_memory(err, "the path of a file");
 }
@@ -2267,11 +2269,8 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
 /* A data set was opened: if too many files are open, this one is closed, and opened again for each read. */
 static void bzi_source_settle(bzi_source *source)
 {
-    if (!source->host || atomic_load(&source->host->files) <= source->host->file_limit)
-        return;
-    bzi_os_file_close(&source->file);
-    atomic_fetch_sub(&source->host->files, 1);
-    source->file.fd = -1;
+    if (source->host && atomic_load(&source->host->files) > source->host->file_limit)
+        bzi_source_close_file(source);
 }
 
 static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *callbacks, bzna_error *err)
@@ -2282,8 +2281,7 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
     size = callbacks->size(callbacks->user);
     bzi_os_callback_end();
     if (size < 0)
-        return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
-                        (long long)size);
+        return BZI_FAIL_BY(err, BZNA_E_IO, size, "the source's size callback failed with %lld", (long long)size);
     source->callbacks = *callbacks;
     source->map = callbacks->memory;
     source->size = (uint64_t)size;
@@ -2374,17 +2372,28 @@ static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offs
     return NULL;
 }
 
-/* Gives a range as memory: one that stays there, or one that is read into buffer. */
-static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *memory, bzi_buffer *buffer,
-                                   uint64_t offset, uint64_t size, const uint8_t **view, bzna_error *err)
+/* Reads a whole file into memory that is kept, and closes it: from then on the source is that memory. On failure the
+ * source is as it was. */
+static bzna_status bzi_source_load(bzi_source *source, bzi_owned *kept, bzna_error *err)
 {
-    if ((*view = bzi_source_at_hand(source, offset, size)) != NULL)
-        return BZNA_OK;
-    if (!bzi_buffer_reserve(memory, buffer, size, 0))
-        return bzi_fail_memory(err, "the bytes of a source");
-    *view = buffer->data;
-    return bzi_source_read(source, offset, buffer->data, size, err);
+    bzi_owned loaded = { .memory = kept->memory };
+    uint8_t *bytes = bzi_keep_raw(&loaded, source->size, 1);
+    bzna_status status = bytes ? bzi_source_read(source, 0, bytes, source->size, err) :
+                                 bzi_fail_memory(err, "the bytes of a file");
+
+    if (status != BZNA_OK) {
+        bzi_owned_free(&loaded);
+        return status;
+    }
+    bzi_owned_move(kept, &loaded);
+    bzi_source_close_file(source);
+    source->is_file = 0;
+    source->map = bytes;
+    return BZNA_OK;
 }
+
+/* Returns 1 for a file that was read into memory, else 0. */
+static int bzi_source_is_loaded(const bzi_source *source) { return source->path && !source->is_file; }
 
 /* Gives a range as memory that stays there: what is there already, or a copy that is kept. */
 static bzna_status bzi_source_hold(const bzi_source *source, bzi_owned *kept, uint64_t offset, bzi_span *span,
@@ -2897,11 +2906,6 @@ static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
 
 static int bzi_kind_is_parameter_set(uint32_t kind) { return kind >= BZI_NAL_VPS && kind <= BZI_NAL_PPS; }
 
-static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
-{
-    return bzi_kind_is_parameter_set(bzi_nal_kind(codec, nal));
-}
-
 /* Returns 1 if a decoder can start with the picture of this slice. Only the decoder can tell whether the picture needs
  * no other. */
 static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
@@ -3059,6 +3063,10 @@ typedef struct bzi_format {
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
+
+/* Return the size of a frame, which is what the conformance window leaves. */
+static uint32_t bzi_format_width(const bzi_format *f) { return f->width - f->window[0] - f->window[1]; }
+static uint32_t bzi_format_height(const bzi_format *f) { return f->height - f->window[2] - f->window[3]; }
 
 /* Reads the code points of a color. If they are left out, they are 2, unspecified. */
 static void bzi_format_color(bzi_bits *b, bzi_format *format)
@@ -3960,8 +3968,8 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 /* Makes an error like "PNG, byte 20: ...", at the cursor. */
 static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
-    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
-                    (bzi_llu)bzi_cursor_offset(c), what);
+    return BZI_FAIL_AT(err, BZNA_E_DECODE, bzi_cursor_offset(c), "%s, byte %llu: %s", name,
+                       (bzi_llu)bzi_cursor_offset(c), what);
 }
 
 /* B.2.4.1, B.2.4.2: notes which quantization tables or Huffman tables a segment defines. */
@@ -4210,8 +4218,8 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
 typedef struct bzi_codec {
     uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_... */
     const char *name;                 /* for messages */
-    const char *signature;            /* a still's first bytes; a point stands for any byte */
-    uint32_t    signature_size;       /* how many they are */
+    const char *signatures[2];        /* a still's first bytes, or other ones; a point stands for any byte */
+    uint32_t    signature_sizes[2];   /* how many they are; 0: there are no other ones */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
     uint32_t    config_bytes;         /* the fewest bytes that it has */
@@ -4287,13 +4295,6 @@ static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
     return c->overrun ? 0 : type;
 }
 
-/* Returns 0 if a picture of this size cannot come from so few coded bytes: deflated data grow to at most 1032 times
- * their size. */
-static int bzi_png_can_be(uint32_t width, uint32_t height, uint32_t bits, uint64_t coded)
-{
-    return ((uint64_t)width * bits + 7) / 8 * height / 1032 <= coded;
-}
-
 /* Reads the orientation of a chunk, if it has one: [0] is that of EXIF data, [1] that of EXIF data as text, [2] that of
  * XMP. The first chunk of each kind counts. */
 static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
@@ -4367,8 +4368,9 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
     if (colors == 3 && !has_palette)
         return bzi_still_fail(err, &c, "PNG", "there is no palette before the pixels");
+    /* deflated data grow to at most 1032 times their size */
     if (colors > 7 || !samples[colors] || !coded ||
-        !bzi_png_can_be(format->width, format->height, samples[colors] * depth, coded))
+        ((uint64_t)format->width * samples[colors] * depth + 7) / 8 * format->height / 1032 > coded)
         return bzi_still_fail(err, &c, "PNG", "the header is damaged, or pixels are missing");
     return BZNA_OK;
 }
@@ -5061,54 +5063,47 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     return bzi_jp2_check_color(boxes, err);
 }
 
-#  define BZI_STILL(name_, signature_, av, ...) \
-    { .id = BZNA_CODEC_STILL, .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, \
-      .av_id = BZI_AV_ID(av), __VA_ARGS__ }
+#  define BZI_STILL(name_, first_, second_, av, ...) \
+    { .id = BZNA_CODEC_STILL, .name = name_, .signatures = { first_, second_ }, \
+      .signature_sizes = { sizeof first_ - 1, sizeof second_ - 1 }, .av_id = BZI_AV_ID(av), __VA_ARGS__ }
 #else
-#  define BZI_STILL(name_, signature_, av, ...) \
-    { .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1 }
+#  define BZI_STILL(name_, first_, second_, av, ...) \
+    { .name = name_, .signatures = { first_, second_ }, .signature_sizes = { sizeof first_ - 1, sizeof second_ - 1 } }
 #endif
 
 /* --- The list, by which builds without stills name them --- */
 
 static const bzi_codec bzi_stills[] = {
-    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
+    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", "", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
               .strip = bzi_png_strip),
-    BZI_STILL("WebP", "RIFF....WEBP", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
-    BZI_STILL("GIF", "GIF8.a", GIF, .allow = BZNA_ALLOW_GIF, .read = bzi_gif_inspect, .strip = bzi_gif_strip,
+    BZI_STILL("WebP", "RIFF....WEBP", "", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
+    BZI_STILL("GIF", "GIF8.a", "", GIF, .allow = BZNA_ALLOW_GIF, .read = bzi_gif_inspect, .strip = bzi_gif_strip,
               .remembers = 1, .number_colors = bzi_gif_number_colors),
-    BZI_STILL("BMP", "BM.............\0\0\0", BMP, .allow = BZNA_ALLOW_BMP, .read = bzi_bmp_inspect),
-    BZI_STILL("TIFF", "II*\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
-              .remembers = 1),
-    BZI_STILL("TIFF", "MM\0*", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect, .strip = bzi_tiff_strip,
-              .remembers = 1),
-    BZI_STILL("TIFF", "II+\0", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
-    BZI_STILL("TIFF", "MM\0+", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
-    BZI_STILL("PBM", "P1", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PGM", "P2", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PPM", "P3", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PBM", "P4", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PGM", "P5", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PPM", "P6", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PAM", "P7", PAM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", JPEG2000, .allow = BZNA_ALLOW_JPEG2000,
+    BZI_STILL("BMP", "BM.............\0\0\0", "", BMP, .allow = BZNA_ALLOW_BMP, .read = bzi_bmp_inspect),
+    BZI_STILL("TIFF", "II*\0", "MM\0*", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect,
+              .strip = bzi_tiff_strip, .remembers = 1),
+    BZI_STILL("TIFF", "II+\0", "MM\0+", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
+    BZI_STILL("PBM", "P1", "P4", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PGM", "P2", "P5", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PPM", "P3", "P6", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("PAM", "P7", "", PAM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
+    BZI_STILL("JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", "\xff\x4f\xff\x51", JPEG2000, .allow = BZNA_ALLOW_JPEG2000,
               .read = bzi_j2k_inspect, .remembers = 1),
-    BZI_STILL("JPEG 2000", "\xff\x4f\xff\x51", JPEG2000, .allow = BZNA_ALLOW_JPEG2000, .read = bzi_j2k_inspect,
-              .remembers = 1),
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
 static const bzi_codec *bzi_still_find(bzi_span head)
 {
-    for (size_t i = 0; i < BZI_LENGTH(bzi_stills); i++) {
-        const bzi_codec *still = &bzi_stills[i];
+    for (size_t i = 0; i < 2 * BZI_LENGTH(bzi_stills); i++) {
+        const bzi_codec *still = &bzi_stills[i / 2];
+        const char *signature = still->signatures[i % 2];
+        const uint32_t size = still->signature_sizes[i % 2];
         uint32_t n = 0;
 
-        while (n < still->signature_size && n < head.size &&
-               (still->signature[n] == '.' || (uint8_t)still->signature[n] == head.data[n]))
+        while (n < size && n < head.size && (signature[n] == '.' || (uint8_t)signature[n] == head.data[n]))
             n++;
 
-        if (n == still->signature_size && (n > 2 || (head.size > 2 && bzi_is_space(head.data[2]))))
+        if (n && n == size && (n > 2 || (head.size > 2 && bzi_is_space(head.data[2]))))
             return still;
     }
     return NULL;
@@ -5318,8 +5313,8 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
 
     if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "image.config: a raw picture needs two bytes here, channels (1 or 3) and BZNA_LAYOUT_...");
+        return BZI_MISUSE(err,
+                          "image.config: a raw picture needs two bytes here, channels (1 or 3) and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
                         image->frame_width, image->frame_height, config.data[0], (bzi_llu)image->data_size);
@@ -5413,7 +5408,7 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
     if (kind == BZI_NAL_SPS)
         return !s->sets++ && bzi_sps_read(BZNA_CODEC_H264, nal, &s->sps) && s->sps.frame_num_bits &&
                (s->sps.chroma_format == 1 || s->sps.chroma_format == 2) &&
-               (rows[0] || rows[1] < s->sps.height - s->sps.window[2] - s->sps.window[3]);
+               (rows[0] || rows[1] < bzi_format_height(&s->sps));
     if (kind == BZI_NAL_PPS)
         return s->sets++ == 1 && bzi_pps_has_plain_slices(nal);
     if (kind != BZI_NAL_SLICE) {
@@ -5558,7 +5553,7 @@ typedef struct bzi_heif {
     uint64_t   base;                  /* offset of the file in the one that holds it, for messages */
     uint32_t   primary;               /* number of the item that is the picture; 0: there is none */
     uint32_t   has_movie;             /* the file has a moov box, too */
-    bzna_color otherwise;             /* the color of items that state none */
+    bzna_color otherwise;             /* the color of items that state none: that of the codecs, or MIAF's */
     /* payload of meta/iloc, the places of items; empty: there is none */
     bzi_cursor iloc;
     bzi_cursor iinf;                  /* payload of meta/iinf, the types of items; likewise */
@@ -5626,18 +5621,6 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
     return got < 0 ? BZI_HEIF_FAIL(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
 }
 
-/* Returns the color of items that state none. MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for them; in other
- * files it is that of the codecs. */
-static bzna_color bzi_heif_default_color(bzi_cursor brands)
-{
-    int is_miaf = 0;
-
-    while (bzi_cursor_left(&brands) >= 4)
-        is_miaf |= bzi_cursor_u32(&brands) == bzi_type("miaf");
-
-    return is_miaf ? bzi_color_of_archives : bzi_color_of_codecs;
-}
-
 /* Reads the boxes of a file. base: its offset in the file that holds it. */
 static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, bzna_error *err)
 {
@@ -5651,8 +5634,9 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
             return BZI_HEIF_FAIL(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
 
         heif->has_movie |= type == bzi_type("moov");
-        if (type == bzi_type("ftyp"))
-            heif->otherwise = bzi_heif_default_color(box);
+        while (type == bzi_type("ftyp") && bzi_cursor_left(&box) >= 4)
+            if (bzi_cursor_u32(&box) == bzi_type("miaf"))
+                heif->otherwise = bzi_color_of_archives;    /* MIAF (ISO/IEC 23000-22 7.3.6.4) has one of its own */
         if (type == bzi_type("meta") && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
             return err->status;
     }
@@ -6268,8 +6252,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
 
     if (status != BZNA_OK)
         return status;
-    if (format->width - format->window[0] - format->window[1] != item.width ||
-        format->height - format->window[2] - format->window[3] != item.height)
+    if (bzi_format_width(format) != item.width || bzi_format_height(format) != item.height)
         return bzi_fail_in(err, BZNA_E_MISMATCH, item.size_at, "meta/iprp/ipco/ispe",
                            "the stream's frame is not %ux%u", item.width, item.height);
 
@@ -6579,7 +6562,7 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 
 
 /* ==== 24. Pictures ==================================================================================================
- * Calls: rooms 2, 10, 20, 23.
+ * Calls: rooms 2, 10, 13, 20, 23.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -6603,6 +6586,30 @@ typedef struct bzi_image {
     uint32_t   has_range;             /* the container's color has a range; QuickTime's nclc has none */
     bzna_color otherwise;             /* the color if neither container nor stream states one */
 } bzi_image;
+
+/* Checks and completes a picture from the caller. `field` names it in messages. */
+static bzna_status bzi_image_take(bzna_image *image, const bzna_image *given, const char *field, bzna_error *err)
+{
+    if (!given)
+        return BZI_MISUSE(err, "%s is NULL", field);
+    if (!bzi_struct_in(image, sizeof *image, given))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", field,
+                        given->struct_size);
+    if (image->reserved1)
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
+    if (image->orientation > 8)
+        return BZI_MISUSE(err, "%s.orientation: %u is not 0 to 8", field, image->orientation);
+    if (image->palette > BZNA_PALETTE_INDEX)
+        return BZI_MISUSE(err, "%s.palette: %u is not known", field, image->palette);
+
+    if (!image->data || !image->data_size)
+        return BZI_MISUSE(err, "%s.data: no bytes; bzna_dataset_read_image gives them", field);
+    if (image->length_size > 4 || image->length_size == 3)
+        return BZI_MISUSE(err, "%s.length_size: %u is not 0, 1, 2 or 4", field, image->length_size);
+    if (!image->config)
+        image->config_size = 0;
+    return BZNA_OK;
+}
 
 /* Describes a picture that came without a container. */
 static bzi_image bzi_image_alone(const bzna_image *coded)
@@ -6655,8 +6662,8 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
 {
     uint32_t whole = codec->is_file, width = image->frame_width, height = image->frame_height;
 
-    picture->frame_width = sps->width - sps->window[0] - sps->window[1];
-    picture->frame_height = sps->height - sps->window[2] - sps->window[3];
+    picture->frame_width = bzi_format_width(sps);
+    picture->frame_height = bzi_format_height(sps);
     width = whole && !width ? picture->frame_width : width;
     height = whole && !height ? picture->frame_height : height;
     if (picture->frame_width != width || picture->frame_height != height)
@@ -6701,23 +6708,13 @@ static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
     return err->status;
 }
 
-/* Puts the place of the size of a HEIF item before an error about it. */
-static bzna_status bzi_image_fail_size(const bzi_image *image, bzna_error *err)
-{
-    char place[64];
-
-    snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (bzi_llu)image->size_at);
-    err->byte_offset = image->size_at;
-    return bzi_error_prefix(err, place);
-}
-
 /* Describes a picture as container and stream do together. Its planes are set later, by the decoder. */
 static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
 {
     const bzna_image *image = &given->coded;
     const bzi_codec *codec = bzi_codec_find(image->codec);
-    bzna_status status;
+    char place[64];
 
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
@@ -6734,8 +6731,13 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
         return BZI_FAIL(err, BZNA_E_CODEC,
                         "%u bits a luma sample and %u a chroma sample: only 8 to 16, the same for both, can be warped",
                         sps->depth_luma, sps->depth_chroma);
-    if ((status = bzi_picture_size(image, codec, sps, picture, err)) != BZNA_OK)
-        return given->size_at ? bzi_image_fail_size(given, err) : status;
+    if (bzi_picture_size(image, codec, sps, picture, err) != BZNA_OK) {
+        if (!given->size_at)
+            return err->status;
+        snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (bzi_llu)given->size_at);
+        err->byte_offset = given->size_at;
+        return bzi_error_prefix(err, place);
+    }
 
     picture->depth = sps->depth_luma;
     picture->color = bzi_image_color(given, sps);
@@ -6776,8 +6778,8 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     if (!coded->orientation)
         coded->orientation = format.orientation;
     if (!coded->width) {
-        coded->width = coded->frame_width = format.width - format.window[0] - format.window[1];
-        coded->height = coded->frame_height = format.height - format.window[2] - format.window[3];
+        coded->width = coded->frame_width = bzi_format_width(&format);
+        coded->height = coded->frame_height = bzi_format_height(&format);
         if (format.crop[2]) {
             coded->crop_x = format.crop[0];
             coded->crop_y = format.crop[1];
@@ -7213,31 +7215,25 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
     return BZNA_OK;
 }
 
+/* Reads stsz, which may have one size for all samples, or stz2, whose sizes have 4, 8 or 16 bits. */
 BZI_COLD
-static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c)
+static bzna_status bzi_box_sizes(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
+    const uint32_t is_compact = movie->path[movie->depth - 1] == bzi_type("stz2");
+    uint32_t word;
 
     bzi_cursor_take(c, 4);
-    table->common_size = bzi_cursor_u32(c);
-    table->sample_count = bzi_cursor_u32(c);
-    table->size_bits = 32;
-    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at);
-}
-
-BZI_COLD
-static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c)
-{
-    bzi_table *table = &movie->track->table;
-
-    bzi_cursor_take(c, 4);
-    table->size_bits = bzi_cursor_u32(c) & 255;
+    word = bzi_cursor_u32(c);
+    table->size_bits = is_compact ? word & 255 : 32;
+    table->common_size = is_compact ? 0 : word;
     table->sample_count = bzi_cursor_u32(c);
 
-    if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
+    if (is_compact && table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
         return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
                             table->size_bits);
-    return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at);
+    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, table->size_bits, &table->sizes,
+                           &table->sizes_at);
 }
 
 BZI_COLD
@@ -7453,8 +7449,8 @@ static const bzi_box_rule bzi_box_rules[] = {
     { "mdia", "minf", "minf", NULL },
     { "minf", "stbl", "stbl", NULL },
     { "stbl", "stsd", "stsd", bzi_box_stsd },
-    { "stbl", "stsz", "",     bzi_box_stsz },
-    { "stbl", "stz2", "",     bzi_box_stz2 },
+    { "stbl", "stsz", "",     bzi_box_sizes },
+    { "stbl", "stz2", "",     bzi_box_sizes },
     { "stbl", "stsc", "",     bzi_box_stsc },
     { "stbl", "stco", "",     bzi_box_stco },
     { "stbl", "co64", "",     bzi_box_stco },
@@ -8685,7 +8681,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 
 /* ==== 32. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 8, 10-11, 20, 23, 25-28, 30-31.
+ * Calls: rooms 2, 8, 10-12, 20, 23, 25-28, 30-31.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -8725,31 +8721,27 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_of(c)->filename;
-    bzi_buffer scratch = { NULL, 0 };
-    const uint8_t *view = NULL, *nul;
-    uint64_t offset = 0, size = 0;
-    uint8_t room[256];                /* most names need no memory */
-    bzna_status status;
+    bzi_sink name = { value->data, value->capacity, 0 };
+    const uint8_t *nul = NULL;
+    uint64_t offset, size;
+    uint8_t part[256];                /* most names are no longer */
 
     value->absent = !track || index >= track->table.sample_count;
     if (value->absent)
         return BZNA_OK;
-    if ((status = bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
-        return status;
+    if (bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err) != BZNA_OK)
+        return err->status;
 
     size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
-    if (size <= sizeof room)
-        status = bzi_source_pick(&c->source, offset, room, size, err);
-    else
-        status = bzi_source_view(&c->source, &c->host->memory, &scratch, offset, size, &view, err);
-    if (status == BZNA_OK) {
-        view = view ? view : room;
-        nul = size ? memchr(view, 0, (size_t)size) : NULL;
-        bzi_value_put(value, view, nul ? (uint64_t)(nul - view) : size);
+    while (name.size < size && !nul) {
+        const uint64_t n = bzi_min(size - name.size, sizeof part);
+        if (bzi_source_pick(&c->source, offset + name.size, part, n, err) != BZNA_OK)
+            return err->status;
+        nul = memchr(part, 0, (size_t)n);
+        bzi_sink_add(&name, part, nul ? (uint64_t)(nul - part) : n);
     }
-
-    bzi_buffer_free(&c->host->memory, &scratch);
-    return status;
+    value->size = name.size;
+    return BZNA_OK;
 }
 
 /* Returns 1 for a video track that has samples. */
@@ -8815,14 +8807,6 @@ static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
     return bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN;
 }
 
-/* Describes such a picture. It has no thumbnail. */
-static bzna_status bzi_mp4_raw_image(const bzi_sample *sample, const bzi_pick *pick, bzi_image *image, bzna_error *err)
-{
-    if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
-        return bzi_container_fail_image(pick->name, err);
-    return bzi_file_image(bzi_sample_span(sample), sample->extent.offset, image, err);
-}
-
 /* Finds a field in a box of ours: the sample's box in an archive; else the file's, because the file is a sample by
  * itself. n->kind becomes 0 if the sample does not have the field. */
 static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
@@ -8861,32 +8845,27 @@ static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char
     return NULL;
 }
 
-/* Describes a picture that is the value of a field in a box of ours: the bytes of a file. */
-static bzna_status bzi_mp4_field_image(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
-                                       bzi_image *image, bzna_error *err)
-{
-    bzi_named n;
-
-    if (bzi_mp4_find_named(c, sample, field, &n, err) != BZNA_OK)
-        return err->status;
-    if (!n.kind)
-        return bzi_container_fail_image(field->name, err);
-    return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), image,
-                          err);
-}
-
 /* Describes a picture of an archive's sample: the first sample of its track, or a field of the user's. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_image *image, bzna_error *err)
 {
     bzi_movie movie;
+    bzi_named n;
     const bzi_track *track;
     const bzi_field *field = bzi_mp4_picture_field(c, pick->name);
 
-    if (bzi_mp4_is_picture(c, sample))
-        return bzi_mp4_raw_image(sample, pick, image, err);
-    if (field)
-        return bzi_mp4_field_image(c, sample, field, image, err);
+    if (bzi_mp4_is_picture(c, sample)) {
+        if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
+            return bzi_container_fail_image(pick->name, err);           /* it has no thumbnail */
+        return bzi_file_image(bzi_sample_span(sample), sample->extent.offset, image, err);
+    }
+    if (field) {                      /* its value is a whole file */
+        if (bzi_mp4_find_named(c, sample, field, &n, err) != BZNA_OK)
+            return err->status;
+        if (!n.kind)
+            return bzi_container_fail_image(field->name, err);
+        return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), image, err);
+    }
     if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
         return err->status;
     if (!(track = bzi_mp4_choose(&movie, pick)))
@@ -9861,7 +9840,7 @@ static bzna_status bzi_walk_check_cycle(const bzi_walk *walk, uint64_t i, const 
     for (uint64_t k = i; k; ) {
         k = bzi_walk_at(walk, k)->parent;
         if (!memcmp(bzi_walk_at(walk, k)->id, folder->id, sizeof folder->id))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: this link leads back to a folder that holds it", path);
+            return BZI_MISUSE(err, "%s: this link leads back to a folder that holds it", path);
     }
 
     return BZNA_OK;
@@ -9880,7 +9859,7 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
         return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
-        return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+        return BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, strerror(error));
 
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
     status = bzi_walk_check_cycle(walk, i, below, err);
@@ -9888,7 +9867,7 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
         status = bzi_walk_entry(walk, i, below, name, kind, err);
     if (status == BZNA_OK && error)
-        status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, strerror(error));
 
     bzi_os_folder_close(&folder);
     return status;
@@ -9945,18 +9924,6 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
     return order ? order < 0 : strcmp(a, b) < 0;
 }
 
-/* Sorts the names of folders by their numbers. A name that is not a number is an error. */
-static bzna_status bzi_folder_sort_numbers(const char **names, uint64_t count, bzna_error *err)
-{
-    for (uint64_t i = 0; i < count; i++)
-        if (names[i][strspn(names[i], "0123456789")])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                            "dataset_config.class_order: the folder name \"%.64s\" is not a number",
-                            names[i]);
-    bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
-    return BZNA_OK;
-}
-
 /* For bzi_search: returns 1 if the i-th of the sorted names is not before `name`. */
 static int bzi_folder_name_is_past(const void *names, uint64_t i, const void *name)
 {
@@ -9976,8 +9943,7 @@ static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_conf
 
         for (uint32_t j = 0; j < i; j++)
             if (folder->classes[j].name == folder->top.names[k])
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: \"%.64s\" is named twice", i,
-                                wanted);
+                return BZI_MISUSE(err, "dataset_config.classes[%u]: \"%.64s\" is named twice", i, wanted);
         folder->classes[i].name = folder->top.names[k];
     }
     return BZNA_OK;
@@ -9987,6 +9953,7 @@ static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_conf
 static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
+    const char **names = folder->top.names;
     uint64_t count = config->classes ? config->class_count : folder->top.count;
 
     if (!BZI_KEEP(&c->kept, folder->classes, count))
@@ -9994,16 +9961,18 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     folder->class_room = c->class_count = count;
 
     if (config->classes && config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes sets the order");
+        return BZI_MISUSE(err, "dataset_config.class_order: dataset_config.classes sets the order");
     if (config->classes)
         return bzi_folder_choose(folder, config, err);
 
-    if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
-        bzi_folder_sort_numbers(folder->top.names, count, err) != BZNA_OK)
-        return err->status;
+    for (uint64_t i = 0; i < count && config->class_order == BZNA_CLASS_ORDER_NUMERIC; i++)
+        if (names[i][strspn(names[i], "0123456789")])
+            return BZI_MISUSE(err, "dataset_config.class_order: the folder name \"%.64s\" is not a number", names[i]);
+    if (config->class_order == BZNA_CLASS_ORDER_NUMERIC)
+        bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
 
     for (uint64_t i = 0; i < count; i++)
-        folder->classes[i].name = folder->top.names[i];
+        folder->classes[i].name = names[i];
     return BZNA_OK;
 }
 
@@ -10017,16 +9986,6 @@ static int bzi_folder_is_split(const char *name)
 
     snprintf(word, sizeof word, "%.*s", (int)bzi_min(length, sizeof word), name);
     return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
-}
-
-/* Counts the folders directly in a class's folder that are named like splits. They follow the root and the class's own
- * folder in the walk, which has scanned nothing deeper yet. */
-static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
-{
-    uint32_t splits = 0;
-    for (uint64_t i = 2; i < walk->folders.count; i++)
-        splits += (uint32_t)bzi_folder_is_split(strrchr(bzi_names_get(&walk->folders, i), '/') + 1);
-    return splits;
 }
 
 /* Finds the files of one class. Runs on several threads, each with a class of its own. */
@@ -10049,7 +10008,9 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
         status = bzi_walk_scan(&walk, i, err);
         if (i == 1) {
             class->only_folders = walk.folders.count > 3 && !walk.files.count && !walk.others;
-            class->splits = bzi_folder_count_splits(&walk);
+            /* the folders in it follow the root and itself in the walk, which has scanned nothing deeper yet */
+            for (uint64_t k = 2; k < walk.folders.count; k++)
+                class->splits += (uint32_t)bzi_folder_is_split(strrchr(bzi_names_get(&walk.folders, k), '/') + 1);
         }
     }
 
@@ -10169,8 +10130,8 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     int64_t target;
 
     if (config->classes || config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: the labels of dataset_config.list are the classes",
-                        config->classes ? "classes" : "class_order");
+        return BZI_MISUSE(err, "dataset_config.%s: the labels of dataset_config.list are the classes",
+                          config->classes ? "classes" : "class_order");
 
     if (bzi_list_open(&folder->list, &c->kept, config->list, err) != BZNA_OK)
         return err->status;
@@ -10192,7 +10153,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
                         config->classes[0]);
     if (config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
+        return BZI_MISUSE(err, "dataset_config.class_order: there are no class folders");
     if (!walk->files.count)
         return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
 
@@ -10434,31 +10395,28 @@ static bzna_status bzi_pairs_check(const bzi_container *c, uint32_t from, uint32
                     c->fields[from].name, more, c->fields[to].name);
 }
 
-/* Refuses two files that differ in nothing but their extensions, and a folder without any. */
-static bzna_status bzi_pairs_check_names(const char *field, const bzi_tree *tree, bzna_error *err)
-{
-    for (uint64_t i = 1; i < tree->count; i++)
-        if (bzi_path_compare(tree->names[i - 1], tree->names[i], 1) == 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
-                            "name but for the extension", tree->names[i - 1], tree->names[i], field);
-    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES,
-                                            "dataset_config.pairs: the folder of %s holds no pictures", field);
-}
-
-/* Finds the files of one folder. */
+/* Finds the files of one folder. Two that differ in nothing but their extensions are refused, and a folder without
+ * any. */
 static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error *err)
 {
     bzi_paired *folder = &((bzi_pairs *)c->own)->folders[number];
+    const bzi_tree *tree = &folder->tree;
+    const char *field = c->fields[number].name;
     bzi_walk walk = bzi_walk_make(&c->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
     bzna_status status = bzi_walk_run(&walk, "", err);
 
     if (status == BZNA_OK)
         status = bzi_tree_make(&folder->tree, &c->kept, &walk.files, bzi_stem_is_before, err);
     bzi_walk_free(&walk);
-
     if (status != BZNA_OK)
-        return bzi_error_prefix(err, c->fields[number].name);
-    return bzi_pairs_check_names(c->fields[number].name, &folder->tree, err);
+        return bzi_error_prefix(err, field);
+
+    for (uint64_t i = 1; i < tree->count; i++)
+        if (bzi_path_compare(tree->names[i - 1], tree->names[i], 1) == 0)
+            return BZI_MISUSE(err, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same name but for the "
+                              "extension", tree->names[i - 1], tree->names[i], field);
+    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES,
+                                            "dataset_config.pairs: the folder of %s holds no pictures", field);
 }
 
 /* Adds a folder by its text in dataset_config.pairs, "path" or "name=path", of so many bytes. */
@@ -10474,16 +10432,16 @@ static bzna_status bzi_pairs_add(bzi_container *c, const char *text, size_t size
     if (c->field_count == BZI_LIMIT_PAIRED)
         return BZI_FAIL(err, BZNA_E_LIMIT, "dataset_config.pairs: more than %u folders", BZI_LIMIT_PAIRED);
     if (!name_size || name_size >= sizeof name || !path_size || path_size >= sizeof below)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to "
-                        "%u bytes, = and a folder", (int)bzi_min(size, 64), text, BZNA_NAME_MAX - 1);
+        return BZI_MISUSE(err, "dataset_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to %u bytes, = and "
+                          "a folder", (int)bzi_min(size, 64), text, BZNA_NAME_MAX - 1);
 
     bzi_text_copy(name, sizeof name, (const uint8_t *)text, name_size);
     bzi_text_copy(below, sizeof below, (const uint8_t *)path, path_size);
     for (uint32_t i = 0; i < c->field_count; i++)
         if (strcmp(pairs->fields[i].name, name) == 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is named twice", name);
+            return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is named twice", name);
     if (strcmp(name, "name") == 0 || strcmp(name, "target") == 0)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: \"%s\" is a field of another kind", name);
+        return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is a field of another kind", name);
 
     bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
     if ((status = bzi_path_join(joined, sizeof joined, bzi_os_is_absolute(below) ? "" : pairs->root, below, err)) !=
@@ -10507,7 +10465,7 @@ static bzna_status bzi_pairs_open(bzi_container *c, const bzna_dataset_config *c
     }
 
     if (status == BZNA_OK && c->field_count < 2)
-        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.pairs: only one folder, \"%.64s\"", config->pairs);
+        status = BZI_MISUSE(err, "dataset_config.pairs: only one folder, \"%.64s\"", config->pairs);
     for (uint32_t i = 1; status == BZNA_OK && i < c->field_count; i++)
         if ((status = bzi_pairs_check(c, 0, i, err)) == BZNA_OK)
             status = bzi_pairs_check(c, i, 0, err);
@@ -11516,17 +11474,6 @@ static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const
                        what, (bzi_llu)at);
 }
 
-/* Returns 1 if a part begins a record, which is when it does not continue the one before. A record that begins with a
- * part of the wrong kind is found, too: it alone fails when it is read. */
-static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
-{
-    const int goes_on = scan->in_parts && (which == BZI_RECORDIO_MIDDLE || which == BZI_RECORDIO_LAST);
-
-    scan->in_parts = which == BZI_RECORDIO_FIRST || (goes_on && which == BZI_RECORDIO_MIDDLE);
-
-    return !goes_on;
-}
-
 /* Finds the beginnings of all records. Fails where the chain of parts is broken, since all that follows would be
  * lost. */
 static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
@@ -11534,6 +11481,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
     const uint64_t size = scan->c->source.size;
     bzi_recordio_part part;
     const uint8_t *header = NULL;
+    int goes_on;
 
     for (uint64_t at = 0; at < size; at += part.next) {
         if (size - at < 8)
@@ -11544,10 +11492,12 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
             return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins", err);
         if (part.length > size - at - 8)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
-        if (!bzi_recordio_begins(scan, part.which))
-            continue;
 
-        if (!bzi_buffer_push(&scan->c->host->memory, &scan->offsets, &scan->count, &at, sizeof at))
+        /* a part that does not continue the record before begins one, even if it is of the wrong kind for that: then
+         * the record alone fails when it is read */
+        goes_on = scan->in_parts && (part.which == BZI_RECORDIO_MIDDLE || part.which == BZI_RECORDIO_LAST);
+        scan->in_parts = part.which == BZI_RECORDIO_FIRST || (goes_on && part.which == BZI_RECORDIO_MIDDLE);
+        if (!goes_on && !bzi_buffer_push(&scan->c->host->memory, &scan->offsets, &scan->count, &at, sizeof at))
             return bzi_fail_memory(err, "the index of a RecordIO file");
     }
 
@@ -11867,37 +11817,15 @@ static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_e
     }
 }
 
-/* Puts the target: the label, if there is one and it is a whole number. */
-static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
-{
-    const float label = entry->label_count == 1 ? bzi_recordio_label(c, entry, 0) : 0;
-    int64_t target;
-
-    value->absent = !bzi_label_target(&label, entry->label_count, &target);
-    if (!value->absent)
-        bzi_value_put(value, &target, sizeof target);
-}
-
-/* Puts the path from the list, or else the id. */
-static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
-{
-    const bzi_recordio *own = c->own;
-    char digits[24];
-
-    if (entry->row) {
-        bzi_value_put(value, own->list.text.data + entry->row->path_at, entry->row->path_size);
-        return;
-    }
-    snprintf(digits, sizeof digits, "%llu", (bzi_llu)entry->id);
-    bzi_value_put(value, digits, strlen(digits));
-}
-
 static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                       bzi_value *value, bzna_error *err)
 {
+    const bzi_recordio *own = c->own;
     const bzi_span payload = bzi_recordio_payload(sample);
     bzi_recordio_entry entry = { .id = 0 };
-    int64_t id;
+    int64_t integer;
+    char digits[24];
+    float label;
 
     if (number == BZI_RECORDIO_RECORD) {
         bzi_value_put(value, payload.data, payload.size);
@@ -11907,15 +11835,22 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
         return err->status;
 
-    id = (int64_t)entry.id;
-    if (number == BZI_RECORDIO_LABEL)
+    integer = (int64_t)entry.id;
+    if (number == BZI_RECORDIO_LABEL) {
         bzi_recordio_put_labels(c, &entry, value);
-    else if (number == BZI_RECORDIO_TARGET)
-        bzi_recordio_put_target(c, &entry, value);
-    else if (number == BZI_RECORDIO_NAME)
-        bzi_recordio_put_name(c, &entry, value);
-    else
-        bzi_value_put(value, &id, sizeof id);
+    } else if (number == BZI_RECORDIO_TARGET) {             /* the label, if there is one and it is a whole number */
+        label = entry.label_count == 1 ? bzi_recordio_label(c, &entry, 0) : 0;
+        value->absent = !bzi_label_target(&label, entry.label_count, &integer);
+        if (!value->absent)
+            bzi_value_put(value, &integer, sizeof integer);
+    } else if (number == BZI_RECORDIO_ID) {
+        bzi_value_put(value, &integer, sizeof integer);
+    } else if (entry.row) {                                 /* the name: the path from the list, or else the id */
+        bzi_value_put(value, own->list.text.data + entry.row->path_at, entry.row->path_size);
+    } else {
+        snprintf(digits, sizeof digits, "%llu", (bzi_llu)entry.id);
+        bzi_value_put(value, digits, strlen(digits));
+    }
     return BZNA_OK;
 }
 
@@ -11994,7 +11929,7 @@ static int bzi_records_has_target(const bzi_records *own)
 
 static bzna_status bzi_records_fail(const char *field, uint64_t value, const char *why, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (bzi_llu)value, why);
+    return BZI_MISUSE(err, "dataset_config.records.%s: %llu; %s", field, (bzi_llu)value, why);
 }
 
 /* Checks types and sizes, each by itself. Sets is_picture and numbers. */
@@ -12022,8 +11957,8 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
                                 "more than max_edge_px", err);
 
     if (own->is_picture && (r->scale != 0 || r->bias != 0))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
-                        "which the loader normalizes");
+        return BZI_MISUSE(err, "dataset_config.records.scale, bias: they have no effect on pictures, which the loader "
+                          "normalizes");
 
     if (!own->is_picture && r->layout)
         return bzi_records_fail("layout", r->layout, "it has no effect on vectors", err);
@@ -12031,8 +11966,8 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
         return bzi_records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
 
     if (!isfinite(r->scale) || !isfinite(r->bias))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g; both must be finite",
-                        (double)r->scale, (double)r->bias);
+        return BZI_MISUSE(err, "dataset_config.records.scale, bias: %g, %g; both must be finite", (double)r->scale,
+                          (double)r->bias);
     if (!bzi_mul(pixels, r->channels, &own->numbers) || own->numbers > UINT64_MAX / 16)
         return bzi_records_fail("channels", r->channels, "too many for this width and height", err);
     return BZNA_OK;
@@ -12053,8 +11988,8 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
 
     own->bytes = data_end > label_end ? data_end : label_end;
     if (r->stride && r->stride < own->bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.stride: %llu; data and label need %llu bytes",
-                        (bzi_llu)r->stride, (bzi_llu)own->bytes);
+        return BZI_MISUSE(err, "dataset_config.records.stride: %llu; data and label need %llu bytes",
+                          (bzi_llu)r->stride, (bzi_llu)own->bytes);
 
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
@@ -12089,7 +12024,7 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     bzi_records *own = c->own;
 
     if (!config->records)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: is needed to describe the records");
+        return BZI_MISUSE(err, "dataset_config.records: is needed to describe the records");
 
     own->c = *config->records;
     if (bzi_records_check(c, own, err) != BZNA_OK ||
@@ -12300,8 +12235,7 @@ typedef struct bzi_provider {
 static bzna_status bzi_provider_fail_field(uint32_t number, const char *what, uint64_t value, const char *why,
                                            bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].%s: %llu; %s", number, what, (bzi_llu)value,
-                    why);
+    return BZI_MISUSE(err, "provider.fields[%u].%s: %llu; %s", number, what, (bzi_llu)value, why);
 }
 
 /* Checks a field of raw pixels, and sets what its values must be. */
@@ -12340,8 +12274,7 @@ static bzna_status bzi_provider_check_picture(const bzi_container *c, bzi_provid
                                        "it must be UNKNOWN (a file, told apart by its content), H264, H265, AV1 or RAW",
                                        err);
     if (f->width || f->height || f->channels || f->layout)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "provider.fields[%u]: width, height, channels, layout: they describe RAW only", number);
+        return BZI_MISUSE(err, "provider.fields[%u]: width, height, channels, layout: they describe RAW only", number);
     return BZNA_OK;
 }
 
@@ -12358,15 +12291,15 @@ static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider
     if (f->reserved0 || f->reserved[0] || f->reserved[1])
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider.fields[%u]: reserved words are set", number);
     if (f->located ? !own->c.locate && !own->c.places : !own->c.read)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.%s: is NULL, but provider.fields[%u] needs it",
-                        f->located ? "locate" : "read", number);
+        return BZI_MISUSE(err, "provider.%s: is NULL, but provider.fields[%u] needs it", f->located ? "locate" : "read",
+                          number);
 
     if (f->kind == BZNA_FIELD_IMAGE)
         return bzi_provider_check_picture(c, own, number, err);
     if (f->codec || f->width || f->height || f->channels || f->layout)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "provider.fields[%u]: codec, width, height, channels, layout: they describe pictures only",
-                        number);
+        return BZI_MISUSE(err,
+                          "provider.fields[%u]: codec, width, height, channels, layout: they describe pictures only",
+                          number);
     own->sizes[number] = f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
     return BZNA_OK;
 }
@@ -12378,13 +12311,11 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
     const uint32_t kind = own->given[number].kind;
 
     if (!name || !name[0] || strlen(name) >= BZNA_NAME_MAX || strpbrk(name, ",:"))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "provider.fields[%u].name: it must have 1 to %u bytes, without comma and colon",
-                        number, BZNA_NAME_MAX - 1);
+        return BZI_MISUSE(err, "provider.fields[%u].name: it must have 1 to %u bytes, without comma and colon", number,
+                          BZNA_NAME_MAX - 1);
     for (uint32_t i = 0; i < number; i++)
         if (!strcmp(own->fields[i].name, name))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields[%u].name: \"%s\" is the name of another field",
-                            number, name);
+            return BZI_MISUSE(err, "provider.fields[%u].name: \"%s\" is the name of another field", number, name);
 
     bzi_container_add_field(c, own->fields, kind, kind == BZNA_FIELD_IMAGE, name);
     own->given[number].name = NULL;
@@ -12401,7 +12332,7 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
 static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
 {
     if (!own->c.fields || !own->c.field_count || own->c.field_count > BZI_LIMIT_FIELDS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
+        return BZI_MISUSE(err, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
 
     memcpy(own->given, own->c.fields, own->c.field_count * sizeof *own->given);
     own->c.fields = NULL;
@@ -12422,15 +12353,14 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
     bzna_status status = BZNA_OK;
 
     if (!p->files != !p->file_count || !p->class_names != !p->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "provider.files, class_names: each needs its count, and each count its array");
+        return BZI_MISUSE(err, "provider.files, class_names: each needs its count, and each count its array");
     if (p->file_count > BZI_LIMIT_PARTS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.files: %u are more than %u", p->file_count, BZI_LIMIT_PARTS);
 
     own->classes.memory = &c->host->memory;
     for (uint32_t i = 0; i < p->class_count && status == BZNA_OK; i++)
         status = p->class_names[i] ? bzi_names_add(&own->classes, p->class_names[i], err) :
-                                     BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.class_names[%u]: is NULL", i);
+                                     BZI_MISUSE(err, "provider.class_names[%u]: is NULL", i);
     if (status != BZNA_OK || !p->file_count)
         return status;
 
@@ -12438,7 +12368,7 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
         return bzi_fail_memory(err, "the files of a provider");
     for (uint32_t i = 0; i < p->file_count; i++) {
         if (!p->files[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.files[%u]: is NULL", i);
+            return BZI_MISUSE(err, "provider.files[%u]: is NULL", i);
         if (bzi_source_open_path(&own->files[i], c->host, p->files[i], err) != BZNA_OK)
             return bzi_error_prefix(err, p->files[i]);
         bzi_source_settle(&own->files[i]);
@@ -12461,7 +12391,7 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples",
                         (bzi_llu)provider->count);
     if (provider->places && provider->locate)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.places: has no effect beside locate");
+        return BZI_MISUSE(err, "provider.places: has no effect beside locate");
 
     c->count = provider->count;
     own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
@@ -12499,10 +12429,10 @@ static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, 
 {
     if (status == BZNA_OK)
         return BZNA_OK;
-    return bzi_fail(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK,
-                    BZNA_NO_OFFSET, 0, status, "the provider's %s returned %d (%s) for \"%s\"",
-                    !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
-                    bzi_status_text(status), own->fields[number].name);
+    return BZI_FAIL_BY(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK, status,
+                       "the provider's %s returned %d (%s) for \"%s\"",
+                       !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
+                       bzi_status_text(status), own->fields[number].name);
 }
 
 /* Checks the size that a value has, by the caller's word. */
@@ -12575,32 +12505,25 @@ static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t i
     return BZNA_OK;
 }
 
-/* Has the caller's function write a value. */
-static bzna_status bzi_provider_read_field(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
-                                           uint64_t capacity, uint64_t *size, bzna_error *err)
-{
-    bzna_status status;
-
-    *size = BZI_PROVIDER_NONE;
-    bzi_os_callback_begin();
-    status = own->c.read(own->c.user, index, number, bytes, capacity, size);
-    bzi_os_callback_end();
-
-    if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
-        status = BZNA_OK;                                   /* it said how many bytes it needs */
-    if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
-        status = bzi_provider_check_size(own, number, *size, err);
-    return status;
-}
-
 /* Gets a value. Gives its size always, and its bytes if they fit. */
 static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
                                     uint64_t capacity, uint64_t *size, bzna_error *err)
 {
     bzi_extent extent = { 0 };
+    bzna_status status;
 
-    if (!own->given[number].located)
-        return bzi_provider_read_field(own, index, number, bytes, capacity, size, err);
+    if (!own->given[number].located) {
+        *size = BZI_PROVIDER_NONE;
+        bzi_os_callback_begin();
+        status = own->c.read(own->c.user, index, number, bytes, capacity, size);
+        bzi_os_callback_end();
+
+        if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
+            status = BZNA_OK;                               /* it said how many bytes it needs */
+        if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
+            status = bzi_provider_check_size(own, number, *size, err);
+        return status;
+    }
 
     if (bzi_provider_locate_field(own, index, number, &extent, err) != BZNA_OK)
         return err->status;
@@ -13089,7 +13012,7 @@ static bzna_status bzi_glob_walk(bzi_names *found, char *path, size_t known, con
     bzi_os_folder_close(&folder);
     if (status == BZNA_OK && error) {
         path[known] = 0;
-        status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", path, strerror(error));
+        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", path, strerror(error));
     }
     return status;
 }
@@ -13352,8 +13275,8 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
 
     for (size_t i = 0; i < BZI_LENGTH(settings); i++)
         if (settings[i].is_set && !settings[i].has_effect)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
-                            settings[i].name, settings[i].kinds, ops->name);
+            return BZI_MISUSE(err, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
+                              settings[i].name, settings[i].kinds, ops->name);
     return BZNA_OK;
 }
 
@@ -13634,18 +13557,6 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
     return size > capacity ? BZNA_AGAIN : BZNA_OK;
 }
 
-/* Fetches the sample into a buffer, which grows as needed. */
-static bzna_status bzi_reading_fetch_all(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
-                                         bzna_error *err)
-{
-    bzna_status status;
-
-    while ((status = bzi_reading_fetch(reading, buffer->data, buffer->capacity, err)) == BZNA_AGAIN)
-        if (!bzi_buffer_reserve(memory, buffer, reading->sample.extent.size, 0))
-            return bzi_fail_memory(err, "a sample's bytes");
-    return status;
-}
-
 /* Gives the sample's bytes to look at. If they are mapped and need no preparation, they are not copied. Otherwise they
  * are read into `buffer`. */
 static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
@@ -13656,8 +13567,13 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
     const uint8_t *const map = reading->source->map;
     bzna_status status = BZNA_AGAIN;
 
-    if (reading->fetched)
-        return bzi_reading_fetch_all(reading, memory, buffer, err);
+    while (reading->fetched) {
+        status = bzi_reading_fetch(reading, buffer->data, buffer->capacity, err);
+        if (status != BZNA_AGAIN)
+            return status;
+        if (!bzi_buffer_reserve(memory, buffer, extent->size, 0))
+            return bzi_fail_memory(err, "a sample's bytes");
+    }
     if (map || extent->data) {
         reading->sample.bytes = extent->data ? extent->data : map + extent->offset;
         status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
@@ -13818,31 +13734,25 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     return status;
 }
 
-/* Reads the sample into the caller's buffer. */
-static bzna_status bzi_look_read(bzi_look *look, bzi_span buffer, bzna_error *err)
-{
-    uint8_t *const bytes = (uint8_t *)(uintptr_t)buffer.data;
-    const uint64_t size = look->reading.sample.extent.size;
-
-    if (buffer.size < size)
-        return BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (bzi_llu)size, (bzi_llu)buffer.size);
-    return look->reading.fetched ? bzi_reading_fetch(&look->reading, bytes, buffer.size, err) :
-                                   bzi_reading_read(&look->reading, bytes, err);
-}
-
 /* Finds a picture of a sample, which is read into the caller's buffer. buffer NULL: describes the picture without its
  * bytes. */
 static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                             const bzi_span *buffer, bzi_image *image, bzna_error *err)
 {
     bzi_look look;
+    const bzi_extent *extent = &look.reading.sample.extent;
+    uint8_t *const bytes = buffer ? (uint8_t *)(uintptr_t)buffer->data : NULL;
     bzna_status status = bzi_look_begin(&look, c, index, !buffer, err);
 
     if (status != BZNA_OK)
         return status;
 
-    if (buffer)
-        status = bzi_look_read(&look, *buffer, err);
+    if (buffer && buffer->size < extent->size)
+        status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (bzi_llu)extent->size,
+                          (bzi_llu)buffer->size);
+    else if (buffer)
+        status = look.reading.fetched ? bzi_reading_fetch(&look.reading, bytes, buffer->size, err) :
+                                        bzi_reading_read(&look.reading, bytes, err);
     if (status == BZNA_OK && (status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     if (!buffer)
@@ -13862,27 +13772,23 @@ static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample 
     return c->ops->field(c, sample, number, value, err);
 }
 
-/* Writes a picture of a sample as a stream of its own. */
-static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
-{
-    bzi_image image;
-    bzna_status status = bzi_container_image(look->container, &look->reading.sample, pick, &image, err);
-    return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
-}
-
 /* Gives a value that lies in the sample's bytes. number: BZI_NO_FIELD for a picture, as a stream of its own. */
 static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
                                               uint32_t number, bzi_value *value, bzna_error *err)
 {
     const bzi_pick pick = { .name = name };
     bzi_look look;
+    const bzi_sample *sample = &look.reading.sample;
+    bzi_image image;
     bzna_status status = bzi_look_begin(&look, c, index, 1, err);
 
     if (status != BZNA_OK)
         return status;
 
-    status = number == BZI_NO_FIELD ? bzi_look_stream(&look, &pick, value, err) :
-                                      bzi_container_value(c, &look.reading.sample, number, value, err);
+    if (number != BZI_NO_FIELD)
+        status = bzi_container_value(c, sample, number, value, err);
+    else if ((status = bzi_container_image(c, sample, &pick, &image, err)) == BZNA_OK)
+        status = bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
     bzi_look_end(&look);
     return status;
 }
@@ -14080,18 +13986,6 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 #endif
 
-/* Refuses settings that are of one file, if there are several. */
-static bzna_status bzi_paths_check(const bzi_names *paths, const bzna_dataset_config *config, bzna_error *err)
-{
-    if (config->index && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %llu",
-                        (bzi_llu)paths->count);
-    if (config->name && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
-                        (bzi_llu)paths->count);
-    return BZNA_OK;
-}
-
 /* Files and folders that are opened at once. */
 typedef struct bzi_opening {
     bzi_host                  *host;          /* of the data set */
@@ -14108,6 +14002,24 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
                                    &opening->opened[i], err);
 }
 
+/* Reads the files of records into memory, if all of them together are small. One that cannot be read is left as it is,
+ * so that only those of its samples fail that cannot be read. */
+static void bzi_dataset_load(bzna_dataset *dataset, const bzna_records *records)
+{
+    const uint64_t most = records->hold_bytes ? records->hold_bytes : BZI_HOLD_BYTES;
+    uint64_t bytes = 0;
+    bzna_error err;
+
+    for (uint32_t i = 0; i < dataset->part_count; i++)
+        if (!bzi_add(bytes, dataset->parts[i].container->source.size, &bytes) || bytes > most)
+            return;
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        bzi_container *c = dataset->parts[i].container;
+        if (bzi_source_load(&c->source, &c->kept, &err) != BZNA_OK)
+            bzi_log(c->host, BZNA_LOG_WARNING, err.status, "%s: is not held in memory: %s", c->name, err.message);
+    }
+}
+
 /* Opens all files on several threads, and lays them end to end. */
 static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
 {
@@ -14121,6 +14033,8 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
         status = bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count, err);
         opening->opened[i] = NULL;
     }
+    if (status == BZNA_OK && opening->config->records)
+        bzi_dataset_load(all, opening->config->records);
     return bzi_dataset_give(all, status, out);
 }
 
@@ -14132,8 +14046,12 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     bzi_opening opening = { .host = host, .paths.memory = &host->memory, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
 
-    if (status == BZNA_OK)
-        status = bzi_paths_check(&opening.paths, config, err);
+    if (status == BZNA_OK && config->index && opening.paths.count > 1)
+        status = BZI_MISUSE(err, "dataset_config.index: it is of one file, and these are %llu",
+                            (bzi_llu)opening.paths.count);
+    if (status == BZNA_OK && config->name && opening.paths.count > 1)
+        status = BZI_MISUSE(err, "dataset_config.name: each of several files (%llu) is named by its path",
+                            (bzi_llu)opening.paths.count);
     if (status == BZNA_OK && !BZI_KEEP(&kept, opening.opened, opening.paths.count))
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
@@ -14294,6 +14212,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         const bzi_part *part = &dataset->parts[i];
         uint64_t all = part->container->target_count;
         info->size_bytes += part->container->source.size;
+        info->held_bytes += bzi_source_is_loaded(&part->container->source) ? part->container->source.size : 0;
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
@@ -14375,7 +14294,7 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
                 return err->status;
         } else if (n.part == 1 && n.kind == BZI_NAL_SLICE) {
             if (!bzi_nal_starts_stream(image->codec, nal))
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: not an intra picture that stands alone (IDR)", field);
+                return BZI_MISUSE(err, "%s.data: not an intra picture that stands alone (IDR)", field);
             pictures++;
         }
     }
@@ -14383,10 +14302,10 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     if (got < 0 && bzi_image_fail_nals(&n, err) < 0)
         return bzi_error_prefix(err, field);
     if (!pictures)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no coded picture in it", field);
+        return BZI_MISUSE(err, "%s.data: no coded picture in it", field);
     if ((bzi_nal_syntax_of(image->codec)->kinds[BZI_NAL_VPS][1] && !bzi_coded_count(coded, BZI_NAL_VPS)) ||
         !bzi_coded_count(coded, BZI_NAL_SPS) || !bzi_coded_count(coded, BZI_NAL_PPS))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: parameter sets are missing in config and data", field);
+        return BZI_MISUSE(err, "%s: parameter sets are missing in config and data", field);
     return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
 }
 
@@ -14416,6 +14335,14 @@ static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
         }
 }
 
+/* Writes what both records say of samples: chroma format and bits. */
+static void bzi_out_samples(bzi_out *out, const bzi_format *sps)
+{
+    bzi_out_u8(out, 0xfc | sps->chroma_format);
+    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
+    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+}
+
 /* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
  * unspecified. */
 static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
@@ -14427,9 +14354,7 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
     bzi_out_bytes(out, sps->profile, 12);                   /* profile, compatibility, constraints, level */
     bzi_out_u16(out, 0xf000);                               /* min_spatial_segmentation_idc */
     bzi_out_u8(out, 0xfc);                                  /* parallelismType */
-    bzi_out_u8(out, 0xfc | sps->chroma_format);
-    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
-    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+    bzi_out_samples(out, sps);
     bzi_out_u16(out, 0);                                    /* avgFrameRate */
     bzi_out_u8(out, sps->sub_layers << 3 | sps->nested << 2 | 3);      /* 3: lengths of 4 bytes */
     bzi_out_u8(out, 3);                                     /* arrays */
@@ -14454,9 +14379,7 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
     bzi_out_u8(out, bzi_coded_count(coded, BZI_NAL_PPS));
     bzi_out_sets(out, coded, BZI_NAL_PPS);
     if (profile == 100 || profile == 110 || profile == 122 || profile == 144) {
-        bzi_out_u8(out, 0xfc | sps->chroma_format);
-        bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
-        bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+        bzi_out_samples(out, sps);
         bzi_out_u8(out, 0);                                 /* sets of SPS extensions */
     }
 }
@@ -14467,7 +14390,8 @@ static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
     bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
     bzi_span nal;
     while (bzi_nals_next(&n, &nal) > 0) {
-        if (bzi_nal_is_parameter_set(coded->image.codec, nal) || bzi_nal_is_discardable(coded->image.codec, nal))
+        if (bzi_kind_is_parameter_set(bzi_nal_kind(coded->image.codec, nal)) ||
+            bzi_nal_is_discardable(coded->image.codec, nal))
             continue;
         bzi_out_u32(out, nal.size);
         bzi_out_bytes(out, nal.data, nal.size);
@@ -14545,12 +14469,11 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
 {
     bzna_image *image = &coded->image;
     const bzi_format *sps = &coded->sps;
-    const uint32_t width = sps->width - sps->window[0] - sps->window[1], upright = !sps->orientation;
-    const uint32_t height = sps->height - sps->window[2] - sps->window[3];
+    const uint32_t width = bzi_format_width(sps), height = bzi_format_height(sps), upright = !sps->orientation;
 
     if (image->orientation && image->orientation != sps->orientation + upright)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u, but archives keep the one in the picture, %u",
-                        field, image->orientation, sps->orientation + upright);
+        return BZI_MISUSE(err, "%s.orientation: %u, but archives keep the one in the picture, %u", field,
+                          image->orientation, sps->orientation + upright);
     if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
         return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
                         image->frame_width, image->frame_height, width, height);
@@ -14564,8 +14487,8 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
 
     if (width > 65535 || height > 65535 ||
         !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field,
-                        image->width, image->height, image->crop_x, image->crop_y, width, height);
+        return BZI_MISUSE(err, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width,
+                          image->height, image->crop_x, image->crop_y, width, height);
     if (!image->color.present)
         image->color = sps->color.present ? sps->color : bzi_color_of_archives;
     return BZNA_OK;
@@ -14580,10 +14503,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     bzna_status status;
 
     memset(coded, 0, sizeof *coded);
-    if (!bzi_struct_in(image, sizeof *image, given))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u is not known", field, given->struct_size);
-    if (image->reserved1)
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
+    if (bzi_image_take(image, given, field, err) != BZNA_OK)
+        return err->status;
 
     for (size_t i = 0; i < BZI_LENGTH(bzi_coded_rows); i++)
         if (bzi_coded_rows[i].codec == image->codec)
@@ -14594,17 +14515,9 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (!coded->ops)
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
                         codec->name);
-    if (!image->data || !image->data_size || (image->config_size && !image->config))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
-    if (image->length_size > 4 || image->length_size == 3)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.length_size: %u is not 0, 1, 2 or 4", field, image->length_size);
-
-    if (!image->config)
-        image->config_size = 0;
     bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are too few for %s", field,
-                        (bzi_llu)image->config_size, type);
+        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size, type);
 
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
@@ -14714,8 +14627,6 @@ static int bzi_index_reserve(bzi_index *index, const bzi_memory *memory)
 {
     return bzi_buffer_reserve(memory, &index->buffer, (index->counts[0] + 1ull) * sizeof(bzi_index_entry), 1);
 }
-
-static uint32_t bzi_index_name_size(const bzi_index_entry *e) { return e->has_name ? e->name_length + 1u : 0; }
 
 /* Appends a sample. Pre: there is room. */
 static void bzi_index_add(bzi_index *index, const bzi_index_entry *e)
@@ -15049,7 +14960,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
 
     length = v.name ? strlen(v.name) : 0;
     if (length == 0 || length >= BZNA_NAME_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
+        return BZI_MISUSE(err, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
 
     for (size_t k = 0; k < BZI_LENGTH(taken); k++)
         if (!strcmp(v.name, taken[k]))
@@ -15069,7 +14980,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
         wrong = "data: a text must not contain a NUL";
     else if (v.kind == BZNA_FIELD_IMAGE && !bzi_is_picture_file((bzi_span){ v.data, v.size }))
         wrong = "data: a picture is a whole file of a kind that folders may hold";
-    return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
+    return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
 static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error *err)
@@ -15077,13 +14988,12 @@ static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error
     bzna_status status = BZNA_OK;
 
     if (sample->split > BZNA_SPLIT_TEST)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.split: %u is not known", sample->split);
+        return BZI_MISUSE(err, "sample.split: %u is not known", sample->split);
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
+        return BZI_MISUSE(err, "sample.name: longer than 65535 bytes");
     if (sample->field_count > BZI_LIMIT_ARCHIVE_FIELDS || (sample->field_count && !sample->fields))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "sample.fields: field_count is %u, and fields is %s; at most %u are allowed",
-                        sample->field_count, sample->fields ? "not NULL" : "NULL", BZI_LIMIT_ARCHIVE_FIELDS);
+        return BZI_MISUSE(err, "sample.fields: field_count is %u, and fields is %s; at most %u are allowed",
+                          sample->field_count, sample->fields ? "not NULL" : "NULL", BZI_LIMIT_ARCHIVE_FIELDS);
     for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
         status = bzi_sample_check_field(sample, i, err);
     return status;
@@ -15239,8 +15149,7 @@ static void bzi_writer_free(bzna_writer *writer)
         bzi_pending_free(memory, p);
     }
 
-    bzi_os_cond_free(&writer->changed);
-    bzi_os_mutex_free(&writer->lock);
+    bzi_os_locks_free(&writer->lock, &writer->changed, 1);
     bzi_release(memory, writer, 1, sizeof *writer);
     bzi_host_drop(host);
 }
@@ -15277,7 +15186,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
     if (!error)
         return BZNA_OK;
-    bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "cannot be written to the disk: %s", strerror(error));
+    BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot be written to the disk: %s", strerror(error));
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
@@ -15306,14 +15215,13 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
     writer->class_count = config->class_count;
     if (!config->classes != !config->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes: class_count is %u, and classes is%s NULL",
-                        config->class_count, config->classes ? " not" : "");
+        return BZI_MISUSE(err, "writer_config.classes: class_count is %u, and classes is%s NULL", config->class_count,
+                          config->classes ? " not" : "");
 
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *name = config->classes[i];
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes[%u]: %s", i,
-                            name ? "longer than 65535 bytes" : "is NULL");
+            return BZI_MISUSE(err, "writer_config.classes[%u]: %s", i, name ? "longer than 65535 bytes" : "is NULL");
         if ((bytes += strlen(name) + 1) > BZI_LIMIT_CLASS_BYTES)
             return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     }
@@ -15333,17 +15241,13 @@ static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *conf
 {
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     bzna_status status;
-    int error;
 
     if (!writer)
         return bzi_fail_memory(err, "a writer");
 
-    error = bzi_os_mutex_init(&writer->lock, BZI_RANK_WRITER);
-    if (!error && (error = bzi_os_cond_init(&writer->changed)) != 0)
-        bzi_os_mutex_free(&writer->lock);
-    if (error) {
+    if (!bzi_os_locks_init(&writer->lock, BZI_RANK_WRITER, &writer->changed, 1)) {
         bzi_release(&host->memory, writer, 1, sizeof *writer);
-        return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "a lock cannot be made: %s", strerror(error));
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     }
 
     writer->host = host;
@@ -15402,8 +15306,8 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
             status = bzi_fail_memory(err, "a path");
         } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
             writer->file.fd = -1;
-            bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
-                     "cannot create: %s", strerror(error));
+            BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
+                        "cannot create: %s", strerror(error));
             status = bzi_error_prefix(err, path);
         }
     }
@@ -15451,7 +15355,7 @@ static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, 
 {
     const bzi_memory *memory = &writer->host->memory;
     bzi_out *names = &writer->name_bytes;
-    const uint32_t size = p->entry.size, name_size = bzi_index_name_size(&p->entry);
+    const uint32_t size = p->entry.size, name_size = p->entry.has_name ? p->entry.name_length + 1u : 0;
     bzna_status status;
 
     if (!bzi_index_reserve(&writer->index, memory) ||
@@ -15479,12 +15383,6 @@ static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
     while (*at && (*at)->index < index)
         at = &(*at)->next;
     return at;
-}
-
-static int bzi_queue_has(bzna_writer *writer, uint64_t index)
-{
-    const bzi_pending *p = *bzi_queue_find(writer, index);
-    return p && p->index == index;
 }
 
 static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
@@ -15541,13 +15439,15 @@ static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
 
 static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, bzna_error *err)
 {
-    bzna_status status = bzi_writer_check(writer, err);
-    if (status != BZNA_OK)
-        return status;
+    const bzi_pending *same;
+
+    if (bzi_writer_check(writer, err) != BZNA_OK)
+        return err->status;
     if (index == BZI_INDEX_LAST)
         return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
-    if (index < writer->next || bzi_queue_has(writer, index))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (bzi_llu)index);
+    same = *bzi_queue_find(writer, index);
+    if (index < writer->next || (same && same->index == index))
+        return BZI_MISUSE(err, "index %llu was given before", (bzi_llu)index);
     return BZNA_OK;
 }
 
@@ -15565,9 +15465,8 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer
             k++;
         if (k < count && !strcmp(known[k].name, v.name)) {
             if (known[k].kind != v.kind)
-                return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                                "sample.fields[%u] \"%s\", kind: other samples have kind %u there",
-                                i, v.name, known[k].kind);
+                return BZI_MISUSE(err, "sample.fields[%u] \"%s\", kind: other samples have kind %u there", i, v.name,
+                                  known[k].kind);
             continue;
         }
         if (count == BZI_LIMIT_ARCHIVE_FIELDS)
@@ -16688,14 +16587,13 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
     if (w->reserved0 || w->reserved1 || !bzi_is_zero(w->reserved, sizeof w->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (w->kind > BZNA_WARP_MXNET)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
+        return BZI_MISUSE(err, "%s.kind: %u is not known", where, w->kind);
     if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
+        return BZI_MISUSE(err, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
 
     for (size_t i = 0; i < BZI_LENGTH(fields); i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
-                            fields[i].name, w->kind);
+            return BZI_MISUSE(err, "%s.%s: has no effect on this kind of warp (%u)", where, fields[i].name, w->kind);
 
     return BZNA_OK;
 }
@@ -16791,7 +16689,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 
     fault = bzi_warp_fault(w);
     if (fault)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
+        return BZI_MISUSE(err, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
     return BZNA_OK;
 }
 
@@ -17027,8 +16925,7 @@ static bzna_status bzi_transform_check_operations(const bzna_transform *t, bzna_
 
     for (uint32_t i = 0; i < t->operation_count; i++)
         if ((fault = bzi_drawn_fault(&t->operations[i])) != NULL)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operations[%u].%s: out of its range, or not a number", i,
-                            fault);
+            return BZI_MISUSE(err, "transform.operations[%u].%s: out of its range, or not a number", i, fault);
     return BZNA_OK;
 }
 
@@ -17115,27 +17012,26 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
     if (!bzi_is_zero(a->reserved, sizeof a->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (!a->policies != !a->policy_count || a->policy_count > BZI_LIMIT_POLICIES || a->beyond_crop > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or "
-                        "1", where, a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
+        return BZI_MISUSE(err, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or 1", where,
+                          a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
 
     for (uint32_t i = 0; i < a->policy_count; i++) {
         const bzna_policy *p = &a->policies[i];
         if ((fault = bzi_policy_fault(p)) != NULL)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].%s: out of its range", where, i, fault);
+            return BZI_MISUSE(err, "%s.policies[%u].%s: out of its range", where, i, fault);
         for (uint32_t k = 0; k < p->operation_count; k++) {
             if ((fault = bzi_operation_fault(&p->operations[k])) != NULL)
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].operations[%u].%s: out of its range, not a "
-                                "number, or without effect on this kind (%u)", where, i, k, fault,
-                                p->operations[k].kind);
+                return BZI_MISUSE(err, "%s.policies[%u].operations[%u].%s: out of its range, not a number, or without "
+                                  "effect on this kind (%u)", where, i, k, fault, p->operations[k].kind);
             if (!moves && bzi_op_is(p->operations[k].kind, BZI_OP_MOVES))
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.policies[%u].operations[%u].kind: it moves pixels, and the "
-                                "output has the first one's warp", where, i, k);
+                return BZI_MISUSE(err, "%s.policies[%u].operations[%u].kind: it moves pixels, and the output has the "
+                                  "first one's warp", where, i, k);
         }
     }
 
     if (bzi_augment_most(a) > BZNA_OPERATIONS_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: its policies may draw %u operations for a view, and %u are allowed",
-                        where, bzi_augment_most(a), BZNA_OPERATIONS_MAX);
+        return BZI_MISUSE(err, "%s: its policies may draw %u operations for a view, and %u are allowed", where,
+                          bzi_augment_most(a), BZNA_OPERATIONS_MAX);
     return BZNA_OK;
 }
 
@@ -17482,16 +17378,16 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const c
                                                 const bzi_transform_names *names, bzna_error *err)
 {
     if (t->filter > BZNA_FILTER_CUBIC_075)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->filter, t->filter);
+        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->filter, t->filter);
     if (t->antialias > BZNA_ANTIALIAS_ROUND)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->antialias, t->antialias);
+        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->antialias, t->antialias);
     if (t->antialias == BZNA_ANTIALIAS_OFF && t->filter == BZNA_FILTER_AREA)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: the area filter takes the mean of the pixels that it covers; its "
-                        "antialiasing cannot be switched off", where, names->antialias);
+        return BZI_MISUSE(err, "%s.%s: the area filter takes the mean of the pixels that it covers; its antialiasing "
+                          "cannot be switched off", where, names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->matrix, t->matrix);
+        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->matrix, t->matrix);
     if (t->fill_space > BZNA_FILL_OUTPUT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %u is not known", where, names->fill_space, t->fill_space);
+        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->fill_space, t->fill_space);
     return BZNA_OK;
 }
 
@@ -17499,10 +17395,10 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const c
 static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error *err)
 {
     if (t->reserved1 || t->operation_count > BZNA_OPERATIONS_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.operation_count: %u; at most %u are allowed, and reserved1 "
-                        "must be 0", t->operation_count, BZNA_OPERATIONS_MAX);
+        return BZI_MISUSE(err, "transform.operation_count: %u; at most %u are allowed, and reserved1 must be 0",
+                          t->operation_count, BZNA_OPERATIONS_MAX);
     if (!bzi_finite(t->clip, 6) || !bzi_finite(t->clip_size, 2))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.clip or clip_size: not a finite number");
+        return BZI_MISUSE(err, "transform.clip or clip_size: not a finite number");
     return BZNA_OK;
 }
 
@@ -17512,16 +17408,15 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     static const bzi_transform_names names = { "filter", "antialias", "matrix", "fill_space" };
 
     if (!bzi_finite(t->homography, 9))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
+        return BZI_MISUSE(err, "transform.homography: not a finite number");
 
     for (int i = 0; i < 3; i++)
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.bias, scale or fill: channel %d is not a finite number",
-                            i);
+            return BZI_MISUSE(err, "transform.bias, scale or fill: channel %d is not a finite number", i);
 
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
+            return BZI_MISUSE(err, "transform.color[%d]: not a finite number", i);
 
     const bzi_range ranges[] = {
         { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
@@ -17532,7 +17427,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     };
     const char *fault = bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
     if (fault)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
+        return BZI_MISUSE(err, "transform.%s: out of its range, or not a number", fault);
     if (bzi_transform_check_clip(t, err) != BZNA_OK || bzi_transform_check_operations(t, err) != BZNA_OK)
         return err->status;
     return bzi_transform_check_settings(t, "transform", &names, err);
@@ -18465,7 +18360,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     if (code == JERR_OUT_OF_MEMORY)
         return bzi_fail_memory(err, "libjpeg-turbo");
     if (info->input_scan_number > (int)BZI_LIMIT_JPEG_SCANS)
-        return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
                     (bzi_llu)at, ends ? "truncated after" : "damaged near",
@@ -18486,8 +18381,8 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
     if (!bzi_turbo_try(turbo, bzi_turbo_start))
         status = bzi_turbo_fail(turbo, err);
     else if (!bzi_turbo_is_complete(&turbo->info))
-        status = bzi_fail(err, BZNA_E_DECODE, data.size, 0, 0, "JPEG, byte %llu: truncated: scans are missing",
-                          (bzi_llu)data.size);
+        status = BZI_FAIL_AT(err, BZNA_E_DECODE, data.size, "JPEG, byte %llu: truncated: scans are missing",
+                             (bzi_llu)data.size);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
         status = bzi_turbo_fail(turbo, err);
     return status;
@@ -19639,7 +19534,6 @@ struct bzi_device {
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_WRONG; 0: it works */
     atomic_int       stuck;           /* 1: NVDEC did not finish a picture, and no call may wait for it any more */
-    atomic_int       status_is_lazy;  /* 1: the driver reports a picture as done only once it is mapped */
     atomic_uint      failures[BZI_CODECS];        /* by codec: calls in a row that failed, of all sessions */
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
@@ -19802,8 +19696,8 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
     if (status != BZNA_OK)
         return status;
     if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the CUDA context belongs to device %d, but device %d was requested",
-                        device->handle, wanted.ordinal);
+        return BZI_MISUSE(err, "the CUDA context belongs to device %d, but device %d was requested", device->handle,
+                          wanted.ordinal);
 
     device->info.device.ordinal = device->handle;
     return BZNA_OK;
@@ -20460,9 +20354,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #ifndef BZI_NVDEC_POLL_NS
 #  define BZI_NVDEC_POLL_NS       100000u
 #endif
-/* A picture that is reported as in progress for so long is mapped anyway. After that, it may be in progress for so long
- * until it is given up. */
-#define BZI_NVDEC_MAP_ANYWAY_NS   (BZI_NVDEC_DEADLINE_NS / 5)
+/* A mapped picture may be in progress for so long until it is given up. */
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
 /* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms: decoders of alternating sizes are kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
@@ -21337,8 +21229,8 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
- * report nothing of any picture. *out: the status. Invalid: none. InProgress: it was that for a second, so the driver
- * may be one that reports more only once the picture is mapped. */
+ * report nothing of any picture. If a picture is in progress for too long, NVDEC is stuck. *out: the status. Invalid:
+ * none. */
 static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                      bzna_error *err)
 {
@@ -21346,8 +21238,7 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
     const uint64_t begin = bzi_os_now_ns();
 
     *out = cuvidDecodeStatus_Invalid;
-    while (!session->silent && !atomic_load(&device->status_is_lazy) &&
-           flight->decoder->format.codec != BZNA_CODEC_AV1) {
+    while (!session->silent && flight->decoder->format.codec != BZNA_CODEC_AV1) {
         uint64_t waited;
         bzna_status status;
 
@@ -21358,98 +21249,13 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
             return status;
 
         waited = bzi_os_now_ns() - begin;
-        if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_MAP_ANYWAY_NS)
-            return BZNA_OK;
+        if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_DEADLINE_NS)
+            atomic_store(&device->stuck, 1);
         session->silent = *out == cuvidDecodeStatus_Invalid && waited > BZI_NVDEC_DEADLINE_NS / 10;
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
 
     *out = cuvidDecodeStatus_Invalid;
-    return BZNA_OK;
-}
-
-/* A call of cuvidMapVideoFrame64. */
-typedef struct bzi_map_call {
-    CUVIDPROCPARAMS    parameters;    /* for the call */
-    CUvideodecoder     decoder;       /* that has the picture */
-    int                surface;       /* of the decoder */
-    unsigned           pitch;         /* result: bytes of a row */
-    unsigned long long address;       /* result: of the mapped surface */
-    CUresult           result;
-} bzi_map_call;
-
-static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
-{
-    call->result = cu->cuvidMapVideoFrame64(call->decoder, call->surface, &call->address, &call->pitch,
-                                            &call->parameters);
-}
-
-/* A call that may never return is made on a thread of its own, one at a time in the process. If it does not return, its
- * thread and what that reads stay for good. Therefore they belong to no session. */
-static struct bzi_map_trial {
-    atomic_int   taken;               /* 1: a session uses it */
-    atomic_int   done;                /* 1: the call has returned */
-    bzi_cuda     cu;
-    CUcontext    context;             /* in which the call is made */
-    bzi_map_call call;                /* the call and its results */
-} bzi_map_trial;
-
-static void *bzi_map_trial_run(void *argument)
-{
-    struct bzi_map_trial *trial = argument;
-    CUcontext popped;
-
-    if ((trial->call.result = trial->cu.cuCtxPushCurrent_v2(trial->context)) == CUDA_SUCCESS) {
-        bzi_map_call_make(&trial->cu, &trial->call);
-        trial->cu.cuCtxPopCurrent_v2(&popped);
-    }
-    atomic_store(&trial->done, 1);
-    return NULL;
-}
-
-/* Maps a picture that NVDEC has reported as in progress for a second. If that works at once, the driver reports the end
- * only once a picture is mapped, and is not waited for any more. If the call does not return, NVDEC is stuck. */
-static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *call, bzna_error *err)
-{
-    bzi_device *device = session->device;
-    struct bzi_map_trial *trial = &bzi_map_trial;
-    bzi_thread thread;
-    uint64_t begin;
-    int error;
-
-    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out the same */
-        if (atomic_load(&device->stuck))
-            return bzi_device_video(device, err);
-        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
-    }
-
-    trial->cu = device->cu;
-    trial->context = device->cuda;
-    trial->call = *call;
-    atomic_store(&trial->done, 0);
-
-    error = device->host->no_threads ? ENOTSUP : bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1);
-    if (error) {
-        atomic_store(&trial->taken, 0);
-        return BZI_FAIL_BY(err, BZNA_E_DEVICE, error, "cannot start a thread to map a picture: %s",
-                           strerror(error));
-    }
-
-    begin = bzi_os_now_ns();
-    while (!atomic_load(&trial->done)) {
-        if (bzi_os_now_ns() - begin > BZI_NVDEC_DEADLINE_NS - BZI_NVDEC_MAP_ANYWAY_NS) {
-            atomic_store(&device->stuck, 1);
-            return bzi_device_video(device, err);
-        }
-        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
-    }
-
-    if (trial->call.result == CUDA_SUCCESS && bzi_os_now_ns() - begin < BZI_NVDEC_MAP_ANYWAY_NS)
-        atomic_store(&device->status_is_lazy, 1);
-
-    bzi_os_thread_join(thread);
-    *call = trial->call;
-    atomic_store(&trial->taken, 0);
     return BZNA_OK;
 }
 
@@ -21481,50 +21287,32 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
     return BZNA_OK;
 }
 
-/* Waits for a picture, or has the driver wait for it, and maps it. *decoded: its status so far. */
-static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_flight *flight, bzi_map_call *call,
-                                           cuvidDecodeStatus *decoded, bzna_error *err)
-{
-    bzi_device *device = session->device;
-    bzna_status status = BZNA_OK;
-
-    *call = (bzi_map_call){ .decoder = flight->decoder->handle, .surface = (int)flight->surface,
-                            .parameters = { .progressive_frame = 1, .output_stream = session->stream } };
-    *decoded = cuvidDecodeStatus_Invalid;
-
-    if (atomic_load(&device->stuck))
-        status = bzi_device_video(device, err);
-    else if (device->spins || session->waits)
-        status = bzi_session_await(session, flight, decoded, err);
-
-    if (status == BZNA_OK && *decoded == cuvidDecodeStatus_InProgress)
-        status = bzi_session_map_anyway(session, call, err);
-    else if (status == BZNA_OK)
-        bzi_map_call_make(&device->cu, call);
-    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
-}
-
 /* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
  * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
 static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
-    bzi_map_call call;
-    cuvidDecodeStatus decoded;
+    bzi_device *device = session->device;
+    CUVIDPROCPARAMS parameters = { .progressive_frame = 1, .output_stream = session->stream };
+    cuvidDecodeStatus decoded = cuvidDecodeStatus_Invalid;
     uint32_t codec;
-    bzna_status status;
+    unsigned pitch;
+    bzna_status status = BZNA_OK;
 
     *out = session->pending[session->pending_first];
     session->pending_first = (session->pending_first + 1) % BZI_LIMIT_SESSION_DEPTH;
     session->pending_count--;
     codec = out->decoder->format.codec;
 
-    status = bzi_session_map_surface(session, out, &call, &decoded, err);
-    if (status != BZNA_OK) {
+    if (atomic_load(&device->stuck))
+        status = bzi_device_video(device, err);
+    else if (device->spins || session->waits)
+        status = bzi_session_await(session, out, &decoded, err);
+    if (status != BZNA_OK || BZI_DRIVER(device, err, cuvidMapVideoFrame64, out->decoder->handle, (int)out->surface,
+                                        &out->address, &pitch, &parameters) != BZNA_OK) {
         out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
         return bzi_session_fall_back(session, codec, err);
     }
 
-    out->address = call.address;
     status = bzi_session_judge(session, out, decoded, err);
     if (status != BZNA_E_DEVICE)
         bzi_session_count_success(session, codec);
@@ -21533,7 +21321,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
         return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : status;
     }
 
-    bzi_session_planes(out, out->decoder->height, call.pitch);
+    bzi_session_planes(out, out->decoder->height, pitch);
     session->mapped[session->mapped_count++] = *out;
     return BZNA_OK;
 }
@@ -22165,7 +21953,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *
  * LOCKS
  *   mark   lock           guards                                    held across                 taken while holding
- *   (L)    loader->mutex  a loader's lists, counts and batch states bookkeeping only: never a   nothing
+ *   (L)    queues->mutex  a loader's lists, counts and batch states bookkeeping only: never a   nothing
  *                                                                   read, a decode, user code
  *   (P)    pool->mutex    the queue of samples for the engines      bookkeeping only            nothing, or (L)
  *
@@ -22210,7 +21998,9 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * Reset, restore and close wait for writes to batches that they discard. Close also waits for reads of batches that are
  * retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
 
-typedef struct bzi_item bzi_item;
+typedef struct bzi_item   bzi_item;
+typedef struct bzi_queues bzi_queues;
+typedef struct bzi_setup  bzi_setup;
 
 /* A list of items, linked by their next: a run, or a queue. An empty one is all zeros. */
 typedef struct bzi_run {
@@ -22222,7 +22012,8 @@ typedef struct bzi_run {
 
 struct bzi_item {
     bzi_item           *next;         /* in its list; (P) in the pool's queue */
-    bzna_loader        *loader;       /* that it belongs to for good */
+    const bzi_setup    *setup;        /* of the loader that it belongs to for good */
+    bzi_queues         *queues;       /* likewise */
     bzi_run             run;          /* (L) the first item of a run that waits for a worker: that run */
     bzna_batch         *batch;        /* that the sample goes into */
     uint32_t            slot;         /* in the batch */
@@ -22362,7 +22153,7 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* Every batch has the first BZI_TENSORS tensors (bzi_loader_decide). Those of fields follow, then those of further
+/* Every batch has the first BZI_TENSORS tensors (bzi_setup_decide). Those of fields follow, then those of further
  * outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_OUTPUTS - 1,
        BZI_DIMENSIONS = 5 };
@@ -22416,11 +22207,63 @@ typedef struct bzi_slot_bytes {
     uint32_t   reserved0;             /* 0 */
 } bzi_slot_bytes;
 
+/* The config of a loader, and what follows from it: what its batches have, and what makes them. It does not change once
+ * the loader is open, so that every thread reads it without a lock. */
+struct bzi_setup {
+    bzna_context      *context;
+    bzi_host          *host;          /* the context's */
+    const bzi_memory  *memory;        /* the host's */
+    bzna_dataset      *dataset;
+    bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
+    bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
+    bzi_output         outputs[BZI_LIMIT_OUTPUTS];
+    bzi_view           views[BZI_LIMIT_VIEWS];
+    uint32_t           pick_count;
+    uint32_t           output_count;
+    uint32_t           view_count;
+    uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
+    bzi_tensor         tensors[BZI_TENSORS_MAX];
+    uint32_t           tensor_end;    /* the number after that of the last tensor */
+    bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
+    uint32_t           tensor_count;  /* columns of the first kind */
+    uint32_t           column_count;  /* of both */
+    bzi_rule           rules[BZI_LIMIT_RULES];
+    uint32_t           rule_count;
+    uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
+    int64_t            process;       /* that opened it; see bzi_loader_forked */
+    uint64_t           opened_ns;     /* when, for the rate that statistics report */
+    uint64_t           fingerprint;   /* bzi_order_fingerprint; states with another one are not restored */
+    uint64_t           stills;        /* bzi_dataset_hash_stills */
+    uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
+    uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
+    bzi_device        *device;        /* NULL: nothing of this loader is on a device */
+    bzi_pool          *pool;          /* whose engines take samples; NULL: software decodes */
+    uint32_t           on_device;     /* 1: batches lie on the device */
+    uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
+    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
+    uint64_t           scratch_bytes;
+    uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
+    void              *stream;        /* the consumer's */
+    uint32_t           owns_stream;   /* 1: the library made it */
+    bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_setup_is_nvdec_jpeg admits */
+    char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
+    bzi_owned          own;           /* memory that only the loader's threads use */
+    bzi_owned          lent;          /* memory that batches on loan need, too */
+};
+
 enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
+
+/* A list of batches, linked by their next. An empty one is all zeros. */
+typedef struct bzi_batches {
+    bzna_batch *first;
+    bzna_batch *last;
+} bzi_batches;
 
 struct bzna_batch {
     bzna_loader *loader;
-    bzna_batch  *next;                /* (L) pending: the one that is delivered after it */
+    const bzi_setup *setup;           /* the loader's */
+    bzi_queues  *queues;              /* likewise */
+    bzna_batch  *next;                /* (L) in its list: free, pending or retiring */
     uint32_t     state;               /* (L) only bzi_batch_to_free and the four functions after it change it */
     uint32_t     slots;               /* samples, with padding */
     uint32_t     real;                /* slots that are not padding */
@@ -22458,11 +22301,12 @@ struct bzna_batch {
     /* (L) 1: that event is recorded, and nobody has waited for it. On loan, only the thread that drops the last
      * reference sets it, without the lock */
     uint32_t     has_release;
-    uint64_t     retired_number;      /* (L) retiring: batches with lower numbers were released before this one */
 };
 
 typedef struct bzi_reader {
     bzna_loader *loader;
+    const bzi_setup *setup;           /* the loader's */
+    bzi_queues  *queues;              /* likewise */
     bzi_run      run;                 /* at hand: the samples of it that are still to be read */
     bzi_item    *first;               /* of those that are being read */
     uint32_t     run_retries;         /* of them */
@@ -22473,6 +22317,8 @@ typedef struct bzi_reader {
 
 typedef struct bzi_worker {
     bzna_loader *loader;
+    const bzi_setup *setup;           /* the loader's */
+    bzi_queues  *queues;              /* likewise */
     bzi_reader  *reader;              /* with which it reads samples itself; NULL: readers are threads of their own */
     bzi_software software;
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
@@ -22498,78 +22344,23 @@ typedef struct bzi_worker {
 
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
 typedef struct bzi_plan {
+    const bzna_dataset *dataset;
     bzi_order     order;              /* of the epoch being planned */
     bzi_shard     shard;              /* likewise */
     uint64_t      seed;               /* of the run */
     uint64_t      epoch;              /* being planned */
     uint64_t      end_epoch;          /* the one after the last */
     uint64_t      next_batch;         /* number in the epoch of the batch that is planned next */
-    bzna_batch   *batch;              /* has slots not yet given out; NULL: none */
-    uint32_t      next_slot;          /* of it, that is given out next */
     uint32_t      is_given;           /* 1: each epoch has a list that the caller gives */
     bzi_place     done;               /* where the run stands after the last delivered batch */
     bzi_sequence *lists;              /* given for epochs; those before done.epoch are of no use any more */
 } bzi_plan;
 
-struct bzna_loader {
-    /* The config, and what follows from it: immutable once open. */
-    bzna_context      *context;
-    bzi_host          *host;          /* the context's */
-    const bzi_memory  *memory;        /* the host's */
-    bzna_dataset      *dataset;
-    bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
-    bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
-    bzi_output         outputs[BZI_LIMIT_OUTPUTS];
-    bzi_view           views[BZI_LIMIT_VIEWS];
-    uint32_t           pick_count;
-    uint32_t           output_count;
-    uint32_t           view_count;
-    uint32_t           drawn_views;   /* as view_count, if any output has policies; else 0 */
-    bzi_tensor         tensors[BZI_TENSORS_MAX];
-    uint32_t           tensor_end;    /* the number after that of the last tensor */
-    bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
-    uint32_t           tensor_count;  /* columns of the first kind */
-    uint32_t           column_count;  /* of both */
-    bzi_rule           rules[BZI_LIMIT_RULES];
-    uint32_t           rule_count;
-    uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
-    int64_t            process;       /* that opened it; see bzi_loader_forked */
-    uint64_t           opened_ns;     /* when, for the rate that statistics report */
-    uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
-    uint64_t           stills;        /* bzi_dataset_hash_stills */
-    uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
-    uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
-    uint32_t           batch_count;   /* config.pipeline.batches_in_flight */
-    uint32_t           item_count;
-    uint32_t           worker_count;
-    uint32_t           run_most;      /* samples of a run, at most */
-    uint32_t           ahead_least;   /* samples that are read ahead, whatever their bytes */
-    uint64_t           ahead_bytes;   /* with at least so many samples, these bytes are enough to be read ahead */
-    bzi_device        *device;        /* NULL: nothing of this loader is on a device */
-    bzi_pool          *pool;          /* NULL: software decodes */
-    uint32_t           on_device;     /* 1: batches lie on the device */
-    uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
-    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
-    uint64_t           scratch_bytes;
-    uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
-    void              *stream;        /* the consumer's */
-    uint32_t           owns_stream;   /* 1: the library made it */
-    bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_loader_is_nvdec_jpeg admits */
-    char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
-
-    /* Its parts, which are made when it is opened. */
-    bzi_owned          own;           /* memory that only its threads use */
-    bzi_owned          lent;          /* memory that batches on loan need, too */
-    bzi_item          *items;
-    bzna_batch        *batches;
-    bzi_worker        *workers;
-    bzi_reader        *readers;       /* config.read.threads of them; if that is 0, one for each worker */
-    bzi_thread        *threads;       /* of workers and readers */
-    uint32_t           thread_count;  /* that were started and are to be joined */
-    atomic_uint       *sound;         /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
-    atomic_uint        changes;       /* 1: a sound sample came out damaged, so the data changes; ignore sound */
-
-    /* The lock, and who is woken. */
+/* What the threads of a loader, the pool's engines and the consumer hand to each other, with the lock for that and for
+ * the rest of what they share, (L).
+ *   - An item is in one list, or in the pool's queue, or in the hands of one thread.
+ *   - A batch that is not on loan is in one list: free_batches, or one of the consumer's. */
+struct bzi_queues {
     bzi_mutex mutex;
     union {
         bzi_cond conds[BZI_CONDS];
@@ -22584,50 +22375,78 @@ struct bzna_loader {
     };
     uint32_t  has_locks;              /* 1: all of them were made */
 
+    /* Who works, and how much is read ahead: immutable once the loader is open. */
+    uint32_t   sessions;              /* of the pool, that the loader can keep busy; 0: it has none */
+    uint32_t   worker_count;
+    uint32_t   reader_count;          /* threads that only read; 0: workers read */
+    uint32_t   run_most;              /* samples of a run, at most */
+    uint32_t   ahead_samples;         /* that are read ahead */
+    uint32_t   ahead_least;           /* as many are, whatever their bytes */
+    uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
+    uint64_t   memory_bytes;          /* that items may have together */
+    const bzi_memory *memory;         /* the host's */
+    bzna_batch *batches;
+    uint32_t   batch_count;
+
     /* Threads: what is asked of them, and what they do. */
-    uint32_t quit;                    /* (L) 1: it closes */
-    uint32_t stopped;                 /* (L) 1: stop was called, and no reset or restore since */
-    uint32_t paused;                  /* (L) resets and restores at work */
-    uint32_t active;                  /* (L) readers and workers with a run in hand, and items with the pool */
-    uint32_t holding;                 /* (L) of these, readers that wait for memory or before a retry */
-    uint32_t idle_workers;            /* (L) that wait for a run */
-    uint32_t idle_readers;            /* (L) that wait for something to read */
-    uint32_t reclaiming;              /* (L) 1: a reader waits for the GPU work that reads a retiring batch */
+    uint32_t   quit;                  /* (L) 1: it closes */
+    uint32_t   stopped;               /* (L) 1: stop was called, and no reset or restore since */
+    uint32_t   paused;                /* (L) resets and restores at work */
+    bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
+    uint32_t   active;                /* (L) readers and workers with a run in hand, and items with the pool */
+    uint32_t   holding;               /* (L) of these, readers that wait for memory or before a retry */
+    uint32_t   idle_workers;          /* (L) that wait for a run */
+    uint32_t   idle_readers;          /* (L) that wait for something to read */
+    uint32_t   reclaiming;            /* (L) 1: a reader waits for the GPU work that reads a retiring batch */
 
-    /* The plan, and queues of samples. */
-    bzi_plan plan;                    /* (L) */
-    bzi_run  free;                    /* (L) items that the plan may use: a stack */
-    bzi_run  redo;                    /* (L) items whose slots take another sample */
-    bzi_run  ready;                   /* (L) runs that were read and wait for a worker */
-    bzi_pace pace;                    /* (L) */
-    uint64_t held_bytes;              /* (L) of the memory of all items */
-    uint32_t in_pool;                 /* (L) items with the pool or its engines */
-
-    /* Batches, and the consumer. */
-    bzna_batch  *pending;             /* (L) planned, not delivered, linked by their next; the next to be delivered */
-    bzna_batch **pending_end;         /* (L) where the next one that is planned is linked */
-    uint32_t     free_batches;        /* (L) batches in that state */
-    uint32_t     on_loan;             /* (L) batches in that state */
-    uint32_t     references;          /* (L) the owner's, and one for each batch on loan */
-    uint32_t     waiting;             /* (L) 1: a thread is in next */
-    uint64_t     retired_count;       /* (L) how often a batch was retiring */
-    bzna_error   poison;              /* (L) what every call of next returns, if its status is not BZNA_OK */
+    /* Samples, and batches for them. */
+    bzi_run     free;                 /* (L) items that the plan may use: a stack */
+    bzi_run     redo;                 /* (L) items whose slots take another sample */
+    bzi_run     ready;                /* (L) runs that were read and wait for a worker */
+    bzi_pace    pace;                 /* (L) */
+    uint64_t    held_bytes;           /* (L) of the memory of all items */
+    uint32_t    in_pool;              /* (L) items with the pool or its engines */
+    bzi_batches free_batches;         /* (L) that may be planned */
+    bzna_batch *open;                 /* (L) has slots not yet given to items; NULL: none */
+    uint32_t    next_slot;            /* (L) of it, that is given next */
 
     /* What is counted. */
     bzna_statistics stats;            /* (L) */
     uint64_t        refusals[8];      /* (L) hashes of reasons, already logged, why NVDEC does not decode */
     uint64_t        starved_ns;       /* (L) how long sessions had nothing to do, summed over sessions */
     uint64_t        pool_ns;          /* (L) the time up to which starved_ns counts */
+    atomic_uint    *sound;            /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
+    atomic_uint     changes;          /* 1: a sound sample came out damaged, so the data changes; ignore sound */
+};
+
+/* The side of the thread that takes batches. With the loader's lock held. */
+typedef struct bzi_consumer {
+    bzi_batches pending;              /* filling or ready, in the order of delivery */
+    bzi_batches retiring;             /* in the order of release, without the one that a reader reclaims */
+    uint32_t    references;           /* to the loader: the owner's, and one for each batch on loan */
+    uint32_t    waiting;              /* 1: a thread is in next */
+} bzi_consumer;
+
+struct bzna_loader {
+    bzi_setup    setup;
+    bzi_plan     plan;                /* (L) */
+    bzi_queues   queues;              /* their lock is (L) */
+    bzi_consumer consumer;            /* (L) */
+    bzi_item    *items;
+    uint32_t     item_count;
+    bzi_worker  *workers;             /* queues.worker_count of them */
+    bzi_reader  *readers;             /* queues.reader_count of them; if that is 0, one for each worker */
+    bzi_thread  *threads;             /* of workers and readers */
+    uint32_t     thread_count;        /* that were started and are to be joined */
 };
 
 
 /* ==== 69. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 7, 10, 56.
+ * Calls: rooms 2, 4, 56.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
 /* Fails because of what the caller has set. */
-#define BZI_MISUSE(err, ...) BZI_FAIL(err, BZNA_E_ARGUMENT, __VA_ARGS__)
 
 /* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
  * first view come first, then those of the next view. */
@@ -22640,27 +22459,27 @@ static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
 /* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one view. */
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, uint32_t slot)
 {
-    uint32_t each = batch->loader->config.output.batch_size / batch->loader->config.output.slices;
+    uint32_t each = batch->setup->config.output.batch_size / batch->setup->config.output.slices;
     return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
 /* Returns the number of the first tensor: 1 if batches have no pictures, because tensor 0 is the pictures. */
-static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return loader->slot_bytes ? 0 : 1; }
+static uint32_t bzi_setup_first_tensor(const bzi_setup *setup) { return setup->slot_bytes ? 0 : 1; }
 
-/* Finds a tensor by its name. Returns its number, or loader->tensor_end if there is none. */
-static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
+/* Finds a tensor by its name. Returns its number, or setup->tensor_end if there is none. */
+static uint32_t bzi_setup_find_tensor(const bzi_setup *setup, const char *name)
 {
-    uint32_t number = bzi_loader_first_tensor(loader);
+    uint32_t number = bzi_setup_first_tensor(setup);
 
-    while (number < loader->tensor_end && strcmp(loader->tensors[number].one.name, name) != 0)
+    while (number < setup->tensor_end && strcmp(setup->tensors[number].one.name, name) != 0)
         number++;
     return number;
 }
 
 /* Adds a tensor with one element for each slot, of so many bytes, and returns it. */
-static bzi_tensor *bzi_loader_add_tensor(bzna_loader *loader, const char *name, uint32_t dtype, uint64_t bytes)
+static bzi_tensor *bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint32_t dtype, uint64_t bytes)
 {
-    bzi_tensor *tensor = &loader->tensors[loader->tensor_end++];
+    bzi_tensor *tensor = &setup->tensors[setup->tensor_end++];
 
     tensor->one.struct_size = sizeof tensor->one;
     bzi_string_copy(tensor->one.name, sizeof tensor->one.name, name);
@@ -22673,22 +22492,22 @@ static bzi_tensor *bzi_loader_add_tensor(bzna_loader *loader, const char *name, 
 }
 
 /* Adds the tensor of an output. It has neither name nor bytes if batches have no pictures. */
-static void bzi_loader_add_output(bzna_loader *loader, const bzi_output *output)
+static void bzi_setup_add_output(bzi_setup *setup, const bzi_output *output)
 {
     const bzna_output *o = &output->shape;
     const int last = o->layout == BZNA_LAYOUT_NHWC;
     const uint32_t channels = bzi_channels(o->channels), several = output->views > 1;
     const int64_t shape[BZI_DIMENSIONS] = { output->views, 1, last ? o->height : channels,
                                             last ? o->width : o->height, last ? channels : o->width };
-    bzi_tensor *tensor = bzi_loader_add_tensor(loader, loader->slot_bytes ? output->name : "", o->dtype,
+    bzi_tensor *tensor = bzi_setup_add_tensor(setup, setup->slot_bytes ? output->name : "", o->dtype,
                                                output->views * output->picture_bytes);
 
     tensor->output = output;
     tensor->axis = several;
     tensor->one.dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
     memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
-    if (loader->on_device)
-        tensor->one.device = loader->device->info.device;
+    if (setup->on_device)
+        tensor->one.device = setup->device->info.device;
 }
 
 /* Describes a tensor of a batch with so many slots, but sets no data. */
@@ -22703,7 +22522,7 @@ static void bzi_tensor_describe(const bzi_tensor *tensor, uint64_t slots, bzna_t
 static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *out)
 {
     void *const data[BZI_TENSORS] = { NULL, batch->targets, batch->indices, batch->status };
-    const bzi_tensor *tensor = &batch->loader->tensors[number];
+    const bzi_tensor *tensor = &batch->setup->tensors[number];
 
     bzi_tensor_describe(tensor, batch->slots, out);
     out->data = tensor->output       ? batch->slices[0] + tensor->output->offset :
@@ -22711,31 +22530,15 @@ static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tens
                                        batch->columns[number - BZI_TENSORS];
 }
 
-/* Locks the loader. If another thread holds the lock, the time until it is free is counted for bzna_statistics. */
-static void bzi_loader_lock(bzna_loader *loader)
-{
-    uint64_t start;
-
-    if (bzi_os_try_lock(&loader->mutex))
-        return;
-
-    start = bzi_os_now_ns();
-    bzi_os_lock(&loader->mutex);
-    loader->stats.lock_waits++;
-    loader->stats.lock_wait_ns += bzi_os_now_ns() - start;
-}
-
-static void bzi_loader_unlock(bzna_loader *loader) { bzi_os_unlock(&loader->mutex); }
-
 /* Returns 1 in a child process of the one that opened the loader, else 0. The child has none of the loader's threads,
  * and the lock may be held by one of them. */
-static int bzi_loader_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
+static int bzi_loader_forked(const bzna_loader *loader) { return loader->setup.process != bzi_os_process(); }
 
 /* Returns 1 if a coded picture is a JPEG that NVDEC decodes, else 0. This depends only on the file and on what was
  * known when the loader was opened, not on how busy a decoder is, so that every run gives the same pixels. */
-static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, const bzi_format *format)
+static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const bzi_format *format)
 {
-    const bzna_codec_info *limits = &loader->jpeg;
+    const bzna_codec_info *limits = &setup->jpeg;
     return limits->supported && codec == BZNA_CODEC_JPEG && format->profile[0] && format->chroma_format == 1 &&
            format->width >= limits->min_width && format->width <= limits->max_width &&
            format->height >= limits->min_height && format->height <= limits->max_height &&
@@ -22744,59 +22547,67 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 
 
 /* ==== 70. Loader: queues ===========================================================================================
- * Calls: rooms 2, 4, 10.
+ * Calls: rooms 2, 4, 7, 10.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
+/* Takes the lock. If another thread holds it, the time until it is free is counted for bzna_statistics. */
+static void bzi_queues_lock(bzi_queues *queues)
+{
+    uint64_t start;
+
+    if (bzi_os_try_lock(&queues->mutex))
+        return;
+
+    start = bzi_os_now_ns();
+    bzi_os_lock(&queues->mutex);
+    queues->stats.lock_waits++;
+    queues->stats.lock_wait_ns += bzi_os_now_ns() - start;
+}
+
+static void bzi_queues_unlock(bzi_queues *queues) { bzi_os_unlock(&queues->mutex); }
+
 /* Returns 1 if stop, pause or quit was requested, else 0. Then no thread may wait with an item in hand. With the lock
  * held. */
-static int bzi_loader_interrupted(const bzna_loader *loader)
+static int bzi_queues_interrupted(const bzi_queues *queues)
 {
-    return loader->quit || loader->paused || loader->stopped;
+    return queues->quit || queues->paused || queues->stopped;
 }
 
 /* Wakes all threads after quit, paused or stopped has changed. With the lock held. */
-static void bzi_loader_wake_all(bzna_loader *loader)
+static void bzi_queues_wake_all(bzi_queues *queues)
 {
-    bzi_os_wake_all(&loader->reader_wake);
-    bzi_os_wake_all(&loader->holder_wake);
-    bzi_os_wake_all(&loader->worker_wake);
-    bzi_os_wake_all(&loader->consumer_wake);
-}
-
-/* Returns how many sessions the loader can keep busy: not more than it has slots. */
-static uint32_t bzi_loader_sessions(const bzna_loader *loader)
-{
-    uint64_t slots = (uint64_t)loader->config.output.batch_size * loader->batch_count;
-    return (uint32_t)bzi_min(loader->pool->count, slots);
+    bzi_os_wake_all(&queues->reader_wake);
+    bzi_os_wake_all(&queues->holder_wake);
+    bzi_os_wake_all(&queues->worker_wake);
+    bzi_os_wake_all(&queues->consumer_wake);
 }
 
 /* Brings starved_ns up to date. This is called before each change of in_pool. With the lock held. */
-static void bzi_loader_count_starved(bzna_loader *loader)
+static void bzi_queues_count_starved(bzi_queues *queues)
 {
     uint64_t now = bzi_os_now_ns();
-    uint32_t sessions = bzi_loader_sessions(loader);
 
-    if (loader->in_pool < sessions)
-        loader->starved_ns += (sessions - loader->in_pool) * (now - loader->pool_ns);
-    loader->pool_ns = now;
+    if (queues->in_pool < queues->sessions)
+        queues->starved_ns += (queues->sessions - queues->in_pool) * (now - queues->pool_ns);
+    queues->pool_ns = now;
 }
 
 /* Counts an item that goes to the pool (1), or leaves it (0). With the lock held. */
 static void bzi_item_set_in_pool(bzi_item *item, uint32_t in_pool)
 {
-    bzi_loader_count_starved(item->loader);
-    item->loader->in_pool += in_pool - item->in_pool;
+    bzi_queues_count_starved(item->queues);
+    item->queues->in_pool += in_pool - item->in_pool;
     item->in_pool = in_pool;
 }
 
 /* Ends the hold on a run, or on an item with the pool. Its items are now in another list. With the lock
  * held. */
-static void bzi_loader_done(bzna_loader *loader)
+static void bzi_queues_done(bzi_queues *queues)
 {
-    loader->active--;
-    if (loader->paused || loader->quit)
-        bzi_os_wake_all(&loader->control_wake);
+    queues->active--;
+    if (queues->paused || queues->quit)
+        bzi_os_wake_all(&queues->control_wake);
 }
 
 /* Counts an item of the pool as done. Other items belong to runs, and a run is counted as a whole when it is done. With
@@ -22806,15 +22617,15 @@ static void bzi_item_done(bzi_item *item)
     if (!item->in_pool)
         return;
     bzi_item_set_in_pool(item, 0);
-    bzi_loader_done(item->loader);
+    bzi_queues_done(item->queues);
 }
 
 /* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
-static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
+static void bzi_queues_break(bzi_queues *queues, const bzna_error *err)
 {
-    if (loader->poison.status == BZNA_OK)
-        loader->poison = *err;
-    bzi_os_wake_all(&loader->consumer_wake);
+    if (queues->poison.status == BZNA_OK)
+        queues->poison = *err;
+    bzi_os_wake_all(&queues->consumer_wake);
 }
 
 /* --- Runs --- */
@@ -22873,21 +22684,21 @@ static uint64_t bzi_pace_mean(uint64_t mean, uint64_t sum, uint32_t count)
 /* Returns how many samples the next run has. A run is about BZI_RUN_BYTES long, or takes about BZI_RUN_NS to read or to
  * work on, whichever is less. That is enough to wake a thread for, and leaves work for other threads. Until the times
  * were measured, a run has one sample. */
-static uint32_t bzi_loader_run_length(const bzna_loader *loader)
+static uint32_t bzi_queues_run_length(const bzi_queues *queues)
 {
-    const bzi_pace *pace = &loader->pace;
+    const bzi_pace *pace = &queues->pace;
     const uint64_t longer = pace->read_ns > pace->work_ns ? pace->read_ns : pace->work_ns;
 
     if (!pace->read_ns || !pace->work_ns)
         return 1;
-    return (uint32_t)bzi_min(loader->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
+    return (uint32_t)bzi_min(queues->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
 }
 
 /* Returns 1 if 1/part of what should be read ahead waits for workers, else 0. With the lock held. */
-static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
+static int bzi_queues_is_ahead(const bzi_queues *queues, uint32_t part)
 {
-    return (uint64_t)loader->ready.count * part >= loader->config.read.ahead_samples ||
-           (loader->ready.bytes * part >= loader->ahead_bytes && loader->ready.count >= loader->ahead_least);
+    return (uint64_t)queues->ready.count * part >= queues->ahead_samples ||
+           (queues->ready.bytes * part >= queues->ahead_bytes && queues->ready.count >= queues->ahead_least);
 }
 
 /* Wakes an idle reader if one is needed. Without readers, workers read. With the lock held.
@@ -22896,53 +22707,53 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
  *     and a batch are free for what it reads.
  *   - If another one reads already, that is enough, unless a read takes longer than a wake-up, or workers are idle and
  *     no run is ready for them. */
-static void bzi_loader_wake_reader(bzna_loader *loader)
+static void bzi_queues_wake_reader(bzi_queues *queues)
 {
-    const uint32_t readers = loader->config.read.threads, waiting = loader->reclaiming + loader->holding;
-    const uint32_t idle = readers ? loader->idle_readers : loader->idle_workers;
+    const uint32_t readers = queues->reader_count, waiting = queues->reclaiming + queues->holding;
+    const uint32_t idle = readers ? queues->idle_readers : queues->idle_workers;
     const int reading = readers > idle + waiting;
-    const int slow = !loader->pace.read_ns || loader->pace.read_ns > BZI_READ_SLOW_NS;
+    const int slow = !queues->pace.read_ns || queues->pace.read_ns > BZI_READ_SLOW_NS;
 
     if (!idle)
         return;
-    if (!loader->redo.count && !loader->pool) {
-        if (!loader->free.count || (!loader->plan.batch && !loader->free_batches) ||
-            bzi_loader_is_ahead(loader, 2))
+    if (!queues->redo.count && !queues->sessions) {
+        if (!queues->free.count || (!queues->open && !queues->free_batches.first) ||
+            bzi_queues_is_ahead(queues, 2))
             return;
-        if (reading && !slow && (loader->ready.count || !loader->idle_workers))
+        if (reading && !slow && (queues->ready.count || !queues->idle_workers))
             return;
     }
-    bzi_os_wake_one(readers ? &loader->reader_wake : &loader->worker_wake);
+    bzi_os_wake_one(readers ? &queues->reader_wake : &queues->worker_wake);
 }
 
 /* Lets readers go on after items have become free or were queued for other samples. With the lock held. */
-static void bzi_loader_freed(bzna_loader *loader)
+static void bzi_queues_freed(bzi_queues *queues)
 {
-    bzi_loader_wake_reader(loader);
-    if (loader->holding)
-        bzi_os_wake_all(&loader->holder_wake);              /* the items' memory may be freed now */
+    bzi_queues_wake_reader(queues);
+    if (queues->holding)
+        bzi_os_wake_all(&queues->holder_wake);              /* the items' memory may be freed now */
 }
 
 /* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. A worker that has read
  * it takes it itself. With the lock held. */
-static void bzi_ready_push(bzna_loader *loader, bzi_run run)
+static void bzi_ready_push(bzi_queues *queues, bzi_run run)
 {
     bzna_error err;
 
-    if (!loader->worker_count) {
+    if (!queues->worker_count) {
         BZI_FAIL(&err, BZNA_E_MEMORY, "no decode session is left, and this build has no libavcodec");
-        bzi_loader_break(loader, &err);
+        bzi_queues_break(queues, &err);
     }
     run.first->run = run;
-    bzi_run_join(&loader->ready, run);
-    if (loader->idle_workers && loader->config.read.threads)
-        bzi_os_wake_one(&loader->worker_wake);
+    bzi_run_join(&queues->ready, run);
+    if (queues->idle_workers && queues->reader_count)
+        bzi_os_wake_one(&queues->worker_wake);
 }
 
 /* Takes the oldest run that is ready. Pre: there is one. With the lock held. */
-static bzi_run bzi_ready_pop(bzna_loader *loader)
+static bzi_run bzi_ready_pop(bzi_queues *queues)
 {
-    bzi_run *ready = &loader->ready;
+    bzi_run *ready = &queues->ready;
     const bzi_run run = ready->first->run;
 
     ready->first = run.last->next;
@@ -22954,7 +22765,7 @@ static bzi_run bzi_ready_pop(bzna_loader *loader)
 }
 
 /* Makes an item free. It keeps its memory. With the lock held. */
-static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->loader->free, item); }
+static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->queues->free, item); }
 
 /* Makes all items of a list free. With the lock held. */
 static void bzi_run_free(bzi_run *run)
@@ -22970,53 +22781,68 @@ static void bzi_run_free(bzi_run *run)
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room are called with the loader's lock held. */
 
+/* Appends a batch to a list, and sets its state. */
+static void bzi_batches_add(bzi_batches *list, bzna_batch *batch, uint32_t state)
+{
+    *(list->last ? &list->last->next : &list->first) = batch;
+    list->last = batch;
+    batch->next = NULL;
+    batch->state = state;
+}
+
+/* Takes out and returns the first batch. Pre: there is one. */
+static bzna_batch *bzi_batches_take(bzi_batches *list)
+{
+    bzna_batch *batch = list->first;
+
+    list->first = batch->next;
+    list->last = list->first ? list->last : NULL;
+    return batch;
+}
+
+/* Returns how many batches are in a state. */
+static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < queues->batch_count; i++)
+        count += queues->batches[i].state == state;
+    return count;
+}
+
 /* The plan may take the batch again. The batch comes from one of these states:
  *   - new or on loan, if nothing on the device reads it;
  *   - retiring, when nothing reads it any more;
  *   - filling or ready, when a reset discards what is planned. */
 static void bzi_batch_to_free(bzna_batch *batch)
 {
-    bzna_loader *loader = batch->loader;
-
-    loader->on_loan -= batch->state == BZI_BATCH_ON_LOAN;
-    batch->state = BZI_BATCH_FREE;
+    bzi_batches_add(&batch->queues->free_batches, batch, BZI_BATCH_FREE);
     batch->has_release = 0;
-    loader->free_batches++;
-    bzi_loader_wake_reader(loader);
+    bzi_queues_wake_reader(batch->queues);
 }
 
 /* From free: the batch is planned, and will be delivered after those that are pending. */
 static void bzi_batch_to_filling(bzna_batch *batch)
 {
-    bzna_loader *loader = batch->loader;
-
-    batch->state = BZI_BATCH_FILLING;
-    loader->free_batches--;
-    *loader->pending_end = batch;
-    loader->pending_end = &batch->next;
-    batch->next = NULL;
+    bzi_batches_add(&batch->loader->consumer.pending, batch, BZI_BATCH_FILLING);
 }
 
 /* From filling: all slots of the batch are written, or the writes are enqueued. */
 static void bzi_batch_to_ready(bzna_batch *batch)
 {
     batch->state = BZI_BATCH_READY;
-    bzi_os_wake_all(&batch->loader->consumer_wake);
+    bzi_os_wake_all(&batch->queues->consumer_wake);
 }
 
-/* From ready: the first pending batch becomes the consumer's, and holds a reference to the loader. A state that is
- * saved from now on continues after this batch. */
+/* From ready: the batch becomes the consumer's, and holds a reference to the loader. A state that is saved from now on
+ * continues after this batch. */
 static void bzi_batch_to_loan(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
 
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
-    loader->pending = batch->next;
-    if (!loader->pending)
-        loader->pending_end = &loader->pending;
-    loader->on_loan++;
-    loader->references++;
+    loader->consumer.references++;
 
     loader->plan.done = (bzi_place){ batch->next_epoch, batch->next_position,
                                      batch->order.list && batch->last_of_epoch ? 0 : batch->order.length,
@@ -23027,12 +22853,8 @@ static void bzi_batch_to_loan(bzna_batch *batch)
  * still use the memory that the batch was given. In either case a reader waits for that work. */
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
-    bzna_loader *loader = batch->loader;
-
-    loader->on_loan -= batch->state == BZI_BATCH_ON_LOAN;
-    batch->state = BZI_BATCH_RETIRING;
-    batch->retired_number = loader->retired_count++;
-    bzi_os_wake_all(&loader->reader_wake);
+    bzi_batches_add(&batch->loader->consumer.retiring, batch, BZI_BATCH_RETIRING);
+    bzi_os_wake_all(&batch->queues->reader_wake);
 }
 
 /* --- The plan --- */
@@ -23096,35 +22918,31 @@ static int bzi_plan_has_batch(bzi_plan *plan)
 /* Computes the order of the epoch being planned, if that has not been done. Returns 1 if order is valid, else 0. A
  * ranked order is kept in one array for all epochs. It is not overwritten while a batch is being filled, because that
  * may need the order of the epoch before. */
-static int bzi_plan_order(bzna_loader *loader)
+static int bzi_plan_order(bzi_plan *plan, const bzi_queues *queues)
 {
-    const bzi_plan *plan = &loader->plan;
-    bzi_order *order = &loader->plan.order;
+    bzi_order *order = &plan->order;
 
     if (order->valid && order->epoch == plan->epoch && order->seed == plan->seed)
         return 1;
-    for (uint32_t i = 0; order->ranked && i < loader->batch_count; i++)
-        if (loader->batches[i].state == BZI_BATCH_FILLING)
-            return 0;
+    if (order->ranked && bzi_queues_count(queues, BZI_BATCH_FILLING))
+        return 0;
     bzi_order_epoch(order, plan->seed, plan->epoch);
     return 1;
 }
 
 /* Opens the next batch of the plan. Returns 1, or 0 if the plan has no more batches, no batch is free, or the order is
  * not ready. */
-static int bzi_plan_batch(bzna_loader *loader)
+static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
 {
-    bzi_plan *plan = &loader->plan;
     const bzi_shard *shard = &plan->shard;
-    bzna_batch *batch = loader->batches;
+    bzna_batch *batch;
 
-    if (loader->poison.status != BZNA_OK)                   /* the batch would never be delivered */
+    if (queues->poison.status != BZNA_OK)                   /* the batch would never be delivered */
         return 0;
-    if (!bzi_plan_has_batch(plan) || !loader->free_batches || !bzi_plan_order(loader))
+    if (!bzi_plan_has_batch(plan) || !queues->free_batches.first || !bzi_plan_order(plan, queues))
         return 0;
 
-    while (batch->state != BZI_BATCH_FREE)
-        batch++;
+    batch = bzi_batches_take(&queues->free_batches);
     batch->epoch = plan->epoch;
     batch->order = plan->order;
     batch->number = plan->next_batch++;
@@ -23144,8 +22962,8 @@ static int bzi_plan_batch(bzna_loader *loader)
     bzi_batch_to_filling(batch);
 
     if (batch->slots) {
-        plan->batch = batch;
-        plan->next_slot = 0;
+        queues->open = batch;
+        queues->next_slot = 0;
     } else {
         bzi_batch_to_ready(batch);                          /* the last samples of the epoch went to other ranks */
     }
@@ -23154,7 +22972,7 @@ static int bzi_plan_batch(bzna_loader *loader)
 }
 
 /* Finds the sample at the item's position, and clears what an earlier sample has left in the item. */
-static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
+static void bzi_plan_sample(const bzna_dataset *dataset, bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
@@ -23162,7 +22980,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->frames = item->passed_over = 0;
     item->data = NULL;
     item->tried = 0;
-    item->container = bzi_dataset_at(loader->dataset, &item->local);
+    item->container = bzi_dataset_at(dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
 
@@ -23180,27 +22998,25 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
 }
 
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
-static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
+static int bzi_plan_item(bzi_plan *plan, bzi_queues *queues, bzi_item *item)
 {
-    bzi_plan *plan = &loader->plan;
-    const bzna_batch *batch;
+    bzna_batch *batch;
 
-    while (!plan->batch)
-        if (!bzi_plan_batch(loader))
+    while (!queues->open)
+        if (!bzi_plan_batch(plan, queues))
             return 0;
-    item->batch = plan->batch;
-    item->slot = plan->next_slot++;
+    item->batch = batch = queues->open;
+    item->slot = queues->next_slot++;
     item->replacements = 0;
 
-    batch = item->batch;
     item->err = &batch->errors[item->slot];
     item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
-    bzi_plan_sample(loader, item);
+    bzi_plan_sample(plan->dataset, item);
     item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
     if (item->is_padding)
         batch->indices[item->slot] = UINT64_MAX;
-    if (plan->next_slot == batch->slots)
-        plan->batch = NULL;
+    if (queues->next_slot == batch->slots)
+        queues->open = NULL;
     return 1;
 }
 
@@ -23226,9 +23042,8 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 }
 
 /* Takes a loader's items out of the queue, because they will be discarded. With the loader's lock held. */
-static void bzi_pool_withdraw(bzna_loader *loader)
+static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 {
-    bzi_pool *pool = loader->pool;
     bzi_item *item;
     bzi_run queue;
 
@@ -23239,7 +23054,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
     queue = pool->queue;
     memset(&pool->queue, 0, sizeof pool->queue);
     while ((item = bzi_run_take(&queue, NULL)) != NULL) {
-        if (item->loader != loader) {
+        if (item->queues != queues) {
             bzi_run_add(&pool->queue, item);
             continue;
         }
@@ -23252,7 +23067,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
 
 /* ==== 72. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 8, 10, 52, 69-71.
+ * Calls: rooms 2, 4, 8, 10, 52, 70-71.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -23260,14 +23075,14 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
 /* Finds out if a sample stands among indices twice, with a bit for each sample of the data set. If the data set is too
  * large for that, repeats is 1. Pre: indices are below the number of samples. */
-static bzna_status bzi_indices_repeat(const bzna_loader *loader, const uint64_t *indices, uint64_t count,
+static bzna_status bzi_indices_repeat(const bzi_setup *setup, const uint64_t *indices, uint64_t count,
                                       uint32_t *repeats, bzna_error *err)
 {
-    const bzi_memory *memory = loader->memory;
-    const uint64_t bytes = loader->dataset->count / 8 + 1;
+    const bzi_memory *memory = setup->memory;
+    const uint64_t bytes = setup->dataset->count / 8 + 1;
     uint8_t *seen;
 
-    *repeats = loader->dataset->count > BZI_LIMIT_SEEN;
+    *repeats = setup->dataset->count > BZI_LIMIT_SEEN;
     if (*repeats)
         return BZNA_OK;
     if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
@@ -23303,10 +23118,10 @@ typedef struct bzi_given {
 } bzi_given;
 
 /* Copies and checks indices. */
-static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_sequence *list, const uint64_t *indices,
+static bzna_status bzi_sequence_set_indices(const bzi_setup *setup, bzi_sequence *list, const uint64_t *indices,
                                             bzna_error *err)
 {
-    const uint64_t samples = loader->dataset->count;
+    const uint64_t samples = setup->dataset->count;
 
     memcpy(list->indices, indices, (size_t)(list->count * sizeof *indices));
     for (uint64_t i = 0; i < list->count; i++)
@@ -23314,14 +23129,14 @@ static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_seque
             return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
                             (bzi_llu)i, (bzi_llu)list->epoch,
                             (bzi_llu)list->indices[i], (bzi_llu)samples);
-    return bzi_indices_repeat(loader, list->indices, list->count, &list->repeats, err);
+    return bzi_indices_repeat(setup, list->indices, list->count, &list->repeats, err);
 }
 
 /* Adds up and checks the sizes of batches. */
-static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequence *list, const uint32_t *sizes,
+static bzna_status bzi_sequence_set_sizes(const bzi_setup *setup, bzi_sequence *list, const uint32_t *sizes,
                                           bzna_error *err)
 {
-    const uint32_t most = loader->config.output.batch_size;
+    const uint32_t most = setup->config.output.batch_size;
     uint64_t end = 0;
 
     for (uint64_t i = 0; i < list->batch_count; i++) {
@@ -23337,9 +23152,9 @@ static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequenc
 }
 
 /* Returns what the loader's rank has of an epoch, from its start. list: NULL for orders that are not given. */
-static bzi_shard bzi_loader_share(const bzna_loader *loader, const bzi_sequence *list)
+static bzi_shard bzi_setup_share(const bzi_setup *setup, const bzi_sequence *list)
 {
-    const bzna_loader_config *c = &loader->config;
+    const bzna_loader_config *c = &setup->config;
     bzi_shard shard = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
                         c->order.last_batch, 0, 0, NULL };
 
@@ -23349,17 +23164,17 @@ static bzi_shard bzi_loader_share(const bzna_loader *loader, const bzi_sequence 
 }
 
 /* Copies and checks what the caller gave, and hashes it. */
-static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *list, const bzi_given *given,
+static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list, const bzi_given *given,
                                      bzna_error *err)
 {
     const uint64_t numbers = list->count + list->batch_count;
     bzi_shard shard;
 
-    if (bzi_sequence_set_sizes(loader, list, given->sizes, err) != BZNA_OK ||
-        bzi_sequence_set_indices(loader, list, given->indices, err) != BZNA_OK)
+    if (bzi_sequence_set_sizes(setup, list, given->sizes, err) != BZNA_OK ||
+        bzi_sequence_set_indices(setup, list, given->indices, err) != BZNA_OK)
         return err->status;
 
-    shard = bzi_loader_share(loader, list);
+    shard = bzi_setup_share(setup, list);
     if (bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu %s for %u "
                           "ranks", (bzi_llu)list->epoch,
@@ -23432,7 +23247,8 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
 /* Gives the loader the list of an epoch, and frees those of epochs that are over. */
 static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
 {
-    const bzi_memory *memory = loader->memory;
+    bzi_queues *queues = &loader->queues;
+    const bzi_memory *memory = loader->setup.memory;
     bzi_plan *plan = &loader->plan;
     uint64_t numbers, bytes;
     bzi_sequence *list, *old;
@@ -23446,23 +23262,23 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
                             .batch_count = given->batch_count };
     list->indices = (uint64_t *)(void *)(list + 1);
     list->ends = given->batch_count ? list->indices + given->count : NULL;
-    if ((status = bzi_sequence_fill(loader, list, given, err)) != BZNA_OK) {
+    if ((status = bzi_sequence_fill(&loader->setup, list, given, err)) != BZNA_OK) {
         bzi_sequence_free_all(memory, list);
         return status;
     }
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     old = bzi_plan_take_lists(plan, plan->done.epoch);
     if ((status = bzi_plan_check_list(plan, list, err)) == BZNA_OK) {
         list->next = plan->lists;
         plan->lists = list;
-        bzi_os_wake_all(&loader->reader_wake);              /* who reads may wait for it */
-        bzi_loader_wake_reader(loader);
+        bzi_os_wake_all(&queues->reader_wake);              /* who reads may wait for it */
+        bzi_queues_wake_reader(queues);
     } else {
         list->next = old;
         old = list;
     }
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 
     bzi_sequence_free_all(memory, old);
     return status;
@@ -23471,14 +23287,15 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
 /* Counts samples and batches of this rank in a whole epoch: with lists, in the one under way, or 0 without its list. */
 static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
 {
+    bzi_queues *queues = &loader->queues;
     const bzi_plan *plan = &loader->plan;
     bzi_shard shard;
 
-    bzi_loader_lock(loader);
-    shard = bzi_loader_share(loader, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
+    bzi_queues_lock(queues);
+    shard = bzi_setup_share(&loader->setup, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
     *samples = bzi_shard_samples(&shard);
     *batches = bzi_shard_batches(&shard);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 }
 
 
@@ -23489,10 +23306,10 @@ static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint6
  * The values of a slot belong to whoever holds its item. */
 
 /* Returns the column of a field whose bytes batches carry, or BZI_NO_FIELD if they do not carry it. */
-static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
+static uint32_t bzi_setup_find_bytes(const bzi_setup *setup, const char *name)
 {
-    for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
-        if (*name && strcmp(loader->columns[i].name, name) == 0)
+    for (uint32_t i = setup->tensor_count; i < setup->column_count; i++)
+        if (*name && strcmp(setup->columns[i].name, name) == 0)
             return i;
     return BZI_NO_FIELD;
 }
@@ -23579,13 +23396,13 @@ static bzi_column bzi_column_tensor(const char *name, uint32_t dtype, const int6
 }
 
 /* Checks a column that was named, and fills in its kind and length. */
-static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
+static bzna_status bzi_column_make(const bzi_setup *setup, bzi_column *column, int is_tensor, bzna_error *err)
 {
     bzi_field field = { 0, 0, "" };
-    const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
+    const bzi_part *part = bzi_dataset_find_field(setup->dataset, column->name, &field);
 
-    if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < loader->tensor_end :
-                    bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
+    if (is_tensor ? bzi_setup_find_tensor(setup, column->name) < setup->tensor_end :
+                    bzi_setup_find_bytes(setup, column->name) != BZI_NO_FIELD)
         return BZI_MISUSE(err, "\"%s\" is a tensor of every batch, or named twice; fields.bytes takes a field of that "
                           "name", column->name);
     if (!part)
@@ -23602,41 +23419,41 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
 }
 
 /* Adds a column that is a tensor. */
-static bzna_status bzi_loader_add_column(bzna_loader *loader, const bzi_column *column, bzna_error *err)
+static bzna_status bzi_setup_add_column(bzi_setup *setup, const bzi_column *column, bzna_error *err)
 {
     bzi_tensor *tensor;
 
-    if (bzi_loader_find_tensor(loader, column->name) < loader->tensor_end)
+    if (bzi_setup_find_tensor(setup, column->name) < setup->tensor_end)
         return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
-    tensor = bzi_loader_add_tensor(loader, column->name, column->dtype, column->bytes);
+    tensor = bzi_setup_add_tensor(setup, column->name, column->dtype, column->bytes);
     tensor->one.dimensions += column->dimensions;
     memcpy(tensor->one.shape + 1, column->shape, column->dimensions * sizeof *column->shape);
-    loader->columns[loader->column_count++] = *column;
-    loader->tensor_count++;
+    setup->columns[setup->column_count++] = *column;
+    setup->tensor_count++;
     return BZNA_OK;
 }
 
 /* Makes the columns of one of the two lists of names. */
-static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list, int is_tensor, bzna_error *err)
+static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
-    const uint32_t first = is_tensor ? 0 : loader->tensor_count;
+    const uint32_t first = is_tensor ? 0 : setup->tensor_count;
     bzi_column column;
     int64_t length;
     int got = 0;
 
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
-        if (loader->column_count - first == BZI_LIMIT_COLUMNS)
+        if (setup->column_count - first == BZI_LIMIT_COLUMNS)
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
-        if (bzi_column_make(loader, &column, is_tensor, err) != BZNA_OK)
+        if (bzi_column_make(setup, &column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
         column.clear = 1;
         length = column.length;
         bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
                          column.kind != BZNA_FIELD_INTEGER);
         if (!is_tensor)
-            loader->columns[loader->column_count++] = column;
-        else if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
+            setup->columns[setup->column_count++] = column;
+        else if (bzi_setup_add_column(setup, &column, err) != BZNA_OK)
             return err->status;
     }
 
@@ -23681,10 +23498,10 @@ static int bzi_rule_matches(const bzi_rule *rule, const char *name)
 }
 
 /* Returns the number of the first rule that matches a field, or BZI_NO_FIELD. */
-static uint32_t bzi_loader_rule_of(const bzna_loader *loader, const char *name)
+static uint32_t bzi_setup_rule_of(const bzi_setup *setup, const char *name)
 {
-    for (uint32_t i = 0; i < loader->rule_count; i++)
-        if (bzi_rule_matches(&loader->rules[i], name))
+    for (uint32_t i = 0; i < setup->rule_count; i++)
+        if (bzi_rule_matches(&setup->rules[i], name))
             return i;
     return BZI_NO_FIELD;
 }
@@ -23725,22 +23542,22 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
 }
 
 /* Returns the rule before this one that has its name, or NULL. */
-static const bzi_rule *bzi_loader_rule_before(const bzna_loader *loader, const bzi_rule *rule)
+static const bzi_rule *bzi_setup_rule_before(const bzi_setup *setup, const bzi_rule *rule)
 {
-    for (const bzi_rule *r = loader->rules; r < rule; r++)
+    for (const bzi_rule *r = setup->rules; r < rule; r++)
         if (strcmp(r->name, rule->name) == 0)
             return r;
     return NULL;
 }
 
 /* Makes the tensors of a rule, or finds those of a rule of the same name. */
-static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
+static bzna_status bzi_rule_make_tensors(bzi_setup *setup, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
 {
-    const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
+    const bzi_rule *twin = bzi_setup_rule_before(setup, rule);
     bzi_column column;
     char count[BZNA_NAME_MAX];
 
-    rule->tensor = twin ? twin->tensor : loader->tensor_count;
+    rule->tensor = twin ? twin->tensor : setup->tensor_count;
     if (twin && twin->kind != rule->kind)
         return BZI_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"", rule->name);
     if (rule->kind == BZNA_RULE_BYTES)
@@ -23749,28 +23566,28 @@ static bzna_status bzi_rule_make_tensors(bzna_loader *loader, bzi_rule *rule, co
     column = bzi_column_tensor(rule->name, given->dtype, given->shape, given->dimensions,
                                rule->kind == BZNA_RULE_TENSOR);
     if (twin)
-        return memcmp(&loader->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
+        return memcmp(&setup->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
                BZI_MISUSE(err, "dtype, shape: differ from those of another rule with the name \"%s\"", rule->name);
 
-    if (bzi_loader_add_column(loader, &column, err) != BZNA_OK)
+    if (bzi_setup_add_column(setup, &column, err) != BZNA_OK)
         return err->status;
     if (rule->kind != BZNA_RULE_ROWS)
         return BZNA_OK;
     snprintf(count, sizeof count, "%.25s_count", rule->name);
     column = bzi_column_tensor(count, BZNA_DTYPE_INT64, NULL, 0, 0);
-    return bzi_loader_add_column(loader, &column, err);
+    return bzi_setup_add_column(setup, &column, err);
 }
 
 /* Copies the caller's rules, and makes their tensors and that of the geometry. */
-static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_make_rules(bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_fields *fields = &loader->config.fields;
-    const int64_t shape[2] = { loader->outputs[0].views, 16 };
+    const bzna_loader_fields *fields = &setup->config.fields;
+    const int64_t shape[2] = { setup->outputs[0].views, 16 };
     bzi_column geometry;
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
-        bzi_rule *rule = &loader->rules[i];
+        bzi_rule *rule = &setup->rules[i];
         char where[48];
         bzna_rule given;
 
@@ -23782,8 +23599,8 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
             rule->kind = given.kind;
             rule->call = given.call;
             rule->user = given.user;
-            status = bzi_rule_make_tensors(loader, rule, &given, err);
-            loader->rule_count++;
+            status = bzi_rule_make_tensors(setup, rule, &given, err);
+            setup->rule_count++;
         }
 
         snprintf(where, sizeof where, "loader_config.fields.rules[%u]", i);
@@ -23791,42 +23608,42 @@ static bzna_status bzi_loader_make_rules(bzna_loader *loader, bzna_error *err)
             bzi_error_prefix(err, where);
     }
 
-    loader->geometry = BZI_NO_FIELD;
+    setup->geometry = BZI_NO_FIELD;
     if (status != BZNA_OK || !fields->geometry)
         return status;
 
     geometry = bzi_column_tensor("geometry", BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1), 1);
-    loader->geometry = loader->tensor_count;
-    status = bzi_loader_add_column(loader, &geometry, err);
+    setup->geometry = setup->tensor_count;
+    status = bzi_setup_add_column(setup, &geometry, err);
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
 }
 
 /* Makes the bytes that rules need, or find. Those of a tensor have no name. Fails if a rule matches no field at all. */
-static bzna_status bzi_loader_make_rule_bytes(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_make_rule_bytes(bzi_setup *setup, bzna_error *err)
 {
-    for (uint32_t i = 0; i < loader->rule_count; i++) {
-        bzi_rule *rule = &loader->rules[i];
-        const bzi_rule *twin = bzi_loader_rule_before(loader, rule);
-        const bzna_dataset *dataset = loader->dataset;
+    for (uint32_t i = 0; i < setup->rule_count; i++) {
+        bzi_rule *rule = &setup->rules[i];
+        const bzi_rule *twin = bzi_setup_rule_before(setup, rule);
+        const bzna_dataset *dataset = setup->dataset;
         int is_met = 0;
 
         for (uint32_t k = 0; k < dataset->part_count && !is_met; k++)
             for (uint32_t f = 0; f < dataset->parts[k].container->field_count && !is_met; f++)
-                is_met = bzi_loader_rule_of(loader, dataset->parts[k].container->fields[f].name) == i;
+                is_met = bzi_setup_rule_of(setup, dataset->parts[k].container->fields[f].name) == i;
         if (!is_met)
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "loader_config.fields.rules[%u].field: the data set has no field "
                             "that \"%s\" matches, and no rule before it", i, rule->match);
 
-        rule->bytes = twin ? twin->bytes : loader->column_count;
+        rule->bytes = twin ? twin->bytes : setup->column_count;
         if (twin)
             continue;
-        if (rule->kind == BZNA_RULE_BYTES && bzi_loader_find_bytes(loader, rule->name) != BZI_NO_FIELD)
+        if (rule->kind == BZNA_RULE_BYTES && bzi_setup_find_bytes(setup, rule->name) != BZI_NO_FIELD)
             return BZI_MISUSE(err, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has \"%s\", too",
                               i, rule->name);
-        memset(&loader->columns[rule->bytes], 0, sizeof loader->columns[rule->bytes]);
+        memset(&setup->columns[rule->bytes], 0, sizeof setup->columns[rule->bytes]);
         if (rule->kind == BZNA_RULE_BYTES)
-            bzi_string_copy(loader->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
-        loader->column_count++;
+            bzi_string_copy(setup->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
+        setup->column_count++;
     }
     return BZNA_OK;
 }
@@ -23854,15 +23671,15 @@ static void bzi_column_clear(const bzi_column *column, uint8_t *at, uint64_t fro
 /* Returns where the value of an item's sample lies in a tensor. */
 static uint8_t *bzi_item_value(const bzi_item *item, uint32_t tensor)
 {
-    return (uint8_t *)item->batch->columns[tensor] + item->slot * item->loader->columns[tensor].bytes;
+    return (uint8_t *)item->batch->columns[tensor] + item->slot * item->setup->columns[tensor].bytes;
 }
 
 /* Makes the fields of an item's slot absent, from one of them up to another. */
 static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
-        if (i < item->loader->tensor_count)
-            bzi_column_clear(&item->loader->columns[i], bzi_item_value(item, i), 0);
+        if (i < item->setup->tensor_count)
+            bzi_column_clear(&item->setup->columns[i], bzi_item_value(item, i), 0);
         else
             bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
@@ -23871,7 +23688,7 @@ static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t 
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
-    const bzi_column *column = &item->loader->columns[i];
+    const bzi_column *column = &item->setup->columns[i];
     bzi_value value = { bzi_item_value(item, i), column->bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
 
@@ -23926,7 +23743,7 @@ static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sa
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
                             name, (bzi_llu)out->buffer.capacity - 1,
                             (bzi_llu)value.size);
-        if (!bzi_buffer_reserve(item->loader->memory, &out->buffer, value.size + 1, 0))
+        if (!bzi_buffer_reserve(item->setup->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
 }
@@ -23935,14 +23752,14 @@ static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sa
  * whose field is there. */
 static bzna_status bzi_item_put_rule(const bzi_item *item, const bzi_sample *sample, uint32_t column, bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
     bzna_status status = BZNA_OK;
 
-    for (uint32_t r = 0; r < loader->rule_count; r++)
-        for (uint32_t f = 0; f < item->container->field_count && loader->rules[r].bytes == column; f++) {
+    for (uint32_t r = 0; r < setup->rule_count; r++)
+        for (uint32_t f = 0; f < item->container->field_count && setup->rules[r].bytes == column; f++) {
             const bzi_field *field = &item->container->fields[f];
-            if (bzi_loader_rule_of(loader, field->name) != r)
+            if (bzi_setup_rule_of(setup, field->name) != r)
                 continue;
             status = bzi_item_put_bytes(item, sample, column, field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f,
                                         field->name, err);
@@ -23958,12 +23775,12 @@ static bzna_status bzi_item_put_rule(const bzi_item *item, const bzi_sample *sam
 static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
                                       bzna_error *err)
 {
-    const bzna_loader *loader = reader->loader;
-    const uint32_t number = reader->fields[i], end = loader->column_count;
-    const uint32_t ruled = loader->rule_count ? loader->rules[0].bytes : end;   /* the first column for rules */
+    const bzi_setup *setup = reader->setup;
+    const uint32_t number = reader->fields[i], end = setup->column_count;
+    const uint32_t ruled = setup->rule_count ? setup->rules[0].bytes : end;   /* the first column for rules */
     const uint32_t kind = number == BZI_NO_FIELD ? 0 : item->container->fields[number].kind;
 
-    if (i < loader->tensor_count && kind && kind == loader->columns[i].kind)
+    if (i < setup->tensor_count && kind && kind == setup->columns[i].kind)
         return bzi_item_put_number(item, sample, i, number, err);
 
     bzi_item_clear_fields(item, i, i + 1);
@@ -23971,10 +23788,10 @@ static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, 
         return bzi_item_put_rule(item, sample, i, err);
     if (number == BZI_NO_FIELD)
         return BZNA_OK;                                     /* only other parts of the data set have it */
-    if (i >= loader->tensor_count)
+    if (i >= setup->tensor_count)
         return bzi_item_put_bytes(item, sample, i, kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
-                                  loader->columns[i].name, err);
-    if (!loader->columns[i].kind)
+                                  setup->columns[i].name, err);
+    if (!setup->columns[i].kind)
         return BZNA_OK;                                     /* rules fill it in later */
     return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples",
                     item->container->fields[number].name);
@@ -23985,30 +23802,30 @@ static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, 
 static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                    bzna_error *err)
 {
-    const bzna_loader *loader = reader->loader;
+    const bzi_setup *setup = reader->setup;
     bzna_status status = BZNA_OK;
     bzi_field field;
 
-    for (uint32_t i = 0; i < loader->column_count && reader->fields_of != item->container; i++)
-        reader->fields[i] = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+    for (uint32_t i = 0; i < setup->column_count && reader->fields_of != item->container; i++)
+        reader->fields[i] = bzi_container_find_field(item->container, setup->columns[i].name, &field);
     reader->fields_of = item->container;
-    for (uint32_t i = 0; i < loader->column_count && status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < setup->column_count && status == BZNA_OK; i++)
         status = bzi_item_put_field(reader, item, sample, i, err);
     return status;
 }
 
 static void bzi_batch_free_bytes(bzna_batch *batch)
 {
-    const bzna_loader *loader = batch->loader;
+    const bzi_setup *setup = batch->setup;
 
-    for (uint32_t i = loader->tensor_count; i < loader->column_count; i++)
-        for (uint32_t slot = 0; batch->columns[i] && slot < loader->config.output.batch_size; slot++)
-            bzi_buffer_free(loader->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
+    for (uint32_t i = setup->tensor_count; i < setup->column_count; i++)
+        for (uint32_t slot = 0; batch->columns[i] && slot < setup->config.output.batch_size; slot++)
+            bzi_buffer_free(setup->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
 
 /* ==== 74. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 10, 52-57, 60, 69.
+ * Calls: rooms 7, 10, 52-57, 60.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -24056,7 +23873,7 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view
         .out_height = output->shape.height,
         .occurrence = batch->order.repeats ? item->position : 0,
         .view = output->random + view->number,
-        .output = (uint32_t)(output - item->loader->outputs),
+        .output = (uint32_t)(output - item->setup->outputs),
     };
 }
 
@@ -24065,7 +23882,7 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_view *view
 static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, const bzna_picture *picture,
                                 bzna_transform *transform, bzna_error *err)
 {
-    const bzna_loader_pipeline *pipeline = &item->loader->config.pipeline;
+    const bzna_loader_pipeline *pipeline = &item->setup->config.pipeline;
     bzna_sample_info info = bzi_item_info(item, view, picture);
     bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, info.view);
     bzna_status status;
@@ -24151,10 +23968,10 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
 static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
                                  bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
-        const bzi_view *view = &loader->views[i];
+    for (uint32_t i = 0; i < setup->view_count; i++) {
+        const bzi_view *view = &setup->views[i];
         const bzi_output *output = view->output;
         const bzna_picture *picture = &pictures[output->picture];
         const uint32_t in[2] = { bzi_picture_width(picture), bzi_picture_height(picture) };
@@ -24168,7 +23985,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             random = bzi_item_random(item, BZNA_OPERATION_WARP, number);
             bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
         } else {
-            bzi_view_share(output, loader->outputs, &transforms[view->number], pictures, transform);
+            bzi_view_share(output, setup->outputs, &transforms[view->number], pictures, transform);
         }
 
         if (output->own_warp || output->own_color) {
@@ -24179,7 +23996,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
             bzi_augment_draw(&random, &output->augment, out, transform);
         }
-        if (output->own_warp && loader->config.pipeline.transform &&
+        if (output->own_warp && setup->config.pipeline.transform &&
             bzi_view_ask(item, view, picture, transform, err) != BZNA_OK)
             return err->status;
     }
@@ -24192,10 +24009,10 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
-        const bzi_output *output = loader->views[i].output;
+    for (uint32_t i = 0; i < setup->view_count; i++) {
+        const bzi_output *output = setup->views[i].output;
         if (output->picture != number)
             continue;
         if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
@@ -24208,13 +24025,13 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
 }
 
 /* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
-BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, const bzi_views *views, uint32_t number)
+BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views, uint32_t number)
 {
     bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
 
-    for (uint32_t i = 0; i < loader->view_count; i++)
-        if (loader->views[i].output->picture == number)
-            bzi_region_add(&part, &views->slots[i], &loader->views[i].output->kernel);
+    for (uint32_t i = 0; i < setup->view_count; i++)
+        if (setup->views[i].output->picture == number)
+            bzi_region_add(&part, &views->slots[i], &setup->views[i].output->kernel);
     return part;
 }
 
@@ -24312,7 +24129,7 @@ static void bzi_geometry_invert(const double h[9], double inverse[9])
 static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna_picture *picture,
                               const bzna_transform *transform, uint32_t view)
 {
-    const bzi_output *output = item->loader->outputs;
+    const bzi_output *output = item->setup->outputs;
     const double all[4] = { 0, 0, output->shape.width, output->shape.height };
     const double x = (all[2] - 1) / 2, y = (all[3] - 1) / 2;
     double *h = g->homography, at[2], sign;
@@ -24339,10 +24156,10 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
 /* Writes the geometry of all views into its tensor. */
 static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
 {
-    const bzna_loader *loader = item->loader;
-    float *to = (float *)item->batch->columns[loader->geometry] + item->slot * loader->outputs[0].views * 16ull;
+    const bzi_setup *setup = item->setup;
+    float *to = (float *)item->batch->columns[setup->geometry] + item->slot * setup->outputs[0].views * 16ull;
 
-    for (uint32_t view = 0; view < loader->outputs[0].views; view++, to += 16) {
+    for (uint32_t view = 0; view < setup->outputs[0].views; view++, to += 16) {
         const bzna_geometry *g = &geometry[view];
 
         for (int i = 0; i < 9; i++)
@@ -24359,13 +24176,13 @@ static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geo
 static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *bytes, const bzna_sample_info *sample,
                                 const bzna_geometry *geometry, bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
-    const bzi_rule *rule = &loader->rules[bytes->rule];
-    const bzi_column *column = &loader->columns[rule->tensor];
+    const bzi_setup *setup = item->setup;
+    const bzi_rule *rule = &setup->rules[bytes->rule];
+    const bzi_column *column = &setup->columns[rule->tensor];
     const bzi_field *field = &item->container->fields[bytes->field];
     const bzna_rule_input input = {
         sizeof input, field->kind, field->name, bytes->buffer.data, bytes->size, sample, geometry,
-        geometry ? loader->outputs[0].views : 0, 0
+        geometry ? setup->outputs[0].views : 0, 0
     };
     uint8_t *out = (uint8_t *)item->batch->columns[rule->tensor] + item->slot * column->bytes;
     int64_t *rows = rule->kind == BZNA_RULE_ROWS ?
@@ -24401,24 +24218,24 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
 static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
 {
     static const bzna_picture none;
-    const bzna_loader *loader = item->loader;
-    const bzi_output *output = loader->outputs;
+    const bzi_setup *setup = item->setup;
+    const bzi_output *output = setup->outputs;
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
-    const uint32_t end = loader->column_count;
+    const uint32_t end = setup->column_count;
     bzna_sample_info info;
 
-    if (!loader->rule_count && loader->geometry == BZI_NO_FIELD)
+    if (!setup->rule_count && setup->geometry == BZI_NO_FIELD)
         return BZNA_OK;
 
-    info = bzi_item_info(item, loader->views, picture);
+    info = bzi_item_info(item, setup->views, picture);
     for (uint32_t view = 0; pictures && view < output->views; view++)
         bzi_geometry_make(&views->geometry[view], item, picture, &views->transforms[view], view);
-    if (loader->geometry != BZI_NO_FIELD)
+    if (setup->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
 
-    for (uint32_t i = loader->rule_count ? loader->rules[0].bytes : end; i < end; i++) {
+    for (uint32_t i = setup->rule_count ? setup->rules[0].bytes : end; i < end; i++) {
         const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
-        if (bytes->present && loader->rules[bytes->rule].call &&
+        if (bytes->present && setup->rules[bytes->rule].call &&
             bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err) != BZNA_OK)
             return err->status;
     }
@@ -24429,7 +24246,7 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
 static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *transforms)
 {
     const bzna_batch *batch = item->batch;
-    const uint32_t views = batch->loader->drawn_views;
+    const uint32_t views = batch->setup->drawn_views;
     uint32_t *counts = batch->operation_counts + (uint64_t)item->slot * views;
     bzna_drawn *to = batch->operations + (uint64_t)item->slot * views * BZNA_OPERATIONS_MAX;
 
@@ -24453,7 +24270,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 76. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 63, 69-71.
+ * Calls: rooms 2, 4, 7-8, 10, 63, 70-71.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -24463,73 +24280,68 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 /* Waits until no GPU work of the consumer reads the batch. In the CUDA context. */
 static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *err)
 {
-    bzi_device *device = batch->loader->device;
+    bzi_device *device = batch->setup->device;
     return batch->has_release ? bzi_device_await(device, batch->released, err) :
                                 bzi_device_drain(device, batch->stream, err);
 }
 
-/* Returns the retiring batch that was released first, if the plan needs a batch and none is free, else NULL. Only one
- * reader reclaims at a time. If there is only one reader, it does not reclaim while a batch that is being filled may
- * need a replacement, because nobody else would read that. With the lock held. */
-static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
+/* Returns 1 if a batch is retiring, the plan needs one, and none is free, else 0. Only one reader reclaims at a time.
+ * If there is only one reader, it does not reclaim while a batch that is being filled may need a replacement, because
+ * nobody else would read that. With the lock held. */
+static int bzi_reader_may_reclaim(bzna_loader *loader)
 {
-    const bzna_loader_config *config = &loader->config;
-    const int only_reader = config->read.threads <= 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
-    bzna_batch *found = NULL;
+    bzi_queues *queues = &loader->queues;
+    const int only_reader = queues->reader_count <= 1 && loader->setup.config.errors.policy == BZNA_ON_ERROR_REPLACE;
 
-    if (loader->reclaiming || loader->plan.batch || loader->free_batches || loader->poison.status != BZNA_OK ||
-        bzi_loader_interrupted(loader) || !bzi_plan_has_batch(&loader->plan))
-        return NULL;
-    for (uint32_t i = 0; i < config->pipeline.batches_in_flight; i++) {
-        bzna_batch *batch = &loader->batches[i];
-        if (batch->state == BZI_BATCH_FILLING && only_reader)
-            return NULL;
-        if (batch->state == BZI_BATCH_RETIRING && (!found || batch->retired_number < found->retired_number))
-            found = batch;
-    }
-    return found;
+    if (queues->reclaiming || queues->open || queues->free_batches.first || queues->poison.status != BZNA_OK ||
+        bzi_queues_interrupted(queues) || !bzi_plan_has_batch(&loader->plan) ||
+        (only_reader && bzi_queues_count(queues, BZI_BATCH_FILLING)))
+        return 0;
+    return loader->consumer.retiring.first != NULL;
 }
 
-/* Waits until nothing reads the batch, and makes it free. With the lock held, but not during the wait. */
-static void bzi_reader_reclaim(bzna_batch *batch)
+/* Waits until nothing reads the batch that was released first, and makes it free. Pre: bzi_reader_may_reclaim. With the
+ * lock held, but not during the wait. */
+static void bzi_reader_reclaim(bzna_loader *loader)
 {
-    bzna_loader *loader = batch->loader;
+    bzi_queues *queues = &loader->queues;
+    bzna_batch *batch = bzi_batches_take(&loader->consumer.retiring);
     bzna_error err;
     bzna_status status;
 
-    loader->reclaiming = 1;
-    bzi_loader_unlock(loader);
+    queues->reclaiming = 1;
+    bzi_queues_unlock(queues);
     status = bzi_batch_drain_reads(batch, &err);
-    bzi_loader_lock(loader);
-    loader->reclaiming = 0;
+    bzi_queues_lock(queues);
+    queues->reclaiming = 0;
 
     if (status == BZNA_OK)
         bzi_batch_to_free(batch);
     else
-        bzi_loader_break(loader, &err);                     /* GPU work may still read the batch: never write to it */
-    bzi_os_wake_all(&loader->reader_wake);                  /* another reader may reclaim the next */
+        bzi_queues_break(queues, &err);                     /* GPU work may still read the batch: never write to it */
+    bzi_os_wake_all(&queues->reader_wake);                  /* another reader may reclaim the next */
 }
 
 /* --- Taking items --- */
 
 /* Returns the next samples to read: a slot's replacement, else the next ones of the plan. The run is empty if there is
  * nothing to read now, or enough has been read ahead. With the lock held. */
-static bzi_run bzi_reader_next(bzna_loader *loader)
+static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues)
 {
     bzi_run run = { 0 };
-    uint32_t most = loader->pool ? 1 : bzi_loader_run_length(loader);
+    uint32_t most = queues->sessions ? 1 : bzi_queues_run_length(queues);
 
-    if (bzi_loader_interrupted(loader))
+    if (bzi_queues_interrupted(queues))
         return run;
-    if (loader->redo.count) {
-        bzi_run_add(&run, bzi_run_take(&loader->redo, NULL));
+    if (queues->redo.count) {
+        bzi_run_add(&run, bzi_run_take(&queues->redo, NULL));
         return run;
     }
 
-    if (!loader->pool && bzi_loader_is_ahead(loader, 1))
+    if (!queues->sessions && bzi_queues_is_ahead(queues, 1))
         return run;
-    while (run.count < most && loader->free.count && bzi_plan_item(loader, loader->free.first))
-        bzi_run_add(&run, bzi_run_take(&loader->free, NULL));
+    while (run.count < most && queues->free.count && bzi_plan_item(plan, queues, queues->free.first))
+        bzi_run_add(&run, bzi_run_take(&queues->free, NULL));
     return run;
 }
 
@@ -24537,28 +24349,28 @@ static bzi_run bzi_reader_next(bzna_loader *loader)
  * Another reader is woken if one more is needed. With the lock held, but not during the wait. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
+    bzi_queues *queues = &loader->queues;
     bzi_run run = { 0 };
 
-    while (!loader->quit) {
+    while (!queues->quit) {
         uint64_t start;
-        bzna_batch *batch;
 
-        run = bzi_reader_next(loader);
+        run = bzi_reader_next(&loader->plan, queues);
         if (run.count) {
-            loader->active++;
-            bzi_loader_wake_reader(loader);
+            queues->active++;
+            bzi_queues_wake_reader(queues);
             break;
         }
 
         start = bzi_os_now_ns();
-        if ((batch = bzi_reader_reclaimable(loader)) != NULL) {
-            bzi_reader_reclaim(batch);
+        if (bzi_reader_may_reclaim(loader)) {
+            bzi_reader_reclaim(loader);
         } else {
-            loader->idle_readers++;
-            bzi_os_wait(&loader->reader_wake, &loader->mutex);
-            loader->idle_readers--;
+            queues->idle_readers++;
+            bzi_os_wait(&queues->reader_wake, &queues->mutex);
+            queues->idle_readers--;
         }
-        loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
+        queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
     }
     return run;
 }
@@ -24577,54 +24389,54 @@ static bzi_item *bzi_run_find_memory(const bzi_run *run)
 
 /* Frees the memory of one item that is free or waits for another sample. Returns 1, or 0 if none of them has any. With
  * the lock held, but not during the call of the user's allocator. */
-static int bzi_reader_trim(bzna_loader *loader)
+static int bzi_reader_trim(bzi_queues *queues)
 {
-    bzi_item *item = bzi_run_find_memory(&loader->free);
+    bzi_item *item = bzi_run_find_memory(&queues->free);
     bzi_buffer bytes;
 
-    if (!item && !(item = bzi_run_find_memory(&loader->redo)))
+    if (!item && !(item = bzi_run_find_memory(&queues->redo)))
         return 0;
 
     bytes = item->bytes;
     memset(&item->bytes, 0, sizeof item->bytes);
-    bzi_loader_unlock(loader);
-    bzi_release(loader->memory, bytes.data, bytes.capacity, 1);
-    bzi_loader_lock(loader);
-    loader->held_bytes -= bytes.capacity;
+    bzi_queues_unlock(queues);
+    bzi_release(queues->memory, bytes.data, bytes.capacity, 1);
+    bzi_queues_lock(queues);
+    queues->held_bytes -= bytes.capacity;
     return 1;
 }
 
 /* Counts `want` bytes in place of `had` bytes, if they fit under the common ceiling. Returns 1 if they do, else 0.
  *   waits   1: the caller has freed the `had` bytes; this waits until the others fit, or the loader is interrupted
  * Without the lock. */
-static int bzi_reader_count_memory(bzna_loader *loader, uint64_t had, uint64_t want, uint32_t waits)
+static int bzi_reader_count_memory(bzi_queues *queues, uint64_t had, uint64_t want, uint32_t waits)
 {
-    const uint64_t ceiling = loader->config.read.memory_bytes;
+    const uint64_t ceiling = queues->memory_bytes;
     int fits;
 
-    bzi_loader_lock(loader);
-    loader->held_bytes -= had;
-    loader->holding += waits;
-    while (waits && loader->held_bytes + want > ceiling && !bzi_loader_interrupted(loader))
-        if (!bzi_reader_trim(loader))
-            bzi_os_wait(&loader->holder_wake, &loader->mutex);
-    loader->holding -= waits;
-    fits = loader->held_bytes + want <= ceiling;
-    loader->held_bytes += fits ? want : waits ? 0 : had;
-    bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    queues->held_bytes -= had;
+    queues->holding += waits;
+    while (waits && queues->held_bytes + want > ceiling && !bzi_queues_interrupted(queues))
+        if (!bzi_reader_trim(queues))
+            bzi_os_wait(&queues->holder_wake, &queues->mutex);
+    queues->holding -= waits;
+    fits = queues->held_bytes + want <= ceiling;
+    queues->held_bytes += fits ? want : waits ? 0 : had;
+    bzi_queues_unlock(queues);
     return fits;
 }
 
 /* Frees the memory of an item and of those after it in its run, and with it the bytes that were read for them. Returns
  * how many bytes of memory that were. A reader must not hold memory while it waits for more: two such readers could
  * wait for each other forever. */
-static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
+static uint64_t bzi_reader_let_go(const bzi_memory *memory, bzi_item *item)
 {
     uint64_t bytes = 0;
 
     for (; item; item = item->next) {
         bytes += item->bytes.capacity;
-        bzi_buffer_free(loader->memory, &item->bytes);
+        bzi_buffer_free(memory, &item->bytes);
         item->data = NULL;                                  /* it may lie in the memory of an item before it */
     }
     return bytes;
@@ -24634,8 +24446,8 @@ static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
  * run: then the caller hands on the samples before it, which hold memory, and tries again. */
 static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64_t bytes, bzna_error *err)
 {
-    bzna_loader *loader = reader->loader;
-    uint64_t ceiling = loader->config.read.memory_bytes, want = 4096;
+    bzi_queues *queues = reader->queues;
+    uint64_t ceiling = queues->memory_bytes, want = 4096;
 
     if (bytes <= item->bytes.capacity)
         return BZNA_OK;
@@ -24647,28 +24459,26 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
         want *= 2;
     want = bzi_min(want, ceiling);
 
-    if (bzi_reader_count_memory(loader, item->bytes.capacity, want, 0))
-        bzi_buffer_free(loader->memory, &item->bytes);
+    if (bzi_reader_count_memory(queues, item->bytes.capacity, want, 0))
+        bzi_buffer_free(queues->memory, &item->bytes);
     else if (item != reader->first)
         return BZNA_AGAIN;
-    else if (!bzi_reader_count_memory(loader, bzi_reader_let_go(loader, item), want, 1))
+    else if (!bzi_reader_count_memory(queues, bzi_reader_let_go(queues->memory, item), want, 1))
         return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 
-    item->bytes.data = bzi_alloc(loader->memory, want, 1, BZI_BATCH_ALIGN);
+    item->bytes.data = bzi_alloc(queues->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
         return BZNA_OK;
     }
 
-    bzi_loader_lock(loader);
-    loader->held_bytes -= want;
-    bzi_loader_unlock(loader);
+    bzi_reader_count_memory(queues, want, 0, 0);
     return bzi_fail_memory(err, "a sample's bytes");
 }
 
 
 /* ==== 77. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 7, 10-11, 21, 46, 62, 69-71, 73, 76.
+ * Calls: rooms 2, 4, 7, 10-11, 21, 46, 62, 70-71, 73, 76.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -24676,19 +24486,19 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 /* --- Reading --- */
 
 /* Waits before a retry. Returns 1, or 0 if the loader was interrupted. */
-static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
+static int bzi_reader_back_off(bzi_queues *queues, uint64_t ns)
 {
     uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);       /* 146 years: no overflow in what follows */
     int go_on;
 
-    bzi_loader_lock(loader);
-    loader->holding++;
-    bzi_loader_wake_reader(loader);
-    while (!bzi_loader_interrupted(loader) && bzi_os_now_ns() < deadline)
-        bzi_os_wait_until(&loader->holder_wake, &loader->mutex, deadline);
-    loader->holding--;
-    go_on = !bzi_loader_interrupted(loader);
-    bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    queues->holding++;
+    bzi_queues_wake_reader(queues);
+    while (!bzi_queues_interrupted(queues) && bzi_os_now_ns() < deadline)
+        bzi_os_wait_until(&queues->holder_wake, &queues->mutex, deadline);
+    queues->holding--;
+    go_on = !bzi_queues_interrupted(queues);
+    bzi_queues_unlock(queues);
     return go_on;
 }
 
@@ -24697,7 +24507,7 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
 static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const uint64_t usual = bzi_min(reader->usual_bytes + reader->usual_bytes / 2, BZI_RUN_BYTES),
-                   first = bzi_min(usual > 4096 ? usual : 4096, reader->loader->config.read.memory_bytes);
+                   first = bzi_min(usual > 4096 ? usual : 4096, reader->queues->memory_bytes);
     bzna_status status = bzi_reader_reserve(reader, item, first, err);
 
     if (status != BZNA_OK)
@@ -24785,25 +24595,25 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
  * tried, and come last. Returns BZNA_END for padding. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
-    bzna_loader *loader = reader->loader;
+    const bzna_loader_config *config = &reader->setup->config;
     const int pauses = item == reader->first && (item->tried || !item->next);
-    uint64_t backoff = loader->config.read.backoff_ns;
+    uint64_t backoff = config->read.backoff_ns;
     uint32_t retries = 0;
 
     if (item->is_padding) {
-        item->batch->targets[item->slot] = loader->config.order.pad_target;
+        item->batch->targets[item->slot] = config->order.pad_target;
         return BZNA_END;                                    /* no sample, so that nobody decodes it */
     }
 
     for (;;) {
         bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
-        if (status != BZNA_E_IO || retries == loader->config.read.retries)
+        if (status != BZNA_E_IO || retries == config->read.retries)
             return status;
 
         item->tried = 1;
         if (!pauses)
             return BZNA_AGAIN;
-        if (!bzi_reader_back_off(loader, backoff))
+        if (!bzi_reader_back_off(reader->queues, backoff))
             return status;
 
         item->tried = 0;
@@ -24862,15 +24672,16 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
 
 /* Submits a sample that was read to the device's engines, if they may be able to decode it. Returns 1 if the pool has
  * the item now, else 0. With the lock held. */
-static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
+static int bzi_reader_submit(bzi_item *item)
 {
+    bzi_queues *queues = item->queues;
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
     const int is_still = item->container->still && !bzi_heif_probe(bytes);
-    const int to_pool = loader->pool && !is_still && !bzi_loader_interrupted(loader);
+    const int to_pool = !is_still && !bzi_queues_interrupted(queues);
 
-    if (to_pool && bzi_pool_submit(loader->pool, item))
+    if (to_pool && bzi_pool_submit(item->setup->pool, item))
         return 1;
-    loader->stats.fallbacks += to_pool && item->status == BZNA_OK;
+    queues->stats.fallbacks += to_pool && item->status == BZNA_OK;
     return 0;
 }
 
@@ -24887,12 +24698,12 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     reader->first = run.first;
     reader->run_retries = 0;
     /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
-    if (is_new && !reader->loader->on_device)
+    if (is_new && !reader->setup->on_device)
         bzi_reader_read_neighbors(reader, run.first);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         if (item->status != BZNA_OK)
-            bzi_item_clear_fields(item, 0, reader->loader->column_count);
+            bzi_item_clear_fields(item, 0, reader->setup->column_count);
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
@@ -24908,29 +24719,29 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
  *   is_new   1 if none of the run's samples was read before */
 static int bzi_reader_pass(bzi_reader *reader, int is_new)
 {
-    bzna_loader *loader = reader->loader;
-    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_READ];
+    bzi_queues *queues = reader->queues;
+    bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_READ];
     uint64_t took = bzi_os_now_ns();
     bzi_run rest, done;
 
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     done = bzi_reader_read_run(reader, reader->run, is_new, &rest);
     took = bzi_os_now_ns() - took;
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
 
     reader->run = rest;
     stage->busy_ns += took;
     stage->count += done.count;
     stage->bytes += done.bytes;
-    loader->stats.retries += reader->run_retries;
+    queues->stats.retries += reader->run_retries;
     if (!done.count)
         return 0;
 
-    loader->pace.read_ns = bzi_pace_mean(loader->pace.read_ns, took, done.count);
-    loader->pace.bytes = bzi_pace_mean(loader->pace.bytes, done.bytes, done.count);
-    if (loader->pool && bzi_reader_submit(loader, done.first))
+    queues->pace.read_ns = bzi_pace_mean(queues->pace.read_ns, took, done.count);
+    queues->pace.bytes = bzi_pace_mean(queues->pace.bytes, done.bytes, done.count);
+    if (queues->sessions && bzi_reader_submit(done.first))
         return 1;                                           /* the run had one item */
-    bzi_ready_push(loader, done);
+    bzi_ready_push(queues, done);
     return 0;
 }
 
@@ -24939,22 +24750,23 @@ static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
+    bzi_queues *queues = reader->queues;
     bzna_error err;
-    const int entered = bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+    const int entered = bzi_device_enter_thread(loader->setup.device, &err) == BZNA_OK;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     if (!entered)
-        bzi_loader_break(loader, &err);
+        bzi_queues_break(queues, &err);
     while ((reader->run = bzi_reader_take(loader)).count) {
         int in_pool = 0;
         for (int is_new = 1; reader->run.count && !in_pool; is_new = 0)
             in_pool = bzi_reader_pass(reader, is_new);
         if (!in_pool)
-            bzi_loader_done(loader);
+            bzi_queues_done(queues);
     }
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(loader->setup.device);
     return NULL;
 }
 
@@ -24970,7 +24782,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_ima
 {
     bzi_sample sample = { item->local, item->extent, item->data };
 
-    return bzi_container_image(item->container, &sample, &item->loader->picks[number], image, err);
+    return bzi_container_image(item->container, &sample, &item->setup->picks[number], image, err);
 }
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
@@ -24979,7 +24791,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_ima
 static void bzi_item_count_failure(const bzi_item *item)
 {
     const bzna_status status = item->result;
-    bzna_statistics *stats = &item->loader->stats;
+    bzna_statistics *stats = &item->queues->stats;
     const int unread = item->status != BZNA_OK;
 
     stats->samples_failed++;
@@ -24996,8 +24808,7 @@ static void bzi_item_count_failure(const bzi_item *item)
 /* Counts the sample and the time spent on it. With the lock held. */
 static void bzi_item_account(const bzi_item *item)
 {
-    bzna_loader *loader = item->loader;
-    bzna_statistics *stats = &loader->stats;
+    bzna_statistics *stats = &item->queues->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
 
     if (item->is_padding)
@@ -25008,7 +24819,7 @@ static void bzi_item_account(const bzi_item *item)
     decode->bytes += item->decode_ns ? item->extent.size : 0;
     warp->count += item->warp_ns != 0;
     warp->busy_ns += item->warp_ns;
-    warp->bytes += item->warp_ns ? loader->slot_bytes : 0;
+    warp->bytes += item->warp_ns ? item->setup->slot_bytes : 0;
 
     stats->samples++;
     stats->samples_tiled += item->tiles != 0;
@@ -25019,7 +24830,7 @@ static void bzi_item_account(const bzi_item *item)
         bzi_item_count_failure(item);
     else if (item->by_nvdec)
         stats->samples_nvdec++;
-    else if (loader->slot_bytes)
+    else if (item->setup->slot_bytes)
         stats->samples_software++;
 }
 
@@ -25027,7 +24838,7 @@ static void bzi_item_account(const bzi_item *item)
  * callbacks of the user's also their own, except where the container itself is the user's code. */
 static int bzi_item_stops(const bzi_item *item)
 {
-    const bzna_loader_errors *errors = &item->loader->config.errors;
+    const bzna_loader_errors *errors = &item->setup->config.errors;
     const int of_container = item->status == BZNA_E_CALLBACK && item->container->ops->fetch;
 
     if (item->result == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP)
@@ -25039,25 +24850,26 @@ static int bzi_item_stops(const bzi_item *item)
  * Returns 1; 0 if the sample may not be replaced. With the lock held. */
 static int bzi_item_replace(bzi_item *item)
 {
-    bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
+    bzi_queues *queues = item->queues;
 
-    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
-        item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
+    if (setup->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
+        item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_queues_interrupted(queues))
         return 0;
 
     item->replacements++;
     item->position = (item->position + item->batch->order.stride) % item->batch->order.length;
-    bzi_plan_sample(loader, item);
+    bzi_plan_sample(item->setup->dataset, item);
 
-    loader->stats.replaced++;
-    bzi_run_add(&loader->redo, item);
+    queues->stats.replaced++;
+    bzi_run_add(&queues->redo, item);
     bzi_item_done(item);
-    bzi_loader_freed(loader);
+    bzi_queues_freed(queues);
     return 1;
 }
 
 /* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. The caller then
- * calls bzi_loader_freed. With the lock held. */
+ * calls bzi_queues_freed. With the lock held. */
 static void bzi_item_put(bzi_item *item)
 {
     bzna_batch *batch = item->batch;
@@ -25080,15 +24892,15 @@ static void bzi_item_put(bzi_item *item)
 static void bzi_item_finish(bzi_item *item)
 {
     bzi_item_put(item);
-    bzi_loader_freed(item->loader);
+    bzi_queues_freed(item->queues);
 }
 
 /* --- Lanes --- */
 
 /* Returns the bytes of scratch memory on the device that a lane has. */
-static uint64_t bzi_lane_scratch_bytes(const bzna_loader *loader)
+static uint64_t bzi_lane_scratch_bytes(const bzi_setup *setup)
 {
-    return BZI_LANE_SUMS + BZI_KERNEL_SLOTS * loader->view_scratch;
+    return BZI_LANE_SUMS + BZI_KERNEL_SLOTS * setup->view_scratch;
 }
 
 /* Returns the device address to which the kernel writes a view of an item. */
@@ -25096,33 +24908,33 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_view *view)
 {
     const bzna_batch *batch = item->batch;
 
-    return item->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, view, item->slot) :
+    return item->setup->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, view, item->slot) :
                                      batch->device_data + bzi_view_at(view, batch->slots, item->slot);
 }
 
 /* Gives slots and passes of a launch their scratch memory: the lane's part of the loader's, which is BZI_LANE_SUMS
  * bytes, then memory for each view. One launch's is enough, because a stream runs them one after the other. Sums of
  * lumas begin with 0. */
-static bzna_status bzi_lane_place(const bzi_lane *lane, const bzna_loader *loader, bzi_launch *launch, bzna_error *err)
+static bzna_status bzi_lane_place(const bzi_lane *lane, const bzi_setup *setup, bzi_launch *launch, bzna_error *err)
 {
-    const uint64_t sums = loader->scratch + lane->number * bzi_lane_scratch_bytes(loader);
+    const uint64_t sums = setup->scratch + lane->number * bzi_lane_scratch_bytes(setup);
     uint32_t summed = 0;
 
     for (uint32_t i = 0; i < launch->count; i++) {
         bzi_kernel_slot *slot = &launch->slots.slot[i];
         summed |= slot->flags & BZI_KERNEL_MEAN_LUMA;
         slot->sums = sums + i * 2 * sizeof(uint64_t);
-        bzi_view_place(slot, &launch->passes[i], sums + BZI_LANE_SUMS + i * loader->view_scratch);
+        bzi_view_place(slot, &launch->passes[i], sums + BZI_LANE_SUMS + i * setup->view_scratch);
     }
     return summed ? bzi_device_zero(lane->device, sums, BZI_LANE_SUMS, lane->stream, err) : BZNA_OK;
 }
 
 /* Enqueues warps and passes of views, of which all have operations on pixels, or none. */
-static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, const bzi_kernel_output *out,
+static bzna_status bzi_lane_operate(bzi_lane *lane, const bzi_setup *setup, const bzi_kernel_output *out,
                                     bzi_launch *launch, bzna_error *err)
 {
     const bzi_kernel_output target = bzi_view_target(launch->passes, out);
-    if (bzi_lane_place(lane, loader, launch, err) != BZNA_OK ||
+    if (bzi_lane_place(lane, setup, launch, err) != BZNA_OK ||
         bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err) != BZNA_OK)
         return err->status;
     return bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
@@ -25130,9 +24942,9 @@ static bzna_status bzi_lane_operate(bzi_lane *lane, const bzna_loader *loader, c
 
 /* Enqueues the slots of an output that were gathered: first those without operations on pixels, then the others, which
  * are warped to scratch memory. An error is kept in the lane until it is flushed. */
-static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
+static void bzi_lane_warp(bzi_lane *lane, const bzi_setup *setup, uint32_t number)
 {
-    const bzi_output *output = &loader->outputs[number];
+    const bzi_output *output = &setup->outputs[number];
     bzi_launch *gathered = &lane->launches[number];
     bzi_kernel_output out = output->kernel;
 
@@ -25147,15 +24959,15 @@ static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t nu
                 launch.passes[launch.count++] = gathered->passes[i];
             }
         if (launch.count && lane->error.status == BZNA_OK)
-            bzi_lane_operate(lane, loader, &out, &launch, &lane->error);
+            bzi_lane_operate(lane, setup, &out, &launch, &lane->error);
     }
     gathered->count = 0;
 }
 
-static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
+static void bzi_lane_warp_all(bzi_lane *lane, const bzi_setup *setup)
 {
-    for (uint32_t i = 0; i < loader->output_count; i++)
-        bzi_lane_warp(lane, loader, i);
+    for (uint32_t i = 0; i < setup->output_count; i++)
+        bzi_lane_warp(lane, setup, i);
 }
 
 /* Adds the slot of a view, with its operations, to the launch of its output. Pre: the lane has a place for the item, or
@@ -25163,12 +24975,12 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
                          const bzi_kernel_pass *pass)
 {
-    const bzna_loader *loader = item->loader;
-    const uint32_t number = (uint32_t)(view->output - loader->outputs);
+    const bzi_setup *setup = item->setup;
+    const uint32_t number = (uint32_t)(view->output - setup->outputs);
     bzi_launch *launch = &lane->launches[number];
 
     if (launch->count == BZI_KERNEL_SLOTS)
-        bzi_lane_warp(lane, loader, number);
+        bzi_lane_warp(lane, setup, number);
     launch->passes[launch->count] = *pass;
     launch->slots.slot[launch->count] = *slot;
     launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
@@ -25181,11 +24993,11 @@ static void bzi_lane_add(bzi_lane *lane, bzi_item *item) { lane->items[lane->cou
 /* Copies an item's slots to the host. */
 static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item, bzna_error *err)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->view_count && status == BZNA_OK; i++) {
-        const bzi_view *view = &loader->views[i];
+    for (uint32_t i = 0; i < setup->view_count && status == BZNA_OK; i++) {
+        const bzi_view *view = &setup->views[i];
         status = bzi_device_download(lane->device, bzi_batch_slot(item->batch, view, item->slot),
                                      bzi_lane_target(item, view), view->output->picture_bytes, lane->stream, err);
     }
@@ -25197,19 +25009,19 @@ static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item,
  * `more` gets no event yet, because the lane will write more slots of it. */
 static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_error *err)
 {
-    const bzna_loader *loader = lane->items[0]->loader;
+    const bzi_setup *setup = lane->items[0]->setup;
     bzna_status status;
 
     for (uint32_t i = lane->kept; i < lane->count; i++)
         lane->items[i]->batch->touched[lane->number] = 1;
 
-    bzi_lane_warp_all(lane, loader);
+    bzi_lane_warp_all(lane, setup);
     status = lane->error.status;
     if (status != BZNA_OK)
         *err = lane->error;
     lane->error.status = BZNA_OK;
 
-    for (uint32_t i = lane->kept; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
+    for (uint32_t i = lane->kept; i < lane->count && status == BZNA_OK && !setup->on_device; i++)
         status = bzi_lane_download(lane, lane->items[i], err);
 
     for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++) {
@@ -25229,7 +25041,7 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_
  * its event is recorded. After a launch that failed, nothing is kept. */
 static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 {
-    bzna_loader *loader = lane->items[0]->loader;
+    bzi_queues *queues = lane->items[0]->queues;
     const uint64_t start = bzi_os_now_ns();
     const uint32_t count = lane->count, kept = lane->kept;
     uint64_t each;
@@ -25238,9 +25050,9 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
     each = (bzi_os_now_ns() - start) / (count > kept ? count - kept : 1);
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     if (status != BZNA_OK)
-        bzi_loader_break(loader, &err);                     /* slots that were not written cannot be delivered */
+        bzi_queues_break(queues, &err);                     /* slots that were not written cannot be delivered */
 
     lane->count = lane->kept = status == BZNA_OK && more;
     for (uint32_t i = 0; i < count; i++) {
@@ -25254,7 +25066,7 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
     }
 
     lane->items[0] = lane->items[count - 1];
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 }
 
 /* --- The end of a sample --- */
@@ -25265,18 +25077,19 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
 {
     static const bzi_kernel_pass none;
-    bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
+    bzi_queues *queues = item->queues;
     bzi_kernel_slot slot = { .x1 = -1, .y1 = -1, .depth = 8 };
 
     bzi_item_put_operations(item, NULL);
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
-        const bzi_view *view = &loader->views[i];
+    for (uint32_t i = 0; i < setup->view_count; i++) {
+        const bzi_view *view = &setup->views[i];
 
         bzi_slot_colors(&slot, &view->output->transform, view->output->shape.channels);
         if (item->is_padding) {
             for (int k = 0; k < 3; k++)
-                slot.fill[k] = (float)loader->config.order.pad_value;
+                slot.fill[k] = (float)setup->config.order.pad_value;
             slot.flags &= ~BZI_KERNEL_FILL_MEAN;
         }
         slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
@@ -25291,9 +25104,9 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
         return;
     }
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     bzi_item_finish(item);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 }
 
 /* Ends a sample that was warped or has failed: counts it, and finishes its item. If it failed, its slot takes another
@@ -25304,7 +25117,8 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
  * Without the lock. */
 static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
-    bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
+    bzi_queues *queues = item->queues;
     const bzna_status status = item->result;
     int replaced = 0;
 
@@ -25316,18 +25130,18 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
     if (status != BZNA_OK) {
         bzi_container_fail(item->container, item->local, item->err);
-        bzi_log(loader->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
+        bzi_log(setup->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
     }
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     bzi_item_account(item);
     if (status == BZNA_OK)
         bzi_item_finish(item);
     else if (status == BZNA_E_DEVICE_LOST)
-        bzi_loader_break(loader, item->err);
+        bzi_queues_break(queues, item->err);
     else
         replaced = bzi_item_replace(item);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 
     if (status != BZNA_OK && !replaced)
         bzi_item_fill(item, lane);
@@ -25344,7 +25158,7 @@ static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzn
 {
     bzi_lane *lane = &worker->lane;
 
-    lane->device = worker->loader->device;
+    lane->device = worker->setup->device;
     lane->number = number;
     if (bzi_device_stream(lane->device, 1, &lane->stream, err) != BZNA_OK)
         return err->status;
@@ -25401,12 +25215,12 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
 /* Warps one view into its slot, on the host. */
 static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
-    const bzi_view *view = &worker->loader->views[number];
+    const bzi_view *view = &worker->setup->views[number];
     const bzi_kernel_output *out = &view->output->kernel;
     bzi_kernel_slot *slot = &worker->views.slots[number];
     const bzi_kernel_pass *pass = &worker->views.passes[number];
     const bzi_kernel_output target = bzi_view_target(pass, out);
-    const bzi_memory *memory = worker->loader->memory;
+    const bzi_memory *memory = worker->setup->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
@@ -25421,23 +25235,23 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
  * Pre: the views' slots are made. They are changed for the shrunk picture. */
 static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted)
 {
-    const bzna_loader *loader = worker->loader;
+    const bzi_setup *setup = worker->setup;
     uint32_t may = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
 
-    for (uint32_t i = 0; i < loader->view_count && may > 1; i++)
-        if (loader->views[i].output->picture == number)
+    for (uint32_t i = 0; i < setup->view_count && may > 1; i++)
+        if (setup->views[i].output->picture == number)
             may = bzi_min32(may, bzi_slot_may_shrink(&worker->views.slots[i],
-                                                             loader->config.decode.jpeg_shrink_margin));
+                                                             setup->config.decode.jpeg_shrink_margin));
     wanted->rows = (bzi_rows){ 0, 0 };
-    wanted->shrink = loader->config.decode.jpeg_shrink ? may : 1;
+    wanted->shrink = setup->config.decode.jpeg_shrink ? may : 1;
     item->shrinkable |= may > wanted->shrink;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
+    for (uint32_t i = 0; i < setup->view_count; i++) {
         bzi_kernel_slot *slot = &worker->views.slots[i];
-        if (loader->views[i].output->picture != number)
+        if (setup->views[i].output->picture != number)
             continue;
         bzi_slot_shrink(slot, wanted->shrink);
-        bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, &loader->views[i].output->kernel));
+        bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, &setup->views[i].output->kernel));
     }
 }
 
@@ -25450,14 +25264,14 @@ static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t 
     bzna_status status = BZNA_OK;
 
     *wanted = bzi_picture_all(&worker->pictures[number]);
-    if ((!in_rows && !worker->formats[number].tiles) || worker->loader->config.pipeline.picture)
+    if ((!in_rows && !worker->formats[number].tiles) || worker->setup->config.pipeline.picture)
         return BZNA_OK;
 
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
     if (status == BZNA_OK && in_rows)
         bzi_worker_want_rows(worker, item, number, wanted);
     else if (status == BZNA_OK)
-        wanted->part = bzi_views_part(worker->loader, &worker->views, number);
+        wanted->part = bzi_views_part(worker->setup, &worker->views, number);
     return status;
 }
 
@@ -25467,38 +25281,38 @@ static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t 
 static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, uint32_t shrink,
                                    bzna_error *err)
 {
-    bzna_loader *loader = worker->loader;
+    const bzi_setup *setup = worker->setup;
     bzna_picture *picture = &worker->pictures[number];
 
-    if ((loader->on_device && bzi_worker_upload(worker, picture, shrink, err) != BZNA_OK) ||
+    if ((setup->on_device && bzi_worker_upload(worker, picture, shrink, err) != BZNA_OK) ||
         bzi_item_slots(item, number, picture, shrink, &worker->views, err) != BZNA_OK)
         return err->status;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
-        if (loader->views[i].output->picture != number)
+    for (uint32_t i = 0; i < setup->view_count; i++) {
+        if (setup->views[i].output->picture != number)
             continue;
-        if (loader->on_device)
-            bzi_lane_put(&worker->lane, item, &loader->views[i], &worker->views.slots[i], &worker->views.passes[i]);
+        if (setup->on_device)
+            bzi_lane_put(&worker->lane, item, &setup->views[i], &worker->views.slots[i], &worker->views.passes[i]);
         else if (bzi_worker_warp_view(worker, item, i, err) != BZNA_OK)
             return err->status;
     }
 
-    if (loader->on_device && loader->pick_count > 1)
-        bzi_lane_warp_all(&worker->lane, loader);
+    if (setup->on_device && setup->pick_count > 1)
+        bzi_lane_warp_all(&worker->lane, setup);
     return BZNA_OK;
 }
 
 /* Names a picture in its error, unless it is the first one, which the sample's name stands for. */
 static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, bzna_error *err)
 {
-    return number ? bzi_error_prefix(err, worker->loader->picks[number].name) : err->status;
+    return number ? bzi_error_prefix(err, worker->setup->picks[number].name) : err->status;
 }
 
 /* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
  * transforms decide which parts of the pictures are needed. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
 {
-    for (uint32_t i = 0; i < worker->loader->pick_count; i++) {
+    for (uint32_t i = 0; i < worker->setup->pick_count; i++) {
         if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
             return err->status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
@@ -25522,8 +25336,8 @@ static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
  * to the data set. */
 static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
-    const bzna_loader_pipeline *pipeline = &worker->loader->config.pipeline;
-    const bzi_view *view = worker->loader->views;
+    const bzna_loader_pipeline *pipeline = &worker->setup->config.pipeline;
+    const bzi_view *view = worker->setup->views;
     bzna_random random = bzi_item_random(item, BZNA_OPERATION_PICTURE, number);
     bzna_picture *picture = &worker->pictures[number];
     bzna_sample_info info;
@@ -25533,7 +25347,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     const uint64_t total = bzi_picture_planes(picture, count, 1, planes), capacity = worker->drawn.capacity;
     bzna_status status;
 
-    if (!bzi_buffer_reserve(worker->loader->memory, &worker->drawn, total, 0))
+    if (!bzi_buffer_reserve(worker->setup->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
 
     if (worker->drawn.capacity != capacity)                 /* the callback can see the padding after each row */
@@ -25571,7 +25385,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
  *   of   the worker whose grid it is */
 static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
 {
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     const uint32_t number = of->next_tile;
     uint64_t begin;
     bzna_error err;
@@ -25582,10 +25396,10 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
 
     of->next_tile++;
     of->tiles_begun++;
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     begin = bzi_os_now_ns();
     status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
 
     of->tiles_begun--;
     of->helped_ns += worker != of ? bzi_os_now_ns() - begin : 0;
@@ -25596,7 +25410,7 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
     }
 
     if (worker != of && !of->tiles_begun && of->next_tile == of->end_tile)
-        bzi_os_wake_all(&loader->tiles_wake);
+        bzi_os_wake_all(&queues->tiles_wake);
     return 1;
 }
 
@@ -25606,7 +25420,7 @@ static int bzi_worker_help(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
 
-    for (uint32_t i = 0; i < loader->worker_count; i++)
+    for (uint32_t i = 0; i < loader->queues.worker_count; i++)
         if (bzi_worker_tile(worker, &loader->workers[i]))
             return 1;
     return 0;
@@ -25615,25 +25429,25 @@ static int bzi_worker_help(bzi_worker *worker)
 /* Decodes the tiles of a grid. When no tile is left to begin, the worker waits for those that others have begun. */
 static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     uint64_t waited;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     worker->next_tile = 0;
     worker->end_tile = worker->tiles.count;
     worker->failed_tile = UINT32_MAX;
     worker->helped_ns = 0;
 
-    if (loader->idle_workers && worker->end_tile > 1)
-        bzi_os_wake_all(&loader->worker_wake);
+    if (queues->idle_workers && worker->end_tile > 1)
+        bzi_os_wake_all(&queues->worker_wake);
     while (bzi_worker_tile(worker, worker))
         ;
 
     waited = bzi_os_now_ns();
     while (worker->tiles_begun)
-        bzi_os_wait(&loader->tiles_wake, &loader->mutex);
+        bzi_os_wait(&queues->tiles_wake, &queues->mutex);
     item->decode_ns += worker->helped_ns - (bzi_os_now_ns() - waited);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (worker->failed_tile != UINT32_MAX) {
         *err = worker->tile_error;
         return err->status;
@@ -25664,22 +25478,22 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
 /* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
-    const bzna_loader *loader = worker->loader;
+    const bzi_setup *setup = worker->setup;
     uint64_t begin, decoded;
     bzna_status status;
 
-    if (!loader->slot_bytes)
+    if (!setup->slot_bytes)
         return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
     begin = bzi_os_now_ns();
     status = bzi_worker_parse(worker, item, err);
-    if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
+    if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
-    for (uint32_t i = 0; i < loader->pick_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < setup->pick_count && status == BZNA_OK; i++) {
         bzi_wanted wanted;
         if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||
             (status = bzi_worker_decode(worker, item, i, wanted, err)) != BZNA_OK ||
-            (loader->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK)) {
+            (setup->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK)) {
             bzi_worker_blame(worker, i, err);
             break;
         }
@@ -25691,7 +25505,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     }
 
     /* Another sample may take the slot, and nothing of this one may be written there after that. */
-    if (status != BZNA_OK && loader->on_device && loader->pick_count > 1)
+    if (status != BZNA_OK && setup->on_device && setup->pick_count > 1)
         bzi_device_stream_wait(worker->lane.device, worker->lane.stream);
     return status;
 }
@@ -25723,13 +25537,13 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
  * follow one by one. */
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     bzi_run failed = { 0 };
     bzi_item *item;
 
     for (item = run.first; item; item = item->next)
         bzi_worker_try(worker, item);
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         if (item->result != BZNA_OK) {
             bzi_run_add(&failed, item);
@@ -25739,8 +25553,8 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
         bzi_item_put(item);
     }
 
-    bzi_loader_freed(loader);
-    bzi_loader_unlock(loader);
+    bzi_queues_freed(queues);
+    bzi_queues_unlock(queues);
     while ((item = bzi_run_take(&failed, NULL)) != NULL)
         bzi_item_complete(item, NULL);
 }
@@ -25748,18 +25562,19 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 /* Works on a run, and measures the time for the loader's pace. With the lock held, but not while it works. */
 static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
 {
-    bzna_loader *loader = worker->loader;
+    const bzi_setup *setup = worker->setup;
+    bzi_queues *queues = worker->queues;
     uint64_t took = bzi_os_now_ns();
 
-    bzi_loader_unlock(loader);
-    if (loader->on_device)
+    bzi_queues_unlock(queues);
+    if (setup->on_device)
         bzi_worker_launch_run(worker, run);
     else
         bzi_worker_warp_run(worker, run);
     took = bzi_os_now_ns() - took;
-    bzi_loader_lock(loader);
-    loader->pace.work_ns = bzi_pace_mean(loader->pace.work_ns, took, run.count);
-    bzi_loader_done(loader);
+    bzi_queues_lock(queues);
+    queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, run.count);
+    bzi_queues_done(queues);
 }
 
 /* Reads the next samples, or what is left of those before, if workers do that. What was read is ready then, and is
@@ -25767,19 +25582,19 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
  * there is nothing to read. With the lock held, but not while it reads. */
 static int bzi_worker_read(bzi_worker *worker)
 {
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     bzi_reader *reader = worker->reader;
     const int is_new = reader && !reader->run.count;
 
     if (is_new)
-        reader->run = bzi_reader_next(loader);
-    if (!reader || !reader->run.count || bzi_loader_interrupted(loader))
+        reader->run = bzi_reader_next(&worker->loader->plan, queues);
+    if (!reader || !reader->run.count || bzi_queues_interrupted(queues))
         return 0;
 
-    loader->active++;
-    bzi_loader_wake_reader(loader);
+    queues->active++;
+    bzi_queues_wake_reader(queues);
     bzi_reader_pass(reader, is_new);
-    bzi_loader_done(loader);
+    bzi_queues_done(queues);
     return 1;
 }
 
@@ -25787,28 +25602,28 @@ static int bzi_worker_read(bzi_worker *worker)
  * run is empty if the loader closes. With the lock held, but not while it waits, reads or helps. */
 static bzi_run bzi_worker_take(bzi_worker *worker)
 {
-    bzna_loader *loader = worker->loader;
-    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
+    bzi_queues *queues = worker->queues;
+    bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_DECODE];
     bzi_run run = { 0 };
 
-    while (!loader->quit) {
+    while (!queues->quit) {
         uint64_t start;
         int blocked;
-        if (!bzi_loader_interrupted(loader) && loader->ready.count) {
-            run = bzi_ready_pop(loader);
-            loader->active++;
-            bzi_loader_wake_reader(loader);
+        if (!bzi_queues_interrupted(queues) && queues->ready.count) {
+            run = bzi_ready_pop(queues);
+            queues->active++;
+            bzi_queues_wake_reader(queues);
             break;
         }
         if (bzi_worker_read(worker) || bzi_worker_help(worker))
             continue;
-        blocked = !loader->plan.batch && !loader->free_batches;       /* back-pressure: no batch is left to fill */
+        blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
-        loader->idle_workers++;
-        bzi_loader_wake_reader(loader);                     /* the reader at work may be slow */
-        bzi_os_wait(&loader->worker_wake, &loader->mutex);
-        loader->idle_workers--;
-        if (!loader->pool)                                  /* with NVDEC, idle workers are normal */
+        queues->idle_workers++;
+        bzi_queues_wake_reader(queues);                     /* the reader at work may be slow */
+        bzi_os_wait(&queues->worker_wake, &queues->mutex);
+        queues->idle_workers--;
+        if (!queues->sessions)                              /* with NVDEC, idle workers are normal */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
 
@@ -25819,18 +25634,18 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
 static void *bzi_worker_run(void *argument)
 {
     bzi_worker *worker = argument;
-    bzna_loader *loader = worker->loader;
+    bzi_queues *queues = worker->queues;
     bzna_error err;
     bzi_run run;
     bzi_device *device = worker->lane.device;               /* NULL if batches go to the host */
     const int entered = bzi_device_enter_thread(device, &err) == BZNA_OK;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     if (!entered)
-        bzi_loader_break(loader, &err);
+        bzi_queues_break(queues, &err);
     while ((run = bzi_worker_take(worker)).count)
         bzi_worker_run_through(worker, run);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (entered)
         bzi_device_leave(device);
     return NULL;
@@ -25838,7 +25653,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 81. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 7, 10, 20, 63-67, 69-70, 74-75, 78.
+ * Calls: rooms 2, 4, 7, 10, 20, 63-67, 70, 74-75, 78.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -25963,7 +25778,7 @@ static void bzi_engine_flush(bzi_engine *engine, int may_wait)
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
-    const int other = lane->count && lane->items[0]->loader != item->loader;
+    const int other = lane->count && lane->items[0]->queues != item->queues;
 
     if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
         engine->session.mapped_count == engine->pool->device->config.session_mapped)
@@ -25987,32 +25802,32 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
 BZI_COLD
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fallback)
 {
-    bzna_loader *loader = item->loader;
+    bzi_queues *queues = item->queues;
     const bzna_error reason = *item->err;
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     bzi_run run = { 0 };
     uint32_t i = 0;
 
-    if (!loader->worker_count) {
+    if (!queues->worker_count) {
         bzi_engine_fail(engine, item);
         return;
     }
 
     is_fallback = is_fallback && item->status == BZNA_OK;
-    bzi_loader_lock(loader);
-    while (i < 8 && loader->refusals[i] && loader->refusals[i] != hash)
+    bzi_queues_lock(queues);
+    while (i < 8 && queues->refusals[i] && queues->refusals[i] != hash)
         i++;
-    if (is_fallback && i < 8 && !loader->refusals[i])
-        loader->refusals[i] = hash;
+    if (is_fallback && i < 8 && !queues->refusals[i])
+        queues->refusals[i] = hash;
     else
         i = 8;
 
-    loader->stats.fallbacks += is_fallback;
+    queues->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
     bzi_run_add(&run, item);
-    bzi_ready_push(loader, run);
+    bzi_ready_push(queues, run);
     bzi_item_done(item);
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
 
     /* The pool's host is used, because the loader may be closed by now. */
     if (i < 8)
@@ -26022,12 +25837,12 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 /* Adds all views of a mapped picture to the lane. */
 static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight *flight)
 {
-    const bzna_loader *loader = item->loader;
+    const bzi_setup *setup = item->setup;
 
-    for (uint32_t i = 0; i < loader->view_count; i++) {
+    for (uint32_t i = 0; i < setup->view_count; i++) {
         bzi_kernel_slot *slot = &engine->views.slots[i];
         bzi_slot_on_surface(slot, flight->semi_planar);
-        bzi_lane_put(&engine->lane, item, &loader->views[i], slot, &engine->views.passes[i]);
+        bzi_lane_put(&engine->lane, item, &setup->views[i], slot, &engine->views.passes[i]);
     }
     item->result = BZNA_OK;
     bzi_lane_add(&engine->lane, item);
@@ -26039,12 +25854,12 @@ static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
-    bzna_loader *loader = item->loader;
+    bzi_queues *queues = item->queues;
     bzna_error *err = item->err;
     uint64_t start = bzi_os_now_ns();
-    atomic_uint *sounds = loader->sound ? &loader->sound[item->index / 32] : NULL;
+    atomic_uint *sounds = queues->sound ? &queues->sound[item->index / 32] : NULL;
     const uint32_t bit = 1u << item->index % 32;
-    const uint32_t sound = sounds && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
+    const uint32_t sound = sounds && !atomic_load_explicit(&queues->changes, memory_order_relaxed) &&
                            (atomic_load_explicit(sounds, memory_order_relaxed) & bit);
     bzi_flight flight;
     bzna_status status;
@@ -26059,7 +25874,7 @@ static void bzi_engine_map(bzi_engine *engine)
     }
 
     if (sound && status == BZNA_E_DECODE)
-        atomic_store(&loader->changes, 1);
+        atomic_store(&queues->changes, 1);
     else if (sounds && !sound && status == BZNA_OK && flight.is_sound)
         atomic_fetch_or_explicit(sounds, bit, memory_order_relaxed);
 
@@ -26209,7 +26024,7 @@ static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_
 
     tile->image = bzi_image_alone(&coded);
     tile->coded.image = &tile->image.coded;
-    return bzi_picture_describe(&tile->image, item->loader->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
+    return bzi_picture_describe(&tile->image, item->setup->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
                                 err);
 }
 
@@ -26284,7 +26099,7 @@ static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzi
         return result;
     if (bzi_item_prepare(item, &grid->picture, views, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
-        bzi_tiles_open(&engine->tiles, grid->image, bzi_views_part(item->loader, views, 0), err) != BZNA_OK)
+        bzi_tiles_open(&engine->tiles, grid->image, bzi_views_part(item->setup, views, 0), err) != BZNA_OK)
         return err->status;
 
     engine->tiles_mapped = 0;
@@ -26318,7 +26133,7 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
     bzna_status status;
 
     if (coded->image->codec == BZNA_CODEC_JPEG &&
-        !bzi_loader_is_nvdec_jpeg(item->loader, BZNA_CODEC_JPEG, &coded->sps)) {
+        !bzi_setup_is_nvdec_jpeg(item->setup, BZNA_CODEC_JPEG, &coded->sps)) {
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_FOREIGN;
     }
@@ -26345,7 +26160,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     bzna_status status;
 
     if (item->status != BZNA_OK || bzi_item_image(item, 0, &image, err) != BZNA_OK ||
-        bzi_picture_describe(&image, item->loader->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
+        bzi_picture_describe(&image, item->setup->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
         bzi_engine_fail(engine, item);
         return;
     }
@@ -26617,7 +26432,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 
 /* ==== 84. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 69-73, 76-77, 79-80, 83.
+ * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 70-73, 76-77, 79-80, 83.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -26626,22 +26441,22 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 /* Makes the arrays of a batch, with one element for each slot. Returns 1, or 0 if there is no memory. */
 static int bzi_batch_make_arrays(bzna_batch *batch)
 {
-    const bzna_loader *loader = batch->loader;
-    const uint64_t slots = loader->config.output.batch_size, views = slots * loader->drawn_views;
-    bzi_owned *lent = &batch->loader->lent;
+    const bzi_setup *setup = batch->setup;
+    const uint64_t slots = setup->config.output.batch_size, views = slots * setup->drawn_views;
+    bzi_owned *lent = &batch->loader->setup.lent;
 
     if (!BZI_KEEP(lent, batch->targets, slots) ||
         !BZI_KEEP(lent, batch->indices, slots) ||
         !BZI_KEEP(lent, batch->status, slots) ||
         !BZI_KEEP(lent, batch->errors, slots) ||
         !BZI_KEEP(lent, batch->operations, views * BZNA_OPERATIONS_MAX) ||
-        !BZI_KEEP(lent, batch->slices, loader->config.output.slices) ||
-        !BZI_KEEP(lent, batch->written, loader->lanes) ||
-        !BZI_KEEP(lent, batch->touched, loader->lanes) ||
+        !BZI_KEEP(lent, batch->slices, setup->config.output.slices) ||
+        !BZI_KEEP(lent, batch->written, setup->lanes) ||
+        !BZI_KEEP(lent, batch->touched, setup->lanes) ||
         !BZI_KEEP(lent, batch->operation_counts, views))
         return 0;
-    for (uint32_t i = 0; i < loader->column_count; i++) {
-        const uint64_t bytes = i < loader->tensor_count ? loader->columns[i].bytes : sizeof(bzi_slot_bytes);
+    for (uint32_t i = 0; i < setup->column_count; i++) {
+        const uint64_t bytes = i < setup->tensor_count ? setup->columns[i].bytes : sizeof(bzi_slot_bytes);
         if (!(batch->columns[i] = bzi_keep(lent, slots, bytes)))
             return 0;
     }
@@ -26652,22 +26467,22 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
  * context. */
 static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 {
-    bzna_loader *loader = batch->loader;
-    bzi_device *device = loader->device;
-    const uint64_t bytes = loader->data_bytes;
-    const int given = loader->config.output.buffers != NULL;
+    const bzi_setup *setup = batch->setup;
+    bzi_device *device = setup->device;
+    const uint64_t bytes = setup->data_bytes;
+    const int given = setup->config.output.buffers != NULL;
 
-    if (((!loader->on_device || !given) &&
-         bzi_device_alloc(device, bytes, loader->stream, &batch->device_data, err) != BZNA_OK) ||
-        (!loader->on_device && !given && bzi_device_pin(device, bytes, &batch->pinned, err) != BZNA_OK) ||
+    if (((!setup->on_device || !given) &&
+         bzi_device_alloc(device, bytes, setup->stream, &batch->device_data, err) != BZNA_OK) ||
+        (!setup->on_device && !given && bzi_device_pin(device, bytes, &batch->pinned, err) != BZNA_OK) ||
         bzi_device_event(device, &batch->released, err) != BZNA_OK)
         return err->status;
-    for (uint32_t i = 0; i < loader->lanes; i++)
+    for (uint32_t i = 0; i < setup->lanes; i++)
         if (bzi_device_event(device, &batch->written[i], err) != BZNA_OK)
             return err->status;
 
     /* Work that the consumer enqueued on its stream may still use the memory. */
-    batch->has_release = bzi_device_record(device, batch->released, loader->stream, err) == BZNA_OK;
+    batch->has_release = bzi_device_record(device, batch->released, setup->stream, err) == BZNA_OK;
     return batch->has_release ? BZNA_OK : err->status;
 }
 
@@ -26675,25 +26490,26 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
  * context, if the loader has a device. */
 static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
 {
-    const bzna_loader_output *output = &loader->config.output;
-    const uint64_t slice_bytes = output->batch_size / output->slices * loader->slot_bytes;
+    bzi_setup *setup = &loader->setup;
+    const bzna_loader_output *output = &setup->config.output;
+    const uint64_t slice_bytes = output->batch_size / output->slices * setup->slot_bytes;
     const uint64_t first = (uint64_t)number * output->slices;
-    const int has_block = !output->buffers && !loader->device;
-    bzna_batch *batch = &loader->batches[number];
+    const int has_block = !output->buffers && !setup->device;
+    bzna_batch *batch = &loader->queues.batches[number];
     uint8_t *data;
 
-    batch->stream = loader->stream;
+    batch->stream = setup->stream;
     if (has_block)
-        batch->block = bzi_alloc(loader->memory, loader->data_bytes, 1, BZI_BATCH_ALIGN);
+        batch->block = bzi_alloc(setup->memory, setup->data_bytes, 1, BZI_BATCH_ALIGN);
     if ((has_block && !batch->block) || !bzi_batch_make_arrays(batch))
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
-                        number, (bzi_llu)loader->data_bytes);
-    if (loader->device && bzi_batch_make_device(batch, err) != BZNA_OK)
+                        number, (bzi_llu)setup->data_bytes);
+    if (setup->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
     data = batch->pinned ? batch->pinned : batch->block;
-    if (loader->on_device)
+    if (setup->on_device)
         data = (uint8_t *)(uintptr_t)batch->device_data;
     for (uint32_t k = 0; k < output->slices; k++)
         batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
@@ -26711,48 +26527,52 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_err
  * ends. */
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
-    const uint32_t readers = config->read.threads ? config->read.threads : loader->worker_count;
-    const int notes_sound = loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND;
-    bzi_owned *own = &loader->own;
+    bzi_setup *setup = &loader->setup;
+    bzi_queues *queues = &loader->queues;
+    const bzna_loader_config *config = &setup->config;
+    const uint32_t readers = queues->reader_count ? queues->reader_count : queues->worker_count;
+    const int notes_sound = setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND;
+    bzi_owned *own = &setup->own;
 
-    loader->item_count = config->read.ahead_samples +
-                         (config->decode.threads + readers) * loader->run_most;
-    if (loader->pool)
-        loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
+    loader->item_count = queues->ahead_samples + (config->decode.threads + readers) * queues->run_most;
+    if (setup->pool)
+        loader->item_count += setup->pool->count * bzi_nvdec_chosen(setup->device);
 
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
         !BZI_KEEP(own, loader->workers, config->decode.threads) ||
         !BZI_KEEP(own, loader->readers, readers) ||
-        !BZI_KEEP(own, loader->threads, config->decode.threads + config->read.threads) ||
+        !BZI_KEEP(own, loader->threads, config->decode.threads + queues->reader_count) ||
         (notes_sound &&
-         !BZI_KEEP(own, loader->sound, loader->dataset->count / 32 + 1)) ||
-        !BZI_KEEP(&loader->lent, loader->batches, config->pipeline.batches_in_flight))
+         !BZI_KEEP(own, queues->sound, setup->dataset->count / 32 + 1)) ||
+        !BZI_KEEP(&setup->lent, queues->batches, config->pipeline.batches_in_flight))
         return bzi_fail_memory(err, "a loader's queues");
 
-    loader->batch_count = config->pipeline.batches_in_flight;
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        loader->batches[i].loader = loader;
+    queues->batch_count = config->pipeline.batches_in_flight;
+    for (uint32_t i = 0; i < queues->batch_count; i++) {
+        queues->batches[i].loader = loader;
+        queues->batches[i].setup = setup;
+        queues->batches[i].queues = queues;
+    }
     for (uint32_t i = 0; i < readers; i++)
-        loader->readers[i].loader = loader;
+        loader->readers[i] = (bzi_reader){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < loader->item_count; i++) {
-        loader->items[i].loader = loader;
+        loader->items[i].setup = setup;
+        loader->items[i].queues = queues;
         bzi_item_free(&loader->items[i]);
     }
     return BZNA_OK;
 }
 
 /* Copies the weights, and adds them up. */
-static bzna_status bzi_loader_copy_weights(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_order_copy_weights(bzi_order *order, bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_order *given = &loader->config.order;
-    const bzi_part *parts = loader->dataset->parts;
+    const bzna_loader_order *given = &setup->config.order;
+    const bzi_part *parts = setup->dataset->parts;
     const uint64_t count = given->weight_count;
-    bzi_order *order = &loader->plan.order;
-    double *sums = bzi_keep(&loader->own, count, sizeof *sums), sum = 0;
-    uint64_t *ends = given->weights_by_part ? bzi_keep(&loader->own, count, sizeof *ends) : NULL;
+    double *sums = bzi_keep(&setup->own, count, sizeof *sums), sum = 0;
+    uint64_t *ends = given->weights_by_part ? bzi_keep(&setup->own, count, sizeof *ends) : NULL;
 
-    order->weights = bzi_keep_copy(&loader->own, given->weights, count, sizeof *order->weights);
+    order->weights = bzi_keep_copy(&setup->own, given->weights, count, sizeof *order->weights);
     if (!sums || (given->weights_by_part && !ends) || !order->weights)
         return bzi_fail_memory(err, "loader_config.order.weights");
 
@@ -26767,36 +26587,34 @@ static bzna_status bzi_loader_copy_weights(bzna_loader *loader, bzna_error *err)
 }
 
 /* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
-static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_order *given = &loader->config.order;
-    bzi_order *order = &loader->plan.order;
+    const bzna_loader_order *given = &setup->config.order;
 
-    order->samples = given->index_count ? given->index_count : loader->dataset->count;
+    order->samples = given->index_count ? given->index_count : setup->dataset->count;
     order->length = given->epoch_samples;
     order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
     order->weighting = given->weighting;
     order->group_count = (uint32_t)given->weight_count;
-    if (given->index_count && !(order->indices = bzi_keep_copy(&loader->own, given->indices, given->index_count,
+    if (given->index_count && !(order->indices = bzi_keep_copy(&setup->own, given->indices, given->index_count,
                                                                sizeof *order->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
-    if (given->weight_count && bzi_loader_copy_weights(loader, err) != BZNA_OK)
+    if (given->weight_count && bzi_order_copy_weights(order, setup, err) != BZNA_OK)
         return err->status;
     if (given->weighting == BZNA_WEIGHTING_ONCE &&
-        !BZI_KEEP(&loader->own, order->ranked, order->samples))
+        !BZI_KEEP(&setup->own, order->ranked, order->samples))
         return bzi_fail_memory(err, "the order of weighted draws");
 
     order->repeats = given->weighting == BZNA_WEIGHTING_REPLACE;
     return !order->indices || order->repeats ? BZNA_OK :
-           bzi_indices_repeat(loader, order->indices, order->samples, &order->repeats, err);
+           bzi_indices_repeat(setup, order->indices, order->samples, &order->repeats, err);
 }
 
 /* Returns a hash of the data set and of the indices, weights and weighting of its order. A saved state has it, and is
  * only restored where it is the same. */
-static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
+static uint64_t bzi_order_fingerprint(const bzi_order *order, const bzna_dataset *dataset)
 {
-    const bzi_order *order = &loader->plan.order;
-    uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
+    uint64_t hash = bzi_dataset_fingerprint(dataset);
 
     hash = bzi_hash_numbers(hash, &order->weighting, sizeof order->weighting, 4);
     if (order->indices)
@@ -26811,7 +26629,7 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
                                            bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
+    const bzna_loader_config *config = &loader->setup.config;
     const int reads = run == bzi_reader_run;
     const uint32_t number = reads ? config->decode.threads + i : i;
     const int32_t cpu = config->pipeline.cpus ? config->pipeline.cpus[number % config->pipeline.cpu_count] : -1;
@@ -26823,7 +26641,7 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(voi
         return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
                            "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
                            reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
-                           reads ? config->read.threads : config->decode.threads, cpu, strerror(error));
+                           reads ? loader->queues.reader_count : config->decode.threads, cpu, strerror(error));
     loader->thread_count++;
     return BZNA_OK;
 }
@@ -26832,23 +26650,27 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(voi
  * lie on the device. */
 static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
-    const bzi_host *host = loader->host;
+    bzi_setup *setup = &loader->setup;
+    bzi_queues *queues = &loader->queues;
+    const bzi_host *host = setup->host;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < loader->worker_count && status == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < queues->worker_count && status == BZNA_OK; i++) {
         bzi_worker *worker = &loader->workers[i];
 
-        if (loader->slot_bytes)
+        if (setup->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->software.allowed = host->codecs;
         worker->loader = loader;
-        worker->reader = loader->config.read.threads ? NULL : &loader->readers[i];
-        if (status == BZNA_OK && loader->on_device)
-            status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
+        worker->setup = setup;
+        worker->queues = queues;
+        worker->reader = queues->reader_count ? NULL : &loader->readers[i];
+        if (status == BZNA_OK && setup->on_device)
+            status = bzi_worker_make_lane(worker, setup->lanes - queues->worker_count + i, err);
         if (status == BZNA_OK)
             status = bzi_loader_start_thread(loader, bzi_worker_run, worker, i, err);
     }
-    for (uint32_t i = 0; i < loader->config.read.threads && status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < queues->reader_count && status == BZNA_OK; i++)
         status = bzi_loader_start_thread(loader, bzi_reader_run, &loader->readers[i], i, err);
     return status;
 }
@@ -26860,9 +26682,9 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 {
     bzna_error ignored;
 
-    for (uint32_t i = 0; batch->touched && i < batch->loader->lanes; i++)
+    for (uint32_t i = 0; batch->touched && i < batch->setup->lanes; i++)
         if (batch->touched[i]) {
-            bzi_device_await(batch->loader->device, batch->written[i], &ignored);
+            bzi_device_await(batch->setup->device, batch->written[i], &ignored);
             batch->touched[i] = 0;
         }
 }
@@ -26870,38 +26692,39 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 /* Waits until nothing on the device writes to batches that are not on loan. In the CUDA context. */
 static void bzi_loader_drain_writes(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        if (loader->batches[i].state != BZI_BATCH_ON_LOAN)
-            bzi_batch_drain_writes(&loader->batches[i]);
+    for (uint32_t i = 0; i < loader->queues.batch_count; i++)
+        if (loader->queues.batches[i].state != BZI_BATCH_ON_LOAN)
+            bzi_batch_drain_writes(&loader->queues.batches[i]);
 }
 
 /* Waits for the device's work on batches, and frees what the loader has there. */
 BZI_COLD
 static void bzi_loader_free_device(bzna_loader *loader)
 {
-    bzi_device *device = loader->device;
+    const bzi_setup *setup = &loader->setup;
+    bzi_device *device = setup->device;
     bzna_error ignored;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
     int entered = bzi_device_enter(device, &ignored) == BZNA_OK;
 
     bzi_loader_drain_writes(loader);
-    for (uint32_t i = 0; i < loader->batch_count; i++) {
-        bzna_batch *batch = &loader->batches[i];
+    for (uint32_t i = 0; i < loader->queues.batch_count; i++) {
+        bzna_batch *batch = &loader->queues.batches[i];
 
         if (batch->state == BZI_BATCH_RETIRING)
             bzi_batch_drain_reads(batch, &ignored);
-        for (uint32_t k = 0; batch->written && k < loader->lanes; k++)
+        for (uint32_t k = 0; batch->written && k < setup->lanes; k++)
             bzi_device_event_free(device, batch->written[k]);
         bzi_device_event_free(device, batch->released);
-        bzi_device_free(device, batch->device_data, loader->data_bytes, loader->stream);
+        bzi_device_free(device, batch->device_data, setup->data_bytes, setup->stream);
         bzi_device_unpin(device, batch->pinned);
     }
-    for (uint32_t i = 0; i < loader->output_count; i++)
-        bzi_device_free(device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
-    bzi_device_free(device, loader->scratch, loader->scratch_bytes, loader->stream);
-    if (loader->owns_stream)
-        bzi_device_stream_free(device, loader->stream);
+    for (uint32_t i = 0; i < setup->output_count; i++)
+        bzi_device_free(device, setup->outputs[i].device_mean, setup->outputs[i].mean_bytes, setup->stream);
+    bzi_device_free(device, setup->scratch, setup->scratch_bytes, setup->stream);
+    if (setup->owns_stream)
+        bzi_device_stream_free(device, setup->stream);
     if (entered)
         bzi_device_leave(device);
 }
@@ -26910,19 +26733,21 @@ static void bzi_loader_free_device(bzna_loader *loader)
 BZI_COLD
 static void bzi_loader_free(bzna_loader *loader)
 {
-    bzna_context *context = loader->context;
-    const bzi_memory *memory = loader->memory;
+    bzi_setup *setup = &loader->setup;
+    bzi_queues *queues = &loader->queues;
+    bzna_context *context = setup->context;
+    const bzi_memory *memory = setup->memory;
 
-    if (loader->device)
+    if (setup->device)
         bzi_loader_free_device(loader);
-    for (uint32_t i = 0; i < loader->batch_count; i++) {
-        bzi_batch_free_bytes(&loader->batches[i]);
-        bzi_release(memory, loader->batches[i].block, loader->data_bytes, 1);
+    for (uint32_t i = 0; i < queues->batch_count; i++) {
+        bzi_batch_free_bytes(&queues->batches[i]);
+        bzi_release(memory, queues->batches[i].block, setup->data_bytes, 1);
     }
 
-    bzi_owned_free(&loader->lent);
-    if (loader->has_locks)
-        bzi_os_locks_free(&loader->mutex, loader->conds, BZI_CONDS);
+    bzi_owned_free(&setup->lent);
+    if (queues->has_locks)
+        bzi_os_locks_free(&queues->mutex, queues->conds, BZI_CONDS);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
 }
@@ -26930,14 +26755,16 @@ static void bzi_loader_free(bzna_loader *loader)
 /* Waits until no thread uses the loader any more, neither the library's nor one in next. */
 static void bzi_loader_join(bzna_loader *loader)
 {
-    if (loader->has_locks) {
-        bzi_loader_lock(loader);
-        loader->quit = 1;
-        bzi_loader_wake_all(loader);
-        bzi_pool_withdraw(loader);
-        while (loader->waiting || loader->active)
-            bzi_os_wait(&loader->control_wake, &loader->mutex);
-        bzi_loader_unlock(loader);
+    bzi_queues *queues = &loader->queues;
+
+    if (queues->has_locks) {
+        bzi_queues_lock(queues);
+        queues->quit = 1;
+        bzi_queues_wake_all(queues);
+        bzi_pool_withdraw(loader->setup.pool, queues);
+        while (loader->consumer.waiting || queues->active)
+            bzi_os_wait(&queues->control_wake, &queues->mutex);
+        bzi_queues_unlock(queues);
     }
 
     for (uint32_t i = 0; i < loader->thread_count; i++)
@@ -26947,14 +26774,15 @@ static void bzi_loader_join(bzna_loader *loader)
 /* Ends the threads and frees what only they use. */
 static void bzi_loader_end(bzna_loader *loader)
 {
-    const bzi_memory *memory = loader->memory;
+    bzi_setup *setup = &loader->setup;
+    const bzi_memory *memory = setup->memory;
     bzna_error ignored;
     int entered;
 
     bzi_loader_join(loader);
-    entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+    entered = bzi_device_enter(setup->device, &ignored) == BZNA_OK;
 
-    for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++) {
+    for (uint32_t i = 0; loader->workers && i < setup->config.decode.threads; i++) {
         bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
         bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
@@ -26963,12 +26791,12 @@ static void bzi_loader_end(bzna_loader *loader)
     }
 
     if (entered)
-        bzi_device_leave(loader->device);
+        bzi_device_leave(setup->device);
     for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
         bzi_buffer_free(memory, &loader->items[i].bytes);
-    bzi_owned_free(&loader->own);
+    bzi_owned_free(&setup->own);
     bzi_sequence_free_all(memory, loader->plan.lists);
-    bzi_dataset_drop(loader->dataset);
+    bzi_dataset_drop(setup->dataset);
 }
 
 /* Returns the epoch after the last one. */
@@ -26980,11 +26808,12 @@ static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t 
 /* Drops one reference. The last one frees the loader. Without the lock. */
 static void bzi_loader_unref(bzna_loader *loader)
 {
+    bzi_queues *queues = &loader->queues;
     uint32_t left;
 
-    bzi_loader_lock(loader);
-    left = --loader->references;
-    bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    left = --loader->consumer.references;
+    bzi_queues_unlock(queues);
     if (left == 0)
         bzi_loader_free(loader);
 }
@@ -27000,39 +26829,41 @@ static void bzi_loader_unref(bzna_loader *loader)
  * CUDA context, if batches lie on the device. */
 static int bzi_loader_step(bzna_loader *loader)
 {
-    bzna_batch *batch;
+    bzi_queues *queues = &loader->queues;
 
-    if (loader->ready.count) {
-        loader->active++;
-        bzi_worker_run_through(loader->workers, bzi_ready_pop(loader));
+    if (queues->ready.count) {
+        queues->active++;
+        bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
         return 1;
     }
 
     if (bzi_worker_read(loader->workers))
         return 1;
-    if ((batch = bzi_reader_reclaimable(loader)) == NULL)
+    if (!bzi_reader_may_reclaim(loader))
         return 0;
-    bzi_reader_reclaim(batch);
+    bzi_reader_reclaim(loader);
     return 1;
 }
 
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
- * one, is in loader->poison. With the lock held, but not while it works. */
+ * one, is in queues.poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
 {
+    bzi_queues *queues = &loader->queues;
+    const bzi_batches *pending = &loader->consumer.pending;
     bzna_error err;
 
-    if (bzi_device_enter(loader->device, &err) != BZNA_OK) {
-        bzi_loader_break(loader, &err);
+    if (bzi_device_enter(loader->setup.device, &err) != BZNA_OK) {
+        bzi_queues_break(queues, &err);
         return;
     }
     /* With nothing to do, the batch may have come by itself: one without samples is finished when it is planned. */
-    if (!bzi_loader_step(loader) && (loader->pending ? loader->pending->state != BZI_BATCH_READY :
-                                                       bzi_plan_has_batch(&loader->plan))) {
+    if (!bzi_loader_step(loader) && (pending->first ? pending->first->state != BZI_BATCH_READY :
+                                                      bzi_plan_has_batch(&loader->plan))) {
         BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
-        bzi_loader_break(loader, &err);
+        bzi_queues_break(queues, &err);
     }
-    bzi_device_leave(loader->device);
+    bzi_device_leave(loader->setup.device);
 }
 
 
@@ -27046,22 +26877,23 @@ static void bzi_loader_work(bzna_loader *loader)
  * timeout, or an error. With the lock held. */
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
+    bzi_queues *queues = &loader->queues;
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
-    const int no_threads = loader->config.pipeline.no_threads != 0;
+    const int no_threads = loader->setup.config.pipeline.no_threads != 0;
     int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
-        bzna_batch *head = loader->pending;
+        bzna_batch *head = loader->consumer.pending.first;
         const int is_ready = head && head->state == BZI_BATCH_READY;
 
-        if (loader->quit || loader->stopped)
+        if (queues->quit || queues->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
         if (is_ready && head->stop_slot != UINT32_MAX) {    /* the first sample that ends the run */
             head->errors[head->stop_slot].status = head->status[head->stop_slot];
-            bzi_loader_break(loader, &head->errors[head->stop_slot]);
+            bzi_queues_break(queues, &head->errors[head->stop_slot]);
         }
-        if (loader->poison.status != BZNA_OK) {
-            *err = loader->poison;
+        if (queues->poison.status != BZNA_OK) {
+            *err = queues->poison;
             return err->status;
         }
         if (is_ready) {
@@ -27072,19 +26904,19 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
                    BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
                             "bzna_loader_set_batches first", (bzi_llu)loader->plan.epoch);
-        if (!head && loader->on_loan == loader->batch_count)
+        if (!head && bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
-                            loader->on_loan);
+                            queues->batch_count);
         if (expired)
             return BZNA_AGAIN;
         if (no_threads) {
             bzi_loader_work(loader);
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
         } else if (timeout_ns < 0) {
-            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
+            bzi_os_wait(&queues->consumer_wake, &queues->mutex);
         } else {
-            expired = bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline);    /* then look once more */
+            expired = bzi_os_wait_until(&queues->consumer_wake, &queues->mutex, deadline);    /* then look once more */
         }
     }
 }
@@ -27092,18 +26924,18 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
 /* Makes the consumer's stream wait for the lanes that wrote to the batch. For a batch on the host, the host waits. */
 static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 {
-    bzna_loader *loader = batch->loader;
-    bzi_device *device = loader->device;
+    const bzi_setup *setup = batch->setup;
+    bzi_device *device = setup->device;
     bzna_status status = bzi_device_enter(device, err);
 
     if (status != BZNA_OK)
         return status;
 
-    batch->stream = loader->stream;
-    for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++) {
+    batch->stream = setup->stream;
+    for (uint32_t i = 0; i < setup->lanes && status == BZNA_OK; i++) {
         if (!batch->touched[i])
             continue;
-        status = loader->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) :
+        status = setup->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) :
                                      bzi_device_await(device, batch->written[i], err);
         batch->touched[i] = status != BZNA_OK;
     }
@@ -27117,7 +26949,7 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 /* Records the release event after all work that the consumer has enqueued. If it cannot, the host waits for that. */
 static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 {
-    bzi_device *device = batch->loader->device;
+    bzi_device *device = batch->setup->device;
     bzna_status status = bzi_device_enter(device, err);
 
     if (status != BZNA_OK)
@@ -27132,78 +26964,80 @@ static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 /* Drops one reference to a batch on loan; the last one ends the loan. Without the lock. */
 static void bzi_batch_unref(bzna_batch *batch)
 {
-    bzna_loader *loader = batch->loader;
+    bzi_queues *queues = batch->queues;
     bzna_status status = BZNA_OK;
     bzna_error err;
     uint32_t left;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     left = --batch->references;
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     if (left)
         return;
 
-    if (loader->on_device)
+    if (batch->setup->on_device)
         status = bzi_batch_record_release(batch, &err);     /* nobody else has the batch: no lock */
-    bzi_loader_lock(loader);
+    bzi_queues_lock(queues);
     if (status != BZNA_OK)
-        bzi_loader_break(loader, &err);                     /* nothing may be written where GPU work perhaps reads */
+        bzi_queues_break(queues, &err);                     /* nothing may be written where GPU work perhaps reads */
     if (batch->has_release || status != BZNA_OK)
         bzi_batch_to_retiring(batch);
     else
         bzi_batch_to_free(batch);
-    bzi_loader_unlock(loader);
-    bzi_loader_unref(loader);
+    bzi_queues_unlock(queues);
+    bzi_loader_unref(batch->loader);
 }
 
 /* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
  * returns: the batch's own, or one that ended the loader before. Without the lock. */
 static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 {
-    bzna_loader *loader = batch->loader;
+    bzi_queues *queues = batch->queues;
 
-    bzi_loader_lock(loader);
-    bzi_loader_break(loader, err);
-    *err = loader->poison;
+    bzi_queues_lock(queues);
+    bzi_queues_break(queues, err);
+    *err = queues->poison;
     batch->owned = 0;
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(queues);
     bzi_batch_unref(batch);
     return err->status;
 }
 
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
-    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DELIVER];
+    bzi_queues *queues = &loader->queues;
+    bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_DELIVER];
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = NULL;
     bzna_status status;
 
-    bzi_loader_lock(loader);
-    if (loader->waiting) {
-        bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    if (loader->consumer.waiting) {
+        bzi_queues_unlock(queues);
         return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
     }
 
-    loader->waiting = 1;
+    loader->consumer.waiting = 1;
     status = bzi_loader_wait(loader, timeout_ns, &batch, err);
-    loader->waiting = 0;
-    if (loader->quit)
-        bzi_os_wake_all(&loader->control_wake);
+    loader->consumer.waiting = 0;
+    if (queues->quit)
+        bzi_os_wake_all(&queues->control_wake);
 
     if (batch) {
-        bzi_batch_to_loan(batch);
+        bzi_batch_to_loan(bzi_batches_take(&loader->consumer.pending));
         stage->count++;
-        stage->bytes += batch->slots * loader->slot_bytes;
+        stage->bytes += batch->slots * loader->setup.slot_bytes;
     }
 
     stage->wait_before_ns += bzi_os_now_ns() - start;
-    bzi_loader_unlock(loader);
-    if (batch && loader->device && bzi_batch_wait_written(batch, err) != BZNA_OK)
+    bzi_queues_unlock(queues);
+    if (batch && loader->setup.device && bzi_batch_wait_written(batch, err) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
 
     if (batch && batch->real && batch->failed == batch->real)
-        bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
-                batch->real, (bzi_llu)batch->number, (bzi_llu)batch->epoch);
+        bzi_log(batch->setup->host, BZNA_LOG_ERROR, batch->status[0],
+                "all %u samples of batch %llu of epoch %llu failed", batch->real, (bzi_llu)batch->number,
+                (bzi_llu)batch->epoch);
     *out = batch;
     return status;
 }
@@ -27265,20 +27099,20 @@ static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
  * tensors are described when the first one is exported, and only read until the last one is deleted. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
-    const bzna_loader *loader = batch->loader;
+    const bzi_setup *setup = batch->setup;
     bzi_export *export = &batch->exports[number];
     bzna_status status = BZNA_OK;
 
-    bzi_loader_lock(batch->loader);
+    bzi_queues_lock(batch->queues);
     if (!bzi_batch_is_owned(batch))
         status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
-    else if (loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD)
+    else if (setup->on_device && batch->stream == BZNA_STREAM_PER_THREAD)
         status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a "
                           "deleter on another thread would record its release on another stream");
     else if (batch->references++ == batch->owned)           /* no other tensor is out */
-        for (uint32_t i = bzi_loader_first_tensor(loader); i < loader->tensor_end; i++)
+        for (uint32_t i = bzi_setup_first_tensor(setup); i < setup->tensor_end; i++)
             bzi_batch_describe_export(batch, i);
-    bzi_loader_unlock(batch->loader);
+    bzi_queues_unlock(batch->queues);
 
     if (status == BZNA_OK)
         *out = version == BZNA_DLPACK_1 ? (void *)&export->versioned : (void *)&export->managed;
@@ -27288,15 +27122,15 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
 /* Moves a batch on loan to another stream, which waits for the work that is enqueued on the one before. */
 static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
-    bzi_device *device = batch->loader->device;
+    bzi_device *device = batch->setup->device;
     bzna_status status;
     uint32_t tensors;
     int owned;
 
-    bzi_loader_lock(batch->loader);
+    bzi_queues_lock(batch->queues);
     owned = bzi_batch_is_owned(batch);
     tensors = batch->references - batch->owned;
-    bzi_loader_unlock(batch->loader);
+    bzi_queues_unlock(batch->queues);
     if (!owned)
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
     if (tensors && stream == BZNA_STREAM_PER_THREAD)
@@ -27315,28 +27149,24 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 87. Positions ==================================================================================================
- * Calls: rooms 2, 7, 10, 62, 69-72, 84.
+ * Calls: rooms 2, 7, 10, 62, 70-72, 84.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
 /* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
-    bzi_run_free(&loader->ready);
-    bzi_run_free(&loader->redo);
-    for (uint32_t i = 0; !loader->config.read.threads && i < loader->worker_count; i++)
+    bzi_queues *queues = &loader->queues;
+
+    bzi_run_free(&queues->ready);
+    bzi_run_free(&queues->redo);
+    for (uint32_t i = 0; !queues->reader_count && i < queues->worker_count; i++)
         bzi_run_free(&loader->readers[i].run);
 
-    for (uint32_t i = 0; i < loader->batch_count; i++) {
-        bzna_batch *batch = &loader->batches[i];
-        if (batch->state == BZI_BATCH_FILLING || batch->state == BZI_BATCH_READY)
-            bzi_batch_to_free(batch);
-    }
-
-    loader->pending = NULL;
-    loader->pending_end = &loader->pending;
-    loader->plan.batch = NULL;
-    memset(&loader->poison, 0, sizeof loader->poison);
+    while (loader->consumer.pending.first)
+        bzi_batch_to_free(bzi_batches_take(&loader->consumer.pending));
+    queues->open = NULL;
+    memset(&queues->poison, 0, sizeof queues->poison);
 }
 
 /* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
@@ -27344,32 +27174,34 @@ static void bzi_loader_clear(bzna_loader *loader)
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
                                    uint64_t end_epoch, bzna_error *err)
 {
+    const bzi_setup *setup = &loader->setup;
+    bzi_queues *queues = &loader->queues;
     bzi_sequence *lists;
 
-    bzi_loader_lock(loader);
-    if (loader->waiting) {
-        bzi_loader_unlock(loader);
+    bzi_queues_lock(queues);
+    if (loader->consumer.waiting) {
+        bzi_queues_unlock(queues);
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
 
-    loader->paused++;
-    bzi_loader_wake_all(loader);
-    bzi_pool_withdraw(loader);
-    while (loader->active)
-        bzi_os_wait(&loader->control_wake, &loader->mutex);
+    queues->paused++;
+    bzi_queues_wake_all(queues);
+    bzi_pool_withdraw(setup->pool, queues);
+    while (queues->active)
+        bzi_os_wait(&queues->control_wake, &queues->mutex);
     /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
-    if (loader->device && bzi_device_enter(loader->device, err) == BZNA_OK) {
+    if (setup->device && bzi_device_enter(setup->device, err) == BZNA_OK) {
         bzi_loader_drain_writes(loader);
-        bzi_device_leave(loader->device);
+        bzi_device_leave(setup->device);
     }
 
     bzi_loader_clear(loader);
     lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
-    loader->paused--;
-    loader->stopped = 0;
-    bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
-    bzi_loader_unlock(loader);
-    bzi_sequence_free_all(loader->memory, lists);
+    queues->paused--;
+    queues->stopped = 0;
+    bzi_queues_wake_all(queues);                            /* a thread that came to next meanwhile may be at the end */
+    bzi_queues_unlock(queues);
+    bzi_sequence_free_all(setup->memory, lists);
     return BZNA_OK;
 }
 
@@ -27408,15 +27240,15 @@ static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
 }
 
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
-static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
+static uint64_t bzi_output_pixels(const bzi_setup *setup, const bzi_output *output, uint64_t hash)
 {
     const bzna_transform *t = &output->transform;
-    const bzna_loader_decode *decode = &loader->config.decode;
-    const bzi_pick *pick = &loader->picks[output->picture];
+    const bzna_loader_decode *decode = &setup->config.decode;
+    const bzi_pick *pick = &setup->picks[output->picture];
     const uint32_t numbers[] = { output->shape.width, output->shape.height, t->filter,   t->antialias, t->matrix,
                                  t->fill_space,       pick->whole,
-                                 (loader->config.pipeline.transform != NULL) |
-                                     (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
+                                 (setup->config.pipeline.transform != NULL) |
+                                     (uint32_t)(setup->config.pipeline.picture != NULL) << 1 };
 
     hash = BZI_HASH_MORE(hash, numbers, 4);
     hash = bzi_warp_hash(&output->warp, hash);
@@ -27425,12 +27257,12 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
     hash = BZI_HASH_MORE(hash, t->fill, sizeof *t->fill);
     if (output->shape.channels)
         hash = BZI_HASH_MORE(hash, output->shape.channels, 4);
-    if (loader->stills)
-        hash = BZI_HASH_MORE(hash, loader->stills, 8);
+    if (setup->stills)
+        hash = BZI_HASH_MORE(hash, setup->stills, 8);
 
-    if (loader->jpeg.supported) {
-        const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
-                                    loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
+    if (setup->jpeg.supported) {
+        const uint32_t limits[] = { BZNA_DECODER_NVDEC, setup->jpeg.min_width, setup->jpeg.min_height,
+                                    setup->jpeg.max_width, setup->jpeg.max_height, setup->jpeg.max_macroblocks };
         hash = BZI_HASH_MORE(hash, limits, 4);
     }
 
@@ -27448,14 +27280,14 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
 }
 
 /* Returns that hash of all outputs. A single output of one view has the hash of its pixels alone. */
-static uint64_t bzi_loader_pixels(const bzna_loader *loader)
+static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 {
     uint64_t hash = BZI_HASH_START;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < setup->output_count; i++) {
+        const bzi_output *output = &setup->outputs[i];
         const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
-        hash = bzi_output_pixels(loader, output, hash);
+        hash = bzi_output_pixels(setup, output, hash);
         if (i || output->views > 1)
             hash = BZI_HASH_MORE(hash, numbers, 4);
     }
@@ -27466,21 +27298,21 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
     const bzi_plan *plan = &loader->plan;
 
-    bzi_loader_lock(loader);
+    bzi_queues_lock(&loader->queues);
     *state = (bzna_loader_state){
         .struct_size = sizeof *state,
         .version = 2,
         .seed = plan->seed,
         .epoch = plan->done.epoch,
         .position = plan->done.position,
-        .fingerprint = loader->fingerprint,
+        .fingerprint = loader->setup.fingerprint,
         .sample_count = plan->done.count,
         .list = plan->done.list,
         .end_epoch = plan->end_epoch,
-        .order = loader->config.order.kind,
-        .pixels = bzi_loader_pixels(loader),
+        .order = loader->setup.config.order.kind,
+        .pixels = bzi_setup_pixels(&loader->setup),
     };
-    bzi_loader_unlock(loader);
+    bzi_queues_unlock(&loader->queues);
     state->check = bzi_loader_state_check(state);
 }
 
@@ -27511,28 +27343,29 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
 
 static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *given, bzna_error *err)
 {
+    const bzi_setup *setup = &loader->setup;
     bzna_loader_state whole, *state = &whole;
-    const uint64_t samples = loader->config.order.epoch_samples;      /* 0 where lists are given */
+    const uint64_t samples = setup->config.order.epoch_samples;      /* 0 where lists are given */
     if (bzi_loader_state_in(given, state, err) != BZNA_OK)
         return err->status;
     if (state->check != bzi_loader_state_check(state))
         return BZI_MISUSE(err, "state.check: the state is damaged");
-    if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
+    if (state->fingerprint != setup->fingerprint || (state->sample_count != samples && samples))
         return BZI_MISUSE(err, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this "
                           "one has %llu%s", (bzi_llu)state->sample_count, (bzi_llu)samples,
                           state->sample_count == samples ? ", but not the same" : "");
-    if (state->order != loader->config.order.kind)
+    if (state->order != setup->config.order.kind)
         return BZI_MISUSE(err, "state.order: the state is of order %u, the loader has %u", state->order,
-                          loader->config.order.kind);
+                          setup->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
         return BZI_MISUSE(err, "state.position: %llu of %llu in epoch %llu is past the end",
                           (bzi_llu)state->position, (bzi_llu)state->sample_count,
                           (bzi_llu)state->epoch);
 
     if (state->version == 1)
-        bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
+        bzi_log(setup->host, BZNA_LOG_WARNING, BZNA_OK,
                 "the state is of version 1, which does not record its run's warp and colors");
-    else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.pipeline.restore_any_pixels)
+    else if (state->pixels != bzi_setup_pixels(setup) && !setup->config.pipeline.restore_any_pixels)
         return BZI_MISUSE(err, "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
                           "loader_config.pipeline.restore_any_pixels restores it anyway");
     return bzi_loader_seek(loader, &state->seed,
@@ -27542,7 +27375,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 
 
 /* ==== 88. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 63, 69-70.
+ * Calls: rooms 2, 4, 63, 70-71.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -27666,36 +27499,37 @@ static void bzi_statistics_judge(bzna_statistics *stats)
 /* Fills in what a loader has counted. */
 static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
+    const bzi_setup *setup = &loader->setup;
+    bzi_queues *queues = &loader->queues;
     bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
     bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
-    const int no_threads = loader->config.pipeline.no_threads != 0;
+    const int no_threads = setup->config.pipeline.no_threads != 0;
     int by_nvdec;                                           /* it decodes most samples; stills never go there */
 
-    bzi_loader_lock(loader);
-    *stats = loader->stats;
-    by_nvdec = loader->pool && stats->samples_nvdec >= stats->samples_software;
-    read->depth = loader->redo.count;
-    decode->depth = loader->ready.count;
+    bzi_queues_lock(queues);
+    *stats = queues->stats;
+    by_nvdec = queues->sessions && stats->samples_nvdec >= stats->samples_software;
+    read->depth = queues->redo.count;
+    decode->depth = queues->ready.count;
     read->capacity = decode->capacity = loader->item_count;
-    for (uint32_t i = 0; i < loader->batch_count; i++)
-        deliver->depth += loader->batches[i].state == BZI_BATCH_READY;
-    deliver->capacity = loader->batch_count;
-    stats->read_memory_bytes = loader->held_bytes;
-    if (loader->pool) {
-        bzi_loader_count_starved(loader);
-        decode->depth += loader->in_pool;
+    deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
+    deliver->capacity = queues->batch_count;
+    stats->read_memory_bytes = queues->held_bytes;
+    if (queues->sessions) {
+        bzi_queues_count_starved(queues);
+        decode->depth += queues->in_pool;
         if (by_nvdec)
-            decode->wait_before_ns = loader->starved_ns;
+            decode->wait_before_ns = queues->starved_ns;
     }
 
-    bzi_loader_unlock(loader);
-    stats->elapsed_ns = bzi_os_now_ns() - loader->opened_ns;
-    decode->threads = no_threads ? 0 : by_nvdec ? bzi_loader_sessions(loader) : loader->config.decode.threads;
-    read->threads = loader->config.read.threads ? loader->config.read.threads : decode->threads;
+    bzi_queues_unlock(queues);
+    stats->elapsed_ns = bzi_os_now_ns() - setup->opened_ns;
+    decode->threads = no_threads ? 0 : by_nvdec ? queues->sessions : setup->config.decode.threads;
+    read->threads = queues->reader_count ? queues->reader_count : decode->threads;
     stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
     deliver->threads = 1;
-    if (loader->pool)
-        bzi_device_counts(loader->device, stats);
+    if (queues->sessions)
+        bzi_device_counts(setup->device, stats);
     bzi_statistics_judge(stats);
 }
 
@@ -27721,7 +27555,7 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 
 
 /* ==== 89. Configuration =============================================================================================
- * Calls: rooms 2, 4, 10, 52, 54, 56, 69, 72.
+ * Calls: rooms 2, 4, 10, 52, 54, 56, 72.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -27987,9 +27821,9 @@ static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *er
 }
 
 /* Checks slices, processors, padding and the shard, and fills in defaults. An epoch must have at least one batch. */
-static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
 {
-    bzna_loader_config *c = &loader->config;
+    bzna_loader_config *c = &setup->config;
     bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
@@ -28015,7 +27849,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader *loader, bzna_error *err)
                           c->shard.world_size);
     if (bzi_loader_check_decode(&c->decode, err) != BZNA_OK)
         return err->status;
-    shard = bzi_loader_share(loader, NULL);
+    shard = bzi_setup_share(setup, NULL);
     if (order->kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
         return BZI_MISUSE(err, "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
                           (bzi_llu)shard.count, c->output.batch_size, c->shard.world_size);
@@ -28084,7 +27918,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 
 /* ==== 90. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 10, 53-56, 69, 89.
+ * Calls: rooms 2, 10, 53-56, 89.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -28092,7 +27926,7 @@ static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b 
 
 /* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. own: 1 if the
  * output has color settings of its own. */
-static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
+static bzna_status bzi_setup_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
                                      bzna_error *err)
 {
     const bzna_output *o = &output->shape;
@@ -28115,38 +27949,38 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
 }
 
 /* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
-static bzna_status bzi_settings_add(bzna_loader *loader, const char *where, const char *field, bzna_error *err)
+static bzna_status bzi_setup_add(bzi_setup *setup, const char *where, const char *field, bzna_error *err)
 {
-    bzi_output *output = &loader->outputs[loader->output_count++];
+    bzi_output *output = &setup->outputs[setup->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
-    if (output->views > BZI_LIMIT_VIEWS - loader->view_count)
+    if (output->views > BZI_LIMIT_VIEWS - setup->view_count)
         return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", where, output->views,
-                          loader->view_count, BZI_LIMIT_VIEWS);
-    if (loader->config.decode.jpeg_shrink &&
+                          setup->view_count, BZI_LIMIT_VIEWS);
+    if (setup->config.decode.jpeg_shrink &&
         (output->transform.antialias == BZNA_ANTIALIAS_OFF || output->transform.filter == BZNA_FILTER_NEAREST))
         return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink: %s has a filter without antialias", where);
 
-    while (output->picture < loader->pick_count && !bzi_name_is(field, loader->picks[output->picture].name))
+    while (output->picture < setup->pick_count && !bzi_name_is(field, setup->picks[output->picture].name))
         output->picture++;
-    if (output->picture == loader->pick_count)
-        loader->picks[loader->pick_count++].name = field;
+    if (output->picture == setup->pick_count)
+        setup->picks[setup->pick_count++].name = field;
 
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);
-    output->offset = (loader->data_bytes + 255) & ~(uint64_t)255;
-    loader->data_bytes = output->offset + bytes * loader->config.output.batch_size;    /* below 2^60 */
-    loader->slot_bytes += bytes;
+    output->offset = (setup->data_bytes + 255) & ~(uint64_t)255;
+    setup->data_bytes = output->offset + bytes * setup->config.output.batch_size;    /* below 2^60 */
+    setup->slot_bytes += bytes;
     for (uint32_t i = 0; i < output->views; i++)
-        loader->views[loader->view_count++] = (bzi_view){ output, i };
+        setup->views[setup->view_count++] = (bzi_view){ output, i };
     return BZNA_OK;
 }
 
 /* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
-static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *where, const bzna_loader_output *e,
+static bzna_status bzi_setup_shape(const bzi_setup *setup, const char *where, const bzna_loader_output *e,
                                       bzi_output *output, bzna_error *err)
 {
-    const bzi_output *first = loader->outputs;
+    const bzi_output *first = setup->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
     bzna_output shape = bzi_output_of(e);
 
@@ -28161,12 +27995,12 @@ static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *whe
     output->own_filter = e->filter != NULL;
     output->own_color = e->color != NULL;
     output->own_augment = e->augment != NULL;
-    output->augment = e->augment ? *e->augment : loader->config.augment;
+    output->augment = e->augment ? *e->augment : setup->config.augment;
     output->views = bzi_default(e->views, e->warp ? 1 : first->views);
     if (!e->warp && output->views != first->views)
         return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", where,
                           output->views, first->views);
-    if (bzi_loader_lacks_pictures(&loader->config))
+    if (bzi_loader_lacks_pictures(&setup->config))
         shape.width = shape.height = 1;                     /* the rest of it is checked nevertheless */
     return bzi_output_check(where, &shape, err);
 }
@@ -28174,12 +28008,12 @@ static bzna_status bzi_settings_shape(const bzna_loader *loader, const char *whe
 /* Makes an output. What a further one does not set itself, it shares with the first one.
  *   where   how errors name it
  *   group   how errors name the struct that has its warp, filter, color and augment */
-static bzna_status bzi_settings_output(bzna_loader *loader, const char *where, const char *group,
+static bzna_status bzi_setup_output(bzi_setup *setup, const char *where, const char *group,
                                        const bzna_loader_output *e, bzna_error *err)
 {
-    const bzna_loader_filter *filter = e->filter ? e->filter : &loader->config.filter;
-    const bzna_loader_color *color = e->color ? e->color : &loader->config.color;
-    bzi_output *output = &loader->outputs[loader->output_count];
+    const bzna_loader_filter *filter = e->filter ? e->filter : &setup->config.filter;
+    const bzna_loader_color *color = e->color ? e->color : &setup->config.color;
+    bzi_output *output = &setup->outputs[setup->output_count];
     char text[BZI_SETTING_BYTES];
 
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
@@ -28189,24 +28023,24 @@ static bzna_status bzi_settings_output(bzna_loader *loader, const char *where, c
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if (bzi_settings_shape(loader, where, e, output, err) != BZNA_OK ||
+    if (bzi_setup_shape(setup, where, e, output, err) != BZNA_OK ||
         bzi_loader_check_colors(group, filter, color, &output->transform, err) != BZNA_OK ||
-        bzi_settings_mean(group, color, output, output->own_color != 0, err) != BZNA_OK ||
+        bzi_setup_mean(group, color, output, output->own_color != 0, err) != BZNA_OK ||
         (e->warp &&
          bzi_warp_resolve(e->warp, bzi_setting(text, group, "warp"), &output->warp, err) != BZNA_OK) ||
         (e->augment && bzi_augment_check(e->augment, bzi_setting(text, group, "augment"), e->warp != NULL,
                                          err) != BZNA_OK))
         return err->status;
 
-    for (uint32_t i = 0; i < loader->output_count; i++)
-        output->random += loader->outputs[i].own_warp ? loader->outputs[i].views : 0;
-    return bzi_settings_add(loader, where, e->field ? e->field : loader->config.fields.image, err);
+    for (uint32_t i = 0; i < setup->output_count; i++)
+        output->random += setup->outputs[i].own_warp ? setup->outputs[i].views : 0;
+    return bzi_setup_add(setup, where, e->field ? e->field : setup->config.fields.image, err);
 }
 
 /* Makes all outputs. The first one has the config's own groups as settings. */
-static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_config *c = &loader->config;
+    const bzna_loader_config *c = &setup->config;
     const bzna_loader_outputs *given = &c->extra_outputs;
     bzna_loader_output first = c->output;
     bzna_status status;
@@ -28225,7 +28059,7 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
     first.filter = &c->filter;
     first.color = &c->color;
     first.augment = &c->augment;
-    status = bzi_settings_output(loader, "loader_config.output", "loader_config", &first, err);
+    status = bzi_setup_output(setup, "loader_config.output", "loader_config", &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         const bzna_loader_output *extra = &given->ptr[i];
         const char *set = extra->batch_size                             ? "batch_size" :
@@ -28239,22 +28073,22 @@ static bzna_status bzi_settings_outputs(bzna_loader *loader, bzna_error *err)
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
         if (set)                                            /* it belongs to the batches */
             return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set);
-        status = bzi_settings_output(loader, where, where, extra, err);
+        status = bzi_setup_output(setup, where, where, extra, err);
     }
     return status;
 }
 
 /* Checks and completes the loader's config, and makes its outputs. */
-static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 {
-    bzna_loader_config *config = &loader->config;
+    bzna_loader_config *config = &setup->config;
 
     if (bzi_loader_check_numbers(config, err) != BZNA_OK ||
-        bzi_loader_check_order(&config->order, loader->dataset, err) != BZNA_OK ||
-        bzi_loader_check_counts(loader, err) != BZNA_OK ||
-        bzi_settings_outputs(loader, err) != BZNA_OK)
+        bzi_loader_check_order(&config->order, setup->dataset, err) != BZNA_OK ||
+        bzi_setup_check_counts(setup, err) != BZNA_OK ||
+        bzi_setup_outputs(setup, err) != BZNA_OK)
         return err->status;
-    return bzi_loader_check_buffers(config, loader->data_bytes, err);
+    return bzi_loader_check_buffers(config, setup->data_bytes, err);
 }
 
 
@@ -28265,127 +28099,128 @@ static bzna_status bzi_loader_check(bzna_loader *loader, bzna_error *err)
 
 /* Asks the context for the device and the sessions that the config may use. It is not an error here if there are none:
  * then *why says the reason. */
-static bzna_status bzi_loader_find_gpu(bzna_loader *loader, bzna_error *why, bzna_error *err)
+static bzna_status bzi_setup_find_gpu(bzi_setup *setup, bzna_error *why, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
+    const bzna_loader_config *config = &setup->config;
     const char *needed = config->pipeline.no_threads ? "pipeline.no_threads: NVDEC's sessions are threads" :
                          config->pipeline.picture ? "pipeline.picture needs pictures that are decoded in software" :
-                         loader->pick_count > 1 ? "outputs of several fields are decoded in software" :
-                                                  NULL;
+                         setup->pick_count > 1 ? "outputs of several fields are decoded in software" :
+                                                 NULL;
     const int software = needed || config->decode.decoder == BZNA_DECODER_SOFTWARE;
 
     bzi_error_init(why);
     if (needed)
         BZI_FAIL(why, BZNA_E_UNSUPPORTED, "%s", needed);
-    if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
+    if (!setup->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
-    if (bzi_context_gpu(loader->context, &loader->device, why) != BZNA_OK || software ||
-        bzi_device_video(loader->device, why) != BZNA_OK)
+    if (bzi_context_gpu(setup->context, &setup->device, why) != BZNA_OK || software ||
+        bzi_device_video(setup->device, why) != BZNA_OK)
         return BZNA_OK;
-    return bzi_context_pool(loader->context, &loader->pool, err);
+    return bzi_context_pool(setup->context, &setup->pool, err);
 }
 
 /* Returns 1 if workers had better read than wait for readers, else 0: if nothing is decoded, or if all samples lie in
  * memory. */
-static int bzi_loader_reads_at_once(const bzna_loader *loader)
+static int bzi_setup_reads_at_once(const bzi_setup *setup)
 {
-    const bzna_dataset *dataset = loader->dataset;
+    const bzna_dataset *dataset = setup->dataset;
     uint32_t i = 0;
 
     while (i < dataset->part_count && dataset->parts[i].container->source.map)
         i++;
-    return !loader->slot_bytes || i == dataset->part_count;
+    return !setup->slot_bytes || i == dataset->part_count;
 }
 
 /* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. Without
  * readers, workers read. So many samples are read ahead, and more while they are small, where software decodes them, as
  * their decoders would wait for their readers. A run leaves each of the workers several to take. */
-static void bzi_loader_scale(bzna_loader *loader)
+static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
 {
-    bzna_loader_config *config = &loader->config;
-    const uint32_t sessions = loader->pool ? loader->pool->count : 0;
+    const bzna_loader_config *config = &setup->config;
+    const uint32_t sessions = setup->pool ? setup->pool->count : 0;
     const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
     const uint64_t threads = config->decode.threads;
     uint32_t ahead = config->read.ahead_samples;
 
-    loader->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
-    loader->lanes = sessions + (loader->on_device ? loader->worker_count : 0);
+    queues->sessions = (uint32_t)bzi_min(sessions, slots);
+    queues->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
+    setup->lanes = sessions + (setup->on_device ? queues->worker_count : 0);
+    queues->reader_count = config->read.threads;
     if (config->pipeline.no_threads)
-        config->read.threads = 0;
-    else if (!config->read.threads && (loader->device || !bzi_loader_reads_at_once(loader)))
-        config->read.threads = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
+        queues->reader_count = 0;
+    else if (!config->read.threads && (setup->device || !bzi_setup_reads_at_once(setup)))
+        queues->reader_count = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
 
-    loader->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
-    loader->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
+    queues->memory_bytes = config->read.memory_bytes;
+    queues->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
+    queues->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, queues->memory_bytes / 4);
     if (!ahead && !sessions)
         ahead = (uint32_t)bzi_min(slots, BZI_LIMIT_AHEAD);
-    config->read.ahead_samples = ahead > loader->ahead_least ? ahead : loader->ahead_least;
+    queues->ahead_samples = ahead > queues->ahead_least ? ahead : queues->ahead_least;
 
-    loader->run_most = (uint32_t)bzi_min(bzi_min(slots, config->read.ahead_samples) / (4 * (threads + 1)),
-                                         BZI_RUN_SAMPLES);
-    loader->run_most = loader->run_most && !sessions ? loader->run_most : 1;
+    queues->run_most = (uint32_t)bzi_min(bzi_min(slots, queues->ahead_samples) / (4 * (threads + 1)), BZI_RUN_SAMPLES);
+    queues->run_most = queues->run_most && !sessions ? queues->run_most : 1;
 }
 
 /* Decides what decodes, and where batches lie. A missing GPU is an error only if the config insists on one. A GPU that
  * is there but cannot be used (after fork, out of memory, lost) is always an error. */
-static bzna_status bzi_loader_decide(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
+    const bzna_loader_config *config = &setup->config;
     const bzna_loader_output *output = &config->output;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
     bzna_error why;
     int unusable;
 
-    if (bzi_loader_find_gpu(loader, &why, err) != BZNA_OK)
+    if (bzi_setup_find_gpu(setup, &why, err) != BZNA_OK)
         return err->status;
     unusable = why.status == BZNA_E_STATE || why.status == BZNA_E_MEMORY || why.status == BZNA_E_DEVICE_LOST;
     if (why.status != BZNA_OK &&
-        (nvdec || (!loader->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
+        (nvdec || (!setup->device && (unusable || output->device.kind == BZNA_DEVICE_CUDA)))) {
         *err = why;
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    loader->on_device = loader->device && output->device.kind != BZNA_DEVICE_CPU;
-    if (loader->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
+    setup->on_device = setup->device && output->device.kind != BZNA_DEVICE_CPU;
+    if (setup->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
         return BZI_MISUSE(err, "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there "
                           "is a GPU");
-    if (loader->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
-        output->device.ordinal && output->device.ordinal != loader->device->info.device.ordinal)
+    if (setup->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
+        output->device.ordinal && output->device.ordinal != setup->device->info.device.ordinal)
         return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
-                          (int)output->device.ordinal, (int)loader->device->info.device.ordinal);
+                          (int)output->device.ordinal, (int)setup->device->info.device.ordinal);
 
-    if (!loader->on_device && !loader->pool)
-        loader->device = NULL;
+    if (!setup->on_device && !setup->pool)
+        setup->device = NULL;
     bzi_error_prefix(&why, "no NVDEC");
-    bzi_string_copy(loader->reason, sizeof loader->reason,
+    bzi_string_copy(setup->reason, sizeof setup->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
-                    loader->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
-    bzi_loader_scale(loader);
+                    setup->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
 
     /* the tensors that every batch has: now it is known where they lie */
-    bzi_loader_add_output(loader, loader->outputs);
-    bzi_loader_add_tensor(loader, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
-    bzi_loader_add_tensor(loader, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
-    bzi_loader_add_tensor(loader, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
+    bzi_setup_add_output(setup, setup->outputs);
+    bzi_setup_add_tensor(setup, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
+    bzi_setup_add_tensor(setup, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
+    bzi_setup_add_tensor(setup, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
     return BZNA_OK;
 }
 
 /* Finds out whether NVDEC can decode JPEG, as the caller asked for, by a check with built-in pictures. Once a sample
  * comes it would be too late to choose. */
-static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
 {
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
     bzna_status status;
 
-    if (!loader->pool)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
-    status = bzi_check_codec(loader->device, &info, err);
+    if (!setup->pool)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", setup->reason);
+    status = bzi_check_codec(setup->device, &info, err);
     if (status == BZNA_OK &&
         (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
-        status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", loader->device->info.name,
+        status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", setup->device->info.name,
                           info.check_message[0] ? ": " : "", info.check_message);
-    loader->jpeg = info;
+    setup->jpeg = info;
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
 }
 
@@ -28438,20 +28273,20 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 }
 
 /* Copies what outputs have of the caller's. */
-static bzna_status bzi_loader_copy_outputs(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_copy_outputs(bzi_setup *setup, bzna_error *err)
 {
     char where[BZI_SETTING_BYTES] = "loader_config";
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < setup->output_count; i++) {
+        bzi_output *output = &setup->outputs[i];
         const uint32_t has_policies = output->augment.policy_count;
 
         if (i)
             snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
-        if ((output->mean && bzi_output_copy_mean(&loader->lent, output, where, err) != BZNA_OK) ||
-            (has_policies && bzi_output_copy_policies(&loader->lent, output, err) != BZNA_OK))
+        if ((output->mean && bzi_output_copy_mean(&setup->lent, output, where, err) != BZNA_OK) ||
+            (has_policies && bzi_output_copy_policies(&setup->lent, output, err) != BZNA_OK))
             return err->status;
-        loader->drawn_views = has_policies ? loader->view_count : loader->drawn_views;
+        setup->drawn_views = has_policies ? setup->view_count : setup->drawn_views;
     }
     return BZNA_OK;
 }
@@ -28459,29 +28294,29 @@ static bzna_status bzi_loader_copy_outputs(bzna_loader *loader, bzna_error *err)
 /* Takes the consumer's stream, or makes one. Copies the mean images to the device; batches are written after what is
  * enqueued here. Makes the lanes' scratch memory, so that none is made while they run: for views of the largest output,
  * if policies or a callback may give them operations on pixels. Pre: in the CUDA context. */
-static bzna_status bzi_loader_make_device(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_make_device(bzi_setup *setup, bzna_error *err)
 {
-    bzi_device *device = loader->device;
+    bzi_device *device = setup->device;
 
-    loader->stream = loader->on_device ? loader->config.output.stream : NULL;
-    loader->owns_stream = !loader->stream;
-    if (!loader->stream && bzi_device_stream(device, 0, &loader->stream, err) != BZNA_OK)
+    setup->stream = setup->on_device ? setup->config.output.stream : NULL;
+    setup->owns_stream = !setup->stream;
+    if (!setup->stream && bzi_device_stream(device, 0, &setup->stream, err) != BZNA_OK)
         return err->status;
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        bzi_output *output = &loader->outputs[i];
+    for (uint32_t i = 0; i < setup->output_count; i++) {
+        bzi_output *output = &setup->outputs[i];
         const uint64_t bytes = output->mean_bytes, scratch = bzi_scratch_device_bytes(&output->kernel);
 
         if (output->mean &&
-            (bzi_device_alloc(device, bytes, loader->stream, &output->device_mean, err) != BZNA_OK ||
-             bzi_device_upload(device, output->device_mean, output->mean, bytes, loader->stream, err) != BZNA_OK))
+            (bzi_device_alloc(device, bytes, setup->stream, &output->device_mean, err) != BZNA_OK ||
+             bzi_device_upload(device, output->device_mean, output->mean, bytes, setup->stream, err) != BZNA_OK))
             return err->status;
-        if ((loader->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
-            loader->view_scratch < scratch)
-            loader->view_scratch = scratch;
+        if ((setup->config.pipeline.transform || bzi_augment_has_pixels(&output->augment)) &&
+            setup->view_scratch < scratch)
+            setup->view_scratch = scratch;
     }
-    loader->scratch_bytes = loader->lanes * bzi_lane_scratch_bytes(loader);
-    return bzi_device_alloc(device, loader->scratch_bytes, loader->stream, &loader->scratch, err);
+    setup->scratch_bytes = setup->lanes * bzi_lane_scratch_bytes(setup);
+    return bzi_device_alloc(device, setup->scratch_bytes, setup->stream, &setup->scratch, err);
 }
 
 /* Makes what lies on the device or goes there, then the threads, which need all the rest. */
@@ -28489,27 +28324,27 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
 
-    if (bzi_device_enter(loader->device, err) != BZNA_OK)
+    if (bzi_device_enter(loader->setup.device, err) != BZNA_OK)
         return err->status;
-    if (loader->device)
-        status = bzi_loader_make_device(loader, err);
-    for (uint32_t i = 0; i < loader->batch_count && status == BZNA_OK; i++)
+    if (loader->setup.device)
+        status = bzi_setup_make_device(&loader->setup, err);
+    for (uint32_t i = 0; i < loader->queues.batch_count && status == BZNA_OK; i++)
         status = bzi_batch_make(loader, i, err);
     if (status == BZNA_OK)
         status = bzi_loader_start_threads(loader, err);
-    bzi_device_leave(loader->device);
+    bzi_device_leave(loader->setup.device);
     return status;
 }
 
 /* Adds the tensors of further outputs. */
-static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_add_outputs(bzi_setup *setup, bzna_error *err)
 {
-    for (uint32_t i = 1; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        if (bzi_loader_find_tensor(loader, output->name) < loader->tensor_end)
+    for (uint32_t i = 1; i < setup->output_count; i++) {
+        const bzi_output *output = &setup->outputs[i];
+        if (bzi_setup_find_tensor(setup, output->name) < setup->tensor_end)
             return BZI_MISUSE(err, "loader_config.extra_outputs[%u].name: another tensor has the name \"%s\"", i - 1,
                               output->name);
-        bzi_loader_add_output(loader, output);
+        bzi_setup_add_output(setup, output);
     }
     return BZNA_OK;
 }
@@ -28517,15 +28352,15 @@ static bzna_status bzi_loader_add_outputs(bzna_loader *loader, bzna_error *err)
 /* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
  * Copies the names, and tries each on the first sample, so that a mistyped name fails now, not with every sample. A
  * sample that cannot be read now may be readable later, so other errors are ignored. */
-static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
 {
-    const bzi_part *part = &loader->dataset->parts[0];
+    const bzi_part *part = &setup->dataset->parts[0];
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
 
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        bzi_pick *pick = &loader->picks[output->picture];
+    for (uint32_t i = 0; i < setup->output_count; i++) {
+        const bzi_output *output = &setup->outputs[i];
+        bzi_pick *pick = &setup->picks[output->picture];
         bzi_image image;
         bzna_status status;
 
@@ -28535,7 +28370,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
         copied++;
         if (!pick->name)
             continue;
-        if (!(pick->name = bzi_keep_copy(&loader->own, pick->name, strlen(pick->name) + 1, 1)))
+        if (!(pick->name = bzi_keep_copy(&setup->own, pick->name, strlen(pick->name) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
         if (i)
             snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
@@ -28554,35 +28389,40 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, bzna_error *err)
 /* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
-    const bzna_loader_order *order = &loader->config.order;
+    bzi_setup *setup = &loader->setup;
+    const bzna_loader_order *order = &setup->config.order;
+    bzi_queues *queues = &loader->queues;
 
-    if (bzi_loader_check(loader, err) != BZNA_OK)
+    if (bzi_setup_check(setup, err) != BZNA_OK)
         return err->status;
 
     loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
-    loader->plan.shard = bzi_loader_share(loader, NULL);
+    loader->plan.shard = bzi_setup_share(setup, NULL);
     bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, order->epoch_samples, 0 },
-                  bzi_loader_end_epoch(&loader->config, order->first_epoch));
-    loader->has_locks = (uint32_t)bzi_os_locks_init(&loader->mutex, BZI_RANK_LOADER, loader->conds, BZI_CONDS);
-    if (!loader->has_locks)
+                  bzi_loader_end_epoch(&setup->config, order->first_epoch));
+    queues->has_locks = (uint32_t)bzi_os_locks_init(&queues->mutex, BZI_RANK_LOADER, queues->conds, BZI_CONDS);
+    if (!queues->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    if (bzi_loader_copy_outputs(loader, err) != BZNA_OK ||
-        bzi_loader_decide(loader, err) != BZNA_OK ||
-        (loader->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_loader_take_jpeg(loader, err) != BZNA_OK) ||
-        bzi_loader_make_picks(loader, err) != BZNA_OK ||
-        bzi_loader_list_columns(loader, loader->config.fields.tensors, 1, err) != BZNA_OK ||
-        bzi_loader_make_rules(loader, err) != BZNA_OK ||
-        bzi_loader_list_columns(loader, loader->config.fields.bytes, 0, err) != BZNA_OK ||
-        bzi_loader_make_rule_bytes(loader, err) != BZNA_OK ||
-        bzi_loader_add_outputs(loader, err) != BZNA_OK ||
-        bzi_loader_make_order(loader, err) != BZNA_OK ||
-        bzi_loader_make_items(loader, err) != BZNA_OK)
+    if (bzi_setup_copy_outputs(setup, err) != BZNA_OK ||
+        bzi_setup_decide(setup, err) != BZNA_OK ||
+        (setup->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_setup_take_jpeg(setup, err) != BZNA_OK) ||
+        bzi_setup_make_picks(setup, err) != BZNA_OK ||
+        bzi_setup_list_columns(setup, setup->config.fields.tensors, 1, err) != BZNA_OK ||
+        bzi_setup_make_rules(setup, err) != BZNA_OK ||
+        bzi_setup_list_columns(setup, setup->config.fields.bytes, 0, err) != BZNA_OK ||
+        bzi_setup_make_rule_bytes(setup, err) != BZNA_OK ||
+        bzi_setup_add_outputs(setup, err) != BZNA_OK ||
+        bzi_order_make(&loader->plan.order, setup, err) != BZNA_OK)
         return err->status;
 
-    loader->fingerprint = bzi_loader_fingerprint(loader);
-    loader->stills = bzi_dataset_hash_stills(loader->dataset);
+    bzi_setup_scale(setup, queues);
+    if (bzi_loader_make_items(loader, err) != BZNA_OK)
+        return err->status;
+
+    setup->fingerprint = bzi_order_fingerprint(&loader->plan.order, setup->dataset);
+    setup->stills = bzi_dataset_hash_stills(setup->dataset);
 #ifdef BENZINA_NO_AVCODEC
-    if (loader->slot_bytes && (loader->stills ? !BZI_SOFTWARE : !loader->pool))
+    if (setup->slot_bytes && (setup->stills ? !BZI_SOFTWARE : !setup->pool))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
 #endif
     return bzi_loader_start(loader, err);
@@ -28592,8 +28432,10 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                    bzna_loader **out, bzna_error *err)
 {
-    bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
+    const bzi_memory *memory = &context->host->memory;
+    bzna_loader *loader = bzi_alloc_zero(memory, 1, sizeof *loader);
     bzna_loader_config *own;
+    bzi_setup *setup;
     bzna_status status;
 
     if (!loader)
@@ -28601,19 +28443,20 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 
     bzi_context_retain(context);
     bzi_dataset_retain(dataset);
-    loader->context = context;
-    loader->host = context->host;
-    loader->memory = loader->own.memory = loader->lent.memory = &context->host->memory;
-    loader->dataset = dataset;
-    loader->config = *config;
-    loader->references = 1;
-    loader->pending_end = &loader->pending;
-    loader->process = bzi_os_process();
-    loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
+    setup = &loader->setup;
+    setup->context = context;
+    setup->host = context->host;
+    setup->memory = setup->own.memory = setup->lent.memory = loader->queues.memory = memory;
+    setup->dataset = dataset;
+    loader->plan.dataset = dataset;
+    setup->config = *config;
+    loader->consumer.references = 1;
+    setup->process = bzi_os_process();
+    setup->opened_ns = loader->queues.pool_ns = bzi_os_now_ns();
     status = bzi_loader_build(loader, err);
 
     /* These point to the caller's memory. What is needed of it has been copied. */
-    own = &loader->config;
+    own = &setup->config;
     own->fields.image = own->fields.tensors = own->fields.bytes = NULL;
     own->fields.rules = NULL;
     own->order.indices = NULL;
@@ -28869,27 +28712,6 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 
 /* --- Coded pictures --- */
 
-/* Checks and completes a picture from the caller. */
-static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
-{
-    if (!given)
-        return BZI_MISUSE(err, "image is NULL");
-    if (bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err) != BZNA_OK)
-        return err->status;
-    if (image->orientation > 8)
-        return BZI_MISUSE(err, "image.orientation: %u is not 0 to 8", image->orientation);
-    if (image->palette > BZNA_PALETTE_INDEX)
-        return BZI_MISUSE(err, "image.palette: %u is not known", image->palette);
-
-    if (!image->data || !image->data_size)
-        return BZI_MISUSE(err, "image.data: no bytes; bzna_dataset_read_image gives them");
-    if (image->length_size > 4 || image->length_size == 3)
-        return BZI_MISUSE(err, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
-    if (!image->config)
-        image->config_size = 0;
-    return BZNA_OK;
-}
-
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity, size_t *needed,
                                        bzna_error *err)
 {
@@ -28900,7 +28722,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (needed)
         *needed = 0;
 
-    BZI_API_TRY(bzi_api_image(image, &whole, &e));
+    BZI_API_TRY(bzi_image_take(&whole, image, "image", &e));
     if (!bzi_codec_find(whole.codec))
         BZI_API_FAIL(BZNA_E_CODEC, "image.codec: %u is not known", whole.codec);
     BZI_API_TRY(bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e));
@@ -29364,7 +29186,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
 
-    BZI_API_TRY(bzi_api_image(image, &whole, &e));
+    BZI_API_TRY(bzi_image_take(&whole, image, "image", &e));
 
     alone = bzi_image_alone(&whole);
     BZI_API_TRY(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e));
@@ -29541,8 +29363,8 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
             return BZI_MISUSE(err, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
                             i, i);
 
-    if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width ||
-        p->height > p->frame_height || p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
+    if (p->frame_width > 65535 || p->frame_height > 65535 ||
+        !bzi_rect_is_inside(p->crop_x, p->crop_y, p->width, p->height, p->frame_width, p->frame_height))
         return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
                         p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
 
@@ -29655,7 +29477,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
     if (bzi_loader_forked(loader))
         return BZNA_E_STATE;
 
-    context = loader->context;
+    context = loader->setup.context;
     bzi_context_retain(context);
     bzi_loader_end(loader);
     bzi_loader_unref(loader);
@@ -29673,7 +29495,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     *batch = NULL;
     BZI_API_NEED_LOADER(loader, 1);
 
-    context = loader->context;
+    context = loader->setup.context;
     bzi_context_retain(context);      /* another thread may close the loader as soon as its lock is free */
     status = bzi_loader_next(loader, timeout_ns, batch, &e);
     bzi_log_deliver(context->host);
@@ -29686,7 +29508,7 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
 {
     bzna_status status = BZNA_OK;
 
-    if (loader->config.order.kind != BZNA_ORDER_GIVEN)
+    if (loader->setup.config.order.kind != BZNA_ORDER_GIVEN)
         status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
     else if (!given->count)
         status = BZI_MISUSE(err, "the list of epoch %llu is empty", (bzi_llu)given->epoch);
@@ -29728,10 +29550,10 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 0);
 
-    bzi_loader_lock(loader);
-    loader->stopped = 1;
-    bzi_loader_wake_all(loader);
-    bzi_loader_unlock(loader);
+    bzi_queues_lock(&loader->queues);
+    loader->queues.stopped = 1;
+    bzi_queues_wake_all(&loader->queues);
+    bzi_queues_unlock(&loader->queues);
     return BZNA_OK;
 }
 
@@ -29740,8 +29562,8 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
 {
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 1);
-    BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, loader->config.order.epoch_samples, 0 },
-                                bzi_loader_end_epoch(&loader->config, epoch), &e));
+    BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, loader->setup.config.order.epoch_samples, 0 },
+                                bzi_loader_end_epoch(&loader->setup.config, epoch), &e));
 }
 
 BZI_COLD
@@ -29765,31 +29587,32 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 1);
     BZI_API_NEED(state);
-    BZI_API_END(bzi_api_logged(loader->host, bzi_loader_restore(loader, state, &e)));
+    BZI_API_END(bzi_api_logged(loader->setup.host, bzi_loader_restore(loader, state, &e)));
 }
 
 static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
 {
-    const bzna_loader_config *c = &loader->config;
-    const bzi_pick *pick = &loader->picks[0];
+    const bzi_setup *setup = &loader->setup;
+    const bzna_loader_config *c = &setup->config;
+    const bzi_pick *pick = &setup->picks[0];
 
     *info = (bzna_loader_info){
-        .decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
-        .sessions = loader->pool ? loader->pool->count : 0,
+        .decoder = loader->setup.pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
+        .sessions = loader->setup.pool ? loader->setup.pool->count : 0,
         .layout = c->output.layout,
         .threads = c->decode.threads,
-        .reader_threads = c->read.threads,
+        .reader_threads = loader->queues.reader_count,
         .batches_in_flight = c->pipeline.batches_in_flight,
-        .read_ahead = c->read.ahead_samples,
+        .read_ahead = loader->queues.ahead_samples,
     };
-    bzi_tensor_describe(loader->tensors, c->output.batch_size, &info->image);
+    bzi_tensor_describe(setup->tensors, c->output.batch_size, &info->image);
     bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
-    if (loader->pool)
-        snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
+    if (loader->setup.pool)
+        snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", setup->device->info.name);
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
-    bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, loader->reason);
+    bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, setup->reason);
 
     bzi_string_copy(info->image_field, sizeof info->image_field,
                     pick->name  ? pick->name :
@@ -29850,11 +29673,11 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 
     BZI_API_BEGIN_WITH(loader);
 
-    first = bzi_loader_first_tensor(loader);
-    count = loader->tensor_end - first;
+    first = bzi_setup_first_tensor(&loader->setup);
+    count = loader->setup.tensor_end - first;
     if (number >= count)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, count);
-    bzi_tensor_describe(&loader->tensors[first + number], loader->config.output.batch_size, &all);
+    bzi_tensor_describe(&loader->setup.tensors[first + number], loader->setup.config.output.batch_size, &all);
     BZI_API_ANSWER(tensor);
 }
 
@@ -29887,10 +29710,10 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 {
     BZI_API_BEGIN_WITH(batch);
 
-    const uint32_t views = batch->loader->drawn_views;
+    const uint32_t views = batch->setup->drawn_views;
     bzna_batch_info all = {
-        .stream = batch->loader->on_device ? batch->stream : NULL,
-        .layout = batch->loader->config.output.layout,
+        .stream = batch->setup->on_device ? batch->stream : NULL,
+        .layout = batch->setup->config.output.layout,
         .count = batch->real,
         .failed = batch->failed,
         .epoch = batch->epoch,
@@ -29901,7 +29724,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
         .status = batch->status,
         .last_of_epoch = batch->last_of_epoch,
         .replaced = batch->replaced,
-        .slices = batch->loader->config.output.slices,
+        .slices = batch->setup->config.output.slices,
         .operation_views = views,
         .operations = views ? batch->operations : NULL,
         .operation_counts = views ? batch->operation_counts : NULL,
@@ -29909,9 +29732,9 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     bzi_batch_tensor(batch, 0, &all.image);
 
     if (!bzi_loader_forked(batch->loader)) {
-        bzi_loader_lock(batch->loader);
-        all.on_loan = batch->loader->on_loan;
-        bzi_loader_unlock(batch->loader);
+        bzi_queues_lock(batch->queues);
+        all.on_loan = bzi_queues_count(batch->queues, BZI_BATCH_ON_LOAN);
+        bzi_queues_unlock(batch->queues);
     }
 
     BZI_API_ANSWER(info);
@@ -29920,12 +29743,12 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 /* Gives a tensor's number. A batch in slices does not have its image in one piece, which is an error. */
 static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
 {
-    *number = bzi_loader_find_tensor(batch->loader, name);
-    if (*number == batch->loader->tensor_end)
+    *number = bzi_setup_find_tensor(batch->setup, name);
+    if (*number == batch->setup->tensor_end)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
-    if (*number == 0 && batch->loader->config.output.slices > 1)
+    if (*number == 0 && batch->setup->config.output.slices > 1)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image is in %u slices, so it is not one tensor",
-                        batch->loader->config.output.slices);
+                        batch->setup->config.output.slices);
     return BZNA_OK;
 }
 
@@ -29953,7 +29776,7 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
 
-    column = bzi_loader_find_bytes(batch->loader, name);
+    column = bzi_setup_find_bytes(batch->setup, name);
     if (column == BZI_NO_FIELD)
         BZI_API_FAIL(BZNA_E_NOT_FOUND, "neither loader_config.fields.bytes nor a rule names \"%s\"", name);
     bytes = bzi_batch_bytes(batch, column, slot);
@@ -29980,7 +29803,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
 
     BZI_API_BEGIN_WITH(batch, data, count);
 
-    output = &batch->loader->config.output;
+    output = &batch->setup->config.output;
     if (slice >= output->slices)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
     each = output->batch_size / output->slices;
@@ -30010,7 +29833,7 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
     BZI_API_BEGIN_WITH(batch);
     BZI_API_NEED_LOADER(batch->loader, 0);
 
-    if (!batch->loader->on_device)
+    if (!batch->setup->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)
         BZI_API_MISUSE(
@@ -30027,10 +29850,10 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
     if (bzi_loader_forked(batch->loader))
         return BZNA_E_STATE;
 
-    bzi_loader_lock(batch->loader);
+    bzi_queues_lock(batch->queues);
     owned = bzi_batch_is_owned(batch);                      /* 0: its owner has released it before */
     batch->owned = 0;
-    bzi_loader_unlock(batch->loader);
+    bzi_queues_unlock(batch->queues);
     if (!owned)
         return BZNA_E_STATE;
     bzi_batch_unref(batch);                                 /* DLPack tensors may keep it on loan */

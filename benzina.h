@@ -217,6 +217,8 @@
  *     provider                     none per sample
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     RecordIO                     8 bytes a record
+ *     records, opened by path      all bytes of the files, if these are at most 256 MiB together
+ *                                  (records.hold_bytes); bzna_dataset_info.held_bytes says how many
  *
  * Memory that is opened as a data set must stay as it is until the data set is closed. If that
  * memory is a mapped file, the file must not be shortened meanwhile.
@@ -393,6 +395,9 @@
  *     - A file that was removed, or replaced by another of its name, is read on while it is open.
  *     - A file that was written over in place is read as it is then, so samples may be wrong or
  *       fail. To change a data set, write another file and rename it.
+ *     - Files of records that are held in memory (records.hold_bytes) are not read again, and none
+ *       of this happens to them. One that cannot be read as a whole is not held, and a message with
+ *       the reason is logged.
  *
  * 9. DETERMINISM AND RESUMING
  *
@@ -1376,6 +1381,9 @@ typedef struct bzna_records {
     float    scale;
     float    bias;                    /* likewise. Both must be 0 for pictures */
     uint32_t reserved0;               /* must be 0 */
+    /* files opened by their paths are read into memory when they are opened, if all files of the
+     * data set together have at most so many bytes; 1: none is. Default: 256 MiB */
+    uint64_t hold_bytes;
 } bzna_records;
 
 /* How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of
@@ -1437,6 +1445,7 @@ typedef struct bzna_dataset_info {
      * "RecordIO", "records", "provider" */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
+    uint64_t held_bytes;              /* of its files of records, in memory (records.hold_bytes) */
 } bzna_dataset_info;
 
 /* Kinds of fields. */

@@ -5,7 +5,8 @@
  *     ./bench_small cifar:FILE|vectors:FILE|DATA SIZE BATCH THREADS READERS SECONDS ROUNDS before.so after.so
  *
  * cifar:FILE is a file of CIFAR-10's records: 32x32, label first; memory:FILE the same, opened in memory. They are
- * padded by 2, cropped, flipped and normalized. vectors:FILE has vectors of SIZE floats, and vector-memory:FILE the
+ * padded by 2, cropped, flipped and normalized. gray:FILE has gray pictures of SIZE pixels, which are normalized, and
+ * gray-memory:FILE the same, opened in memory. vectors:FILE has vectors of SIZE floats, and vector-memory:FILE the
  * same, opened in memory. Any other DATA gets a random resized crop. READERS 0 is the default.
  * Medians of ROUNDS are printed. */
 #define _GNU_SOURCE
@@ -81,8 +82,9 @@ static bzna_loader *open_loader(void *library, char **argument)
     bzna_loader_config config = { .struct_size = sizeof config };
     const uint32_t size = (uint32_t)atoi(argument[2]);
     const char *const colon = strchr(argument[1], ':'), *const path = colon ? colon + 1 : argument[1];
-    const int has_vectors = !strncmp(argument[1], "vector", 6), is_cifar = colon && !has_vectors;
-    const int in_memory = !strncmp(argument[1], "memory:", 7) || !strncmp(argument[1], "vector-memory:", 14);
+    const int has_vectors = !strncmp(argument[1], "vector", 6), is_gray = !strncmp(argument[1], "gray", 4);
+    const int is_cifar = colon && !has_vectors && !is_gray;
+    const int in_memory = colon && colon - argument[1] >= 6 && !strncmp(colon - 6, "memory", 6);
     err.struct_size = sizeof err;
     if (is_cifar) {
         records.data_type = BZNA_RECORD_UINT8;
@@ -91,6 +93,12 @@ static bzna_loader *open_loader(void *library, char **argument)
         records.data_offset = 1;
         records.label_type = BZNA_RECORD_UINT8;
         dataset_config.records = &records;
+    } else if (is_gray) {
+        records.data_type = BZNA_RECORD_UINT8;
+        records.width = records.height = size;
+        records.channels = 1;
+        dataset_config.records = &records;
+        config.output.channels = BZNA_CHANNELS_GRAY;
     } else if (has_vectors) {
         records.data_type = BZNA_RECORD_FLOAT32;
         records.width = size;
@@ -104,10 +112,10 @@ static bzna_loader *open_loader(void *library, char **argument)
     config.order.epochs = BZNA_EPOCHS_ENDLESS;
     config.decode.threads = (uint32_t)atoi(argument[4]);
     config.read.threads = (uint32_t)atoi(argument[5]);
-    config.warp.kind = has_vectors ? 0 : is_cifar ? BZNA_WARP_MXNET : BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.warp.kind = has_vectors || is_gray ? 0 : is_cifar ? BZNA_WARP_MXNET : BZNA_WARP_RANDOM_RESIZED_CROP;
     config.warp.pad_px = is_cifar ? 2 : 0;
     config.warp.random_crop = (uint32_t)is_cifar;
-    config.warp.flip_h = has_vectors ? 0 : 0.5f;
+    config.warp.flip_h = has_vectors || is_gray ? 0 : 0.5f;
     for (int i = 0; i < 3 && !has_vectors; i++) {
         config.color.mean[i] = 120;
         config.color.std[i] = 60;

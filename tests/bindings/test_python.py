@@ -740,6 +740,18 @@ class Kept(unittest.TestCase):
 
 
 class Datasets(unittest.TestCase):
+    def test_files_of_records_are_held_in_memory_up_to_a_limit(self):
+        records = dict(data_type="uint8", width=4, height=3, channels=1)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "records")
+            with open(path, "wb") as file:
+                file.write(bytes(range(24)))
+            for limit, held in ((None, 24), (24, 24), (23, 0), (1, 0)):
+                dataset = benzina.Dataset(path, records=dict(records, **{} if limit is None else {"hold_bytes": limit}))
+                self.assertEqual(dataset.info.held_bytes, held)
+                self.assertEqual(ctypes.string_at(dataset[1]._coded()[0].data, 12), bytes(range(12, 24)))
+                dataset.close()
+
     def test_samples(self):
         dataset = benzina.Dataset(ARCHIVE)
         self.assertEqual(len(dataset), COUNT)

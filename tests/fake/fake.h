@@ -119,7 +119,6 @@ typedef struct fake_control {
     fake_number wrong_entry;                /* wrong_kernel's is this kernel, counted from 1; 0: every one [0] */
     fake_number jpeg_error;                 /* is added to every other luma sample of a JPEG [0] */
     fake_number no_status;                  /* 1: cuvidGetDecodeStatus says Invalid of all pictures [0] */
-    fake_number lazy_status;                /* 1: and InProgress of pictures that are not mapped [0] */
     fake_number late_status;                /* and InProgress for so many calls about a mapped one, -1: for ever [0] */
     fake_number odd_targets;                /* 1: decoders with odd target sizes are made, as of frames [0] */
     fake_number refused_codecs;             /* bit n: decoders of codec n (FAKE_H264, ...) cannot be made [0] */

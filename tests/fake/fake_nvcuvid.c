@@ -939,7 +939,7 @@ static cuvidDecodeStatus status_of(surface *s)
     const long long late = FAKE_GET(control->late_status);
     if (FAKE_GET(control->no_status))
         return cuvidDecodeStatus_Invalid;
-    if (s->state == MAPPED ? late < 0 || s->asked++ < late : FAKE_GET(control->lazy_status) && s->state != EMPTY)
+    if (s->state == MAPPED && (late < 0 || s->asked++ < late))
         return cuvidDecodeStatus_InProgress;
     return (cuvidDecodeStatus)s->status;
 }

@@ -49,9 +49,9 @@ static bzna_status nvdec_loader_open(bzna_context *context, bzna_dataset *datase
 static bzna_status nvdec_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch, bzna_error *err)
 {
     bzna_status status = bzna_loader_next(loader, timeout_ns, batch, err);
-    if (status == BZNA_OK && loader->on_device) {
+    if (status == BZNA_OK && loader->setup.on_device) {
         bzna_error ignored;
-        bzi_device *device = loader->device;
+        bzi_device *device = loader->setup.device;
         if (bzi_device_enter(device, &ignored) == BZNA_OK) {
             bzi_device_stream_wait(device, (*batch)->stream);
             bzi_device_leave(device);

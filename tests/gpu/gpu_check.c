@@ -607,9 +607,9 @@ static bzna_status run(const check *c, const variation *v, copied_fn *fn, void *
     if (loader && v->info)
         bzna_loader_get_info(loader, v->info, sizeof *v->info, NULL);
     if (loader && device)
-        status = bzi_device_pin(device, config.output.batch_size * loader->slot_bytes, (void **)&memory, err);
+        status = bzi_device_pin(device, config.output.batch_size * loader->setup.slot_bytes, (void **)&memory, err);
     else if (loader)
-        memory = malloc((size_t)(config.output.batch_size * loader->slot_bytes));
+        memory = malloc((size_t)(config.output.batch_size * loader->setup.slot_bytes));
     to->ordinal = v->first_ordinal;
     while (status == BZNA_OK && (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         if ((status = batch_copy(batch, v, memory, to, err)) == BZNA_OK)
@@ -639,12 +639,11 @@ static bzna_status transform_of(const bzna_loader *loader, const copied *batch, 
     memset(&in, 0, sizeof in);
     memset(&item, 0, sizeof item);
     memcpy(targets, batch->targets, sizeof targets);
-    in.loader = (bzna_loader *)(uintptr_t)loader;
     in.epoch = batch->epoch;
     in.order.seed = loader->plan.seed;
     in.targets = targets;
     item.batch = &in;
-    item.loader = in.loader;
+    item.setup = &loader->setup;
     item.slot = slot;
     item.index = batch->indices[slot];
     return bzi_item_draw(&item, picture, transform, err);
@@ -692,7 +691,7 @@ static void record_batch(void *user, bzna_loader *loader, const check *c, const 
         bzna_transform transform;
         char matrix[33] = "", sum[33];
         if (batch->status[i] != BZNA_OK ||
-            coded_load(loader->context, r->dataset, batch->indices[i], c->track, &unit, &err) != BZNA_OK ||
+            coded_load(loader->setup.context, r->dataset, batch->indices[i], c->track, &unit, &err) != BZNA_OK ||
             transform_of(loader, batch, i, &unit.picture, &transform, &err) != BZNA_OK) {
             printf("%s: sample %llu: %s\n", c->name, (unsigned long long)batch->indices[i],
                    batch->status[i] != BZNA_OK ? batch->errors[i].message : err.message);
@@ -1306,7 +1305,7 @@ static void render_here(void *user, uint64_t index, bzna_status status, const pl
     here *h = user;
     bzna_transform transform;
     bzi_kernel_slot slot;
-    bzi_kernel_output out = h->loader->outputs[0].kernel;
+    bzi_kernel_output out = h->loader->setup.outputs[0].kernel;
     bzna_error ignored;
     (void)index;
     if (status == BZNA_OK)
@@ -1341,7 +1340,7 @@ static void compare_here(here *h, const check *c)
         h->verdict->here_equal++;
     } else {
         double largest = largest_difference(h->pixels, theirs, (size_t)h->batch->slot_bytes,
-                                            h->loader->config.output.dtype == BZNA_DTYPE_FLOAT16);
+                                            h->loader->setup.config.output.dtype == BZNA_DTYPE_FLOAT16);
         h->verdict->here_different++;
         h->verdict->largest = largest > h->verdict->largest ? largest : h->verdict->largest;
     }
@@ -1635,7 +1634,7 @@ static bzna_status backlog_run(backlog *b, const check *c, bzna_context *in, bzn
     config.output.stream = b->stream;
     if ((status = bzna_loader_open(in, dataset, &config, &loader, err)) != BZNA_OK)
         return status;
-    b->slot_bytes = loader->slot_bytes;
+    b->slot_bytes = loader->setup.slot_bytes;
     status = bzi_device_pin(device, b->batches * BACKLOG_BATCH * b->slot_bytes, (void **)&b->pixels, err);
     start = bzi_os_now_ns();
     for (uint32_t i = 0; i < b->batches && status == BZNA_OK; i++)

@@ -769,6 +769,34 @@ further_picture_tests() {
         "$bzna" pack "$t/pairs" --pairs images,masks -o "$t/x.bzna"
 }
 
+# A process that encodes holds as much memory after its sixth round of pictures as after its second.
+memory_tests() {
+    if [ -n "$SANITIZE$ON_WINDOWS" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$t/held.so" tests/fake/held_memory.c -ldl 2>"$t/err"; then
+        skip "memory of processes that encode" "no library can be preloaded here: ${SANITIZE:+sanitizers}$(head -n 1 "$t/err")"
+        return
+    fi
+    mkdir -p "$t/rounds"
+    awk 'BEGIN { printf "P6 600 400 255\n"; for (i = 0; i < 600 * 400; i++) printf "%c%c%c", 64 + i % 61, 64 + i % 53, 64 + i % 47 }' \
+        >"$t/large.ppm"
+    echo "no picture" >"$t/none.jpg"
+    for round in 1 2 3 4 5 6; do
+        for file in "$t/large.ppm" "$t/none.jpg" "$data"/pictures/*.jpg "$data"/pictures/*.png "$data"/pictures/*.gif \
+            "$data"/pictures/tiff_cmyk.tif "$data"/pictures/webp_lossy_clear.webp; do
+            cp "$file" "$t/rounds/$round.$(basename "$file")"
+        done
+        for i in 1 2 3 4 5 6 7 8; do cp "$t/none.jpg" "$t/rounds/$round.none_$i.jpg"; done
+    done
+    for options in '--codec h264 --preset ultrafast' "--codec jpeg --report $t/report.json" \
+        '--codec h264 --preset ultrafast --chroma 444 --max-edge 40 --background gray --icc convert'; do
+        rm -f "$t/held"
+        run env "HELD_MEMORY=$t/held" GLIBC_TUNABLES=glibc.malloc.tcache_count=0 "LD_PRELOAD=$t/held.so" \
+            "$bzna" pack "$t/rounds" -o "$t/rounds.bzna" --overwrite --jobs 1 $options
+        same "pack $options holds no more after more pictures" "$status $(awk '{ held[NR] = $1 }
+            END { more = held[NR] - held[NR / 3]; print NR % 6, (NR > 90 && more < 1024 ? "flat" : more " bytes more") }' "$t/held")" \
+            "1 0 flat"
+    done
+}
+
 pack_tests
 further_picture_tests
 orientation_tests
@@ -794,4 +822,5 @@ data_set_tests
 report_tests
 terminal_tests
 hint_tests
+memory_tests
 finish

@@ -381,9 +381,9 @@ static void *waiter_run(void *argument)
 static uint32_t peek(bzna_loader *loader, const uint32_t *field)
 {
     uint32_t value;
-    bzi_os_lock(&loader->mutex);
+    bzi_os_lock(&loader->queues.mutex);
     value = *field;
-    bzi_os_unlock(&loader->mutex);
+    bzi_os_unlock(&loader->queues.mutex);
     return value;
 }
 
@@ -395,7 +395,7 @@ static void waiter_start(waiter *w, bzna_loader *loader)
     w->loader = loader;
     pthread_create(&w->thread, NULL, waiter_run, w);
     for (int i = 0; i < 300000 && !waiting && !w->ended; i++) {
-        waiting = peek(loader, &loader->waiting);
+        waiting = peek(loader, &loader->consumer.waiting);
         if (!waiting)
             sleep_us(200);
     }

@@ -873,8 +873,8 @@ static uint64_t scratch_of(const bzna_loader_config *c, long long *opening, long
     CHECK(loader);
     if (!loader)
         return 0;
-    const uint64_t bytes = loader->view_scratch;
-    CHECK_EQ(loader->scratch_bytes, loader->lanes * (256 + 8 * bytes));
+    const uint64_t bytes = loader->setup.view_scratch;
+    CHECK_EQ(loader->setup.scratch_bytes, loader->setup.lanes * (256 + 8 * bytes));
     hash_rest(loader);
     *opening = opened - before;
     *running = control->calls[FAKE_cuMemAlloc_v2] - opened;

@@ -461,7 +461,7 @@ static void damage_parameter_sets(uint32_t codec)
         bzi_span nal;
         while (bzi_image_nals_next(&nals, &nal) > 0 && nals.part == 0) {
             uint64_t from = (uint64_t)(nal.data - original.config);
-            if (!bzi_nal_is_parameter_set(codec, nal))
+            if (!bzi_kind_is_parameter_set(bzi_nal_kind(codec, nal)))
                 continue;
             for (uint64_t at = from; at < from + nal.size; at += ROUNDS(1, 2))
                 for (int bit = k || codec == BZNA_CODEC_H265 ? (int)(at + 3 * k) % 8 : 0; bit < 8;

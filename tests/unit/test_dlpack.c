@@ -150,9 +150,9 @@ static void delete_exported(exported t)
 static uint32_t on_loan(rig *r)
 {
     uint32_t n;
-    bzi_os_lock(&r->loader->mutex);
-    n = r->loader->on_loan;
-    bzi_os_unlock(&r->loader->mutex);
+    bzi_os_lock(&r->loader->queues.mutex);
+    n = bzi_queues_count(&r->loader->queues, BZI_BATCH_ON_LOAN);
+    bzi_os_unlock(&r->loader->queues.mutex);
     return n;
 }
 

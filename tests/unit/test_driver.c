@@ -154,10 +154,10 @@ static bzna_loader_config config_of(uint32_t decoder, bzna_device output)
 static void wait_for(bzna_loader *loader, void *stream)
 {
     bzna_error e;
-    if (!stream || bzi_device_enter(loader->device, &e) != BZNA_OK)
+    if (!stream || bzi_device_enter(loader->setup.device, &e) != BZNA_OK)
         return;
-    loader->device->cu.cuStreamSynchronize(stream);
-    bzi_device_leave(loader->device);
+    loader->setup.device->cu.cuStreamSynchronize(stream);
+    bzi_device_leave(loader->setup.device);
 }
 
 /* What a loader delivers, how it describes itself, and where its batches lie. BZNA_OK, or why it cannot be opened. */
@@ -670,49 +670,6 @@ TEST(a_thread_or_a_lock_that_cannot_be_had_is_said_and_leaves_nothing)
     CHECK_EQ(met, 1);
 }
 
-/* The driver says of pictures only once they are mapped that they are done, and the thread that would map the first one
- * cannot be had: software decodes that one. It is the next thread after those that the loader needs. */
-TEST(a_thread_to_map_a_picture_that_cannot_be_had_costs_nvdec_that_picture)
-{
-    bzna_status status = BZNA_E_THREAD;
-    BEGIN;
-    for (int at = 1; at < 200 && status == BZNA_E_THREAD; at++) {
-        messages m = { 0 };
-        bzna_context_config config;
-        bzna_context *context = NULL;
-        bzna_loader_config c = config_of(BZNA_DECODER_NVDEC, on_cpu);
-        bzna_dataset *dataset = NULL;
-        bzna_loader *loader = NULL;
-        bzna_batch *batch = NULL;
-        bzna_statistics stats;
-        bzna_error e = no_error();
-        control->lazy_status = control->any_thread = control->spins = 1;
-        bzna_context_config_init(&config, sizeof config);
-        config.sessions = 1;
-        config.log = take_message;
-        config.log_user = &m;
-        require(bzna_context_open(&config, &context, NULL), "a context");
-        require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "mini_h265.bzna");
-        threads_left = at;
-        status = bzna_loader_open(context, dataset, &c, &loader, &e);
-        if (status == BZNA_OK) {
-            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_OK);
-            CHECK_EQ(batch->failed, 0);
-            CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, &e), BZNA_OK);
-            CHECK_EQ(stats.fallbacks, 1);
-            CHECK_EQ(stats.samples_software, 1);
-            CHECK_EQ(m.count, 1);
-            CHECK_CONTAINS(m.text[0], "decoding in software: cannot start a thread to map a picture: ");
-            bzna_batch_release(batch);
-        }
-        bzna_loader_close(loader);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
-    }
-    CHECK_EQ(status, BZNA_OK);
-}
-
 /* Its code is there still. */
 TEST(an_error_that_the_driver_has_no_name_for_is_called_unknown)
 {
@@ -1169,7 +1126,6 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup()
     RUN(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
     RUN(without_host_memory_the_device_is_not_opened_and_may_be_later)
     RUN(a_thread_or_a_lock_that_cannot_be_had_is_said_and_leaves_nothing)
-    RUN(a_thread_to_map_a_picture_that_cannot_be_had_costs_nvdec_that_picture)
     RUN(an_error_that_the_driver_has_no_name_for_is_called_unknown)
     RUN(many_threads_may_ask_a_context_first_and_make_one_device)
     RUN(a_driver_that_corrupts_memory_is_not_asked_to_decode_and_the_message_says_what_to_do)

@@ -121,9 +121,10 @@ int test_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 #define TOP TEST_BUILD "/tests/faults"
 
 enum { SAMPLES = 12, SIDE = 24, BATCH = 4, EPOCHS = 2, OUT = 8, HANG_S = 300 };
-enum { ARCHIVE, FOLDER, RECORDIO, TAR, FORMATS };
+enum { ARCHIVE, FOLDER, RECORDIO, TAR, RECORDS, HELD, FORMATS };
 
-static const char *const format_path[FORMATS] = { TOP "/a.bzna", TOP "/folder", TOP "/r.rec", TOP "/t.tar" };
+static const char *const format_path[FORMATS] = {
+    TOP "/a.bzna", TOP "/folder", TOP "/r.rec", TOP "/t.tar", TOP "/records", TOP "/records" };
 
 /* ---- an allocator that counts, and fails ---- */
 
@@ -215,6 +216,9 @@ static void make_files(void)
     tar_end(&t);
     spill(format_path[TAR], t.bytes, t.size);
     rec_save(rec, format_path[RECORDIO], 1);
+    for (int i = 0; i < SAMPLES; i++)
+        memset(bytes + i * SIDE * SIDE, 17 * i, SIDE * SIDE);
+    spill(format_path[RECORDS], bytes, SAMPLES * SIDE * SIDE);
     CHECK_EQ(context_open(&context, &e), BZNA_OK);
     CHECK_EQ(write_archive(context, format_path[ARCHIVE], &e), BZNA_OK);
     bzna_context_close(context);
@@ -284,13 +288,23 @@ static void load(bzna_context *context, bzna_dataset *dataset, outcome *o)
     bzna_loader_close(loader);
 }
 
+/* Records are read one by one, or the file is held in memory. */
+static bzna_status dataset_open(bzna_context *context, int format, bzna_dataset **dataset, bzna_error *err)
+{
+    const bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_UINT8, .channels = 1,
+                                   .width = SIDE, .height = SIDE, .hold_bytes = format != HELD };
+    const bzna_dataset_config config = { .struct_size = sizeof config,
+                                         .records = format >= RECORDS ? &records : NULL };
+    return bzna_dataset_open(context, format_path[format], &config, dataset, err);
+}
+
 static outcome run_once(int format)
 {
     outcome o = { .status = BZNA_OK };
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     if ((o.status = context_open(&context, &o.error)) == BZNA_OK &&
-        (o.status = bzna_dataset_open(context, format_path[format], NULL, &dataset, &o.error)) == BZNA_OK)
+        (o.status = dataset_open(context, format, &dataset, &o.error)) == BZNA_OK)
         load(context, dataset, &o);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
@@ -396,6 +410,23 @@ TEST(an_archive_is_loaded_or_refused_whichever_call_fails)  { make_files(); swee
 TEST(a_folder_is_loaded_or_refused_whichever_call_fails)    { make_files(); sweep_format(FOLDER); }
 TEST(recordio_is_loaded_or_refused_whichever_call_fails)    { make_files(); sweep_format(RECORDIO); }
 TEST(a_tar_is_loaded_or_refused_whichever_call_fails)       { make_files(); sweep_format(TAR); }
+TEST(records_are_loaded_or_refused_whichever_call_fails)    { make_files(); sweep_format(RECORDS); sweep_format(HELD); }
+
+/* Reading a file of records whole is the second read of it, after that of its first bytes. */
+TEST(a_file_that_cannot_be_read_whole_loses_no_sample_that_can_be_read)
+{
+    static const int kinds[] = { READ_FAILS, READ_ENDS };
+    make_files();
+    const outcome clean = clean_run(HELD);
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        plan(0, kinds[i], 2);
+        const outcome o = run_once(HELD);
+        CHECK(planned[0].met > SAMPLES);                    /* samples were read one by one */
+        plan_nothing();
+        CHECK_EQ(o.failed, 0);
+        check_outcome(&o, &clean, READ_SHORT);
+    }
+}
 
 /* ---- writing ---- */
 
@@ -511,7 +542,7 @@ static void stall(int format, const outcome *clean)
     pthread_t thread, helper;
     alarm(HANG_S);
     REQUIRE(context_open(&context, &o.error) == BZNA_OK);
-    REQUIRE(bzna_dataset_open(context, format_path[format], NULL, &dataset, &o.error) == BZNA_OK);
+    REQUIRE(dataset_open(context, format, &dataset, &o.error) == BZNA_OK);
     stalls = 1;
     REQUIRE(bzna_loader_open(context, dataset, &c, &loader, &o.error) == BZNA_OK);
 
@@ -555,7 +586,7 @@ static void stall(int format, const outcome *clean)
 TEST(while_a_disk_stalls_calls_end_in_their_time_and_nothing_is_lost)
 {
     make_files();
-    for (int format = 0; format < FORMATS; format++) {
+    for (int format = 0; format < HELD; format++) {        /* what is held is not read again */
         run_once(format);
         const outcome clean = clean_run(format);
         stall(format, &clean);
@@ -615,6 +646,8 @@ int main(int argc, char **argv)
     RUN(a_folder_is_loaded_or_refused_whichever_call_fails)
     RUN(recordio_is_loaded_or_refused_whichever_call_fails)
     RUN(a_tar_is_loaded_or_refused_whichever_call_fails)
+    RUN(records_are_loaded_or_refused_whichever_call_fails)
+    RUN(a_file_that_cannot_be_read_whole_loses_no_sample_that_can_be_read)
     RUN(an_archive_is_written_whole_or_not_at_all_whichever_call_fails)
     RUN(while_a_disk_stalls_calls_end_in_their_time_and_nothing_is_lost)
     RUN(two_calls_may_fail)

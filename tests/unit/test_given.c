@@ -482,11 +482,11 @@ TEST(indices_that_repeat_are_found)
     loader = open_loader(dataset, &c);
     for (uint64_t i = 0; i < SAMPLES; i++)
         indices[i] = i * 7 % SAMPLES;
-    CHECK_EQ(bzi_indices_repeat(loader, indices, SAMPLES, &repeats, &e), BZNA_OK);
+    CHECK_EQ(bzi_indices_repeat(&loader->setup, indices, SAMPLES, &repeats, &e), BZNA_OK);
     CHECK_EQ(repeats, 0);
     for (uint64_t i = 0; i < SAMPLES; i++) {
         indices[SAMPLES] = i;
-        CHECK_EQ(bzi_indices_repeat(loader, indices, SAMPLES + 1, &repeats, &e), BZNA_OK);
+        CHECK_EQ(bzi_indices_repeat(&loader->setup, indices, SAMPLES + 1, &repeats, &e), BZNA_OK);
         CHECK_EQ(repeats, 1);
     }
     bzna_loader_close(loader);
@@ -966,10 +966,10 @@ static void *count_alloc(void *user, size_t size, size_t align)
 static int lists_of(bzna_loader *loader)
 {
     int count = 0;
-    bzi_os_lock(&loader->mutex);
+    bzi_os_lock(&loader->queues.mutex);
     for (const bzi_sequence *one = loader->plan.lists; one; one = one->next)
         count++;
-    bzi_os_unlock(&loader->mutex);
+    bzi_os_unlock(&loader->queues.mutex);
     return count;
 }
 

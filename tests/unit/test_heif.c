@@ -795,10 +795,10 @@ static void run_mixed(bzna_loader *loader, mixed_result *result)
             if (info.status[i] != BZNA_OK)
                 bzi_string_copy(result->messages[n][i], 256, batch->errors[i].message);
         bzna_batch_release(batch);
-        for (uint32_t w = 0; w < loader->worker_count; w++) {
-            bzi_os_lock(&loader->mutex);
+        for (uint32_t w = 0; w < loader->queues.worker_count; w++) {
+            bzi_os_lock(&loader->queues.mutex);
             result->helped += loader->workers[w].helped_ns != 0;
-            bzi_os_unlock(&loader->mutex);
+            bzi_os_unlock(&loader->queues.mutex);
         }
     }
     CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, &err), BZNA_OK);
@@ -856,10 +856,10 @@ static int race_goes_on(uint32_t which)
     int known = 0;
     if (which != race.last || !loader)
         return loader && atomic_load(&race.arrived[race.last]) >= atomic_load(&race.arrived[which]);
-    bzi_os_lock(&loader->mutex);
-    for (uint32_t i = 0; i < loader->worker_count; i++)
+    bzi_os_lock(&loader->queues.mutex);
+    for (uint32_t i = 0; i < loader->queues.worker_count; i++)
         known |= loader->workers[i].tiles_begun && loader->workers[i].failed_tile == race.tiles[!which];
-    bzi_os_unlock(&loader->mutex);
+    bzi_os_unlock(&loader->queues.mutex);
     return known;
 }
 

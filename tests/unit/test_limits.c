@@ -880,7 +880,7 @@ TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most)
         c.output.device.kind = BZNA_DEVICE_CPU;
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &err), BZNA_OK);
         if (loader)
-            CHECK_EQ(loader->sound != NULL, !past);
+            CHECK_EQ(loader->queues.sound != NULL, !past);
         else
             printf("  %s\n", err.message);
         bzna_loader_close(loader);

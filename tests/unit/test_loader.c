@@ -2435,10 +2435,10 @@ TEST(waits_for_the_loaders_lock_are_counted)
     CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);              /* its own threads leave the lock alone soon */
     CHECK_EQ(bzna_loader_statistics(loader, &before, sizeof before, NULL), BZNA_OK);
     for (int attempts = 0; attempts < 1000; attempts++) {
-        bzi_os_lock(&loader->mutex);
+        bzi_os_lock(&loader->queues.mutex);
         pthread_create(&thread, NULL, ask_once, loader);
         sleep_us(2000);
-        bzi_os_unlock(&loader->mutex);
+        bzi_os_unlock(&loader->queues.mutex);
         pthread_join(thread, NULL);
         CHECK_EQ(bzna_loader_statistics(loader, &after, sizeof after, NULL), BZNA_OK);
         if (after.lock_waits > before.lock_waits)
@@ -2657,7 +2657,8 @@ static void *storm_control(void *argument)
 TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
 {
     const char *seconds = getenv("BENZINA_STRESS_SECONDS");
-    uint64_t random = 20240607, end = bzi_os_now_ns() + (uint64_t)((seconds ? atof(seconds) : SANITIZED || test_all() ? 3 : 1) * 1e9);
+    const double storm_s = seconds ? atof(seconds) : SANITIZED || test_all() ? 3 : 1;
+    uint64_t random = 20240607, end = bzi_os_now_ns() + (uint64_t)(storm_s * 1e9);
     int64_t delivered = 0, resets = 0, restores = 0;
     int rounds = 0;
     while (bzi_os_now_ns() < end ||

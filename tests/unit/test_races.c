@@ -96,11 +96,11 @@ static uint64_t hash_batch(bzna_loader *loader, bzna_batch *batch)
     bzna_batch_info info;
     CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
     CHECK_EQ(info.failed, 0);
-    if (loader->on_device) {
+    if (loader->setup.on_device) {
         bzna_error ignored;
-        if (bzi_device_enter(loader->device, &ignored) == BZNA_OK) {
-            bzi_device_stream_wait(loader->device, batch->stream);
-            bzi_device_leave(loader->device);
+        if (bzi_device_enter(loader->setup.device, &ignored) == BZNA_OK) {
+            bzi_device_stream_wait(loader->setup.device, batch->stream);
+            bzi_device_leave(loader->setup.device);
         }
     }
     for (uint32_t i = 0; i < info.count; i++)

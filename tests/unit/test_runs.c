@@ -83,8 +83,8 @@ static bzna_dataset *open_source(slow_source *s)
     return open_records(s, &r);
 }
 
-/* Three files, of which one has one record; or all records in the caller's memory. */
-static bzna_dataset *open_files(int in_memory)
+/* Three files, of which one has one record. They are held in memory if they have at most so many bytes together. */
+static bzna_dataset *open_held(bzna_context *in, uint64_t hold_bytes)
 {
     char paths[FILES][64];
     const char *list[FILES];
@@ -93,18 +93,27 @@ static bzna_dataset *open_files(int in_memory)
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
     size_t at = 0;
-    if (in_memory)
-        return open_records(NULL, &r);
     bzna_dataset_config_init(&config, sizeof config);
     config.records = &r;
+    r.hold_bytes = hold_bytes;
     for (int i = 0; i < FILES; i++) {
         path_of(paths[i], i);
         spill(paths[i], records + at, (size_t)counts[i] * RECORD);
         at += (size_t)counts[i] * RECORD;
         list[i] = paths[i];
     }
-    require(bzna_dataset_open_list(context, list, FILES, &config, &dataset, &err), &err);
+    require(bzna_dataset_open_list(in, list, FILES, &config, &dataset, &err), &err);
     return dataset;
+}
+
+/* Each sample is read from its file. */
+static bzna_dataset *open_files(void) { return open_held(context, 1); }
+
+static uint64_t held_bytes(bzna_dataset *dataset)
+{
+    bzna_dataset_info info = { .struct_size = sizeof info };
+    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
+    return info.held_bytes;
 }
 
 /* Padded by 2, cropped, flipped and normalized, as CIFAR is. */
@@ -172,7 +181,9 @@ static uint64_t hash_run(bzna_dataset *dataset, const bzna_loader_config *c)
 TEST(batches_do_not_depend_on_how_long_runs_are_nor_on_where_samples_lie)
 {
     slow_source source = { .bad = UINT64_MAX };
-    bzna_dataset *const sets[] = { open_files(0), open_files(1), open_source(&source) };
+    const bzna_records layout = record_layout();
+    bzna_dataset *const sets[] = { open_files(), open_held(context, 0), open_records(NULL, &layout),
+                                   open_source(&source) };
     static const struct { uint32_t dtype, layout; } types[] = {
         { BZNA_DTYPE_FLOAT32, BZNA_LAYOUT_NCHW }, { BZNA_DTYPE_FLOAT16, BZNA_LAYOUT_NHWC },
         { BZNA_DTYPE_BFLOAT16, BZNA_LAYOUT_NCHW }, { BZNA_DTYPE_UINT8, BZNA_LAYOUT_NHWC },
@@ -188,7 +199,7 @@ TEST(batches_do_not_depend_on_how_long_runs_are_nor_on_where_samples_lie)
             c.output.dtype = types[i].dtype;
             c.output.layout = types[i].layout;
             c.decode.threads = c.read.threads = c.read.ahead_samples = 1;
-            expected = hash_run(sets[2], &c);              /* runs of one */
+            expected = hash_run(sets[3], &c);              /* runs of one */
             for (size_t set = 0; set < COUNT(sets); set++)
                 for (size_t w = ROUNDS(0, (i + set) % 2); w < COUNT(ways); w += ROUNDS(1, 2)) {
                     c.read.ahead_samples = ways[w].ahead;
@@ -204,7 +215,7 @@ TEST(batches_do_not_depend_on_how_long_runs_are_nor_on_where_samples_lie)
 /* What is delivered is what the files have, read one range a run of neighbors. */
 TEST(pictures_of_runs_across_files_are_those_of_the_files)
 {
-    bzna_dataset *dataset = open_files(0);
+    bzna_dataset *dataset = open_files();
     bzna_loader_config c = config_of(256);
     bzna_loader *loader;
     bzna_batch *batch;
@@ -222,9 +233,9 @@ TEST(pictures_of_runs_across_files_are_those_of_the_files)
             wrong += info.indices[k] != at % SAMPLES || info.targets[k] != record[0] || info.status[k] != BZNA_OK ||
                      memcmp((uint8_t *)info.image.data + k * PIXELS, record + LABEL, PIXELS) != 0;
         }
-        bzi_loader_lock(loader);
-        longest = bzi_loader_run_length(loader) > longest ? bzi_loader_run_length(loader) : longest;
-        bzi_os_unlock(&loader->mutex);
+        bzi_queues_lock(&loader->queues);
+        longest = bzi_queues_run_length(&loader->queues) > longest ? bzi_queues_run_length(&loader->queues) : longest;
+        bzi_os_unlock(&loader->queues.mutex);
         bzna_batch_release(batch);
     }
     CHECK_EQ(at, 2 * SAMPLES);
@@ -279,7 +290,7 @@ TEST(a_sample_that_cannot_be_read_costs_its_own_slot_only)
 /* The range of a run cannot be read then, and what is there is read by itself. */
 TEST(of_a_file_that_was_cut_after_opening_only_what_is_gone_fails)
 {
-    bzna_dataset *dataset = open_files(0);
+    bzna_dataset *dataset = open_files();
     bzna_loader_config c = config_of(250);
     bzna_loader *loader;
     bzna_batch *batch;
@@ -305,9 +316,79 @@ TEST(of_a_file_that_was_cut_after_opening_only_what_is_gone_fails)
     bzna_dataset_close(dataset);
 }
 
+/* All or none: which files are held must not depend on which of them was opened first. */
+TEST(files_are_held_in_memory_if_all_of_them_together_are_small)
+{
+    static const struct { uint64_t hold; int held; } cases[] = {
+        { 0, 1 }, { 1, 0 }, { SAMPLES * RECORD - 1, 0 }, { SAMPLES * RECORD, 1 }, { UINT64_MAX, 1 } };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const uint32_t open_before = atomic_load(&context->host->files);
+        bzna_dataset *dataset = open_held(context, cases[i].hold);
+        CHECK_EQ(held_bytes(dataset), cases[i].held ? SAMPLES * RECORD : 0);
+        CHECK_EQ(atomic_load(&context->host->files) - open_before, cases[i].held ? 0 : FILES);
+        bzna_dataset_close(dataset);
+        CHECK_EQ(atomic_load(&context->host->files), open_before);
+    }
+}
+
+/* What becomes of the files is of no interest any more. */
+TEST(files_that_are_held_in_memory_may_be_cut_and_removed)
+{
+    bzna_dataset *dataset = open_held(context, 0);
+    const bzna_loader_config c = config_of(256);
+    const uint64_t expected = hash_run(dataset, &c);
+    char path[64];
+    path_of(path, 0);
+    spill(path, "others", 6);
+    path_of(path, 2);
+    CHECK_EQ(remove(path), 0);
+    CHECK_EQ(hash_run(dataset, &c), expected);
+    bzna_dataset_close(dataset);
+}
+
+/* An allocator that has no room for the third file, and what is logged. */
+static void *small_alloc(void *user, size_t size, size_t align)
+{
+    const size_t third = (size_t)counts[2] * RECORD;
+    void *p = NULL;
+    (void)user;
+    return size - third > 64 && posix_memalign(&p, align < sizeof p ? sizeof p : align, size) == 0 ? p : NULL;
+}
+
+static void small_release(void *user, void *p, size_t size) { (void)user; (void)size; free(p); }
+
+static void count_message(void *user, int32_t level, bzna_status code, const char *message)
+{
+    int *count = user;
+    *count += level == BZNA_LOG_WARNING && code == BZNA_E_MEMORY &&
+              strstr(message, "run2.records: is not held in memory") != NULL;
+}
+
+TEST(a_file_for_which_there_is_no_memory_is_read_sample_by_sample_instead)
+{
+    int messages = 0;
+    const bzna_context_config config = { .struct_size = sizeof config, .log = count_message, .log_user = &messages,
+                                         .allocator = { NULL, small_alloc, small_release } };
+    bzna_context *small = NULL;
+    bzna_dataset *dataset, *all = open_held(context, 0);
+    const bzna_loader_config c = config_of(8);
+    bzna_loader *loader = NULL;
+    bzna_error err = fresh_error();
+    require(bzna_context_open(&config, &small, &err), &err);
+    dataset = open_held(small, 0);
+    CHECK_EQ(held_bytes(dataset), (counts[0] + counts[1]) * RECORD);
+    require(bzna_loader_open(small, dataset, &c, &loader, &err), &err);
+    CHECK_EQ(messages, 1);
+    CHECK_EQ(hash_batches(loader, UINT64_MAX), hash_run(all, &c));
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_dataset_close(all);
+    bzna_context_close(small);
+}
+
 TEST(a_run_that_is_resumed_anywhere_goes_on_as_it_would_have)
 {
-    bzna_dataset *dataset = open_files(0);
+    bzna_dataset *dataset = open_files();
     for (uint32_t batch = 5; batch <= 300; batch += 295)
         for (uint64_t taken = 1; taken < 8; taken += 3) {
             bzna_loader_config c = config_of(batch);
@@ -330,8 +411,8 @@ TEST(a_run_that_is_resumed_anywhere_goes_on_as_it_would_have)
 TEST(runs_stay_under_the_ceiling_of_memory)
 {
     slow_source source = { .bad = UINT64_MAX };
-    bzna_dataset *const sets[] = { open_files(0), open_source(&source) };
-    for (int i = 0; i < ROUNDS(40, 12); i++) {              /* several times each: where memory is short, timing decides */
+    bzna_dataset *const sets[] = { open_files(), open_source(&source) };
+    for (int i = 0; i < ROUNDS(40, 12); i++) {              /* where memory is short, timing decides */
         bzna_loader_config c = config_of(256);
         bzna_loader *loader;
         bzna_batch *batch;
@@ -359,7 +440,7 @@ TEST(runs_stay_under_the_ceiling_of_memory)
 TEST(resets_and_stops_in_the_middle_of_runs_lose_nothing)
 {
     slow_source source = { .bad = UINT64_MAX, .us = 1 };
-    bzna_dataset *const sets[] = { open_files(0), open_source(&source) };
+    bzna_dataset *const sets[] = { open_files(), open_source(&source) };
     for (size_t i = 0; i < COUNT(sets); i++) {
         bzna_loader_config c = config_of(200);
         const uint64_t expected = hash_run(sets[i], &c);
@@ -573,7 +654,7 @@ TEST(weights_and_given_indices_are_followed_by_runs)
 {
     static uint64_t indices[900];
     static double weights[SAMPLES];
-    bzna_dataset *dataset = open_files(0);
+    bzna_dataset *dataset = open_files();
     for (uint64_t i = 0; i < 900; i++)
         indices[i] = i * i * 7 % SAMPLES;
     for (int i = 0; i < SAMPLES; i++)
@@ -603,25 +684,25 @@ TEST(weights_and_given_indices_are_followed_by_runs)
  * asked for. */
 TEST(what_is_read_ahead_is_counted_in_bytes)
 {
-    bzna_dataset *dataset = open_files(0);
+    bzna_dataset *dataset = open_files();
     bzna_loader_config c = config_of(256);
     bzna_loader *loader = open_loader(dataset, &c);
-    CHECK_EQ(loader->config.read.ahead_samples, 768);
-    CHECK_EQ(loader->ahead_least, 6);
-    CHECK_EQ(loader->ahead_bytes, 2 << 20);
-    CHECK_EQ(loader->run_most, 64);
+    CHECK_EQ(loader->queues.ahead_samples, 768);
+    CHECK_EQ(loader->queues.ahead_least, 6);
+    CHECK_EQ(loader->queues.ahead_bytes, 2 << 20);
+    CHECK_EQ(loader->queues.run_most, 64);
     bzna_loader_close(loader);
     c.read.ahead_samples = 9;
     loader = open_loader(dataset, &c);
-    CHECK_EQ(loader->config.read.ahead_samples, 9);
-    CHECK_EQ(loader->ahead_least, 9);
-    CHECK_EQ(loader->run_most, 1);
+    CHECK_EQ(loader->queues.ahead_samples, 9);
+    CHECK_EQ(loader->queues.ahead_least, 9);
+    CHECK_EQ(loader->queues.run_most, 1);
     bzna_loader_close(loader);
     c.read.ahead_samples = 0;
     c.output.batch_size = 1;
     loader = open_loader(dataset, &c);
-    CHECK_EQ(loader->config.read.ahead_samples, 6);
-    CHECK_EQ(loader->run_most, 1);
+    CHECK_EQ(loader->queues.ahead_samples, 6);
+    CHECK_EQ(loader->queues.run_most, 1);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
 }
@@ -641,6 +722,9 @@ int main(int argc, char **argv)
     RUN(pictures_of_runs_across_files_are_those_of_the_files)
     RUN(a_sample_that_cannot_be_read_costs_its_own_slot_only)
     RUN(of_a_file_that_was_cut_after_opening_only_what_is_gone_fails)
+    RUN(files_are_held_in_memory_if_all_of_them_together_are_small)
+    RUN(files_that_are_held_in_memory_may_be_cut_and_removed)
+    RUN(a_file_for_which_there_is_no_memory_is_read_sample_by_sample_instead)
     RUN(a_run_that_is_resumed_anywhere_goes_on_as_it_would_have)
     RUN(runs_stay_under_the_ceiling_of_memory)
     RUN(resets_and_stops_in_the_middle_of_runs_lose_nothing)

@@ -1502,10 +1502,10 @@ TEST(a_batch_that_cannot_be_had_fails_as_every_later_one_does)
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
         BZI_FAIL(&engines, BZNA_E_DEVICE, "an engine's error");
         BZI_FAIL(&consumers, BZNA_E_DEVICE_LOST, "the consumer's error");
-        bzi_os_lock(&loader->mutex);
+        bzi_os_lock(&loader->queues.mutex);
         if (meanwhile)
-            bzi_loader_break(loader, &engines);
-        bzi_os_unlock(&loader->mutex);
+            bzi_queues_break(&loader->queues, &engines);
+        bzi_os_unlock(&loader->queues.mutex);
         status = bzi_loader_take_back(batch, &consumers);
         CHECK_EQ(status, meanwhile ? BZNA_E_DEVICE : BZNA_E_DEVICE_LOST);
         CHECK_EQ(consumers.status, status);
@@ -3593,7 +3593,7 @@ TEST(a_data_set_that_changes_is_noticed_and_every_status_is_asked_for_again)
             bzna_batch_release(batch);
         }
         CHECK(epoch == 0 ? failed == 0 : epoch == 1 ? failed >= 1 && failed <= DAMAGED : failed == DAMAGED);
-        CHECK_EQ(atomic_load(&loader->changes), epoch > 0);
+        CHECK_EQ(atomic_load(&loader->queues.changes), epoch > 0);
         if (epoch == 2)
             CHECK_EQ(control->calls[FAKE_cuvidGetDecodeStatus] - asked, COUNT_ALL);
         for (uint64_t i = 0; i < DAMAGED && epoch == 0; i++)
@@ -4231,7 +4231,7 @@ TEST(which_jpegs_are_nvdecs_the_file_and_the_devices_limits_say)
     };
     static const uint32_t limits[][5] = { { 40, 25, 40, 25, 3 }, { 41, 25, 99, 99, 9 }, { 40, 26, 99, 99, 9 },
                                           { 40, 25, 39, 99, 9 }, { 40, 25, 99, 24, 9 }, { 40, 25, 99, 99, 2 } };
-    static bzna_loader loader;
+    static bzi_setup setup;
     for (size_t i = 0; i < COUNT(names); i++)
         for (size_t k = 0; k < COUNT(limits); k++) {
             bzna_codec_info info = { .min_width = limits[k][0], .min_height = limits[k][1], .max_width = limits[k][2],
@@ -4247,16 +4247,16 @@ TEST(which_jpegs_are_nvdecs_the_file_and_the_devices_limits_say)
             image.data_size = fread(bytes, 1, sizeof bytes, file);
             fclose(file);
             REQUIRE(bzi_jpeg_inspect(&image, &format, &err) == BZNA_OK);
-            loader.jpeg = info;
-            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), 0);
-            loader.jpeg.supported = 1;
-            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), i == 0 && k == 0);
-            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_H265, &format), 0);
+            setup.jpeg = info;
+            CHECK_EQ(bzi_setup_is_nvdec_jpeg(&setup, BZNA_CODEC_JPEG, &format), 0);
+            setup.jpeg.supported = 1;
+            CHECK_EQ(bzi_setup_is_nvdec_jpeg(&setup, BZNA_CODEC_JPEG, &format), i == 0 && k == 0);
+            CHECK_EQ(bzi_setup_is_nvdec_jpeg(&setup, BZNA_CODEC_H265, &format), 0);
             for (size_t at = 0; at + 1 < image.data_size; at++)   /* the same picture, called extended sequential */
                 if (bytes[at] == 0xff && bytes[at + 1] == 0xc0)
                     bytes[at + 1] = 0xc1;
             REQUIRE(bzi_jpeg_inspect(&image, &format, &err) == BZNA_OK);
-            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), 0);
+            CHECK_EQ(bzi_setup_is_nvdec_jpeg(&setup, BZNA_CODEC_JPEG, &format), 0);
         }
 }
 
@@ -4580,7 +4580,7 @@ TEST(a_kind_that_nvdec_decodes_wrong_in_every_way_is_decoded_in_software_and_the
 }
 
 /* In a child, which ends with calls of the driver's that never return. It is the self-check that notices, or, where the
- * driver's calls would spin, every session that waits: with a map that a thread of its own makes. */
+ * driver's calls would spin, every session that waits. */
 static int child_is_stuck(archive *a, int spins)
 {
     messages m;
@@ -4592,7 +4592,7 @@ static int child_is_stuck(archive *a, int spins)
     bzna_error e = { .struct_size = sizeof e };
     bzna_statistics stats;
     int wrong = 0;
-    control->stuck = control->any_thread = 1;
+    control->stuck = 1;
     control->spins = spins;
     context = checked_context(3, &m, spins ? "0" : NULL);
     wrong |= walk(context, a, &c, HOST, &stats).failed ? 1 : 0;
@@ -4784,49 +4784,21 @@ static int catalogue_av1(void)
 
 /* ---- What a driver says of a picture, and when ------------------------------------------------------------------- */
 
-/* That is waited for once, for a second, and not for each picture. */
-TEST(a_driver_that_calls_pictures_done_only_once_they_are_mapped_is_used_and_not_waited_for)
-{
-    archive *a;
-    BEGIN;
-    a = damaged_archive(60);
-    for (int way = 0; way < 3; way++) {       /* with the self-check; where calls spin, too; there without it */
-        messages m;
-        bzna_context *context;
-        bzna_loader_config c = config_of(12, 0, 0);
-        bzna_statistics stats;
-        control->lazy_status = control->any_thread = 1;
-        control->spins = way > 0;
-        context = checked_context(2, &m, way < 2 ? NULL : "0");
-        walk(context, a, &c, way == 1 ? SYNCED : HOST, &stats);
-        CHECK_EQ(stats.samples_software + stats.sessions_lost, 0);
-        CHECK_EQ(stats.samples_failed, 9);
-        CHECK(control->calls[FAKE_cuvidMapVideoFrame64] > 40);
-        CHECK_EQ(context->device->status_is_lazy, 1);
-        CHECK(!context->device->stuck);
-        bzna_context_close(context);
-        finish();
-    }
-    archive_free(a);
-}
-
 /* The map is there before the verdict: damaged pictures fail, and no others. */
 TEST(a_verdict_that_comes_after_the_map_is_waited_for)
 {
     archive *a;
     BEGIN;
     a = damaged_archive(60);
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 2; way++) {
         messages m;
         bzna_context *context;
         bzna_loader_config c = config_of(12, 0, 0);
         bzna_statistics stats;
-        control->late_status = 1 + 2 * way;
-        control->lazy_status = control->any_thread = way > 1;
-        control->spins = way % 2;
-        control->concealed = way % 2;
+        control->late_status = 1 + 6 * way;
+        control->concealed = way;
         context = checked_context(2, &m, way ? "0" : NULL);
-        walk(context, a, &c, way % 2 ? SYNCED : HOST, &stats);
+        walk(context, a, &c, way ? SYNCED : HOST, &stats);
         CHECK_EQ(stats.samples_failed, 9);
         CHECK_EQ(stats.samples_software + stats.sessions_lost, 0);
         bzna_context_close(context);
@@ -4835,31 +4807,28 @@ TEST(a_verdict_that_comes_after_the_map_is_waited_for)
     archive_free(a);
 }
 
-/* No picture is delivered of which nobody knows how it came out: the self-check says so, or each costs a wait. */
+/* No picture is delivered of which nobody knows how it came out: each costs a wait. */
 TEST(where_the_driver_never_says_how_a_mapped_picture_came_out_software_decodes_it)
 {
     archive *a;
+    messages m;
+    bzna_context *context;
+    bzna_loader_config c = config_of(6, 0, 0);
+    bzna_statistics stats;
+    int said = 0;
     BEGIN;
     a = damaged_archive(12);
-    for (int way = 0; way < 2; way++) {
-        messages m;
-        bzna_context *context;
-        bzna_loader_config c = config_of(6, 0, 0);
-        bzna_statistics stats;
-        int said = 0;
-        control->late_status = -1;
-        control->lazy_status = control->any_thread = way == 0;
-        context = checked_context(2, &m, way ? "0" : NULL);
-        walk(context, a, &c, HOST, &stats);
-        CHECK_EQ(stats.samples_nvdec, 0);
-        CHECK_EQ(stats.samples_failed, 4);
-        for (int i = 0; i < m.count && i < 16; i++)
-            said |= strstr(m.text[i], "NVDEC has mapped a picture and does not report whether it is damaged") != NULL;
-        CHECK(said);
-        CHECK_EQ(control->maps, control->unmaps);
-        bzna_context_close(context);
-        finish();
-    }
+    control->late_status = -1;
+    context = checked_context(2, &m, "0");
+    walk(context, a, &c, HOST, &stats);
+    CHECK_EQ(stats.samples_nvdec, 0);
+    CHECK_EQ(stats.samples_failed, 4);
+    for (int i = 0; i < m.count && i < 16; i++)
+        said |= strstr(m.text[i], "NVDEC has mapped a picture and does not report whether it is damaged") != NULL;
+    CHECK(said);
+    CHECK_EQ(control->maps, control->unmaps);
+    bzna_context_close(context);
+    finish();
     archive_free(a);
 }
 
@@ -5167,7 +5136,6 @@ TEST_MAIN(setup();
     RUN(a_kernel_that_is_wrong_of_nvdecs_surfaces_disables_the_device)
     RUN(av1_is_checked_on_request_alone_and_with_0_nothing_is)
     RUN(a_driver_that_gives_no_status_passes_the_check_and_is_used)
-    RUN(a_driver_that_calls_pictures_done_only_once_they_are_mapped_is_used_and_not_waited_for)
     RUN(a_verdict_that_comes_after_the_map_is_waited_for)
     RUN(where_the_driver_never_says_how_a_mapped_picture_came_out_software_decodes_it)
     RUN(frames_of_odd_sizes_get_even_targets_and_are_not_scaled)

@@ -406,11 +406,11 @@ static uint64_t hash_batch(bzna_loader *loader, const char *names, bzna_batch *b
     bzna_batch_info info;
     bzna_tensor listed, tensor;
     CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
-    if (loader->on_device) {
+    if (loader->setup.on_device) {
         bzna_error ignored;
-        if (bzi_device_enter(loader->device, &ignored) == BZNA_OK) {
-            bzi_device_stream_wait(loader->device, batch->stream);
-            bzi_device_leave(loader->device);
+        if (bzi_device_enter(loader->setup.device, &ignored) == BZNA_OK) {
+            bzi_device_stream_wait(loader->setup.device, batch->stream);
+            bzi_device_leave(loader->setup.device);
         }
     }
     t->batches++;

@@ -1438,9 +1438,9 @@ static void alone_restore_at_once(void)
         memset(&state, 0, sizeof state);
         state.struct_size = sizeof state;
         state.version = 2;
-        state.pixels = bzi_loader_pixels(loader);
+        state.pixels = bzi_setup_pixels(&loader->setup);
         state.seed = UINT64_MAX;                            /* -1, to some */
-        state.fingerprint = loader->fingerprint;
+        state.fingerprint = loader->setup.fingerprint;
         state.sample_count = 40;
         state.end_epoch = 1;
         state.order = BZNA_ORDER_SHUFFLE;
@@ -2354,7 +2354,7 @@ static bzna_loader *obstruct(int obstacle, memory *m, bzna_dataset *dataset)
     if (obstacle == BACKING_OFF)
         WAIT_FOR(m->failures == 6);
     if (obstacle == NO_MEMORY)
-        WAIT_FOR(m->failures == 1 && peek(loader, &loader->active) == 2);
+        WAIT_FOR(m->failures == 1 && peek(loader, &loader->queues.active) == 2);
     if (obstacle == BATCHES_WAIT)
         WAIT_FOR(stats_of(loader).stage[BZNA_STAGE_DELIVER].depth == 4);
     return loader;
@@ -2523,7 +2523,7 @@ TEST(a_next_that_begins_during_a_restore_learns_of_the_end)
     s.loader = loader;
     s.state = state_at(loader, 1, 0);
     pthread_create(&s.thread, NULL, seek_run, &s);
-    WAIT_FOR(peek(loader, &loader->paused));
+    WAIT_FOR(peek(loader, &loader->queues.paused));
     waiter_start(&w, loader);
     m.blocked = 0;
     pthread_join(s.thread, NULL);

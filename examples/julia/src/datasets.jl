@@ -129,16 +129,18 @@ How records of one size lie in a file: `Dataset("train.bin"; records = Records(w
     data_offset = 0, label_offset = 0     where data and label begin in a record, in bytes
     header_bytes = 0, stride = 0          before the first record; of a record, where data and label are not all of it
     scale = 0, bias = 0                   numbers of vectors are x * scale + bias; a scale of 0 counts as 1
+    hold_bytes = 0                        files of at most so many bytes together are read into memory; 0: 256 MiB; 1: none
 """
 function Records(; width::Integer, height::Integer, channels::Integer, dtype::Symbol = :uint8, layout::Symbol = :planes,
                  label::Symbol = :none, data_offset::Integer = 0, label_offset::Integer = 0, header_bytes::Integer = 0,
-                 stride::Integer = 0, scale::Real = 0, bias::Real = 0)
+                 stride::Integer = 0, scale::Real = 0, bias::Real = 0, hold_bytes::Integer = 0)
     records = bzna_records()
     bzna_records_init(records, sizeof(bzna_records))
     records.width, records.height, records.channels = width, height, channels
     records.data_type, records.layout, records.label_type = choice(RECORD_TYPES, dtype), choice(LAYOUTS, layout), choice(RECORD_TYPES, label)
     records.data_offset, records.label_offset = data_offset, label_offset
     records.header_bytes, records.stride, records.scale, records.bias = header_bytes, stride, scale, bias
+    records.hold_bytes = hold_bytes
     return records
 end
 

@@ -509,6 +509,7 @@ mutable struct bzna_records
     scale::Float32
     bias::Float32
     reserved0::UInt32
+    hold_bytes::UInt64
     bzna_records() = new()
 end
 
@@ -547,6 +548,7 @@ mutable struct bzna_dataset_info
     brands::NTuple{8,UInt32}
     container::NTuple{20,Cchar}
     trailing_bytes::UInt64
+    held_bytes::UInt64
     bzna_dataset_info() = new()
 end
 

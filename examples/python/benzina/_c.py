@@ -115,11 +115,11 @@ image:          u32 struct_size, codec, width, height, frame_width, frame_height
                 u32 length_size, orientation; ptr config; u64 config_size; ptr data; u64 data_size; u32 palette,
                 reserved1
 records:        u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
-                label_offset; u32 label_type; f32 scale, bias; u32 reserved0
+                label_offset; u32 label_type; f32 scale, bias; u32 reserved0; u64 hold_bytes
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
                 orientation, palette; ptr records; str pairs, target; ptr index; u64 index_bytes
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
-                brand_count, brands[8]; char container[20]; u64 trailing_bytes
+                brand_count, brands[8]; char container[20]; u64 trailing_bytes, held_bytes
 field_info:     u32 struct_size, kind; char name[32]
 track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
 sample_ref:     u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]

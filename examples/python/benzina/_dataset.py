@@ -271,11 +271,10 @@ _DATASET_CHOICES = {
 
 def _records_of(members):
     records = _c.new("records")
+    names = [name for name, _ in records._fields_ if name not in ("struct_size", "reserved0")]
     for name, value in members.items():
-        if name == "struct_size" or not hasattr(records, name):
-            raise ValueError(
-                "records: there is no %r among %s" % (name, ", ".join(n for n, _ in records._fields_[1:-1]))
-            )
+        if name not in names:
+            raise ValueError("records: there is no %r among %s" % (name, ", ".join(names)))
         if isinstance(value, str) or value is None:
             value = arg.choice(name, value, _DATASET_CHOICES)
         arg.put(records, name, value, "records: " + name)
@@ -394,7 +393,8 @@ class Dataset(_handles.Handled):
                      {"image": "leftImg8bit/train", "mask": "gtFine/train"}. Each is a picture of that name, for
                      Output.mask and Output
     records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name,
-                     "uint8", "nhwc". A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
+                     "uint8", "nhwc". A file of MNIST's format (IDX) needs none; its labels are in another file: see idx.
+                     Files of at most 256 MiB together are read into memory; hold_bytes is another limit, and 1 is none
 
     index            the bytes of the index (.idx) of one tar or .rec that is no path, so that it need not be walked
                      over. Paths and URLs have it beside them

@@ -980,6 +980,9 @@ structs! {
         bias: f32,
         /// Must be 0
         reserved0: u32,
+        /// Files opened by their paths are read into memory when they are opened, if all files of the data set together
+        /// have at most so many bytes; 1: none is. Default: 256 MiB
+        hold_bytes: u64,
     }
 
     /// How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of file is
@@ -1060,6 +1063,8 @@ structs! {
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
+        /// Of its files of records, in memory (records.hold_bytes)
+        held_bytes: u64,
     }
 
     /// One field of a data set's samples. Chapter 12 has the fields of tar and RecordIO.
