@@ -22273,7 +22273,7 @@ struct bzi_setup {
     bzi_pool          *pool;          /* whose engines take samples; NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
     uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
-    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
+    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_place */
     uint64_t           scratch_bytes;
     uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
     void              *stream;        /* the consumer's */
@@ -22319,8 +22319,8 @@ struct bzna_batch {
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
-    bzna_drawn  *operations;          /* loader.drawn_views * BZNA_OPERATIONS_MAX for each slot */
-    uint32_t    *operation_counts;    /* loader.drawn_views for each slot */
+    bzna_drawn  *operations;          /* setup.drawn_views * BZNA_OPERATIONS_MAX for each slot */
+    uint32_t    *operation_counts;    /* setup.drawn_views for each slot */
     void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
     bzi_export   exports[BZI_TENSORS_MAX];            /* given to consumers of DLPack */
     uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
@@ -26577,25 +26577,24 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
-    const bzna_loader_config *config = &setup->config;
-    const uint32_t readers = queues->reader_count ? queues->reader_count : queues->worker_count;
-    const int notes_sound = setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND;
+    const uint32_t workers = queues->worker_count, readers = queues->reader_count ? queues->reader_count : workers;
+    const uint32_t batches = setup->config.pipeline.batches_in_flight;
     bzi_owned *own = &setup->own;
 
-    loader->item_count = queues->ahead_samples + (config->decode.threads + readers) * queues->run_most;
+    loader->item_count = queues->ahead_samples + (workers + readers) * queues->run_most;
     if (setup->pool)
         loader->item_count += setup->pool->count * bzi_nvdec_chosen(setup->device);
 
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
-        !BZI_KEEP(own, loader->workers, config->decode.threads) ||
+        !BZI_KEEP(own, loader->workers, workers) ||
         !BZI_KEEP(own, loader->readers, readers) ||
-        !BZI_KEEP(own, loader->threads, config->decode.threads + queues->reader_count) ||
-        (notes_sound &&
+        !BZI_KEEP(own, loader->threads, workers + readers) ||
+        (setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND &&
          !BZI_KEEP(own, queues->sound, setup->dataset->count / 32 + 1)) ||
-        !BZI_KEEP(&setup->lent, queues->batches, config->pipeline.batches_in_flight))
+        !BZI_KEEP(&setup->lent, queues->batches, batches))
         return bzi_fail_memory(err, "a loader's queues");
 
-    queues->batch_count = config->pipeline.batches_in_flight;
+    queues->batch_count = batches;
     for (uint32_t i = 0; i < queues->batch_count; i++)
         queues->batches[i] = (bzna_batch){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < readers; i++)
@@ -26674,19 +26673,20 @@ static uint64_t bzi_order_fingerprint(const bzi_order *order, const bzna_dataset
 static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
                                            bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->setup.config;
+    const bzna_loader_pipeline *pipeline = &loader->setup.config.pipeline;
+    const bzi_queues *queues = &loader->queues;
     const int reads = run == bzi_reader_run;
-    const uint32_t number = reads ? config->decode.threads + i : i;
-    const int32_t cpu = config->pipeline.cpus ? config->pipeline.cpus[number % config->pipeline.cpu_count] : -1;
+    const uint32_t number = reads ? queues->worker_count + i : i;
+    const int32_t cpu = pipeline->cpus ? pipeline->cpus[number % pipeline->cpu_count] : -1;
     int error;
 
-    if (config->pipeline.no_threads)
+    if (pipeline->no_threads)
         return BZNA_OK;
     if ((error = bzi_os_thread_start(&loader->threads[loader->thread_count], run, argument, cpu)) != 0)
         return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
                            "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
                            reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
-                           reads ? loader->queues.reader_count : config->decode.threads, cpu, strerror(error));
+                           reads ? queues->reader_count : queues->worker_count, cpu, strerror(error));
     loader->thread_count++;
     return BZNA_OK;
 }
@@ -26826,7 +26826,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_loader_join(loader);
     entered = bzi_device_enter(setup->device, &ignored) == BZNA_OK;
 
-    for (uint32_t i = 0; loader->workers && i < setup->config.decode.threads; i++) {
+    for (uint32_t i = 0; loader->workers && i < loader->queues.worker_count; i++) {
         bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
         bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
