@@ -701,21 +701,11 @@ static int bzi_posix_sync(int fd) { return fdatasync(fd); }
 
 /* --- Files --- */
 
-/* Returns 0 if the open file can be read at any offset within a known size. Else returns ESPIPE for a pipe, a socket or
- * a device, or EOPNOTSUPP for a file that states a size of 0 but has bytes, as files in /proc do. */
-static int bzi_os_file_refuse(int fd, const struct stat *info)
-{
-    char byte;
-
-    if (!S_ISREG(info->st_mode))
-        return ESPIPE;
-    return info->st_size == 0 && pread(fd, &byte, 1, 0) == 1 ? EOPNOTSUPP : 0;
-}
-
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     int error;
     struct stat info;
+    char byte;
 
     memset(file, 0, sizeof *file);
     if (write)
@@ -727,8 +717,10 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
         return errno;
 
     error = fstat(file->fd, &info) ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
-    if (!error && !write)
-        error = bzi_os_file_refuse(file->fd, &info);
+    if (!error && !write && !S_ISREG(info.st_mode))
+        error = ESPIPE;               /* a pipe, a socket or a device */
+    if (!error && !write && info.st_size == 0 && pread(file->fd, &byte, 1, 0) == 1)
+        error = EOPNOTSUPP;           /* it states a size of 0 but has bytes, as files in /proc do */
     if (error) {
         close(file->fd);
         return error;
@@ -1883,17 +1875,6 @@ static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *b
  * Errors, the log, limits: what every room may use. Inside the library, a pointer to a bzna_error is never
  * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
 
-/* Returns "BZNA_OK", "BZNA_E_MEMORY", ... */
-static const char *bzi_status_name(bzna_status status)
-{
-    switch (status) {
-#define BZI_STATUS_NAME(name, number, text) case number: return "BZNA_" #name;
-    BZNA_STATUS_MAP(BZI_STATUS_NAME)
-#undef BZI_STATUS_NAME
-    default: return "BZNA_?";
-    }
-}
-
 /* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
 {
@@ -2054,9 +2035,6 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 
     host->file_limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
     host->file_limit = bzi_max32(host->file_limit, 4);
-    atomic_init(&host->files, 0);
-    atomic_init(&host->blocks, NULL);
-
     if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
@@ -2598,6 +2576,13 @@ static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
     uint64_t base = bzi_cursor_offset(c);
     const uint8_t *p = bzi_cursor_take(c, n);
     return bzi_cursor_make(p, p ? n : 0, base);
+}
+
+/* Takes all that is left, which is nothing after an overrun. */
+static bzi_span bzi_cursor_rest(bzi_cursor *c)
+{
+    const uint64_t left = c->overrun ? 0 : bzi_cursor_left(c);
+    return (bzi_span){ bzi_cursor_take(c, left), left };
 }
 
 /* A box. */
@@ -4329,9 +4314,9 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     if (c.overrun)
         return;
 
-    text = (bzi_span){ c.data + c.pos, bzi_cursor_left(&c) };
-    if (is_deflated)
-        text = (bzi_span){ inflated, bzi_inflate(bzi_cursor_sub(&c, text.size), inflated, sizeof inflated) };
+    text = (bzi_span){ inflated, is_deflated ? bzi_inflate(c, inflated, sizeof inflated) : 0 };
+    if (!is_deflated)
+        text = bzi_cursor_rest(&c);
     if (!orientation[1 + is_xmp])
         orientation[1 + is_xmp] = is_xmp ? bzi_xmp_orientation(text) : bzi_profile_orientation(text);
 }
@@ -4683,27 +4668,28 @@ static const struct { uint32_t number; const char *name; } bzi_tiff_colors[] = {
     { 10, "ITU L*a*b*" }, { 32803, "a camera's raw" }, { 34892, "linear raw" }, { 32844, "LogL" }, { 32845, "LogLuv" },
 };
 
-/* Compressions. Names are needed only for those that are refused. */
-static const struct { uint32_t number, is_decoded; const char *name; } bzi_tiff_compressions[] = {
-    { 1, 1, "no" }, { 2, 1, "CCITT" }, { 3, 1, "CCITT group 3" }, { 4, 1, "CCITT group 4" }, { 5, 1, "LZW" },
-    { 8, 1, "Deflate" }, { 32946, 1, "Deflate" }, { 32773, 1, "PackBits" }, { 34925, 1, "LZMA" },
-    { 6, 0, "JPEG (old-style)" }, { 7, 0, "JPEG" }, { 9, 0, "JBIG" }, { 10, 0, "JBIG" }, { 34661, 0, "JBIG" },
-    { 34712, 0, "JPEG 2000" }, { 33003, 0, "JPEG 2000" }, { 33005, 0, "JPEG 2000" }, { 34887, 0, "LERC" },
-    { 34892, 0, "lossy JPEG" }, { 50000, 0, "Zstandard" }, { 50001, 0, "WebP" }, { 50002, 0, "JPEG XL" },
-    { 34926, 0, "Zstandard" }, { 34927, 0, "WebP" }, { 32766, 0, "NeXT" }, { 32809, 0, "ThunderScan" },
-    { 32908, 0, "Pixar film" }, { 32909, 0, "Pixar log" }, { 34676, 0, "SGI LogLuv" }, { 34677, 0, "SGI LogLuv" },
+/* Compressions that are decoded: none, CCITT, its groups 3 and 4, LZW, Deflate, PackBits, LZMA. */
+static const uint16_t bzi_tiff_decoded[] = { 1, 2, 3, 4, 5, 8, 32946, 32773, 34925 };
+
+/* Names of those that are refused. */
+static const struct { uint32_t number; const char *name; } bzi_tiff_refused[] = {
+    { 6, "JPEG (old-style)" }, { 7, "JPEG" }, { 9, "JBIG" }, { 10, "JBIG" }, { 34661, "JBIG" }, { 34712, "JPEG 2000" },
+    { 33003, "JPEG 2000" }, { 33005, "JPEG 2000" }, { 34887, "LERC" }, { 34892, "lossy JPEG" }, { 50000, "Zstandard" },
+    { 50001, "WebP" }, { 50002, "JPEG XL" }, { 34926, "Zstandard" }, { 34927, "WebP" }, { 32766, "NeXT" },
+    { 32809, "ThunderScan" }, { 32908, "Pixar film" }, { 32909, "Pixar log" }, { 34676, "SGI LogLuv" },
+    { 34677, "SGI LogLuv" },
 };
 
 static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *err)
 {
     const char *name = "unknown";
 
-    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_compressions); i++)
-        if (bzi_tiff_compressions[i].number == compression) {
-            if (bzi_tiff_compressions[i].is_decoded)
-                return BZNA_OK;
-            name = bzi_tiff_compressions[i].name;
-        }
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_decoded); i++)
+        if (bzi_tiff_decoded[i] == compression)
+            return BZNA_OK;
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_refused); i++)
+        if (bzi_tiff_refused[i].number == compression)
+            name = bzi_tiff_refused[i].name;
 
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "TIFF with %s compression (%u) is not supported", name, compression);
 }
@@ -5734,7 +5720,6 @@ typedef struct bzi_heif_extents {
     uint32_t   offset_bytes;          /* bytes of its offset */
     uint32_t   length_bytes;          /* bytes of its length */
     uint64_t   base;                  /* added to offsets */
-    uint64_t   begin;                 /* file offset of `in` */
     bzi_span   in;                    /* the bytes that offsets count in: the file or idat */
 } bzi_heif_extents;
 
@@ -5788,7 +5773,6 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
                              where & 15 ? "other items (construction method 2)" : "another file");
 
     e->in = where ? (bzi_span){ heif->idat.data, heif->idat.size } : heif->file;
-    e->begin = where ? heif->idat.base : heif->base;
     if (!e->left || !e->in.data)
         return BZI_HEIF_FAIL(&e->c, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
     return BZNA_OK;
@@ -7097,13 +7081,14 @@ BZI_COLD
 static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
+    bzi_span name;
 
     bzi_cursor_take(c, 8);
     track->handler = bzi_cursor_u32(c);
     bzi_cursor_take(c, 12);
 
-    if (!c->overrun)
-        bzi_text_show(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
+    name = bzi_cursor_rest(c);
+    bzi_text_show(track->name, sizeof track->name, name.data, name.size);
     return BZNA_OK;
 }
 
@@ -7133,14 +7118,15 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
     bzna_status status = bzi_box_entry(movie, c);
+    bzi_span mime;
 
     if (status != BZNA_OK)
         return status;
     while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
         ;
 
-    if (!c->overrun)
-        bzi_text_show(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
+    mime = bzi_cursor_rest(c);
+    bzi_text_show(track->mime, sizeof track->mime, mime.data, mime.size);
     return BZNA_OK;
 }
 
@@ -7172,8 +7158,7 @@ static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
         return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
 
     track->config_at = bzi_cursor_offset(c);
-    track->config.size = bzi_cursor_left(c);
-    track->config.data = bzi_cursor_take(c, track->config.size);
+    track->config = bzi_cursor_rest(c);
     return BZNA_OK;
 }
 
@@ -7272,8 +7257,7 @@ static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
         return BZNA_OK;
 
     head->names_at = bzi_cursor_offset(c);
-    head->names.size = bzi_cursor_left(c);
-    head->names.data = bzi_cursor_take(c, head->names.size);
+    head->names = bzi_cursor_rest(c);
     return BZNA_OK;
 }
 
@@ -8942,28 +8926,26 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
     memcpy(info->brands, mp4->head.brands, sizeof info->brands);
 }
 
-/* Gives the value of a field in a box of ours, if the sample has it. */
-static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
-                                 bzi_value *value, bzna_error *err)
-{
-    bzi_named n;
-    bzna_status status = bzi_mp4_find_named(c, sample, field, &n, err);
-
-    value->absent = n.kind == 0;
-    if (status == BZNA_OK && n.kind)
-        bzi_value_put(value, n.value.data, n.value.size);
-    if (status == BZNA_OK && n.kind && n.value.size <= value->capacity)
-        bzi_flip_to_little(value->data, n.value.size, bzi_number_bytes(field->kind));
-    return status;
-}
-
+/* Gives a sample's name or target, or the value of a field in a box of ours, if the sample has it. */
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
-    if (number >= bzi_mp4_of(c)->first_own)
-        return bzi_mp4_named(c, sample, &c->fields[number], value, err);
-    return c->fields[number].kind == BZNA_FIELD_TEXT ? bzi_mp4_filename(c, sample->index, value, err) :
-                                                       bzi_mp4_target(c, sample->index, value, err);
+    const bzi_field *field = &c->fields[number];
+    bzi_named n;
+    bzna_status status;
+
+    if (number < bzi_mp4_of(c)->first_own)
+        return field->kind == BZNA_FIELD_TEXT ? bzi_mp4_filename(c, sample->index, value, err) :
+                                                bzi_mp4_target(c, sample->index, value, err);
+
+    status = bzi_mp4_find_named(c, sample, field, &n, err);
+    value->absent = n.kind == 0;
+    if (status != BZNA_OK || value->absent)
+        return status;
+    bzi_value_put(value, n.value.data, n.value.size);
+    if (n.value.size <= value->capacity)
+        bzi_flip_to_little(value->data, n.value.size, bzi_number_bytes(field->kind));
+    return BZNA_OK;
 }
 
 static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t number, bzna_track_info *info)
@@ -10263,36 +10245,31 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint3
     return bzi_path_join(path, capacity, bzi_os_is_absolute(name) ? "" : folder->root, name, err);
 }
 
-/* Puts a sample's target or vector: what the list says, or else the number of the class whose folder holds the file. */
-static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t kind, bzi_value *value)
-{
-    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
-    const float *labels = row ? folder->list.labels + row->label_at : NULL;
-    int64_t target = BZNA_TARGET_NONE;
-
-    if (kind == BZNA_FIELD_VECTOR) {
-        value->absent = row->label_count == 0;
-        bzi_value_put(value, labels, row->label_count * sizeof *labels);
-        return;
-    }
-    if (row)
-        bzi_label_target(labels, row->label_count, &target);
-    else
-        target = (int64_t)bzi_folder_class_of(folder, index);
-    bzi_value_put(value, &target, sizeof target);
-}
-
 static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                     bzi_value *value, bzna_error *err)
 {
-    const uint32_t kind = c->fields[number].kind;
-    const bzi_span name = bzi_folder_name(c->own, sample->index);
+    const bzi_folder *folder = c->own;
+    const bzi_span name = bzi_folder_name(folder, sample->index);
+    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[sample->index] : NULL;
+    const float *labels = row ? folder->list.labels + row->label_at : NULL;
+    int64_t target = BZNA_TARGET_NONE;
     (void)err;
 
-    if (kind == BZNA_FIELD_TEXT)
+    switch (c->fields[number].kind) {
+    case BZNA_FIELD_TEXT:
         bzi_value_put(value, name.data, name.size);
-    else
-        bzi_folder_label(c->own, sample->index, kind, value);
+        break;
+    case BZNA_FIELD_VECTOR:           /* only with a list */
+        value->absent = row->label_count == 0;
+        bzi_value_put(value, labels, row->label_count * sizeof *labels);
+        break;
+    default:                          /* what the list says, or the number of the class whose folder holds the file */
+        if (row)
+            bzi_label_target(labels, row->label_count, &target);
+        else
+            target = (int64_t)bzi_folder_class_of(folder, sample->index);
+        bzi_value_put(value, &target, sizeof target);
+    }
     return BZNA_OK;
 }
 
@@ -10367,24 +10344,19 @@ static int bzi_stem_is_past(const void *names, uint64_t i, const void *name)
     return bzi_path_compare(((const char *const *)names)[i], name, 1) >= 0;
 }
 
-/* Returns 1 if a tree has a file of this path, but for the extension, else 0. */
-static int bzi_tree_has(const bzi_tree *tree, const char *path)
-{
-    const uint64_t i = bzi_search(tree->names, tree->count, path, bzi_stem_is_past);
-    return i < tree->count && bzi_path_compare(tree->names[i], path, 1) == 0;
-}
-
 /* Fails if files of one tree lack a partner in another. The message names the first of them. */
 static bzna_status bzi_pairs_check(const bzi_container *c, uint32_t from, uint32_t to, bzna_error *err)
 {
     const bzi_pairs *pairs = c->own;
-    const bzi_tree *tree = &pairs->folders[from].tree;
+    const bzi_tree *tree = &pairs->folders[from].tree, *partners = &pairs->folders[to].tree;
     char text[100], more[40] = "has";
     uint64_t lacking = 0;
 
-    for (uint64_t i = 0; i < tree->count; i++)
-        if (!bzi_tree_has(&pairs->folders[to].tree, tree->names[i]) && lacking++ == 0)
+    for (uint64_t i = 0; i < tree->count; i++) {
+        const uint64_t k = bzi_search(partners->names, partners->count, tree->names[i], bzi_stem_is_past);
+        if ((k == partners->count || bzi_path_compare(partners->names[k], tree->names[i], 1)) && lacking++ == 0)
             bzi_string_copy(text, sizeof text, tree->names[i]);
+    }
 
     if (!lacking)
         return BZNA_OK;
@@ -12459,31 +12431,21 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
     return BZNA_OK;
 }
 
-/* Looks or asks where a value lies. */
-static bzna_status bzi_provider_place(const bzi_provider *own, uint64_t index, uint32_t number, bzna_place *place)
-{
-    bzna_status status;
-
-    if (own->c.places) {
-        *place = own->c.places[index * own->c.field_count + number];
-        return place->size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
-    }
-
-    memset(place, 0, sizeof *place);
-    place->size = BZI_PROVIDER_NONE;
-    bzi_os_callback_begin();
-    status = own->c.locate(own->c.user, index, number, place);
-    bzi_os_callback_end();
-    return status;
-}
-
-/* Finds where a value lies, and checks it. */
+/* Looks or asks where a value lies, and checks it. */
 static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t index, uint32_t number,
                                              bzi_extent *extent, bzna_error *err)
 {
-    bzna_place place;
-    bzna_status status = bzi_provider_place(own, index, number, &place);
+    bzna_place place = { .size = BZI_PROVIDER_NONE };
+    bzna_status status;
 
+    if (own->c.places) {
+        place = own->c.places[index * own->c.field_count + number];
+        status = place.size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
+    } else {
+        bzi_os_callback_begin();
+        status = own->c.locate(own->c.user, index, number, &place);
+        bzi_os_callback_end();
+    }
     if ((status = bzi_provider_judge(own, number, status, err)) != BZNA_OK ||
         (status = bzi_provider_check_size(own, number, place.size, err)) != BZNA_OK)
         return status;
@@ -12629,23 +12591,14 @@ static int bzi_provider_bytes(const bzi_container *c, const bzi_sample *sample, 
     return size != BZI_PROVIDER_NONE;
 }
 
-/* Describes a picture whose codec the caller said. The size of a stream is that which it states. */
-static bzna_status bzi_provider_coded(const bzi_provider *own, uint32_t number, bzi_span bytes, uint64_t offset,
-                                      bzi_image *image, bzna_error *err)
-{
-    const bzna_provider_field *f = &own->given[number];
-
-    *image = bzi_image_of_bytes(f->codec, bytes, offset);
-    if (f->codec == BZNA_CODEC_RAW)
-        bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
-    return bzi_image_complete(image, err);
-}
-
+/* Describes a picture: by its codec if the caller said that, else as a file. The size of a stream is that which it
+ * states. */
 static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                       bzi_image *image, bzna_error *err)
 {
     const bzi_provider *own = c->own;
     const uint32_t number = pick->number;
+    const bzna_provider_field *f = &own->given[number];
     uint64_t offset;
     bzi_span bytes;
 
@@ -12653,9 +12606,12 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
         return bzi_container_fail_image(c->fields[number].name, err);
 
     offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
-    if (own->given[number].codec != BZNA_CODEC_UNKNOWN)
-        return bzi_provider_coded(own, number, bytes, offset, image, err);
-    return bzi_file_image(bytes, offset, image, err);
+    if (f->codec == BZNA_CODEC_UNKNOWN)
+        return bzi_file_image(bytes, offset, image, err);
+    *image = bzi_image_of_bytes(f->codec, bytes, offset);
+    if (f->codec == BZNA_CODEC_RAW)
+        bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
+    return bzi_image_complete(image, err);
 }
 
 /* Hashes the caller's fingerprint, and what the samples are. How values are got does not count. */
@@ -13651,15 +13607,14 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
 
 /* A sample that is looked at on the caller's thread. */
 typedef struct bzi_look {
-    const bzi_container *container;   /* that the sample is of */
-    bzi_reading          reading;     /* the sample, located and perhaps read */
-    bzi_buffer           buffer;      /* the sample's bytes, unless they are used where they are mapped */
+    bzi_reading reading;              /* the sample, located and perhaps read */
+    bzi_buffer  buffer;               /* the sample's bytes, unless they are used where they are mapped */
 } bzi_look;
 
 static void bzi_look_end(bzi_look *look)
 {
     bzi_reading_end(&look->reading);
-    bzi_buffer_free(&look->container->host->memory, &look->buffer);
+    bzi_buffer_free(&look->reading.container->host->memory, &look->buffer);
 }
 
 /* Begins to look at a sample. inside: 1 if its bytes are needed, too. Its size is known afterwards. On success
@@ -13669,7 +13624,6 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
 {
     bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
 
-    look->container = c;
     memset(&look->buffer, 0, sizeof look->buffer);
 
     if (status == BZNA_OK && look->reading.fetched && !inside &&
@@ -13701,19 +13655,8 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
     return status;
 }
 
-/* Adds the names of a sample's pictures: those that the container lists, else those of its fields. */
-static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
-                                        bzna_error *err)
-{
-    if (c->ops->images)
-        return c->ops->images(c, sample, out, err);
-    for (uint32_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
-            bzi_sample_ref_add(out, c->fields[i].name);
-    return BZNA_OK;
-}
-
-/* Tells where a sample is, its target, and the names of its pictures. */
+/* Tells where a sample is, its target, and the names of its pictures: those that the container lists, else those of its
+ * fields. */
 static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample_ref *out, bzna_error *err)
 {
     bzi_look look;
@@ -13725,8 +13668,12 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     if ((status = bzi_look_begin(&look, c, index, inside, err)) != BZNA_OK)
         return status;
 
-    if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
-        status = bzi_container_images(c, sample, out, err);
+    status = bzi_container_target(c, sample, &out->target, err);
+    if (status == BZNA_OK && c->ops->images)
+        status = c->ops->images(c, sample, out, err);
+    for (uint32_t i = 0; i < c->field_count && !c->ops->images; i++)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
+            bzi_sample_ref_add(out, c->fields[i].name);
 
     out->offset = sample->extent.offset;
     out->size = sample->extent.size;
@@ -13988,18 +13935,17 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 /* Files and folders that are opened at once. */
 typedef struct bzi_opening {
-    bzi_host                  *host;          /* of the data set */
+    bzna_dataset              *dataset;       /* has a part for each; container NULL: not opened yet */
     bzi_names                  paths;         /* of the files and folders */
     const bzna_dataset_config *config;        /* the caller's, for every file */
-    bzi_container            **opened;        /* one a path; NULL: not opened yet, or given to the data set */
 } bzi_opening;
 
 BZI_COLD
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *opening = user;
-    return bzi_container_open_path(opening->host, bzi_names_get(&opening->paths, i), opening->config,
-                                   &opening->opened[i], err);
+    return bzi_container_open_path(opening->dataset->host, bzi_names_get(&opening->paths, i), opening->config,
+                                   &opening->dataset->parts[i].container, err);
 }
 
 /* Reads the files of records into memory, if all of them together are small. One that cannot be read is left as it is,
@@ -14020,49 +13966,33 @@ static void bzi_dataset_load(bzna_dataset *dataset, const bzna_records *records)
     }
 }
 
-/* Opens all files on several threads, and lays them end to end. */
-static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
-{
-    const uint64_t count = opening->paths.count;
-    bzna_dataset *all = NULL;
-    bzna_status status = bzi_dataset_make(opening->host, (uint32_t)count, &all, err);
-
-    if (status == BZNA_OK)
-        status = bzi_parallel(opening->host, bzi_opening_open, opening, count, err);
-    for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
-        status = bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count, err);
-        opening->opened[i] = NULL;
-    }
-    if (status == BZNA_OK && opening->config->records)
-        bzi_dataset_load(all, opening->config->records);
-    return bzi_dataset_give(all, status, out);
-}
-
-/* Opens all that paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
+/* Opens all that paths stand for, on several threads, and lays it end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_owned kept = { .memory = &host->memory };
-    bzi_opening opening = { .host = host, .paths.memory = &host->memory, .config = config };
+    bzi_opening opening = { .paths.memory = &host->memory, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
+    const uint64_t found = opening.paths.count;
+    bzna_dataset *all;
 
-    if (status == BZNA_OK && config->index && opening.paths.count > 1)
-        status = BZI_MISUSE(err, "dataset_config.index: it is of one file, and these are %llu",
-                            (bzi_llu)opening.paths.count);
-    if (status == BZNA_OK && config->name && opening.paths.count > 1)
+    if (status == BZNA_OK && config->index && found > 1)
+        status = BZI_MISUSE(err, "dataset_config.index: it is of one file, and these are %llu", (bzi_llu)found);
+    if (status == BZNA_OK && config->name && found > 1)
         status = BZI_MISUSE(err, "dataset_config.name: each of several files (%llu) is named by its path",
-                            (bzi_llu)opening.paths.count);
-    if (status == BZNA_OK && !BZI_KEEP(&kept, opening.opened, opening.paths.count))
-        status = bzi_fail_memory(err, "a data set");
-    if (status == BZNA_OK)
-        status = bzi_opening_run(&opening, out, err);
+                            (bzi_llu)found);
+    if (status == BZNA_OK && (status = bzi_dataset_make(host, (uint32_t)found, &opening.dataset, err)) == BZNA_OK)
+        status = bzi_parallel(host, bzi_opening_open, &opening, found, err);
 
-    for (uint64_t i = 0; opening.opened && i < opening.paths.count; i++)
-        if (opening.opened[i])
-            bzi_container_drop(opening.opened[i]);
-    bzi_owned_free(&kept);
+    all = opening.dataset;
+    for (uint64_t i = 0; i < found && status == BZNA_OK; i++)
+        status = bzi_dataset_append(all, all->parts[i].container, 0, all->parts[i].container->count, err);
+    if (status == BZNA_OK && config->records)
+        bzi_dataset_load(all, config->records);
+    for (uint64_t i = all ? all->part_count : found; i < found; i++)    /* after a failure */
+        if (all->parts[i].container)
+            bzi_container_drop(all->parts[i].container);
     bzi_names_free(&opening.paths);
-    return status;
+    return bzi_dataset_give(all, status, out);
 }
 
 /* Makes a data set of samples first .. first + count - 1. Pre: they exist, and count > 0. */
@@ -14626,21 +14556,6 @@ static bzi_index_entry *bzi_index_at(const bzi_index *index, uint64_t i)
 static int bzi_index_reserve(bzi_index *index, const bzi_memory *memory)
 {
     return bzi_buffer_reserve(memory, &index->buffer, (index->counts[0] + 1ull) * sizeof(bzi_index_entry), 1);
-}
-
-/* Appends a sample. Pre: there is room. */
-static void bzi_index_add(bzi_index *index, const bzi_index_entry *e)
-{
-    const uint32_t is_target = e->target != BZNA_TARGET_NONE && index->targets[0] == index->counts[0];
-
-    *bzi_index_at(index, index->counts[0]++) = *e;
-    index->targets[0] += is_target;
-    if (e->split) {
-        index->counts[e->split]++;
-        index->targets[e->split] += is_target;
-    }
-    index->names += e->has_name;
-    index->thumbs += e->thumb_size > 0;
 }
 
 /* The tracks of the index, by what their samples are. */
@@ -15274,25 +15189,12 @@ static void bzi_writer_close(bzna_writer *writer)
     bzi_writer_free(writer);
 }
 
-/* Writes what comes before the samples. */
-static bzna_status bzi_writer_begin(bzna_writer *writer, bzna_error *err)
-{
-    bzi_out *out = &writer->tail;
-
-    bzi_out_ftyp(out, "bznaisom");
-    bzi_out_u32(out, 1);                                    /* mdat's size is in the 8 bytes after its type */
-    bzi_out_bytes(out, "mdat", 4);
-    bzi_out_zeros(out, 8);                                  /* its size, at the end */
-    writer->position = out->size;
-    return out->failed ? bzi_fail_memory(err, "a writer")
-                       : bzi_writer_write(writer, 0, out->buffer.data, out->size, err);
-}
-
 static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
                                    const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
     bzna_writer *writer = NULL;
     bzna_status status = bzi_writer_new(host, config, &writer, err);
+    bzi_out *head;
     int error;
 
     if (status != BZNA_OK)
@@ -15312,8 +15214,15 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
         }
     }
 
+    head = &writer->tail;             /* what comes before the samples */
+    bzi_out_ftyp(head, "bznaisom");
+    bzi_out_u32(head, 1);                                   /* mdat's size is in the 8 bytes after its type */
+    bzi_out_bytes(head, "mdat", 4);
+    bzi_out_zeros(head, 8);                                 /* its size, at the end */
+    writer->position = head->size;
     if (status == BZNA_OK)
-        status = bzi_writer_begin(writer, err);
+        status = head->failed ? bzi_fail_memory(err, "a writer") :
+                                bzi_writer_write(writer, 0, head->buffer.data, head->size, err);
     if (status != BZNA_OK) {
         writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
         bzi_writer_close(writer);
@@ -15345,9 +15254,19 @@ static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 /* Takes note of a sample that is in the file. Pre: there is room in the index. */
 static void bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
 {
+    bzi_index *index = &writer->index;
+    const uint32_t is_target = entry.target != BZNA_TARGET_NONE && index->targets[0] == index->counts[0];
+
     entry.offset = writer->position;
     writer->position += entry.size;
-    bzi_index_add(&writer->index, &entry);
+    *bzi_index_at(index, index->counts[0]++) = entry;
+    index->targets[0] += is_target;
+    if (entry.split) {
+        index->counts[entry.split]++;
+        index->targets[entry.split] += is_target;
+    }
+    index->names += entry.has_name;
+    index->thumbs += entry.thumb_size > 0;
 }
 
 /* Writes the sample whose turn it is. */
@@ -18136,28 +18055,12 @@ static void bzi_turbo_check_scan(j_common_ptr common)
         bzi_turbo_exit(common);
 }
 
-/* Gets the Huffman tables of the standard (ITU-T T.81, K.3.3), with which libjpeg's compressors begin. */
-static void bzi_turbo_get_standard(bzi_turbo *turbo)
-{
-    struct jpeg_compress_struct *info = &turbo->model;
-
-    info->err = &turbo->errors;
-    info->client_data = turbo;
-    jpeg_create_compress(info);
-    info->in_color_space = JCS_YCbCr;
-    info->input_components = 3;
-    jpeg_set_defaults(info);
-    for (int i = 0; i < 2; i++) {
-        turbo->standard[0][i] = *info->dc_huff_tbl_ptrs[i];
-        turbo->standard[1][i] = *info->ac_huff_tbl_ptrs[i];
-    }
-    jpeg_destroy_compress(info);
-}
-
-/* A step that makes libjpeg's decoder, with all tables that it may have. */
+/* A step that makes libjpeg's decoder, with all tables that it may have, and gets the Huffman tables of the standard
+ * (ITU-T T.81, K.3.3), with which libjpeg's compressors begin. */
 static int bzi_turbo_create(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
+    struct jpeg_compress_struct *model = &turbo->model;
 
     jpeg_create_decompress(info);
     info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES;
@@ -18168,7 +18071,18 @@ static int bzi_turbo_create(bzi_turbo *turbo)
         info->dc_huff_tbl_ptrs[i] = jpeg_alloc_huff_table((j_common_ptr)info);
         info->ac_huff_tbl_ptrs[i] = jpeg_alloc_huff_table((j_common_ptr)info);
     }
-    bzi_turbo_get_standard(turbo);
+
+    model->err = &turbo->errors;
+    model->client_data = turbo;
+    jpeg_create_compress(model);
+    model->in_color_space = JCS_YCbCr;
+    model->input_components = 3;
+    jpeg_set_defaults(model);
+    for (int i = 0; i < 2; i++) {
+        turbo->standard[0][i] = *model->dc_huff_tbl_ptrs[i];
+        turbo->standard[1][i] = *model->ac_huff_tbl_ptrs[i];
+    }
+    jpeg_destroy_compress(model);
     return 1;
 }
 
@@ -21603,37 +21517,32 @@ static bzna_status bzi_check_software(bzi_session *session, const bzi_nvdec_pict
 
 /* --- NVDEC --- */
 
-/* Allocates memory for what comes back. The first surface that is mapped tells how long a copy is. */
-static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight, bzna_error *err)
-{
-    bzi_session *session = check->session;
-    bzi_device *device = session->device;
-    void *pinned;
-
-    check->trial = (bzi_trial){ .device = device, .stream = session->stream };
-    check->surface_bytes = bzi_check_surface_bytes(flight);
-    if (bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err) != BZNA_OK)
-        return err->status;
-    check->made = pinned;
-    check->copies = (uint8_t *)pinned + BZI_TRIAL_BYTES;
-    return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
-}
-
 /* Maps the oldest picture, and enqueues the kernel and after it the copies, so the copies hold what the kernel read. */
 static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzi_session *session = check->session;
+    bzi_device *device = session->device;
     bzi_flight *flight = &check->flights[round];
+    void *pinned;
     bzna_status status = BZNA_OK;
 
     if (bzi_session_map(session, flight, err) != BZNA_OK)
         return err->status;
-    if (!check->made)
-        status = bzi_check_reserve(check, flight, err);
+
+    if (!check->made) {               /* the first surface that is mapped tells how long a copy is */
+        check->trial = (bzi_trial){ .device = device, .stream = session->stream };
+        check->surface_bytes = bzi_check_surface_bytes(flight);
+        if (bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err) != BZNA_OK)
+            return err->status;
+        check->made = pinned;
+        check->copies = (uint8_t *)pinned + BZI_TRIAL_BYTES;
+        status = bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
+    }
+
     if (status == BZNA_OK)
         status = bzi_trial_launch(&check->trial, &flight->picture, flight->semi_planar, check->made, err);
     for (uint32_t i = 0; i < BZI_CHECK_COPIES && status == BZNA_OK; i++)
-        status = bzi_device_download(session->device, check->copies + round * check->surface_bytes, flight->address,
+        status = bzi_device_download(device, check->copies + round * check->surface_bytes, flight->address,
                                      check->surface_bytes, session->stream, err);
     return status;
 }
@@ -28569,7 +28478,16 @@ BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 
 BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 
-BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
+BZNA_API const char *bzna_status_name(bzna_status status)
+{
+    switch (status) {
+#define BZI_STATUS_NAME(name, number, text) case number: return "BZNA_" #name;
+    BZNA_STATUS_MAP(BZI_STATUS_NAME)
+#undef BZI_STATUS_NAME
+    default: return "BZNA_?";
+    }
+}
+
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
 static bzna_status bzi_api_reserved(const void *words, size_t bytes, const char *name, bzna_error *err)
@@ -29355,28 +29273,23 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
         !p->plane[1] != !p->plane[2] || p->orientation > 8)
-        return BZI_MISUSE(err, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
-                        "most 8 and planes are needed");
-
-    for (int i = 0; i < 3 && p->depth > 8; i++)
-        if ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2)
-            return BZI_MISUSE(err, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
-                            i, i);
+        return BZI_MISUSE(err, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at most 8 and "
+                          "planes are needed");
 
     if (p->frame_width > 65535 || p->frame_height > 65535 ||
         !bzi_rect_is_inside(p->crop_x, p->crop_y, p->width, p->height, p->frame_width, p->frame_height))
-        return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
-                        p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
+        return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width, p->height,
+                          p->crop_x, p->crop_y, p->frame_width, p->frame_height);
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        if (p->depth > 8 && ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2))
+            return BZI_MISUSE(err, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned", i, i);
         if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
-            return BZI_MISUSE(err, "picture.step[%d]: %u; must be at most 65535, and even if samples "
-                            "have two bytes", i, p->step[i]);
-
-    for (int i = 0; i < 3; i++)
+            return BZI_MISUSE(err, "picture.step[%d]: %u; must be at most 65535, and even if samples have two bytes", i,
+                              p->step[i]);
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
-            return BZI_MISUSE(err, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
-                            (long long)p->pitch[i]);
+            return BZI_MISUSE(err, "picture.pitch[%d]: %lld does not fit in 32 bits", i, (long long)p->pitch[i]);
+    }
     return BZNA_OK;
 }
 
