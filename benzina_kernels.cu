@@ -1195,16 +1195,33 @@ BZI_KERNEL_CPU void bzi_kernel_identity_matrix(int is_gray, int full_range, int 
     }
 }
 
+BZI_KERNEL_FN void bzi_kernel_fill_as(uint32_t dtype, void *to, int64_t step, int32_t count, float value)
+{
+    for (int32_t k = 0; k < count && step == 1; k++)
+        bzi_kernel_set(dtype, to, k, value);
+    for (int32_t k = 0; k < count && step != 1; k++)
+        bzi_kernel_set(dtype, to, k * step, value);
+}
+
+/* So many elements of a value, each `step` after the one before. */
+BZI_KERNEL_CPU void bzi_kernel_fill_row(uint32_t dtype, float value, int64_t step, int32_t count, uint8_t *to)
+{
+    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_fill_as, to, step, count, value);
+}
+
 /* turned: rows and columns of the output have changed places, but not those of the mean picture. */
 BZI_KERNEL_CPU void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int turned,
                                            int32_t y, int32_t first, int32_t end)
 {
-    if (first >= end)
-        return;
+    const int has_mean = out->mean && (slot->flags & BZI_KERNEL_FILL_MEAN);
+    const int64_t at = y * out->stride_y + first * out->stride_x;
     bzi_kernel_output flat = *out;
     flat.width = turned ? out->height : out->width;
     flat.height = turned ? out->width : out->height;
-    for (int32_t x = first; x < end; x++) {
+    for (uint32_t i = 0; i < out->channels && first < end && !has_mean; i++)
+        bzi_kernel_fill_row(out->dtype, slot->fill[i], out->stride_x, end - first, (uint8_t *)(uintptr_t)slot->dst +
+                            ((at + i * out->stride_c) << bzi_kernel_element_shift(out->dtype)));
+    for (int32_t x = first; x < end && has_mean; x++) {
         float mean[3], c[3];
         bzi_kernel_mean(&flat, turned ? y : x, turned ? x : y, mean);
         bzi_kernel_fill_color(slot, out, mean, c);
@@ -1597,25 +1614,26 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_lanes(const uint8_t *bytes, int
 }
 
 /* Four samples of a column are 32 bits: where columns lie far apart, 16 bytes of each are transposed. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_quads_256(const uint8_t *bytes, const int32_t *index, __m256i quad[4])
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_quads_256(const uint8_t *bytes, const int32_t *index,
+                                                        bzi_kernel_int256 quad[4])
 {
     __m256i a = bzi_kernel_lanes(bytes, index[0], index[4]), b = bzi_kernel_lanes(bytes, index[1], index[5]),
             c = bzi_kernel_lanes(bytes, index[2], index[6]), d = bzi_kernel_lanes(bytes, index[3], index[7]);
     __m256i ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
-    quad[0] = _mm256_unpacklo_epi64(ab, cd);
-    quad[1] = _mm256_unpackhi_epi64(ab, cd);
+    quad[0] = (bzi_kernel_int256)_mm256_unpacklo_epi64(ab, cd);
+    quad[1] = (bzi_kernel_int256)_mm256_unpackhi_epi64(ab, cd);
     ab = _mm256_unpackhi_epi32(a, b);
     cd = _mm256_unpackhi_epi32(c, d);
-    quad[2] = _mm256_unpacklo_epi64(ab, cd);
-    quad[3] = _mm256_unpackhi_epi64(ab, cd);
+    quad[2] = (bzi_kernel_int256)_mm256_unpacklo_epi64(ab, cd);
+    quad[3] = (bzi_kernel_int256)_mm256_unpackhi_epi64(ab, cd);
 }
 
 /* Where chosen has all bits of a lane, b, otherwise a. _mm256_blendv_epi8 does not: gcc 12 makes a of it everywhere if
  * characters have no sign (-funsigned-char). */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_choose_256(__m256i a, __m256i b, __m256i chosen)
+BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_choose_256(bzi_kernel_int256 a, bzi_kernel_int256 b,
+                                                                      bzi_kernel_int256 chosen)
 {
-    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b),
-                                                _mm256_castsi256_ps(chosen)));
+    return (bzi_kernel_int256)_mm256_blendv_ps((__m256)a, (__m256)b, (__m256)chosen);
 }
 
 /* Eight elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
@@ -1666,7 +1684,7 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
     {                                                                                                                  \
         const int32_t *index = lines->x[c].index, *base = lines->base[c], *pick = lines->pick[c];                      \
         const size_t room = lines->x[c].room;                                                                          \
-        __m##bits##i quad[4] = { { 0 } }, four;                                                                        \
+        bzi_kernel_int##bits quad[4] = { { 0 } }, four;                                                                \
         for (size_t i = 0; i < room; i += bits / 32) {                                                                 \
             const bzi_kernel_int##bits places = (bzi_kernel_int##bits)V(loadu_si##bits)((const void *)(pick + i));     \
             const float *w = lines->x[c].weight + i;                                                                   \
@@ -1674,7 +1692,7 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
             for (size_t k = 0; k < (taps ? taps : 1); k += 4, w += 4 * room) {                                         \
                 if (!near && k % 16 == 0)                                                                              \
                     bzi_kernel_quads_##bits(bytes + k, index + i, quad);                                               \
-                four = near ? BZI_KERNEL_LOAD_##bits(bytes + k) : quad[k / 4 % 4];                                     \
+                four = near ? (bzi_kernel_int##bits)BZI_KERNEL_LOAD_##bits(bytes + k) : quad[k / 4 % 4];               \
                 left = BZI_KERNEL_SAMPLE(0, bits, V);                                                                  \
                 if (taps)                                                                                              \
                     sum += V(loadu_ps)(w) * left;                                                                      \
@@ -1699,7 +1717,7 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
 #  define bzi_kernel_quads_512(bytes, index, quad) (void)(index)  /* columns far apart are AVX2's */
 #  define BZI_KERNEL_TAKE_256(from, places) _mm256_shuffle_epi8(from, places)
 #  define BZI_KERNEL_TAKE_512(from, places) _mm512_maskz_permutexvar_epi8(0x1111111111111111, places, from)
-#  define BZI_KERNEL_SAMPLE(n, bits, V) V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits(four, (__m##bits##i)(places + n)))
+#  define BZI_KERNEL_SAMPLE(n, bits, V) V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits((__m##bits##i)four, (__m##bits##i)(places + n)))
 #  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
     if (k + n < taps)                                                                                                  \
         sum += V(loadu_ps)(w + n * room) * BZI_KERNEL_SAMPLE(n, bits, V);
@@ -2211,11 +2229,14 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
     return 1;
 }
 
-/* --- Rows of an H that turns or shears: eight pixels at a time, whose samples are gathered, four of a row in one load.
- * Planes of 8 bits, and the linear filter, widened or not. */
+/* --- Rows of an H that turns or shears: eight pixels at a time, each with samples of its own. Planes of 8 bits, and the
+ * linear filter, widened or not. */
 
 #if BZI_KERNEL_X86
-enum { BZI_KERNEL_TURNED_TAPS = 12 }; /* samples an axis, at most */
+enum {
+    BZI_KERNEL_TURNED_TAPS = 12,      /* samples an axis, at most */
+    BZI_KERNEL_TURNED_RUN = 16        /* times eight pixels, which are planned before their sums are made */
+};
 
 /* An axis of a plane, and what an output row takes along it. */
 typedef struct bzi_kernel_turned {
@@ -2247,108 +2268,126 @@ BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_k
         out->width < 1 || out->width > 16384)
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
-    for (int p = 0; p < (view.plane[1] ? 3 : 1); p++) {
-        const bzi_kernel_turned x = bzi_kernel_turned_of(slot, &view, p > 0, 0);
-        if (slot->step[p] != 1 || slot->pitch[p] < 4 || (int64_t)slot->pitch[p] * (slot->y1 + 1) > INT32_MAX ||
-            x.end < 3 || x.taps > BZI_KERNEL_TURNED_TAPS ||
+    for (int p = 0; p < (view.plane[1] ? 3 : 1); p++)
+        if (slot->step[p] != 1 || slot->pitch[p] < 0 || (int64_t)slot->pitch[p] * (slot->y1 + 1) > INT32_MAX ||
+            bzi_kernel_turned_of(slot, &view, p > 0, 0).taps > BZI_KERNEL_TURNED_TAPS ||
             bzi_kernel_turned_of(slot, &view, p > 0, 1).taps > BZI_KERNEL_TURNED_TAPS)
             return 0;
-    }
     return view.kind == BZI_KERNEL_RAMP || view.kind == BZI_KERNEL_LERP;
 }
 
 /* What eight pixels take along an axis of a plane. Where samples of four neighbors lie within sixteen columns and begin
- * in three rows at most, they come out of windows of sixteen bytes, one a row: a warp by 9 degrees, of three samples an
- * axis, takes 22 cycles a pixel so, and 31 where all samples are gathered (Zen 4). */
+ * in three rows at most, they come out of windows of sixteen bytes, one a row. Elsewhere, sixteen bytes are read for
+ * each pixel; near the plane's borders, where those may not be its own, they are copied first. */
+enum { BZI_KERNEL_BORDER, BZI_KERNEL_TWO, BZI_KERNEL_THREE, BZI_KERNEL_WIDE };
+
 typedef struct bzi_kernel_turned_eight {
     __m256  weight[BZI_KERNEL_TURNED_TAPS], norm;
-    __m256i first;            /* sample of each pixel */
-    __m256i pick;             /* x: bytes of the windows: each pixel's first four samples */
-    __m256i is_below;         /* y: pixels whose samples begin below the first row */
-    __m256i is_lowest;        /* y: pixels whose samples begin in the third */
-    int32_t least[8];         /* columns, or rows, of the first windows: of each four pixels the same */
-    int     near;             /* windows hold the samples; of y: which begin in the first 2 rows (1) or 3 (2) of them */
+    bzi_kernel_int256 first, last;    /* samples of each pixel; the last may be one too many */
+    bzi_kernel_int256 pick;           /* x: bytes of the windows: each pixel's first four samples */
+    bzi_kernel_int256 is_below;       /* y: pixels whose samples begin below the first row */
+    bzi_kernel_int256 is_lowest;      /* y: pixels whose samples begin in the third */
+    int32_t least[8];                 /* columns, or rows, of the first windows: of each four pixels the same */
+    int     where;                    /* they lie; TWO: in windows, and of y: begin in two rows */
 } bzi_kernel_turned_eight;
 
-/* The weights of samples from the first one on, as bzi_kernel_weight: 0 behind `last`, if not all pixels have as many.
- * Returns their sum. taps: t->taps, a constant where it can be. Samples are counted in floats, which are exact. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_weigh(const bzi_kernel_turned *t, int32_t taps, __m256 position,
-                                                             __m256 first, __m256 last, __m256 *weight)
+BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_least(bzi_kernel_int256 a, bzi_kernel_int256 b)
 {
-    const __m256 one = _mm256_set1_ps(1.0f), beyond = _mm256_sub_ps(_mm256_sub_ps(last, first),
-                                                                    _mm256_set1_ps((float)(taps - 1)));
-    const int have_all = _mm256_movemask_ps(beyond) == 0;
-    __m256 sum = _mm256_setzero_ps();
+    return (bzi_kernel_int256)_mm256_min_epi32((__m256i)a, (__m256i)b);
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_least_of_four(bzi_kernel_int256 a)
+{
+    a = bzi_kernel_least(a, (bzi_kernel_int256)_mm256_shuffle_epi32((__m256i)a, 0xb1));
+    return bzi_kernel_least(a, (bzi_kernel_int256)_mm256_shuffle_epi32((__m256i)a, 0x4e));
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN int bzi_kernel_has_any(bzi_kernel_int256 chosen)
+{
+    return !_mm256_testz_si256((__m256i)chosen, (__m256i)chosen);
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_shuffle(bzi_kernel_int256 bytes, bzi_kernel_int256 pick)
+{
+    return (bzi_kernel_int256)_mm256_shuffle_epi8((__m256i)bytes, (__m256i)pick);
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_whole_of(__m256 value)
+{
+    return (bzi_kernel_int256)_mm256_cvttps_epi32(value);
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_clamp_256(__m256 value, float last)
+{
+    return _mm256_min_ps(_mm256_max_ps(value, _mm256_setzero_ps()), _mm256_set1_ps(last));
+}
+
+/* Which samples a ramp takes at `at` of the picture, as bzi_kernel_reach. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_turned *t, int32_t taps, __m256 at,
+                                                          bzi_kernel_turned_eight *eight)
+{
+    const __m256 position = at * t->axis.scale + t->axis.offset, edge = _mm256_floor_ps(position - t->radius);
+    const __m256 first = _mm256_max_ps(edge + 1.0f, _mm256_setzero_ps());
+    const __m256 last = _mm256_min_ps(edge + (float)taps, _mm256_set1_ps(t->axis.last));
+    eight->norm = first - position;
+    eight->first = bzi_kernel_whole_of(first);
+    eight->last = bzi_kernel_whole_of(last);
+}
+
+/* Their weights, as bzi_kernel_weight: 0 behind the last, if not all pixels have as many. taps: t->taps, a constant where
+ * it can be. How far the first sample lies from the position is exact, as are small whole numbers. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_weigh(const bzi_kernel_turned *t, int32_t taps,
+                                                           bzi_kernel_turned_eight *eight)
+{
+    const bzi_kernel_int256 behind = eight->last - eight->first;
+    const int have_all = !bzi_kernel_has_any(behind != taps - 1);
+    const __m256 first = eight->norm;
+    __m256 sum = { 0.0f };
     for (int32_t k = 0; k < taps; k++) {
-        const __m256 i = k ? _mm256_add_ps(first, _mm256_set1_ps((float)k)) : first;
-        const __m256 away = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_sub_ps(i, position));
-        const __m256 w = _mm256_sub_ps(one, _mm256_mul_ps(away, _mm256_set1_ps(t->narrow)));
-        weight[k] = _mm256_max_ps(w, _mm256_setzero_ps());
+        const __m256 away = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), first + (float)k);
+        __m256 weight = _mm256_max_ps(1.0f - away * t->narrow, _mm256_setzero_ps());
         if (!have_all)
-            weight[k] = _mm256_and_ps(_mm256_cmp_ps(i, last, _CMP_LE_OQ), weight[k]);
-        sum = k ? _mm256_add_ps(sum, weight[k]) : weight[k];
+            weight = _mm256_and_ps((__m256)(behind >= k), weight);
+        eight->weight[k] = weight;
+        sum += weight;
     }
-    return sum;
+    eight->norm = 1.0f / sum;
 }
 
-/* Samples and weights at positions of the picture, as bzi_kernel_reach. Returns the last samples. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_ramp(const bzi_kernel_turned *t, int32_t taps, __m256 at,
-                                                             bzi_kernel_turned_eight *eight)
+/* The first of two samples, and the second's weight, as bzi_kernel_place and bzi_kernel_tap_of. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_tap(const bzi_kernel_turned *t, __m256 at,
+                                                         bzi_kernel_turned_eight *eight)
 {
-    const __m256 scaled = _mm256_mul_ps(at, _mm256_set1_ps(t->axis.scale));
-    const __m256 position = _mm256_add_ps(scaled, _mm256_set1_ps(t->axis.offset));
-    const __m256 edge = _mm256_floor_ps(_mm256_sub_ps(position, _mm256_set1_ps(t->radius)));
-    const __m256 first = _mm256_max_ps(_mm256_add_ps(edge, _mm256_set1_ps(1.0f)), _mm256_setzero_ps());
-    const __m256 last = _mm256_min_ps(_mm256_add_ps(edge, _mm256_set1_ps((float)taps)), _mm256_set1_ps(t->axis.last));
-    const __m256 sum = bzi_kernel_turned_weigh(t, taps, position, first, last, eight->weight);
-    eight->norm = _mm256_div_ps(_mm256_set1_ps(1.0f), sum);
-    eight->first = _mm256_cvttps_epi32(first);
-    return _mm256_cvttps_epi32(last);
+    const __m256 position = bzi_kernel_clamp_256(bzi_kernel_clamp_256(at, t->last) * t->axis.scale + t->axis.offset,
+                                                 t->axis.last);
+    eight->first = bzi_kernel_whole_of(position);
+    eight->last = eight->first + 1;
+    eight->weight[0] = position - _mm256_cvtepi32_ps((__m256i)eight->first);
 }
 
-/* The first of two samples, and the second's weight, as bzi_kernel_place and bzi_kernel_tap_of. Returns the last. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_tap(const bzi_kernel_turned *t, __m256 at,
+/* Which columns windows have; last: the last of each pixel, or one more. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_across(const bzi_kernel_turned *t,
                                                             bzi_kernel_turned_eight *eight)
 {
-    const __m256 zero = _mm256_setzero_ps(), end = _mm256_set1_ps(t->axis.last);
-    __m256 position = _mm256_min_ps(_mm256_max_ps(at, zero), _mm256_set1_ps(t->last));
-    position = _mm256_add_ps(_mm256_mul_ps(position, _mm256_set1_ps(t->axis.scale)), _mm256_set1_ps(t->axis.offset));
-    position = _mm256_min_ps(_mm256_max_ps(position, zero), end);
-    eight->first = _mm256_cvttps_epi32(position);
-    eight->weight[0] = _mm256_sub_ps(position, _mm256_cvtepi32_ps(eight->first));
-    return _mm256_min_epi32(_mm256_add_epi32(eight->first, _mm256_set1_epi32(1)), _mm256_set1_epi32(t->end));
+    const bzi_kernel_int256 end = (bzi_kernel_int256)_mm256_set1_epi32(t->end);
+    const bzi_kernel_int256 left = bzi_kernel_least(bzi_kernel_least_of_four(eight->first), end - 15);
+    const bzi_kernel_int256 lane = { 0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808, 0x0c0c0c0c };
+    eight->pick = bzi_kernel_shuffle(eight->first - left, lane) + 0x03020100;
+    _mm256_storeu_si256((void *)eight->least, (__m256i)left);
+    eight->where = t->end < 15 ? BZI_KERNEL_BORDER : bzi_kernel_has_any(bzi_kernel_least(eight->last, end) - left > 15) ?
+                   BZI_KERNEL_WIDE : BZI_KERNEL_TWO;
 }
 
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_least_of_four(__m256i a)
-{
-    a = _mm256_min_epi32(a, _mm256_shuffle_epi32(a, 0xb1));
-    return _mm256_min_epi32(a, _mm256_shuffle_epi32(a, 0x4e));
-}
-
-/* Which columns windows have; last: the last of each pixel. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_across(const bzi_kernel_turned *t, __m256i last,
-                                                            bzi_kernel_turned_eight *eight)
-{
-    const __m256i end = _mm256_set1_epi32(t->end - 15);
-    const __m256i left = _mm256_min_epi32(bzi_kernel_least_of_four(eight->first), end);
-    const __m256i wide = _mm256_cmpgt_epi32(_mm256_sub_epi32(last, left), _mm256_set1_epi32(15));
-    const __m256i lane = _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0);
-    const __m256i at = _mm256_shuffle_epi8(_mm256_sub_epi32(eight->first, left), lane);
-    eight->pick = _mm256_add_epi32(at, _mm256_set1_epi32(0x03020100));
-    _mm256_storeu_si256((void *)eight->least, left);
-    eight->near = t->end >= 15 && _mm256_testz_si256(wide, wide);
-}
-
-/* Which rows, of which none may lie below the plane. */
+/* Which rows, of which none may lie below the plane, nor may what is read behind one that is not a window. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_down(const bzi_kernel_turned *t, bzi_kernel_turned_eight *eight)
 {
-    const __m256i top = bzi_kernel_least_of_four(eight->first), down = _mm256_sub_epi32(eight->first, top);
-    const __m256i below = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(t->end - t->taps - 1));
-    const __m256i far = _mm256_or_si256(below, _mm256_cmpgt_epi32(down, _mm256_set1_epi32(2)));
-    eight->is_below = _mm256_cmpgt_epi32(down, _mm256_setzero_si256());
-    eight->is_lowest = _mm256_cmpgt_epi32(down, _mm256_set1_epi32(1));
-    _mm256_storeu_si256((void *)eight->least, top);
-    eight->near = !_mm256_testz_si256(far, far) ? 0 : _mm256_testz_si256(eight->is_lowest, eight->is_lowest) ? 1 : 2;
+    const bzi_kernel_int256 top = bzi_kernel_least_of_four(eight->first), down = eight->first - top;
+    eight->is_below = down > 0;
+    eight->is_lowest = down > 1;
+    _mm256_storeu_si256((void *)eight->least, (__m256i)top);
+    eight->where = bzi_kernel_has_any(eight->first > t->end - t->taps - 1) ? BZI_KERNEL_BORDER :
+                   bzi_kernel_has_any(down > 2) ? BZI_KERNEL_WIDE :
+                   bzi_kernel_has_any(eight->is_lowest) ? BZI_KERNEL_THREE : BZI_KERNEL_TWO;
 }
 
 /* Columns begin..stop - 1 of output row y, of which end - 1 is the last. */
@@ -2358,20 +2397,28 @@ typedef struct bzi_kernel_turned_run {
 
 /* What they take along an axis. taps: as above; 0: lerp. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_along_as(const bzi_kernel_turned *given, int32_t taps,
-                                                              bzi_kernel_turned_run run, bzi_kernel_turned_eight *eight)
+                                                              bzi_kernel_turned_run run,
+                                                              bzi_kernel_turned_eight *eights)
 {
     const bzi_kernel_turned local = *given, *t = &local;       /* the compiler knows that no store changes it */
-    const __m256 row = _mm256_mul_ps(_mm256_set1_ps(t->h[1]), _mm256_set1_ps((float)run.y));
-    __m256 x = _mm256_add_ps(_mm256_set1_ps((float)run.begin), _mm256_set_ps(7, 6, 5, 4, 3, 2, 1, 0));
-    for (int32_t i = run.begin; i < run.stop; i += 8, eight++, x = _mm256_add_ps(x, _mm256_set1_ps(8))) {
+    const int32_t count = (run.stop - run.begin + 7) / 8;
+    const float row = t->h[1] * (float)run.y;
+    __m256 x = (float)run.begin + (__m256){ 0, 1, 2, 3, 4, 5, 6, 7 };
+    for (int32_t k = 0; k < count; k++, x += 8.0f) {
         const __m256 column = _mm256_min_ps(x, _mm256_set1_ps((float)(run.end - 1)));
-        __m256 at = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(t->h[0]), column), row);
-        at = _mm256_add_ps(at, _mm256_set1_ps(t->h[2]));
-        const __m256i last = taps ? bzi_kernel_turned_ramp(t, taps, at, eight) : bzi_kernel_turned_tap(t, at, eight);
-        if (t->is_row)
-            bzi_kernel_turned_down(t, eight);
+        const __m256 at = t->h[0] * column + row + t->h[2];
+        if (taps)
+            bzi_kernel_turned_ramp(t, taps, at, &eights[k]);
         else
-            bzi_kernel_turned_across(t, last, eight);
+            bzi_kernel_turned_tap(t, at, &eights[k]);
+    }
+    for (int32_t k = 0; k < count && taps; k++)
+        bzi_kernel_turned_weigh(t, taps, &eights[k]);
+    for (int32_t k = 0; k < count; k++) {
+        if (t->is_row)
+            bzi_kernel_turned_down(t, &eights[k]);
+        else
+            bzi_kernel_turned_across(t, &eights[k]);
     }
 }
 
@@ -2395,32 +2442,26 @@ typedef struct bzi_kernel_turned_plane {
 } bzi_kernel_turned_plane;
 
 /* Samples i..i + 3 of windows of a row. at: of the first four pixels and of the others. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_window(__m256i pick, const uint8_t *const at[2], int32_t i)
+BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_turned_window(bzi_kernel_int256 pick,
+                                                                         const uint8_t *const at[2], int32_t i)
 {
     const __m256i low = _mm256_castsi128_si256(_mm_loadu_si128((const void *)at[0]));
     const __m256i window = _mm256_inserti128_si256(low, _mm_loadu_si128((const void *)at[1]), 1);
-    return _mm256_shuffle_epi8(window, _mm256_add_epi32(pick, _mm256_set1_epi32(i * 0x01010101)));
-}
-
-/* Samples i..i + 3 of row k of eight pixels; those behind the plane's last column are anything. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_turned_gather(const bzi_kernel_turned_plane *plane, __m256i column,
-                                                               __m256i row, int32_t k, int32_t i)
-{
-    const __m256i below = _mm256_min_epi32(_mm256_add_epi32(row, _mm256_set1_epi32(k)),
-                                           _mm256_set1_epi32(plane->y->end));
-    const __m256i from = _mm256_add_epi32(column, _mm256_set1_epi32(i));
-    const __m256i at = _mm256_min_epi32(from, _mm256_set1_epi32(plane->x->end - 3));
-    const __m256i place = _mm256_add_epi32(_mm256_mullo_epi32(below, _mm256_set1_epi32(plane->pitch)), at);
-    const __m256i four = _mm256_i32gather_epi32((const int *)(const void *)plane->samples, place, 1);
-    return _mm256_srlv_epi32(four, _mm256_slli_epi32(_mm256_sub_epi32(from, at), 3));
+    return bzi_kernel_shuffle((bzi_kernel_int256)window, pick + i * 0x01010101);
 }
 
 /* Sample i of four. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sample(__m256i four, int32_t i)
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sample(bzi_kernel_int256 four, int32_t i)
 {
-    const __m256i pick = _mm256_set1_epi32((int32_t)(0xffffff00u + (uint32_t)i));     /* i of 0..3, then zeros */
-    const __m256i lane = _mm256_set_epi32(12, 8, 4, 0, 12, 8, 4, 0);
-    return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(four, _mm256_add_epi32(pick, lane)));
+    const bzi_kernel_int256 lane = { 0, 4, 8, 12, 0, 4, 8, 12 };
+    return _mm256_cvtepi32_ps((__m256i)bzi_kernel_shuffle(four, lane + i - 256));       /* i of 0..3, then zeros */
+}
+
+/* Between the first two of four samples. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_between(bzi_kernel_int256 four, __m256 weight)
+{
+    const __m256 a = bzi_kernel_turned_sample(four, 0);
+    return a + (bzi_kernel_turned_sample(four, 1) - a) * weight;
 }
 
 /* The first windows of eight pixels. */
@@ -2432,24 +2473,46 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_begin(const bzi_kernel_turn
     at[1] = plane->samples + (int64_t)y->least[4] * plane->pitch + x->least[4];
 }
 
-/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, of x, and near are
- * constants where they can be. */
+/* The first sixteen samples of row k of eight pixels: those that the plane has. */
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_copy(const bzi_kernel_turned_plane *plane,
+                                                           const bzi_kernel_turned_eight *x,
+                                                           const bzi_kernel_turned_eight *y, int32_t k,
+                                                           bzi_kernel_int256 quad[4])
+{
+    const int32_t places[8] = { 0, 16, 32, 48, 64, 80, 96, 112 }, last = plane->y->end;
+    uint8_t copies[128] = { 0 };
+    for (int i = 0; i < 8; i++) {
+        const int32_t row = y->first[i] + k < last ? y->first[i] + k : last, count = plane->x->end - x->first[i] + 1;
+        memcpy(copies + places[i], plane->samples + (int64_t)row * plane->pitch + x->first[i],
+               (size_t)(count < 16 ? count : 16));
+    }
+    bzi_kernel_quads_256(copies, places, quad);
+}
+
+/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, of x, or 0 for
+ * lerp, and near are constants where they can be; near: windows of so many rows are held before those of the next one;
+ * 0: there are none. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_turned_plane *plane, int32_t taps,
                                                             int near, const bzi_kernel_turned_eight *x,
                                                             const bzi_kernel_turned_eight *y)
 {
-    const int32_t pitch = plane->pitch, rows = plane->y->taps;
+    const int32_t pitch = plane->pitch, rows = taps ? plane->y->taps : 2;
+    const bzi_kernel_int256 places = y->first * pitch + x->first;
     const uint8_t *at[2];
-    __m256i row[3][BZI_KERNEL_TURNED_TAPS / 4];
-    __m256 total = _mm256_setzero_ps();
+    bzi_kernel_int256 row[3][BZI_KERNEL_TURNED_TAPS / 4], quad[4];
+    __m256 total = { 0.0f };
     bzi_kernel_turned_begin(plane, x, y, at);
     for (int k = 0; k < near; k++, at[0] += pitch, at[1] += pitch)
-        for (int32_t i = 0; i < taps; i += 4)
+        for (int32_t i = 0; i < taps || i == 0; i += 4)
             row[k][i / 4] = bzi_kernel_turned_window(x->pick, at, i);
     for (int32_t k = 0; k < rows; k++, at[0] += pitch, at[1] += pitch) {
-        __m256 sum = _mm256_setzero_ps();
-        for (int32_t i = 0; i < taps; i += 4) {
-            __m256i *each[3] = { &row[0][i / 4], &row[1][i / 4], &row[2][i / 4] }, four;
+        __m256 sum = { 0.0f };
+        if (!near && x->where && y->where)
+            bzi_kernel_quads_256(plane->samples + (int64_t)k * pitch, (const int32_t *)&places, quad);
+        else if (!near)
+            bzi_kernel_turned_copy(plane, x, y, k, quad);
+        for (int32_t i = 0; i < taps || i == 0; i += 4) {
+            bzi_kernel_int256 *each[3] = { &row[0][i / 4], &row[1][i / 4], &row[2][i / 4] }, four = quad[i / 4];
             if (near) {
                 *each[near] = bzi_kernel_turned_window(x->pick, at, i);
                 four = bzi_kernel_choose_256(*each[0], *each[1], y->is_below);
@@ -2457,43 +2520,25 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_tur
                     four = bzi_kernel_choose_256(four, *each[2], y->is_lowest);
                 *each[0] = *each[1];
                 *each[1] = *each[near];
-            } else {
-                four = bzi_kernel_turned_gather(plane, x->first, y->first, k, i);
             }
             for (int32_t j = 0; j < 4 && i + j < taps; j++)
-                sum = _mm256_add_ps(sum, _mm256_mul_ps(x->weight[i + j], bzi_kernel_turned_sample(four, j)));
+                sum += x->weight[i + j] * bzi_kernel_turned_sample(four, j);
+            if (!taps)                         /* at a weight of 0, the second sample is anything */
+                sum = bzi_kernel_turned_between(four, x->weight[0]);
         }
-        total = _mm256_add_ps(total, _mm256_mul_ps(y->weight[k], sum));
+        if (taps)
+            total += y->weight[k] * sum;
+        else if (k)
+            total += (sum - total) * y->weight[0];
+        else
+            total = sum;
     }
-    return _mm256_mul_ps(total, _mm256_mul_ps(x->norm, y->norm));
+    if (taps)
+        total *= x->norm * y->norm;
+    return total;
 }
 
-/* Between the first two of four samples: at a weight of 0, the second is anything. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_between(__m256i four, __m256 weight)
-{
-    const __m256 a = bzi_kernel_turned_sample(four, 0), b = bzi_kernel_turned_sample(four, 1);
-    return _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), weight));
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_mix(const bzi_kernel_turned_plane *plane, int near,
-                                                           const bzi_kernel_turned_eight *x,
-                                                           const bzi_kernel_turned_eight *y)
-{
-    const uint8_t *at[2];
-    __m256i rows[3];
-    bzi_kernel_turned_begin(plane, x, y, at);
-    for (int32_t k = 0; k < 3 && near == 1; k++, at[0] += plane->pitch, at[1] += plane->pitch)
-        rows[k] = bzi_kernel_turned_window(x->pick, at, 0);
-    for (int32_t k = 0; k < 2; k++)
-        rows[k] = near == 1 ? bzi_kernel_choose_256(rows[k], rows[k + 1], y->is_below) :
-                              bzi_kernel_turned_gather(plane, x->first, y->first, k, 0);
-    const __m256 above = bzi_kernel_turned_between(rows[0], x->weight[0]);
-    const __m256 below = bzi_kernel_turned_between(rows[1], x->weight[0]);
-    return _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), y->weight[0]));
-}
-
-/* Eight pixels after eight of a plane. Those of a row have the same y where H keeps rows level. taps: of x, a constant
- * where it can be; 0: lerp. */
+/* Eight pixels after eight of a plane. Those of a row have the same y where H keeps rows level. taps: as above. */
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_sums_as(const bzi_kernel_turned_plane *plane, int32_t taps,
                                                              const bzi_kernel_turned_eight *x,
                                                              const bzi_kernel_turned_eight *y, int32_t count,
@@ -2501,11 +2546,10 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_sums_as(const bzi_kernel_tu
 {
     const int step = plane->y->h[0] != 0.0f;
     for (int32_t i = 0; i < count; i += 8, x++, y += step) {
-        const int near = x->near ? y->near : 0;
-        _mm256_storeu_ps(to + i, !taps ? bzi_kernel_turned_mix(plane, near, x, y) :
-                                 near == 1 ? bzi_kernel_turned_rows(plane, taps, 1, x, y) :
-                                 near == 2 ? bzi_kernel_turned_rows(plane, taps, 2, x, y) :
-                                             bzi_kernel_turned_rows(plane, taps, 0, x, y));
+        const int where = x->where == BZI_KERNEL_TWO ? y->where : BZI_KERNEL_BORDER;
+        _mm256_storeu_ps(to + i, where == BZI_KERNEL_TWO ? bzi_kernel_turned_rows(plane, taps, 1, x, y) :
+                                 where == BZI_KERNEL_THREE ? bzi_kernel_turned_rows(plane, taps, 2, x, y) :
+                                                             bzi_kernel_turned_rows(plane, taps, 0, x, y));
     }
 }
 
@@ -2530,8 +2574,8 @@ typedef struct bzi_kernel_turning {
 
 /* Y', Cb, Cr of a row's columns that lie inside, to lines->rgb. Where H shears along one axis alone, columns take the
  * same in all rows that begin and end with the same column, or all columns of a row take the same of y: that is made
- * once. Processors look ahead less far than all of eight pixels takes, so that what 64 take comes first, and then their
- * sums. */
+ * once. Processors look ahead less far than all of eight pixels takes. So what a run takes comes first, in short loops,
+ * and then its sums. */
 BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                           bzi_kernel_turning *turning, const bzi_kernel_lines *lines, int32_t y)
 {
@@ -2541,9 +2585,10 @@ BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
     turning->end = lines->end;
     for (int c = 0; c < (view->plane[1] ? 2 : 1); c++) {
         const bzi_kernel_turned *axis = turning->axis[c];
-        bzi_kernel_turned_eight *x = turning->columns[c], rows[8];
-        for (int32_t begin = lines->first, stop; begin < lines->end; begin = stop, x += keeps ? 8 : 0) {
-            stop = begin + 64 < lines->end ? begin + 64 : lines->end;
+        bzi_kernel_turned_eight *x = turning->columns[c], rows[BZI_KERNEL_TURNED_RUN];
+        for (int32_t begin = lines->first, stop; begin < lines->end; begin = stop) {
+            stop = begin + 8 * BZI_KERNEL_TURNED_RUN;
+            stop = stop < lines->end ? stop : lines->end;
             bzi_kernel_turned_run run = { y, begin, stop, lines->end };
             if (!is_made)
                 bzi_kernel_turned_along(&axis[0], run, x);
@@ -2555,6 +2600,7 @@ BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
                                                         (const uint8_t *)(uintptr_t)view->plane[p], slot->pitch[p] };
                 bzi_kernel_turned_sums(&plane, x, rows, stop - begin, lines->rgb[p] + (begin - lines->first));
             }
+            x += keeps ? BZI_KERNEL_TURNED_RUN : 0;
         }
     }
 }
@@ -2832,18 +2878,6 @@ BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_row_512(const bzi_kernel_s
 /* So many columns at most are copied at a time where samples, or pixels, do not lie side by side. */
 #define BZI_KERNEL_COPIED 256
 
-BZI_KERNEL_FN void bzi_kernel_fill_as(uint32_t dtype, void *to, int32_t count, float value)
-{
-    for (int32_t k = 0; k < count; k++)
-        bzi_kernel_set(dtype, to, k, value);
-}
-
-/* So many columns of fill. */
-BZI_KERNEL_CPU void bzi_kernel_copy_fill(uint32_t dtype, float value, int32_t count, uint8_t *to)
-{
-    BZI_KERNEL_BY_TYPE(dtype, bzi_kernel_fill_as, to, count, value);
-}
-
 /* Columns first..end - 1 of row y of channel i, at most BZI_KERNEL_COPIED, all inside, side by side at to. */
 BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
                                             int i, uint64_t row, int32_t first, int32_t end, uint8_t *to)
@@ -2878,12 +2912,12 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_slot *slot, const bzi_
     }
     begin = begin < first ? first : begin < end ? begin : end;
     behind = behind < begin ? begin : behind < end ? behind : end;
-    bzi_kernel_copy_fill(dtype, slot->fill[i], begin - first, to);
+    bzi_kernel_fill_row(dtype, slot->fill[i], 1, begin - first, to);
     for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED)
         bzi_kernel_copy_columns(slot, copy, dtype, i, row, at,
                                 at + BZI_KERNEL_COPIED < behind ? at + BZI_KERNEL_COPIED : behind,
                                 to + ((size_t)(at - first) << shift));
-    bzi_kernel_copy_fill(dtype, slot->fill[i], end - behind, to + ((size_t)(behind - first) << shift));
+    bzi_kernel_fill_row(dtype, slot->fill[i], 1, end - behind, to + ((size_t)(behind - first) << shift));
 }
 
 /* Row y where its pixels do not lie side by side. */
@@ -3853,30 +3887,49 @@ BZI_KERNEL_FN void bzi_kernel_apply_tables(bzi_kernel_pass *pass, const bzi_kern
     pass->tables = 0;
 }
 
-/* The histograms of all pixels are those of the first part. Several are made, since an addition waits for the one
- * before it to the same bin. */
+/* A histogram. Several are made, since an addition waits for the one before it to the same bin. */
+BZI_KERNEL_FN void bzi_kernel_count_bytes(const uint8_t *samples, int64_t count, uint32_t bins[BZI_KERNEL_TABLE])
+{
+    uint32_t part[8][BZI_KERNEL_TABLE] = { { 0 } };
+    int64_t i = 0;
+    for (uint64_t eight; i + 8 <= count; i += 8) {
+        memcpy(&eight, samples + i, 8);
+        for (int k = 0; k < 8; k++)
+            part[k][eight >> 8 * k & 255]++;
+    }
+    for (; i < count; i++)
+        part[0][samples[i]]++;
+    for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
+        for (int k = 0; k < 8; k++)
+            bins[v] += part[k][v];
+}
+
+/* The least and the largest sample alone, in place of a histogram. */
+BZI_KERNEL_FN void bzi_kernel_count_ends(const uint8_t *samples, int64_t count, uint32_t bins[BZI_KERNEL_TABLE])
+{
+    uint8_t least = 255, most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        least = samples[i] < least ? samples[i] : least;
+        most = samples[i] > most ? samples[i] : most;
+    }
+    bins[least] = bins[most] = 1;
+}
+
+/* The histograms of all pixels are those of the first part. */
 BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
+    const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables, *samples = (const uint8_t *)(uintptr_t)pass->src;
     uint32_t *counts = (uint32_t *)(uintptr_t)pass->counts;
     memset(counts, 0, 3 * BZI_KERNEL_TABLE * sizeof *counts);
-    for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE) {
-        const uint8_t *samples = (const uint8_t *)(uintptr_t)pass->src + c * plane;
-        const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + (pass->tables ? c * BZI_KERNEL_TABLE : 0);
-        uint32_t part[8][BZI_KERNEL_TABLE] = { { 0 } };
-        int64_t i = 0;
-        for (uint64_t eight; i + 8 <= plane; i += 8) {
-            memcpy(&eight, samples + i, 8);
-            for (int k = 0; k < 8; k++)
-                part[k][eight >> 8 * k & 255]++;
-        }
-        for (; i < plane; i++)
-            part[0][samples[i]]++;
-        for (int k = 1; k < 8; k++)
-            for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
-                part[0][v] += part[k][v];
+    for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE, samples += plane) {
+        uint32_t bins[BZI_KERNEL_TABLE] = { 0 };
+        if (pass->op[pass->first].kind == BZI_KERNEL_OP_AUTOCONTRAST && !table)
+            bzi_kernel_count_ends(samples, plane, bins);
+        else
+            bzi_kernel_count_bytes(samples, plane, bins);
         for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
-            counts[pass->tables ? table[v] : v] += part[0][v];
+            counts[table ? table[(uint32_t)c * BZI_KERNEL_TABLE + v] : v] += bins[v];
     }
 }
 
