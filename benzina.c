@@ -316,8 +316,7 @@ static uint32_t bzi_le32(const uint8_t *p)
 
 static uint64_t bzi_le64(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
 
-/* Returns the number of a box type, or of another type, that is given as text such as "moov". A case label needs
- * BZI_FOURCC instead. */
+/* Returns the number of a box type, or of another type, that is given as text such as "moov". */
 static uint32_t bzi_type(const char text[4]) { return bzi_be32((const uint8_t *)text); }
 
 static void bzi_put_be32(uint8_t *p, uint32_t v)
@@ -327,8 +326,6 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
     p[2] = (uint8_t)(v >> 8);
     p[3] = (uint8_t)v;
 }
-
-#define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
 /* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
@@ -2839,12 +2836,6 @@ static void bzi_out_end(bzi_out *out)
  * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
  * that others own, and allocates nothing. */
 
-#define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
-#define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
-#define BZI_AVC1 BZI_FOURCC('a', 'v', 'c', '1')
-#define BZI_AVC3 BZI_FOURCC('a', 'v', 'c', '3')
-#define BZI_AV01 BZI_FOURCC('a', 'v', '0', '1')
-
 /* --- NAL units --- */
 
 enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NAL_DISCARDABLE, BZI_NAL_OTHER };
@@ -4205,8 +4196,8 @@ typedef struct bzi_codec {
     const char *name;                 /* for messages */
     const char *signatures[2];        /* a still's first bytes, or other ones; a point stands for any byte */
     uint32_t    signature_sizes[2];   /* how many they are; 0: there are no other ones */
-    uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
-    uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
+    char        entries[2][5];        /* types of mp4 sample entries, the writer's first; "": there are none */
+    char        config[5];            /* type of the decoder configuration record; "": there is none */
     uint32_t    config_bytes;         /* the fewest bytes that it has */
     uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
     /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
@@ -5453,8 +5444,8 @@ static uint64_t bzi_h264_cut(uint8_t *data, uint64_t size, const uint32_t rows[2
 
 static const bzi_codec bzi_codecs[] = {
     { .id = BZNA_CODEC_H264, .allow = BZNA_ALLOW_H264, .name = "H.264",
-      .entries = { BZI_AVC1, BZI_AVC3 },
-      .config = BZI_FOURCC('a', 'v', 'c', 'C'),
+      .entries = { "avc1", "avc3" },
+      .config = "avcC",
       .config_bytes = 7, .length_at = 4,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
@@ -5463,8 +5454,8 @@ static const bzi_codec bzi_codecs[] = {
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .in_rows = 1, .cut = bzi_h264_cut },
     { .id = BZNA_CODEC_H265, .allow = BZNA_ALLOW_H265, .name = "H.265",
-      .entries = { BZI_HVC1, BZI_HEV1 },
-      .config = BZI_FOURCC('h', 'v', 'c', 'C'),
+      .entries = { "hvc1", "hev1" },
+      .config = "hvcC",
       .config_bytes = 23, .length_at = 21,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
@@ -5472,8 +5463,8 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(HEVC),
       .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
     { .id = BZNA_CODEC_AV1, .allow = BZNA_ALLOW_AV1, .name = "AV1",
-      .entries = { BZI_AV01, BZI_AV01 },
-      .config = BZI_FOURCC('a', 'v', '1', 'C'),
+      .entries = { "av01" },
+      .config = "av1C",
       .config_bytes = 4,
       .inspect = bzi_image_av1,
       .stream = bzi_image_bytes,
@@ -5482,7 +5473,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
     { .id = BZNA_CODEC_JPEG, .allow = BZNA_ALLOW_JPEG, .name = "JPEG",
-      .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
+      .entries = { "mjpg", "jpeg" },             /* HEIF's, QuickTime's */
       .inspect = bzi_jpeg_inspect,
       .stream = bzi_image_bytes,
       .nv_id = BZI_NV_ID(JPEG),                 /* only for loaders that ask for it */
@@ -5507,7 +5498,7 @@ static const bzi_codec bzi_codecs[] = {
 static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 {
     for (size_t i = 0; i < BZI_CODECS && type; i++)
-        if (bzi_codecs[i].entries[0] == type || bzi_codecs[i].entries[1] == type)
+        if (bzi_type(bzi_codecs[i].entries[0]) == type || bzi_type(bzi_codecs[i].entries[1]) == type)
             return &bzi_codecs[i];
     return NULL;
 }
@@ -5914,7 +5905,7 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
     uint32_t layer;
 
     bzi_fourcc_text(type, path + strlen(path));
-    if (codec && codec->config == type && !item->config.data) {
+    if (codec && bzi_type(codec->config) == type && !item->config.data) {
         item->config_at = bzi_cursor_offset(&c);
         item->config = (bzi_span){ c.data, c.size };
         return BZNA_OK;
@@ -5931,7 +5922,7 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
             return wrong ? BZI_HEIF_FAIL(&c, path, BZNA_E_BOX, err, "%s", wrong) : BZNA_OK;
         }
 
-    return !essential || (codec && codec->config == type) ? BZNA_OK :
+    return !essential || (codec && bzi_type(codec->config) == type) ? BZNA_OK :
            BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
 }
 
@@ -7814,12 +7805,13 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     char type[5];
 
     *image = (bzi_image){ .fourcc = track->format, .has_range = track->has_range, .config_offset = track->config_at };
-    bzi_fourcc_text(codec ? codec->config : track->format, type);
+    bzi_fourcc_text(track->format, type);
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
     if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": the decoder configuration (%s) is missing or too short", track->name, type);
+                        "track \"%s\": the decoder configuration (%s) is missing or too short", track->name,
+                        codec->config);
 
     *coded = (bzna_image){ .struct_size = sizeof *coded, .codec = codec->id,
                            .length_size = bzi_codec_length_size(codec, track->config),
@@ -14429,7 +14421,6 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
 {
     bzna_image *image = &coded->image;
     const bzi_codec *codec;
-    char type[5];
     bzna_status status;
 
     memset(coded, 0, sizeof *coded);
@@ -14445,9 +14436,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (!coded->ops)
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
                         codec->name);
-    bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
-        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size, type);
+        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size, codec->config);
 
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
@@ -14457,10 +14447,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
 static void bzi_out_config(bzi_out *out, const bzi_coded *coded)
 {
     const bzna_color *color = &coded->image.color;
-    char type[5];
 
-    bzi_fourcc_text(bzi_codec_find(coded->image.codec)->config, type);
-    bzi_out_begin(out, type);
+    bzi_out_begin(out, bzi_codec_find(coded->image.codec)->config);
     coded->ops->config(out, coded);
     bzi_out_end(out);
 
@@ -14496,10 +14484,8 @@ static void bzi_out_clap(bzi_out *out, const bzna_image *image)
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
-    char type[5];
 
-    bzi_fourcc_text(bzi_codec_find(image->codec)->entries[0], type);
-    bzi_out_begin(out, type);
+    bzi_out_begin(out, bzi_codec_find(image->codec)->entries[0]);
     bzi_out_zeros(out, 6);                                  /* reserved */
     bzi_out_u16(out, 1);                                    /* data_reference_index */
     bzi_out_zeros(out, 16);                                 /* pre_defined, reserved */
