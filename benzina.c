@@ -14437,7 +14437,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
                         codec->name);
     if (image->config && image->config_size < codec->config_bytes)
-        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size, codec->config);
+        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size,
+                          codec->config);
 
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
