@@ -387,6 +387,19 @@ static void bzi_text_show(char *dst, size_t capacity, const uint8_t *src, uint64
     bzi_text_printable(dst);
 }
 
+/* Copies bytes to memory that does not overlap. For none, the addresses may be NULL. */
+static void bzi_copy(void *dst, const void *src, uint64_t size)
+{
+    if (size)
+        memcpy(dst, src, (size_t)size);
+}
+
+/* Returns the first byte of this value among size bytes, or NULL. For none, the address may be NULL. */
+static const void *bzi_find_byte(const void *bytes, int byte, uint64_t size)
+{
+    return size ? memchr(bytes, byte, (size_t)size) : NULL;
+}
+
 /* Returns what follows the first n bytes. Pre: there are as many. */
 static bzi_span bzi_span_skip(bzi_span s, uint64_t n) { return (bzi_span){ s.data + n, s.size - n }; }
 
@@ -464,18 +477,21 @@ static int bzi_is_big_endian(void)
 /* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
  * hash of what `hash` stood for, followed by numbers of `width` bytes each, a power of two. On all machines, it is that
  * of little-endian ones. */
-static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, size_t width)
+static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, uint64_t size, uint64_t width)
 {
     const uint8_t *p = data;
-    const size_t flip = bzi_is_big_endian() ? width - 1 : 0;
+    const uint64_t flip = bzi_is_big_endian() ? width - 1 : 0;
 
-    for (size_t i = 0; i < size; i++)
+    for (uint64_t i = 0; i < size; i++)
         hash = (hash ^ p[i ^ flip]) * 0x100000001b3ull;
     return hash;
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size) { return bzi_hash_numbers(hash, data, size, 1); }
+static uint64_t bzi_hash(uint64_t hash, const void *data, uint64_t size)
+{
+    return bzi_hash_numbers(hash, data, size, 1);
+}
 
 /* Reverses the bytes of numbers, in place. */
 static void bzi_flip(void *data, uint64_t size, size_t width)
@@ -637,12 +653,14 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 /* What a path names. NONE: nothing is there, or the system does not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
+BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
+
 /* An open file. */
 typedef struct bzi_file {
     int      fd;                      /* the descriptor; -1: it is closed */
     uint64_t size;                    /* bytes, when it was opened */
     int64_t  modified_ns;             /* time of the last change, in nanoseconds since 1970 */
-    uint64_t id[4];                   /* tells the file and its version: device, number, time of the last change */
+    uint64_t id[3];                   /* tells the file and its version: device, number, time of the last change */
 } bzi_file;
 
 #ifdef _MSC_VER                       /* it has C11's atomics, but not this word of C11 */
@@ -727,8 +745,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     file->modified_ns = (int64_t)BZI_STAT_TIME(&info).tv_sec * 1000000000 + BZI_STAT_TIME(&info).tv_nsec;
     file->id[0] = (uint64_t)info.st_dev;
     file->id[1] = (uint64_t)info.st_ino;
-    file->id[2] = (uint64_t)BZI_STAT_TIME(&info).tv_sec;
-    file->id[3] = (uint64_t)BZI_STAT_TIME(&info).tv_nsec;
+    file->id[2] = (uint64_t)file->modified_ns;
     return 0;
 }
 
@@ -879,7 +896,6 @@ static uint32_t bzi_os_processors(void)
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 static struct timespec bzi_posix_time(uint64_t ns)
 {
@@ -1336,7 +1352,6 @@ static uint32_t bzi_os_processors(void)
 }
 
 static int64_t bzi_os_process(void) { return (int64_t)GetCurrentProcessId(); }
-BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return (void *)LoadLibraryA(name); }
 
@@ -1690,8 +1705,8 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     if (!data)
         return 0;
 
-    if (keep && buffer->capacity)
-        memcpy(data, buffer->data, (size_t)buffer->capacity);
+    if (keep)
+        bzi_copy(data, buffer->data, buffer->capacity);
     bzi_release(memory, buffer->data, buffer->capacity, 1);
     buffer->data = data;
     buffer->capacity = capacity;
@@ -1757,8 +1772,8 @@ static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, ui
 {
     void *copy = bzi_keep_raw(kept, count, size);
 
-    if (copy && count)
-        memcpy(copy, from, (size_t)(count * size));
+    if (copy)
+        bzi_copy(copy, from, count * size);
     return copy;
 }
 
@@ -1785,7 +1800,7 @@ static void bzi_owned_free(bzi_owned *kept)
 
 
 /* ==== 9. Blocks =====================================================================================================
- * Calls: rooms 7-8.
+ * Calls: rooms 2, 7-8.
  *
  * The parts of files that were read last, for files whose index entries are read one by one. Each block has one place,
  * which it shares with others. A leaf lock is held for a comparison and a copy: nothing is allocated, read or called
@@ -1849,7 +1864,7 @@ static int bzi_blocks_get(bzi_blocks *blocks, bzi_block block, uint64_t from, vo
     bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
     found = blocks->places[at].file == block.file && blocks->places[at].number == block.number;
     if (found)
-        memcpy(dst, blocks->bytes[at] + from, (size_t)size);
+        bzi_copy(dst, blocks->bytes[at] + from, size);
     bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
     return found;
 }
@@ -1861,7 +1876,7 @@ static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *b
 
     bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
     blocks->places[at] = block;
-    memcpy(blocks->bytes[at], bytes, (size_t)size);
+    bzi_copy(blocks->bytes[at], bytes, size);
     bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
 }
 
@@ -2272,7 +2287,7 @@ static int64_t bzi_source_read_some(const bzi_source *source, uint64_t offset, v
         return source->callbacks.read_at(source->callbacks.user, offset, dst, size);
 
     size = offset < source->size ? bzi_min(size, source->size - offset) : 0;
-    memcpy(dst, source->map + offset, (size_t)size);
+    bzi_copy(dst, source->map + offset, size);
     return (int64_t)size;
 }
 
@@ -2424,7 +2439,7 @@ static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t numbe
         return BZNA_OK;
     if (bzi_source_read(source, at, bytes, there, err) != BZNA_OK)
         return err->status;
-    memcpy(dst, bytes + from, (size_t)size);
+    bzi_copy(dst, bytes + from, size);
     bzi_blocks_put(source->blocks, block, bytes, there);
     return BZNA_OK;
 }
@@ -2436,7 +2451,7 @@ static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, vo
     uint8_t *p = dst;
 
     if (at_hand) {
-        memcpy(dst, at_hand, (size_t)size);
+        bzi_copy(dst, at_hand, size);
         return BZNA_OK;
     }
     if (!source->blocks)
@@ -2732,8 +2747,8 @@ typedef struct bzi_sink {
 /* The bytes lie in memory, so that their sum does not overflow. */
 static void bzi_sink_add(bzi_sink *sink, const void *bytes, uint64_t size)
 {
-    if (size && sink->size + size <= sink->capacity)
-        memcpy(sink->data + sink->size, bytes, (size_t)size);
+    if (sink->size + size <= sink->capacity)
+        bzi_copy(sink->data + sink->size, bytes, size);
     sink->size += size;
 }
 
@@ -2768,7 +2783,7 @@ static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
 {
     uint8_t *p = n ? bzi_out_take(out, n) : NULL;
     if (p)
-        memcpy(p, bytes, (size_t)n);
+        bzi_copy(p, bytes, n);
 }
 
 /* Writes a big-endian number. */
@@ -2938,7 +2953,7 @@ static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
 {
     for (uint64_t i = from; i + 3 <= s.size; i++) {
-        const uint8_t *one = memchr(s.data + i + 2, 1, (size_t)(s.size - i - 2));
+        const uint8_t *one = bzi_find_byte(s.data + i + 2, 1, s.size - i - 2);
 
         if (!one)
             break;
@@ -5812,7 +5827,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
         if (!*total || bytes->data + bytes->size == part.data)
             *bytes = (bzi_span){ *total ? bytes->data : part.data, bytes->size + part.size };
         if (*total < dst.size)
-            memcpy((uint8_t *)(uintptr_t)dst.data + *total, part.data, (size_t)bzi_min(part.size, dst.size - *total));
+            bzi_copy((uint8_t *)(uintptr_t)dst.data + *total, part.data, bzi_min(part.size, dst.size - *total));
         *total += part.size;
         if (*total > heif->file.size)
             return BZI_HEIF_FAIL(&e.c, "meta/iloc", BZNA_E_BOX, err, "the extents of item %u overlap", id);
@@ -6466,26 +6481,35 @@ BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t 
 #define BZI_LRU_SLOTS 8u
 
 typedef struct bzi_lru_slot {
-    bzi_buffer key;                   /* a copy of the key */
+    bzi_buffer key;                   /* as bzi_image_key writes it */
     uint64_t   size;                  /* bytes of the key */
     uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
 } bzi_lru_slot;
 
 typedef struct bzi_lru {
     bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    bzi_buffer   key;                 /* which is looked for */
     uint64_t     clock;               /* counts lookups */
 } bzi_lru;
 
-/* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
- * recently used. */
-BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
+/* Returns 1 and the slot that has an image's key. Else returns 0 and the slot that was given to it, a free one or the
+ * least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
+BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
+                                         uint32_t *index)
 {
+    const uint64_t size = bzi_image_key(image, NULL, 0);
+    bzi_lru_slot *slot;
+    bzi_buffer before;
+
+    if (!bzi_buffer_reserve(memory, &lru->key, size, 0))
+        return -1;
+
+    bzi_image_key(image, lru->key.data, size);
     lru->clock++;
     *index = 0;
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_slot *slot = &lru->slots[i];
-
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
+        slot = &lru->slots[i];
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
             slot->used = lru->clock;
             *index = i;
             return 1;
@@ -6494,27 +6518,19 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint6
         if (slot->used < lru->slots[*index].used)
             *index = i;
     }
+
+    slot = &lru->slots[*index];
+    before = slot->key;
+    *slot = (bzi_lru_slot){ lru->key, size, 0 };
+    lru->key = before;
     return 0;
 }
 
+/* The slot that was found last is in use. */
+BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
+
 /* Makes a slot free. */
 BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
-
-/* Gives a slot to a key. Returns 0 if there is no memory; the slot is then free. */
-BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
-                                 uint64_t size)
-{
-    bzi_lru_slot *slot = &lru->slots[index];
-
-    bzi_lru_forget(lru, index);
-    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
-        return 0;
-
-    memcpy(slot->key.data, key, (size_t)size);
-    slot->size = size;
-    slot->used = lru->clock;
-    return 1;
-}
 
 BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
 {
@@ -6522,6 +6538,7 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
         bzi_lru_forget(lru, i);
         bzi_buffer_free(memory, &lru->slots[i].key);
     }
+    bzi_buffer_free(memory, &lru->key);
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
@@ -7927,8 +7944,8 @@ static void bzi_sample_ref_add(bzna_sample_ref *out, const char *name)
 static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 {
     value->size = size;
-    if (size && size <= value->capacity)
-        memcpy(value->data, data, (size_t)size);
+    if (size <= value->capacity)
+        bzi_copy(value->data, data, size);
 }
 
 /* Bytes of each number in a value of this kind. */
@@ -8713,7 +8730,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
         const uint64_t n = bzi_min(size - name.size, sizeof part);
         if (bzi_source_pick(&c->source, offset + name.size, part, n, err) != BZNA_OK)
             return err->status;
-        nul = memchr(part, 0, (size_t)n);
+        nul = bzi_find_byte(part, 0, n);
         bzi_sink_add(&name, part, nul ? (uint64_t)(nul - part) : n);
     }
     value->size = name.size;
@@ -8777,7 +8794,7 @@ static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
     bzna_error ignored;
 
     if (sample->bytes)
-        memcpy(head, sample->bytes, (size_t)size);
+        bzi_copy(head, sample->bytes, size);
     else if (bzi_source_read(&c->source, sample->extent.offset, head, size, &ignored) != BZNA_OK)
         return 0;
     return bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN;
@@ -9021,7 +9038,7 @@ typedef struct bzi_list {
  * text is taken. */
 static int bzi_text_take(bzi_span *rest, char stop, bzi_span *part)
 {
-    const uint8_t *end = rest->size ? memchr(rest->data, stop, (size_t)rest->size) : NULL;
+    const uint8_t *end = bzi_find_byte(rest->data, stop, rest->size);
 
     *part = (bzi_span){ rest->data, end ? (uint64_t)(end - rest->data) : rest->size };
     rest->data += part->size + (end != NULL);
@@ -9358,9 +9375,9 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
 /* Returns the separator of a list that begins with this line: a comma, if the line has none. */
 static uint8_t bzi_list_separator(bzi_span line)
 {
-    if (memchr(line.data, '\t', (size_t)line.size))
+    if (bzi_find_byte(line.data, '\t', line.size))
         return '\t';
-    return memchr(line.data, ',', (size_t)line.size) || !memchr(line.data, ' ', (size_t)line.size) ? ',' : ' ';
+    return bzi_find_byte(line.data, ',', line.size) || !bzi_find_byte(line.data, ' ', line.size) ? ',' : ' ';
 }
 
 /* Reads all lines, to count them (rows NULL), or to keep them. */
@@ -9390,7 +9407,7 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 /* Reads the rows of the text. */
 static bzna_status bzi_list_parse(bzi_list *list, bzi_owned *kept, bzna_error *err)
 {
-    const uint8_t *zero = list->text.size ? memchr(list->text.data, 0, (size_t)list->text.size) : NULL;
+    const uint8_t *zero = bzi_find_byte(list->text.data, 0, list->text.size);
 
     if (zero)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text.data),
@@ -9499,7 +9516,7 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 
 
 /* ==== 34. Names ====================================================================================================
- * Calls: rooms 8, 10.
+ * Calls: rooms 2, 8, 10.
  *
  * Texts in one buffer: paths of files, names of classes. */
 
@@ -9526,7 +9543,7 @@ static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error 
         !bzi_buffer_push(names->memory, &names->at, &names->count, &at, sizeof at))
         return bzi_fail_memory(err, "names of files");
 
-    memcpy(names->text.data + at, name, (size_t)size);
+    bzi_copy(names->text.data + at, name, size);
     names->text_size += size;
     return BZNA_OK;
 }
@@ -10285,7 +10302,7 @@ static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
 
-    hash = bzi_hash(hash, folder->list.text.data, (size_t)folder->list.text.size);
+    hash = bzi_hash(hash, folder->list.text.data, folder->list.text.size);
     for (uint64_t i = 0; i < folder->class_room; i++)
         hash = bzi_tree_hash(&folder->classes[i].tree, hash);
     return hash;
@@ -10602,14 +10619,13 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
 static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uint64_t size, uint64_t at,
                                     bzna_error *err)
 {
-    const uint8_t *nul = size ? memchr(text, 0, (size_t)size) : NULL;
+    const uint8_t *nul = bzi_find_byte(text, 0, size);
 
     size = nul ? (uint64_t)(nul - text) : size;
     if (size > sizeof walk->name)
         return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "the name at byte %llu has %llu bytes, more than %u",
                            (bzi_llu)at, (bzi_llu)size, BZI_LIMIT_PATH_BYTES);
-    if (size)
-        memcpy(walk->name, text, (size_t)size);
+    bzi_copy(walk->name, text, size);
     walk->name_size = (uint32_t)size;
     return BZNA_OK;
 }
@@ -10840,14 +10856,14 @@ static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
     const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
 
     do {
-        slash = begin < end ? memchr(begin, '/', (size_t)(end - begin)) : NULL;
+        slash = bzi_find_byte(begin, '/', (uint64_t)(end - begin));
         stop = slash ? slash : end;
         if (stop - begin >= 4 && !memcmp(begin, "__", 2) && !memcmp(stop - 2, "__", 2))
             return 0;
         begin = slash ? slash + 1 : begin;
     } while (slash);
 
-    dot = begin < end ? memchr(begin, '.', (size_t)(end - begin)) : NULL;
+    dot = bzi_find_byte(begin, '.', (uint64_t)(end - begin));
     return !dot || dot == begin || dot + 1 == end ? 0 : (uint32_t)(dot - name);
 }
 
@@ -11167,7 +11183,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->fields = tar->fields = bzi_keep_copy(&c->kept, b->fields, b->field_count, sizeof *tar->fields);
     if (!tar->members || !tar->fields || !BZI_KEEP(&c->kept, tar->begins, b->count + 1))
         return bzi_fail_memory(err, "the index of a tar");
-    memcpy(tar->begins, b->begins.data, (size_t)b->count * sizeof *tar->begins);
+    bzi_copy(tar->begins, b->begins.data, b->count * sizeof *tar->begins);
     tar->begins[b->count] = (uint32_t)b->member_count;
 
     c->target_inside = c->target_field != BZI_NO_FIELD;
@@ -11495,7 +11511,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
                    !memcmp(scan.offsets.data, own->offsets, (size_t)(scan.count * sizeof *own->offsets));
         status = status == BZNA_E_FORMAT || status == BZNA_E_TRUNCATED ? BZNA_OK : status;
     } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
-        memcpy(own->offsets, scan.offsets.data, (size_t)(scan.count * sizeof *own->offsets));
+        bzi_copy(own->offsets, scan.offsets.data, scan.count * sizeof *own->offsets);
     }
 
     bzi_buffer_free(&c->host->memory, &scan.window.bytes);
@@ -11837,9 +11853,9 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_recordio *own = c->own;
     const uint64_t end = bzi_min(c->count, 64);
 
-    hash = bzi_hash(bzi_container_hash(c, hash), own->list.text.data, (size_t)own->list.text.size);
-    hash = bzi_hash_numbers(hash, own->offsets, (size_t)end * sizeof *own->offsets, 8);
-    return bzi_hash_numbers(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets, 8);
+    hash = bzi_hash(bzi_container_hash(c, hash), own->list.text.data, own->list.text.size);
+    hash = bzi_hash_numbers(hash, own->offsets, end * sizeof *own->offsets, 8);
+    return bzi_hash_numbers(hash, own->offsets + (c->count - end), end * sizeof *own->offsets, 8);
 }
 
 static const bzi_container_ops bzi_recordio_ops = {
@@ -12486,7 +12502,7 @@ static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uin
     if (!extent.size || extent.size > capacity)
         return BZNA_OK;
     if (extent.data) {
-        memcpy(bytes, extent.data, (size_t)extent.size);
+        bzi_copy(bytes, extent.data, extent.size);
         return BZNA_OK;
     }
 
@@ -13476,7 +13492,7 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
     bzna_status status = BZNA_OK;
 
     if (extent->data)
-        memcpy(bytes, extent->data, (size_t)extent->size);
+        bzi_copy(bytes, extent->data, extent->size);
     else if (reading->own_count > 1)
         status = bzi_reading_read_files(reading, bytes, err);
     else
@@ -14878,7 +14894,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
         wrong = v.data ? "size: more than 4 GiB" : "data: is NULL";
     else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
-    else if (v.kind == BZNA_FIELD_TEXT && v.size && memchr(v.data, 0, (size_t)v.size))
+    else if (v.kind == BZNA_FIELD_TEXT && bzi_find_byte(v.data, 0, v.size))
         wrong = "data: a text must not contain a NUL";
     else if (v.kind == BZNA_FIELD_IMAGE && !bzi_is_picture_file((bzi_span){ v.data, v.size }))
         wrong = "data: a picture is a whole file of a kind that folders may hold";
@@ -18153,7 +18169,7 @@ static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uin
     uint64_t count = 0;
 
     while (count <= last) {
-        at = at < end ? memchr(at, 0xff, (size_t)(end - at)) : NULL;
+        at = bzi_find_byte(at, 0xff, (uint64_t)(end - at));
         if (!at || end - at < 2)
             return NULL;
         at++;
@@ -18390,7 +18406,6 @@ typedef struct bzi_software {
     bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
     /* A slot for each key: so many frame sizes or encoders may alternate, and no context is opened again. */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
-    bzi_buffer        key;            /* of the picture being decoded */
     bzi_buffer        pixels;         /* the planes of a still whose pixels libavcodec gives in another form */
     uint32_t          fill;           /* byte with which frame memory is cleared */
     AVFrame          *frame;
@@ -18465,25 +18480,18 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
-    uint64_t size = bzi_image_key(image, NULL, 0);
-    uint32_t index;
+    const int found = bzi_lru_find(&software->keys, software->memory, image, out);
 
-    if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
+    if (found < 0)
         return bzi_fail_memory(err, "parameter sets");
+    if (found && !bzi_codec_of(image)->remembers)
+        return BZNA_OK;
 
-    bzi_image_key(image, software->key.data, size);
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
-        bzi_codec_of(image)->remembers) {
-        avcodec_free_context(&software->codecs[index]);
-        if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
-            return bzi_fail_memory(err, "parameter sets");
-        if (bzi_software_open_codec(software, image, &software->codecs[index], err) != BZNA_OK) {
-            bzi_lru_forget(&software->keys, index);
-            return err->status;
-        }
-    }
-
-    *out = index;
+    avcodec_free_context(&software->codecs[*out]);
+    bzi_lru_forget(&software->keys, *out);
+    if (bzi_software_open_codec(software, image, &software->codecs[*out], err) != BZNA_OK)
+        return err->status;
+    bzi_lru_keep(&software->keys, *out);
     return BZNA_OK;
 }
 
@@ -18779,7 +18787,6 @@ static void bzi_software_close(bzi_software *software)
     bzi_lru_free(&software->keys, software->memory);
     av_frame_free(&software->frame);
     av_packet_free(&software->packet);
-    bzi_buffer_free(software->memory, &software->key);
     bzi_buffer_free(software->memory, &software->pixels);
 #endif
     bzi_buffer_free(software->memory, &software->stream);
@@ -18889,7 +18896,7 @@ static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, 
 static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
 {
     if (!step || step == bytes) {
-        memcpy(dst, src, (size_t)size);
+        bzi_copy(dst, src, size);
         return;
     }
     for (uint64_t i = 0; i < size; i++)
@@ -19797,7 +19804,7 @@ static void bzi_device_close(bzi_device *device)
 
 
 /* ==== 63. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7-8, 10, 54, 56, 61-62.
+ * Calls: rooms 3-4, 7-8, 10, 54, 56, 61-62.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -20683,7 +20690,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 65. NVDEC sessions ============================================================================================
- * Calls: rooms 8, 10, 20, 23, 59, 62, 64.
+ * Calls: rooms 10, 20, 23, 59, 62, 64.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -20748,7 +20755,6 @@ struct bzi_session {
     const bzi_memory *memory;         /* the user's, for buffers */
     void            *stream;          /* on which surfaces are mapped */
     bzi_buffer       bytes;           /* the picture being submitted, in Annex B for H.264 and H.265 */
-    bzi_buffer       key;             /* its parameter sets */
     bzi_lru          parser_keys;     /* the parameter sets of each parser */
     bzi_parser       parsers[BZI_SESSION_PARSERS];
     bzi_nvdec_cache  decoders;        /* of this session alone */
@@ -20903,9 +20909,8 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
                                            const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
     bzi_device *device = session->device;
-    uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
-    int found;
+    const int found = bzi_lru_find(&session->parser_keys, session->memory, image, &index);
     bzi_parser *parser;
     /* the sequence callback returns the real number of surfaces */
     CUVIDPARSERPARAMS parameters = { .CodecType = bzi_nvdec_codec(image->codec), .ulMaxNumDecodeSurfaces = 1,
@@ -20913,26 +20918,19 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
                                      .pfnDecodePicture = bzi_parser_on_picture };
     bzna_status status;
 
-    if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
+    if (found < 0)
         return bzi_fail_memory(err, "parameter sets");
-
-    bzi_image_key(image, session->key.data, size);
-    found = bzi_lru_find(&session->parser_keys, session->key.data, size, &index);
     *out = parser = &session->parsers[index];
     if (found && bzi_nvdec_serves(submission->flight.decoder, &submission->want, &parser->parsed))
         return BZNA_OK;
 
     bzi_session_drop_parser(session, parser);
-    if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
-        return bzi_fail_memory(err, "parameter sets");
-
     parameters.pUserData = parser;
     status = BZI_DRIVER(device, err, cuvidCreateVideoParser, &parser->handle, &parameters);
-    if (status != BZNA_OK) {
+    if (status == BZNA_OK)
+        bzi_lru_keep(&session->parser_keys, index);
+    else
         parser->handle = NULL;
-        bzi_lru_forget(&session->parser_keys, index);
-    }
-
     return status;
 }
 
@@ -21288,7 +21286,6 @@ static void bzi_session_close(bzi_session *session)
     bzi_device_stream_free(session->device, session->stream);
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
-    bzi_buffer_free(session->memory, &session->key);
     bzi_software_close(&session->software);
 }
 
