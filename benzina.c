@@ -135,7 +135,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #  define BZI_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #  define BZI_MAYBE_UNUSED __attribute__((unused))        /* not every build uses it */
 #  define BZI_COLD __attribute__((cold))                  /* runs seldom: small rather than fast, with what it calls */
+#  define BZI_PREFETCH(address) __builtin_prefetch(address)         /* it will be read soon */
 #else
+#  define BZI_PREFETCH(address) ((void)(address))
 #  define BZI_PRINTF(text, first)
 #  define BZI_MAYBE_UNUSED
 #  define BZI_COLD
@@ -206,6 +208,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
  * that reading it or working on it takes (100 times that of waking a thread) */
 #define BZI_RUN_SAMPLES          128u
 #define BZI_RUN_BYTES            (512u << 10)
+#define BZI_PREFETCH_BYTES       4096u           /* of a sample; those that follow are fetched as it is read */
 #define BZI_HOLD_BYTES           (256u << 20)    /* CIFAR's files are 180 MB; a file in memory takes no call a sample */
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
@@ -15815,8 +15818,8 @@ static void bzi_random_epoch(uint64_t seed, uint64_t epoch, uint32_t use, uint32
     bzi_philox(counter, key, out);
 }
 
-/* Starts the stream of one operation (BZNA_OPERATION_...) on one sample of an epoch. */
-static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
+/* Starts the random numbers of an epoch, of which bzi_random_aim makes those of its samples. */
+static void bzi_random_begin(bzna_random *random, uint64_t seed, uint64_t epoch)
 {
     uint32_t key[4];
 
@@ -15824,10 +15827,22 @@ static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, 
     bzi_random_epoch(seed, epoch, 0, key);
     random->key[0] = key[0];
     random->key[1] = key[1];
+    random->used = 4;
+}
+
+/* Makes them the stream of one operation (BZNA_OPERATION_...) on one sample. */
+static void bzi_random_aim(bzna_random *random, uint64_t sample, uint32_t operation)
+{
     random->counter[0] = (uint32_t)sample;
     random->counter[1] = (uint32_t)(sample >> 32);
     random->counter[2] = operation;
-    random->used = 4;
+}
+
+/* Starts the stream of one operation on one sample of an epoch. */
+static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
+{
+    bzi_random_begin(random, seed, epoch);
+    bzi_random_aim(random, sample, operation);
 }
 
 /* Turns the stream of a sample into that of another view of it, or of another occurrence of it in the epoch. View 0 of
@@ -17324,7 +17339,6 @@ static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error 
     return BZNA_OK;
 }
 
-BZI_COLD
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
     static const bzi_transform_names names = { "filter", "antialias", "matrix", "fill_space" };
@@ -17503,16 +17517,13 @@ static void bzi_picture_orient(const bzna_picture *picture, const double given[9
     }
 }
 
-/* Makes the slot that warps a picture by a transform. channels: BZNA_CHANNELS_... Returns E_ARGUMENT for a transform
- * that is out of its ranges, or E_UNSUPPORTED for the picture's color matrix. */
+/* Makes the slot that warps a picture by a transform. channels: BZNA_CHANNELS_... Returns E_UNSUPPORTED for the
+ * picture's color matrix. Pre: the transform was checked. */
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
                                  uint32_t channels, bzna_error *err)
 {
     double h[9];
-    bzna_status status = bzi_transform_check(t, err);
-
-    if (status != BZNA_OK)
-        return status;
+    bzna_status status;
 
     memset(slot, 0, sizeof *slot);
     for (int i = 0; i < 3; i++) {
@@ -17668,10 +17679,12 @@ static void bzi_slot_shrink(bzi_kernel_slot *slot, uint32_t k)
 {
     double h[9];
 
+    if (k == 1)
+        return;
     for (int i = 0; i < 9; i++)
         h[i] = slot->h[i];
     bzi_homography_shrink(h, k);
-    for (int i = 0; i < 9 && k > 1; i++)
+    for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
 
     slot->x1 /= (int32_t)k;
@@ -17877,7 +17890,7 @@ typedef struct bzi_kernel_pass {
 
 #endif
 
-/* Makes slot and passes of a view, as bzi_slot_make. */
+/* Makes slot and passes of a view, as bzi_slot_make. Returns E_ARGUMENT for a transform that is out of its ranges. */
 static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
                                  const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
                                  bzna_error *err)
@@ -17905,6 +17918,13 @@ static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_
     pass->dst = slot->dst;
     if (pass->pixels)
         slot->dst = scratch;
+}
+
+/* Writes a view that is a copy of its picture and has no passes, on the CPU. It takes no workspace. Returns 1; or 0,
+ * having done nothing, for another one. */
+static int bzi_view_copy(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out)
+{
+    return !pass->end && bzi_kernel_warp_copy(slot, out, bzi_kernel_level());
 }
 
 /* Warps a view and runs its passes, on the CPU. workspace: of bzi_kernel_warp_bytes of the view's target. scratch:
@@ -22173,6 +22193,7 @@ struct bzna_batch {
     uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
     uint64_t     next_position;
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
+    bzna_random  random;              /* likewise: of its epoch, as bzi_random_begin makes them */
     uint8_t     *block;               /* memory for data on the host that is the library's; else NULL */
     uint8_t    **slices;              /* where each slice of the data lies, on host or device */
     int64_t     *targets;             /* this and the next three: one element for each slot */
@@ -22838,6 +22859,7 @@ static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
     batch = bzi_batches_take(&queues->free_batches);
     batch->epoch = plan->epoch;
     batch->order = plan->order;
+    bzi_random_begin(&batch->random, batch->order.seed, batch->epoch);
     batch->number = plan->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
     batch->order.stride = shard->given ? 1 : shard->world;
@@ -23726,9 +23748,9 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 /* Returns the random numbers of one operation on a view. A sample that comes again in an epoch gets different ones. */
 static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uint32_t view)
 {
-    bzna_random random;
+    bzna_random random = item->batch->random;
 
-    bzi_random_init(&random, item->batch->order.seed, item->batch->epoch, item->index, operation);
+    bzi_random_aim(&random, item->index, operation);
     bzi_random_fork(&random, view, item->batch->order.repeats ? item->position : 0);
     return random;
 }
@@ -25116,6 +25138,8 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     const bzi_memory *memory = worker->setup->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
+    if (bzi_view_copy(slot, pass, out))
+        return BZNA_OK;
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
         (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels, bzi_scratch_bytes(out, pass), 0)))
         return bzi_fail_memory(err, "the warp's workspace");
@@ -25266,7 +25290,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 
 
 /* ==== 80. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 4, 7, 60, 62-63, 69-70, 75-79.
+ * Calls: rooms 2, 4, 7, 60, 62-63, 69-70, 75-79.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -25426,6 +25450,17 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
     }
 }
 
+/* Has the processor fetch the first bytes of a sample with pictures while the one before it is worked on. Small samples
+ * that lie anywhere in memory would be waited for longer than they are worked on. NULL is ignored. */
+static void bzi_item_prefetch(const bzi_item *item)
+{
+    const int is_read = item && item->status == BZNA_OK && item->setup->slot_bytes;
+    const uint64_t size = is_read ? bzi_min(item->extent.size, BZI_PREFETCH_BYTES) : 0;
+
+    for (uint64_t at = 0; at < size; at += 64)              /* bytes of a cache line */
+        BZI_PREFETCH(item->data + at);
+}
+
 /* Works on a run with batches on the host. Samples that succeed are finished together under one lock. Those that fail
  * follow one by one. */
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
@@ -25434,8 +25469,10 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
     bzi_run failed = { 0 };
     bzi_item *item;
 
-    for (item = run.first; item; item = item->next)
+    for (item = run.first; item; item = item->next) {
+        bzi_item_prefetch(item->next);
         bzi_worker_try(worker, item);
+    }
     bzi_queues_lock(queues);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         if (item->result != BZNA_OK) {
