@@ -435,6 +435,23 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
     return low;
 }
 
+/* Returns the smallest i below count for which number i exceeds value, or count if there is none. Pre: the numbers
+ * ascend. step: bytes from one to the next, which are members of an array's elements. */
+static uint64_t bzi_search_above(const uint64_t *first, uint64_t count, size_t step, uint64_t value)
+{
+    uint64_t low = 0, high = count, number;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        memcpy(&number, (const uint8_t *)first + middle * step, sizeof number);
+        if (number > value)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 /* Restores the heap below root: moves the element at root down until no child of it comes after it in the order. */
 static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
                           int (*is_before)(const void *a, const void *b))
@@ -7410,7 +7427,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c)
 
         bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
         size = flags & 0x200 ? bzi_cursor_u32(c) : common->size;
-        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? common->flags : first_flags;
+        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : common->flags;
         bzi_cursor_take(c, flags & 0x800 ? 4 : 0);
         bzi_fragment_add(movie, size, flags & 4 && !i ? first_flags : sample_flags);
     }
@@ -9503,16 +9520,11 @@ BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *na
     return BZNA_OK;
 }
 
-static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
-{
-    return ((const bzi_list_row *)rows)[i].index >= *(const uint64_t *)index;
-}
-
-/* Returns the row with an index, or NULL. Pre: the list is sorted. */
+/* Returns the row with an index, or NULL. Pre: the list is sorted, and not empty. */
 BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
 {
-    uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
-    return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
+    const uint64_t i = bzi_search_above(&list->rows->index, list->count, sizeof *list->rows, index);
+    return i && list->rows[i - 1].index == index ? &list->rows[i - 1] : NULL;
 }
 
 #endif
@@ -10218,15 +10230,9 @@ static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *
     return BZNA_OK;
 }
 
-static int bzi_class_is_past(const void *classes, uint64_t i, const void *index)
-{
-    const bzi_class *class = (const bzi_class *)classes + i;
-    return class->begin + class->tree.count > *(const uint64_t *)index;
-}
-
 static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
 {
-    return bzi_search(folder->classes, folder->class_room, &index, bzi_class_is_past);
+    return bzi_search_above(&folder->classes->begin, folder->class_room, sizeof *folder->classes, index) - 1;
 }
 
 /* Returns a sample's path below the root, or as the list has it. */
@@ -14027,16 +14033,12 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
     return bzi_dataset_give(all, status, out);
 }
 
-static int bzi_part_is_past(const void *parts, uint64_t i, const void *index)
-{
-    const bzi_part *part = (const bzi_part *)parts + i;
-    return part->begin + part->count > *(const uint64_t *)index;
-}
-
 /* Returns the container of the sample at *index, and sets *index to the sample's number there. Pre: *index < count. */
 static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t *index)
 {
-    const bzi_part *part = &dataset->parts[bzi_search(dataset->parts, dataset->part_count, index, bzi_part_is_past)];
+    const bzi_part *part = dataset->parts;
+
+    part += bzi_search_above(&part->begin, dataset->part_count, sizeof *part, *index) - 1;
     *index = *index - part->begin + part->first;
     return part->container;
 }
@@ -15991,11 +15993,6 @@ static int bzi_ranked_is_before(const void *left, const void *right)
     return a->key < b->key || (a->key <= b->key && a->sample < b->sample);
 }
 
-static int bzi_order_ends_past(const void *ends, uint64_t i, const void *sample)
-{
-    return ((const uint64_t *)ends)[i] > *(const uint64_t *)sample;
-}
-
 static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u)
 {
     return ((const double *)sums)[i] > *(const double *)u;
@@ -16004,7 +16001,7 @@ static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u)
 /* Returns the group that a sample belongs to. */
 static uint32_t bzi_order_group(const bzi_order *order, uint64_t sample)
 {
-    return (uint32_t)(order->ends ? bzi_search(order->ends, order->group_count - 1, &sample, bzi_order_ends_past) :
+    return (uint32_t)(order->ends ? bzi_search_above(order->ends, order->group_count - 1, sizeof *order->ends, sample) :
                                     sample);
 }
 
@@ -22798,7 +22795,7 @@ static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
     shard->count = list->count;
     shard->given = list->batch_count;
     shard->ends = list->ends;
-    shard->first = bzi_search(list->ends, list->batch_count, &shard->start, bzi_order_ends_past);
+    shard->first = bzi_search_above(list->ends, list->batch_count, sizeof *list->ends, shard->start);
 }
 
 /* Finds the list of the epoch being planned, if the caller gives those. Returns 1, or 0 if it was not given yet. */
@@ -23120,7 +23117,7 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
                         "bzna_loader_reset or bzna_loader_restore", epoch);
 
     if (list->epoch == done->epoch && done->position) {
-        const uint64_t batch = bzi_search(list->ends, list->batch_count, &done->position, bzi_order_ends_past);
+        const uint64_t batch = bzi_search_above(list->ends, list->batch_count, sizeof *list->ends, done->position);
         if (list->hash != done->list || list->count != done->count ||
             (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
             return BZI_MISUSE(err, "the list of epoch %llu, of %llu samples, is not the one that state.list is the "
