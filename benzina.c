@@ -373,6 +373,9 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
         bzi_text_trim(dst);
 }
 
+/* Returns a letter of ASCII as a small one, any other byte as it is. */
+static char bzi_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+
 BZI_MAYBE_UNUSED static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
@@ -6519,7 +6522,6 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory,
 {
     const uint64_t size = bzi_image_key(image, NULL, 0);
     bzi_lru_slot *slot;
-    bzi_buffer before;
 
     if (!bzi_buffer_reserve(memory, &lru->key, size, 0))
         return -1;
@@ -6540,9 +6542,11 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory,
     }
 
     slot = &lru->slots[*index];
-    before = slot->key;
-    *slot = (bzi_lru_slot){ lru->key, size, 0 };
-    lru->key = before;
+    slot->used = 0;
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return -1;
+    bzi_copy(slot->key.data, lru->key.data, size);
+    slot->size = size;
     return 0;
 }
 
@@ -6812,7 +6816,7 @@ static uint32_t bzi_image_kind(const bzna_image *image)
     if (!strcmp(name, "JPEG 2000"))
         name = "jp2";
     for (size_t i = 0; i < 4 && name[i]; i++)
-        text[i] = (uint8_t)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+        text[i] = (uint8_t)bzi_lower(name[i]);
 
     return *name ? bzi_be32(text) : 0;
 }
@@ -7740,17 +7744,16 @@ static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, ui
 static bzna_status bzi_table_expand(const bzi_track *track, uint64_t *offsets, bzna_error *err)
 {
     const bzi_table *t = &track->table;
-    uint32_t sample = 0, run[3] = { 0 }, next[3] = { 0 };
-    bzna_status status = bzi_table_run(t, 0, next, err);
+    uint32_t sample = 0;
+    bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; status == BZNA_OK && i < t->run_count && sample < t->sample_count; i++) {
         const unsigned long long at = t->runs_at + (uint64_t)i * 12;
+        uint32_t run[3], next[3] = { t->chunk_count + 1 };
 
-        memcpy(run, next, sizeof run);
-        if (i + 1 < t->run_count && (status = bzi_table_run(t, i + 1, next, err)) != BZNA_OK)
-            return status;
-        next[0] = i + 1 < t->run_count ? next[0] : t->chunk_count + 1;
-
+        if (bzi_table_run(t, i, run, err) != BZNA_OK ||
+            (i + 1 < t->run_count && bzi_table_run(t, i + 1, next, err) != BZNA_OK))
+            return err->status;
         if (run[0] == 0 || run[0] >= next[0] || next[0] - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return bzi_fail(
                 err, BZNA_E_BOX, at, bzi_type("stsc"), 0,
@@ -8787,7 +8790,7 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
 /* Returns the name of a field's track. A name that is not a field's is a track's own. */
 static const char *bzi_mp4_track_of_field(const char *name)
 {
-    return strcmp(name, "image") == 0 ? "bzna_input" : strcmp(name, "thumb") == 0 ? "bzna_thumb" : name;
+    return !strcmp(name, "image") ? "bzna_input" : !strcmp(name, "thumb") ? "bzna_thumb" : name;
 }
 
 /* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
@@ -8853,7 +8856,7 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
 static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char *name)
 {
     for (uint32_t i = bzi_mp4_of(c)->first_own; name && i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE && strcmp(c->fields[i].name, name) == 0)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE && !strcmp(c->fields[i].name, name))
             return &c->fields[i];
     return NULL;
 }
@@ -8918,7 +8921,7 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
 {
     const bzi_track *track = bzi_mp4_of(c)->input;
 
-    if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
+    if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, track->name))
         return bzi_container_fail_image(pick->name, err);
     if (bzi_track_unit(track, bzi_sample_span(sample), sample->extent.offset, image, err) != BZNA_OK)
         return err->status;
@@ -9583,7 +9586,7 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 
     wanted[0] = ' ';
     for (size_t i = 0; i < length; i++)
-        wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
+        wanted[i + 1] = bzi_lower(word[i]);
 
     memcpy(wanted + length + 1, " ", 2);
     return strstr(list, wanted) != NULL;
@@ -10332,7 +10335,7 @@ static const bzi_container_ops bzi_folder_ops = {
 
 
 /* ==== 37. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8, 10, 28, 30, 35-36.
+ * Calls: rooms 2, 4, 8, 10, 28, 30, 33, 35-36.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -10409,28 +10412,29 @@ static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error 
                                             "dataset_config.pairs: the folder of %s holds no pictures", field);
 }
 
-/* Adds a folder by its text in dataset_config.pairs, "path" or "name=path", of so many bytes. */
-static bzna_status bzi_pairs_add(bzi_container *c, const char *text, size_t size, bzna_error *err)
+/* Adds a folder by its text in dataset_config.pairs, "path" or "name=path". */
+static bzna_status bzi_pairs_add(bzi_container *c, bzi_span text, bzna_error *err)
 {
     bzi_pairs *pairs = c->own;
     bzi_paired *folder = &pairs->folders[c->field_count];
-    const char *equals = memchr(text, '=', size), *path = equals ? equals + 1 : text;
+    bzi_span path = text, field;
     char name[BZNA_NAME_MAX], below[BZI_LIMIT_PATH_BYTES], joined[BZI_LIMIT_PATH_BYTES];
-    const size_t name_size = equals ? (size_t)(equals - text) : size, path_size = size - (size_t)(path - text);
     bzna_status status;
 
+    if (!bzi_text_take(&path, '=', &field))
+        path = field;
     if (c->field_count == BZI_LIMIT_PAIRED)
         return BZI_FAIL(err, BZNA_E_LIMIT, "dataset_config.pairs: more than %u folders", BZI_LIMIT_PAIRED);
-    if (!name_size || name_size >= sizeof name || !path_size || path_size >= sizeof below)
+    if (!field.size || field.size >= sizeof name || !path.size || path.size >= sizeof below)
         return BZI_MISUSE(err, "dataset_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to %u bytes, = and "
-                          "a folder", (int)bzi_min(size, 64), text, BZNA_NAME_MAX - 1);
+                          "a folder", (int)bzi_min(text.size, 64), (const char *)text.data, BZNA_NAME_MAX - 1);
 
-    bzi_text_copy(name, sizeof name, (const uint8_t *)text, name_size);
-    bzi_text_copy(below, sizeof below, (const uint8_t *)path, path_size);
+    bzi_text_copy(name, sizeof name, field.data, field.size);
+    bzi_text_copy(below, sizeof below, path.data, path.size);
     for (uint32_t i = 0; i < c->field_count; i++)
-        if (strcmp(pairs->fields[i].name, name) == 0)
+        if (!strcmp(pairs->fields[i].name, name))
             return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is named twice", name);
-    if (strcmp(name, "name") == 0 || strcmp(name, "target") == 0)
+    if (!strcmp(name, "name") || !strcmp(name, "target"))
         return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is a field of another kind", name);
 
     bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
@@ -10447,11 +10451,12 @@ static bzna_status bzi_pairs_add(bzi_container *c, const char *text, size_t size
 static bzna_status bzi_pairs_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_pairs *pairs = c->own;
+    bzi_span rest = { (const uint8_t *)config->pairs, strlen(config->pairs) }, text;
     bzna_status status = bzi_folder_root(c, &pairs->root, err);
 
-    for (const char *p = config->pairs, *end; status == BZNA_OK && p; p = *end ? end + 1 : NULL) {
-        end = p + strcspn(p, ",");
-        status = bzi_pairs_add(c, p, (size_t)(end - p), err);
+    for (int more = 1; status == BZNA_OK && more;) {
+        more = bzi_text_take(&rest, ',', &text);
+        status = bzi_pairs_add(c, text, err);
     }
 
     if (status == BZNA_OK && c->field_count < 2)
@@ -10928,10 +10933,8 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     bzi_field field = { 0, 1, "" };
     uint32_t size = entry->name_size - key_size - 1;
 
-    for (uint32_t i = 0; i < size; i++) {
-        uint8_t c = entry->name[key_size + 1 + i];
-        field.name[i] = (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-    }
+    for (uint32_t i = 0; i < size; i++)
+        field.name[i] = bzi_lower((char)entry->name[key_size + 1 + i]);
 
     for (uint32_t i = 0; i < b->field_count; i++) {
         b->last_field = (b->last_field + 1) % b->field_count;
@@ -11361,7 +11364,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
     for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
         const bzi_tar_member *m = &tar->members[i];
         const bzi_field *field = &tar->fields[m->field];
-        if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_IMAGE)
+        if (name ? strcmp(field->name, name) : field->kind != BZNA_FIELD_IMAGE)
             continue;
 
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
@@ -12880,7 +12883,7 @@ static int bzi_glob_plain(const char *pattern, const char *end, char *path)
 }
 
 /* Returns a byte of a name or of a pattern as it is compared. */
-static int bzi_glob_byte(char c) { return !BZI_OS_CASE && c >= 'A' && c <= 'Z' ? c + 32 : (uint8_t)c; }
+static int bzi_glob_byte(char c) { return (uint8_t)(BZI_OS_CASE ? c : bzi_lower(c)); }
 
 /* Looks for a byte in [...], after its [. Returns 1 if it is there, 0 if not, and the end of the set; -1: there is no
  * ]. */
@@ -13257,7 +13260,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
 static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, bzi_span head)
 {
     if (config->format)
-        return strcmp(config->format, ops->name) == 0;
+        return !strcmp(config->format, ops->name);
     return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head);
 }
 
@@ -13575,11 +13578,11 @@ static uint32_t bzi_container_find_picture(const bzi_container *c, const char *n
     for (uint32_t i = c->field_count; i-- > 0;) {
         if (c->fields[i].kind != BZNA_FIELD_IMAGE)
             continue;
-        if (name && strcmp(c->fields[i].name, name) == 0)
+        if (name && !strcmp(c->fields[i].name, name))
             return i;
         first = i;
     }
-    return !name || strcmp(name, "image") == 0 ? first : BZI_NO_FIELD;
+    return !name || !strcmp(name, "image") ? first : BZI_NO_FIELD;
 }
 
 /* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
@@ -13588,11 +13591,11 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
 {
     for (uint32_t i = 0; i < c->field_count; i++) {
         *field = c->fields[i];
-        if (strcmp(field->name, name) == 0)
+        if (!strcmp(field->name, name))
             return i;
     }
 
-    if (strcmp(name, "image") == 0) {
+    if (!strcmp(name, "image")) {
         *field = (bzi_field){ BZNA_FIELD_IMAGE, 1, "image" };
         return bzi_container_find_picture(c, NULL);
     }
