@@ -11198,7 +11198,6 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     bzi_copy(tar->begins, b->begins.data, b->count * sizeof *tar->begins);
     tar->begins[b->count] = (uint32_t)b->member_count;
 
-    c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;
     /* a sample may have the field twice, which fails when the sample is used */
@@ -11653,7 +11652,6 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     c->fields = bzi_recordio_fields;
     c->field_count = BZI_RECORDIO_FIELDS;
     c->target_field = BZI_RECORDIO_TARGET;
-    c->target_inside = 1;
     return status;
 }
 
@@ -12037,7 +12035,6 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     bzi_container_add_field(c, own->fields, BZNA_FIELD_INTEGER, 1, "target");
     c->target_count = c->count;
     c->target_field = BZI_RECORDS_LABEL;
-    c->target_inside = 1;
     return BZNA_OK;
 }
 
@@ -13271,17 +13268,16 @@ static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_data
 
     for (uint32_t i = 0; name && i < c->field_count; i++)
         if (c->fields[i].kind == BZNA_FIELD_INTEGER && !strcmp(c->fields[i].name, name)) {
-            if (c->target_field == i)
-                return BZNA_OK;
+            if (c->target_field != i)
+                c->target_count = c->count;
             c->target_field = i;
-            c->target_inside = c->fields[i].inside;
-            c->target_count = c->count;
-            return BZNA_OK;
+            name = NULL;
         }
 
-    if (!name || c->target_chosen)
-        return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
+    if (name && !c->target_chosen)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
+    c->target_inside = c->target_field != BZI_NO_FIELD && c->fields[c->target_field].inside;
+    return BZNA_OK;
 }
 
 /* Has a row open what is given. A row that is tried after another finds the state that that one has left. */
