@@ -21290,15 +21290,21 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     return status;
 }
 
-/* Closes a session. Pre: nothing is pending. */
-BZI_COLD
-static void bzi_session_close(bzi_session *session)
+/* Unmaps all surfaces, and ends parsers and decoders. */
+static void bzi_session_drop_all(bzi_session *session)
 {
     bzi_session_unmap_all(session);
     for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
         bzi_session_drop_parser(session, &session->parsers[i]);
-    bzi_lru_free(&session->parser_keys, session->memory);
     bzi_nvdec_cache_close(&session->decoders);
+}
+
+/* Closes a session. Pre: nothing is pending. */
+BZI_COLD
+static void bzi_session_close(bzi_session *session)
+{
+    bzi_session_drop_all(session);
+    bzi_lru_free(&session->parser_keys, session->memory);
     bzi_device_stream_free(session->device, session->stream);
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
@@ -21688,11 +21694,8 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
     if (status == BZNA_OK)
         return status;
 
-    bzi_session_unmap_all(session);
     session->pending_count = 0;
-    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
-        bzi_session_drop_parser(session, &session->parsers[i]);
-    bzi_nvdec_cache_close(&session->decoders);
+    bzi_session_drop_all(session);
     bzi_nvdec_cache_open(&session->decoders, session->device);
     return status;
 }
