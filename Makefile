@@ -189,9 +189,8 @@ demo-run:
 	@echo "The batch: $(BUILD)/demo/*.ppm, all of it on one sheet: $(BUILD)/demo/contact.png"
 
 # TEST=sampler, TEST="sampler pack": suites whose names have one of these in them. test-all: what takes long, too.
-test test-all:
-	@$(MAKE) --no-print-directory all
-	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" \
+test test-all: what
+	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" PRODUCTS=all \
 	    TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
 
 # Where people compile C besides Linux with glibc, and on other processors: what is installed of the compilers and
@@ -432,7 +431,8 @@ pair: $(PTX) | $(BUILD)
 sdist wheel: $(PTX) | $(BUILD)
 	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
-# What examples/rust/src/raw.rs and examples/julia/src/header.jl declare, from the header.
+# What the bindings declare, from the header: examples/rust/src/raw.rs, examples/julia/src/header.jl,
+# examples/python/benzina/_header.py and _numbers.py.
 bindings:
 	@$(PYTHON) tests/make/bindings.py benzina.h examples
 

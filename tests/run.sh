@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds and runs the tests; prints what fails or is skipped, and "N passed, N failed, N skipped" last.
 #
-# In the environment: BUILD: where things are built. TEST: only suites whose names have one of these words in them.
+# In the environment: BUILD: where things are built. PRODUCTS: goals of make that are built beside the suites' binaries.
+# TEST: only suites whose names have one of these words in them.
 # TEST_ALL=1: what is long, too. $BUILD/tests/times.txt has what each suite took: seconds on the clock, seconds of
 # processors, its name.
 BUILD=${BUILD:-build}
@@ -12,13 +13,13 @@ log="$BUILD/tests/log.txt"; : > "$log"
 
 # These repeat what others test, in another way. Suites say of parts of theirs "LEFT what".
 LONG="test_loader_nvdec test_training_device"
-# Two suites run at a time. Those that look at a clock, or count what threads do meanwhile, never beside one another:
-# TIMED one after the other, and at their side the rest, with FIRST what takes longest, so that both end together.
+# Those that look at a clock, or count what threads do meanwhile, never run beside one another: TIMED one after the
+# other, and at their side the rest, one for each processor, since many wait; FIRST what takes longest.
 TIMED="test_sessions test_loader_nvdec test_loader_device test_training_nvdec test_training_device test_loader
     test_training test_contract test_driver test_outputs_device test_outputs_nvdec test_outputs test_files test_records
     test_records_device test_host test_sampler test_fake.sh"
-FIRST="test_build.sh test_tool.sh test_variants.sh test_ptx test_rust.sh test_fuzz.sh test_examples.sh test_python.sh
-    test_decode"
+FIRST="test_gpu.sh test_examples.sh test_build.sh test_python.sh test_tool.sh test_pack.sh test_ptx test_fuzz.sh
+    test_rust.sh test_variants.sh test_dist.sh test_remote.sh test_decode"
 
 export TEST_ALL
 export LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0"
@@ -92,9 +93,13 @@ esac
 # All at once; what does not build is said one by one.
 binaries=
 for name in $timed $rest; do case $name in *.sh) ;; *) binaries="$binaries $BUILD/tests/$name" ;; esac; done
+cores=$(getconf _NPROCESSORS_ONLN)
 # shellcheck disable=SC2086
-if [ -n "$binaries" ] &&
-    ! make --no-print-directory -s -k -j "$(getconf _NPROCESSORS_ONLN)" $binaries > "$log" 2>&1; then
+if [ -n "$PRODUCTS$binaries" ] && ! make --no-print-directory -s -k -j "$cores" $PRODUCTS $binaries > "$log" 2>&1
+then
+    if [ -n "$PRODUCTS" ] && ! make --no-print-directory -s $PRODUCTS > "$log" 2>&1; then
+        echo "FAIL make $PRODUCTS"; tail -n 40 "$log"; echo "0 passed, 1 failed, 0 skipped"; exit 1
+    fi
     for name in $timed $rest; do
         case $name in *.sh) continue ;; esac
         make --no-print-directory -s "$BUILD/tests/$name" > "$log" 2>&1 && continue
@@ -114,8 +119,13 @@ count_done() {
         count "$name"; uncounted=$(echo " $uncounted " | sed "s/ $name / /")
     done
 }
-(for name in $rest; do mkdir "$taken/$name" 2>/dev/null && run "$name"; done) &
-trap 'kill $! 2>/dev/null' INT TERM
+beside=
+while [ "$cores" -gt 0 ]; do
+    (for name in $rest; do mkdir "$taken/$name" 2>/dev/null && run "$name"; done) &
+    beside="$beside $!"; cores=$((cores - 1))
+done
+# shellcheck disable=SC2064,SC2086
+trap "kill $beside 2>/dev/null" INT TERM
 for name in $timed $rest; do mkdir "$taken/$name" 2>/dev/null && { run "$name"; count_done; }; done
 wait
 count_done

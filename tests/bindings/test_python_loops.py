@@ -367,8 +367,8 @@ class Kept(unittest.TestCase):
     def test_an_interrupt_at_any_line_of_the_package_leaves_whole_epochs(self):
         """At each line that runs in two epochs, the first time and the second, but for those of finalizers, whose
         exceptions Python drops. Each comes to a loader of its own, since one may cost a buffer. Without TEST_ALL only
-        one line in ten, others with each output."""
-        steps = 1 if os.environ.get("TEST_ALL") else 10
+        one line in thirty, others with each output."""
+        steps = 1 if os.environ.get("TEST_ALL") else 30
         for number, output in enumerate(COUNTED):
             times = {}
             self.epochs_with_an_interrupt(loader_of(batch_size=4, output=output), None, times)

@@ -24,10 +24,12 @@ BENZINA_LIB_DIR=$(cd "$build" && pwd) || exit 1
 CARGO_TARGET_DIR=$BENZINA_LIB_DIR/rust
 CARGO_TERM_COLOR=never
 RUST_BACKTRACE=0
-# Nobody looks into these programs with a debugger, nor compiles them again after a change.
+# Nobody looks into these programs with a debugger, nor compiles them again after a change, and they run for a second.
 CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0 CARGO_INCREMENTAL=0
+CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=1
 export BENZINA_LIB_DIR CARGO_TARGET_DIR CARGO_TERM_COLOR RUST_BACKTRACE
 export CARGO_PROFILE_DEV_DEBUG CARGO_PROFILE_TEST_DEBUG CARGO_INCREMENTAL
+export CARGO_PROFILE_DEV_OPT_LEVEL CARGO_PROFILE_DEV_CODEGEN_UNITS
 t=$(mktemp -d "${TMPDIR:-/tmp}/test_rust.XXXXXX") || exit 1
 trap 'rm -rf "$t"' EXIT
 trap 'exit 1' HUP INT TERM

@@ -8,10 +8,11 @@ BUILD=${2:-build}
 passed=0; failed=0; skipped=0
 step=4; [ -n "$TEST_ALL" ] || step=80; [ -z "$SANITIZE" ] || step=50
 [ $step -ne 80 ] || echo "LEFT test_fuzz.sh: 19 of 20 of the corruptions of make test-all"
+optimized=-O1; [ $step -ne 80 ] || optimized=-O0                        # which takes longer than these run
 mkdir -p "$BUILD/tests"
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
 # shellcheck disable=SC2086
-${CC:-cc} -std=c11 -O1 -g -I. -DBENZINA_STATIC -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz" tests/fuzz/main.c \
+${CC:-cc} -std=c11 "$optimized" -I. -DBENZINA_STATIC -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz" tests/fuzz/main.c \
     $(pkg-config --libs libavcodec libavutil) $JPEG_LIBS -lm -lpthread || { echo "tests/fuzz/test_fuzz.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
 run() { # name, arguments of the program...
     name=$1; shift
@@ -27,7 +28,7 @@ for target in $("$BUILD/tests/fuzz" list); do
 done
 # Formats that files are of, and what is done with them: no decoding, then with it.
 pictures=tests/data/pictures; heif=tests/data/heif
-rare=$step; [ $step -ne 80 ] || rare=400                    # these two take the most time: eight pictures a corruption
+rare=$step; [ $step -ne 80 ] || rare=800                    # these two take the most time: eight pictures a corruption
 run corruptions_of_h265_do_no_harm decode_archive corrupt tests/data/mini_h265.bzna 0 10000 $rare
 run corruptions_of_h264_do_no_harm decode_archive corrupt tests/data/mini_h264.bzna 0 10000 $rare
 for file in tests/data/seeds/* $heif/grid.heic $heif/grid.avif $heif/identity.heic $heif/pieces.heic $heif/thumb.heic $heif/alpha.avif $heif/sequence.heics \

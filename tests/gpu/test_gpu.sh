@@ -23,6 +23,7 @@ rm -rf "$T"; mkdir -p "$T/nodriver"
 : > "$T/nodriver/libcuda.so.1"     # no library: on a machine with a driver it stands before that
 export BUILD
 MAKE="make --no-print-directory -s OPT=-O0 BUILD=$T"
+for file in "$BUILD/benzina_kernels.ptx" "$BUILD/benzina_kernels.ptx.h"; do [ ! -e "$file" ] || cp -p "$file" "$T/"; done
 driverless() { env LD_LIBRARY_PATH="$T/nodriver" "$@"; }
 faked() { env LD_LIBRARY_PATH="$BUILD/tests/fake" BUILD="$T" "$@"; }
 
@@ -50,7 +51,7 @@ check a_short_check_needs_no_data says " 0 failed, " faked sh tests/gpu/gpu.sh c
 run() {
     shape=$1 script=$2; shift 2
     rm -rf "${T:?}/$shape"; mkdir -p "$T/$shape"
-    env LD_LIBRARY_PATH="${FAKES:-$BUILD/tests/fake}" BUILD="$T" OUT="$T/$shape" ${script:+FAKE_SCRIPT="$script"} GPU_FEW=1 GPU_FIND="$T" GPU_BEGIN=2 \
+    env LD_LIBRARY_PATH="${FAKES:-$BUILD/tests/fake}" BUILD="$T" OUT="$T/$shape" ${script:+FAKE_SCRIPT="$script"} GPU_FEW=1 GPU_FIND="$T" GPU_BEGIN=1 \
         sh tests/gpu/gpu.sh run --scale 0.02 "$@" > "$T/$shape/out" 2>&1
 }
 # told SHAPE LINE TEXT...: the report's line that begins so has all of these, patterns of grep.

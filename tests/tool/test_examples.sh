@@ -481,16 +481,17 @@ test_lies() {
     stop_liar
 }
 # --- the same with the fakes of NVIDIA's driver: NVDEC decodes, and nothing else differs ---
-with_fake() { LD_LIBRARY_PATH="$T/fake" "$@" 2>"$T/fake.err"; code=$?; ! grep '^fake' "$T/fake.err" && [ "$code" -eq 0 ]; }
+with_fake() { LD_LIBRARY_PATH="$BUILD/tests/fake" "$@" 2>"$T/fake.err"; code=$?; ! grep '^fake' "$T/fake.err" && [ "$code" -eq 0 ]; }
 trains_on_the_fake() {
-    with_fake within 120 "$T/train" "$archive" 15 >"$T/train.fake" || return 1
-    awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.fake" | diff "$T/losses.1" - &&
-        grep -q '^decoder: NVDEC of ' "$T/train.fake" && grep -q '^device: CUDA 0, ' "$T/train.fake" && grep -q ' 780 pictures decoded by NVDEC, 0 in software' "$T/train.fake"
+    with_fake within 120 "$T/train" "$archive" 3 >"$T/train.fake" || return 1
+    awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.fake" >"$T/losses.fake"
+    head -n 3 "$T/losses.1" | diff "$T/losses.fake" - &&
+        grep -q '^decoder: NVDEC of ' "$T/train.fake" && grep -q '^device: CUDA 0, ' "$T/train.fake" && grep -q ' 156 pictures decoded by NVDEC, 0 in software' "$T/train.fake"
 }
 fetches_on_the_fake() { with_fake fetch "$archive" >"$T/http.fake" && same_hash "$T/http.fake"; }
 shares_on_the_fake() { with_fake ranks 2 "$archive" >"$T/mpi.fake" && same_samples "$T/mpi.fake"; }
 test_fake() {
-    check fake_driver_builds sh tests/fake/build.sh "$T/fake" "${CC:-cc}" || return
+    check fake_driver_builds make --no-print-directory -s BUILD="$BUILD" "$BUILD/tests/fake/libnvcuvid.so.1" || return
     [ ! -s "$T/losses.1" ] || check training_on_nvdec_has_the_same_losses trains_on_the_fake
     [ ! -s "$T/http.local" ] || check nvdec_gives_the_pixels_of_the_processor fetches_on_the_fake
     [ ! -s "$T/mpi.1" ] || check ranks_on_nvdec_see_the_same_samples_and_pixels shares_on_the_fake

@@ -238,7 +238,7 @@ folder_tests() {
 
     expect 0 "batch of a folder" "$bzna" batch "$t/two" -o "$t/b8" --batch 2 --size 16 --warp none
     same "a batch of a folder is upright" "$(pixel "$t/b8/00001.ppm" 16 16 1 1 | cut -d ' ' -f 1 | awk '{ print ($1 >= 128 && $1 < 200) }')" 1
-    expect 0 "bench of a folder" "$bzna" bench "$t/two" --json --seconds 0.2 --batch 2 --size 16 --threads 1 --warp center
+    expect 0 "bench of a folder" "$bzna" bench "$t/two" --json --seconds 0.1 --batch 2 --size 16 --threads 1 --warp center
     same "bench of a folder counts its samples" "$(field samples <"$t/out")" 2
 }
 
@@ -288,7 +288,7 @@ tar_tests() {
     (cd "$t/shard" && tar -cf ../bad.tar a.cls a.jpg b.cls b.id b.jpg)
     expect 1 "verify of a shard with a target and an id that are no numbers" "$bzna" verify --json "$t/bad.tar"
     same "verify names both samples" "$(grep -o '"index":[0-9]*' "$t/out" | tr '\n' ' ')" '"index":0 "index":1 '
-    expect 0 "bench of a shard" "$bzna" bench "$t/shard.tar" --json --seconds 0.2 --batch 2 --size 16 --threads 1
+    expect 0 "bench of a shard" "$bzna" bench "$t/shard.tar" --json --seconds 0.1 --batch 2 --size 16 --threads 1
     same "bench of a shard counts its samples" "$(field samples <"$t/out")" 2
     expect 0 "batch of a shard" "$bzna" batch "$t/shard.tar" -o "$t/b9" --batch 2 --size 16 --json
     same "batch of a shard tells keys" "$(field_all filename)" "a b "
@@ -624,7 +624,7 @@ batch_tests() {
 }
 
 bench_tests() {
-    expect 0 "bench --json" "$bzna" bench --json --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+    expect 0 "bench --json" "$bzna" bench --json --seconds 0.1 --batch 4 --threads 1 --decoder software "$t/one.bzna"
     json "$t/out" "bench's report is JSON"
     for key in images_per_second decode_only_images_per_second decoder threads samples seconds sessions fallbacks; do
         says "$t/out" "\"$key\":" "bench tells $key"
@@ -632,29 +632,29 @@ bench_tests() {
     same "bench in software leaves batches on the host" "$(field output <"$t/out") $(field sessions <"$t/out") $(field device <"$t/out")" "host 0 null"
     same "bench used the threads it was given" "$(field threads <"$t/out")" 1
     same "bench measured something" "$(field decode_only_images_per_second <"$t/out" | awk '{ print ($1 > 0) }')" 1
-    expect 0 "plain bench" "$bzna" bench --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+    expect 0 "plain bench" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software "$t/one.bzna"
     same "plain bench says in one line what limits, and which setting would change it" \
         "$(grep -c '^limited by   .*[:;] ' "$t/out")" 1
     if command -v ffmpeg >/dev/null 2>&1; then
         # The rows of a JPEG above and below a crop cost little: the loader is faster than its decoder.
         mkdir "$t/rows"
         ffmpeg -v error -f lavfi -i testsrc2=s=2700x4800:d=0.04 -frames:v 1 -q:v 2 -y "$t/rows/a.jpg" 2>&1
-        expect 0 "bench of small crops" "$bzna" bench --seconds 0.6 --batch 2 --threads 1 --decoder software --warp none --size 16 "$t/rows"
+        expect 0 "bench of small crops" "$bzna" bench --seconds 0.3 --batch 2 --threads 1 --decoder software --warp none --size 16 "$t/rows"
         same "above 100 %, and only then, bench remarks on it" "$(grep -c 'more than 100 %' "$t/out")" \
             "$(sed -n 's/.*the loader reaches \([0-9.]*\) %.*/\1/p' "$t/out" | awk '{ print ($1 > 100) }')"
-        expect 0 "bench of large JPEGs" "$bzna" bench --seconds 0.4 --batch 2 --decoder software --warp center --size 32 "$t/rows"
+        expect 0 "bench of large JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center --size 32 "$t/rows"
         same "where JPEGs are large, bench names --jpeg-shrink" "$(grep -c '^limited by   decoding: .*; --jpeg-shrink decodes large JPEGs' "$t/out")" 1
         mkdir "$t/camera"
         ffmpeg -v error -f lavfi -i testsrc2=s=4000x3000:d=0.04 -frames:v 1 -q:v 2 -y "$t/camera/a.jpg" 2>&1
-        expect 0 "bench of a photograph of 12 megapixels" "$bzna" bench --seconds 0.6 --batch 2 --decoder software "$t/camera"
+        expect 0 "bench of a photograph of 12 megapixels" "$bzna" bench --seconds 0.4 --batch 2 --decoder software "$t/camera"
         same "of 12 megapixels, bench names --jpeg-shrink without being asked for anything" \
             "$(grep -c '^limited by   decoding: .*; --jpeg-shrink decodes large JPEGs at 1/2 of their size or less, here 100 %' "$t/out")" 1
-        expect 0 "bench with smaller JPEGs" "$bzna" bench --seconds 0.4 --batch 2 --decoder software --warp center --size 32 --jpeg-shrink \
+        expect 0 "bench with smaller JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center --size 32 --jpeg-shrink \
             --jpeg-shrink-margin 1.5 "$t/rows"
         same "where JPEGs are shrunk already, it does not" "$(grep -c '^limited by .*--jpeg-shrink' "$t/out")" 0
         refused 1 "jpeg_shrink_margin" "a margin without shrinking" "$bzna" bench --seconds 0.2 --jpeg-shrink-margin 2 "$t/rows"
     else skip "bench above 100 %" "ffmpeg is not installed"; fi
-    expect 0 "bench of float16" "$bzna" bench --json --seconds 0.2 --batch 4 --threads 1 --decoder software \
+    expect 0 "bench of float16" "$bzna" bench --json --seconds 0.1 --batch 4 --threads 1 --decoder software \
         --dtype f16 "$t/one.bzna"
     same "bench tells the type" "$(field dtype <"$t/out")" f16
     expect 0 "bench --views" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software --views 2 "$t/one.bzna"
@@ -746,22 +746,22 @@ device_tests() {
     refused 1 "has no NVDEC engine" "bench of a MIG slice" env LD_LIBRARY_PATH="$build/tests/fake" FAKE_SCRIPT=engines=0 "$bzna" bench $data/mini_h265.bzna --decoder nvdec
     says "$t/err" "what to do: run nvidia-smi -L" "bench of a MIG slice tells what to do"
 
-    expect 0 "bench on the device" $fake "$bzna" bench --json --seconds 0.3 --batch 4 --decoder nvdec --sessions 3 \
+    expect 0 "bench on the device" $fake "$bzna" bench --json --seconds 0.1 --batch 4 --decoder nvdec --sessions 3 \
         --dtype f16 $data/mini_h265.bzna
     json "$t/out" "bench's report of NVDEC is JSON"
     same "bench tells who decoded, and where to" "$(for f in decoder device output dtype sessions software fallbacks; do field $f <"$t/out"; done | tr '\n' ' ')" \
         "nvdec Fake GPU device f16 3 0 0 "
     same "bench measured NVDEC" "$(field images_per_second <"$t/out" | awk '{ print ($1 > 0) }') $(field decode_only_images_per_second <"$t/out")" "1 null"
-    expect 0 "bench to the host" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --device 0 --output host \
+    expect 0 "bench to the host" $fake "$bzna" bench --json --seconds 0.1 --batch 4 --device 0 --output host \
         $data/mini_h264.bzna
     same "AUTO takes NVDEC, and the host what it gives" "$(field decoder <"$t/out") $(field output <"$t/out") $(field sessions <"$t/out")" "nvdec host 14"
-    expect 0 "bench in software, on to the device" $fake "$bzna" bench --json --seconds 0.2 --batch 4 \
+    expect 0 "bench in software, on to the device" $fake "$bzna" bench --json --seconds 0.1 --batch 4 \
         --decoder software --output device $data/mini_h264.bzna
     same "software decodes for the device, too" "$(field decoder <"$t/out") $(field output <"$t/out") $(field nvdec <"$t/out")" "software device 0"
-    expect 0 "bench of the processor beside a device" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --device cpu \
+    expect 0 "bench of the processor beside a device" $fake "$bzna" bench --json --seconds 0.1 --batch 4 --device cpu \
         $data/mini_h264.bzna
     same "--device cpu leaves the device alone" "$(field decoder <"$t/out") $(field output <"$t/out") $(field device <"$t/out")" "software host null"
-    expect 0 "plain bench on the device" $fake "$bzna" bench --seconds 0.2 --batch 4 --sessions 2 $data/mini_h265.bzna
+    expect 0 "plain bench on the device" $fake "$bzna" bench --seconds 0.1 --batch 4 --sessions 2 $data/mini_h265.bzna
     says "$t/out" "NVDEC        2 sessions" "plain bench tells the sessions"
 
     expect 0 "batch by NVDEC" $fake "$bzna" batch $data/mini_h265.bzna -o "$t/by_nvdec" --decoder nvdec --sessions 2 \
@@ -798,7 +798,10 @@ format_tests() {
         set -- $kind
         name="frames of $1 $2"; codec=$1 format=$2
         shift 2
-        if [ "$codec" = libx265 ]; then set -- -x265-params log-level=none:keyint=1; fi
+        case $codec in
+        libx265) set -- -x265-params log-level=none:keyint=1 ;;
+        libaom-av1) set -- -cpu-used 8 ;;
+        esac
         rm -f "$t/plain.mp4"
         if ! ffmpeg -v error -f lavfi -i testsrc2=s=210x162:r=5:d=0.4 -c:v "$codec" -g 1 "$@" -pix_fmt "$format" -y "$t/plain.mp4" 2>/dev/null; then
             skip "$name" "this ffmpeg cannot write them"; continue
@@ -813,7 +816,7 @@ format_tests() {
         skip "a bare AV1 sample as a stream" "no libaom-av1 or no python3 [python3]"
         return
     fi
-    ffmpeg -v error -f lavfi -i testsrc2=s=210x162:r=5:d=0.2 -c:v libaom-av1 -g 1 -pix_fmt yuv420p \
+    ffmpeg -v error -f lavfi -i testsrc2=s=210x162:r=5:d=0.2 -c:v libaom-av1 -cpu-used 8 -g 1 -pix_fmt yuv420p \
         -y "$t/plain.mp4" 2>/dev/null
     ffmpeg -v error -i "$t/plain.mp4" -f framemd5 - | sed '/^#/d; s/.*, *//' > "$t/expected"
     expect 0 "a sample gets a delimiter and loses a size" "$python" tests/tool/tool_pictures.py unsized "$t/plain.mp4"

@@ -432,7 +432,7 @@ static void damage_access_units(uint32_t codec)
     for (size_t k = 0; k < COUNT(work); k++) {
         unit original = unit_load(codec, work[k].sample, NULL);
         witnesses w = witnesses_make(&original);
-        for (int i = 0; i < work[k].times; i++) {
+        for (int i = 0; i < work[k].times; i += ROUNDS(1, 2)) {
             unit damaged = unit_copy(&original.image);
             uint64_t at = i < 16 ? (uint64_t)i : random_u32() % damaged.image.data_size;
             damaged.data[at] = (uint8_t)(i % 3 ? damaged.data[at] ^ 1u << random_u32() % 8 : random_u32());
@@ -463,7 +463,7 @@ static void damage_parameter_sets(uint32_t codec)
             uint64_t from = (uint64_t)(nal.data - original.config);
             if (!bzi_kind_is_parameter_set(bzi_nal_kind(codec, nal)))
                 continue;
-            for (uint64_t at = from; at < from + nal.size; at++)
+            for (uint64_t at = from; at < from + nal.size; at += ROUNDS(1, 2))
                 for (int bit = k || codec == BZNA_CODEC_H265 ? (int)(at + 3 * k) % 8 : 0; bit < 8;
                      bit += k || codec == BZNA_CODEC_H265 ? 8 : 2) {
                     unit damaged = unit_copy(&original.image);

@@ -201,7 +201,7 @@ TEST(batches_do_not_depend_on_how_long_runs_are_nor_on_where_samples_lie)
             c.decode.threads = c.read.threads = c.read.ahead_samples = 1;
             expected = hash_run(sets[3], &c);              /* runs of one */
             for (size_t set = 0; set < COUNT(sets); set++)
-                for (size_t w = 0; w < COUNT(ways); w++) {
+                for (size_t w = ROUNDS(0, (i + set) % 2); w < COUNT(ways); w += ROUNDS(1, 2)) {
                     c.read.ahead_samples = ways[w].ahead;
                     c.decode.threads = ways[w].threads;
                     c.read.threads = ways[w].readers;
@@ -412,7 +412,7 @@ TEST(runs_stay_under_the_ceiling_of_memory)
 {
     slow_source source = { .bad = UINT64_MAX };
     bzna_dataset *const sets[] = { open_files(), open_source(&source) };
-    for (int i = 0; i < 40; i++) {                          /* ten times each: where memory is short, timing decides */
+    for (int i = 0; i < ROUNDS(40, 12); i++) {              /* where memory is short, timing decides */
         bzna_loader_config c = config_of(256);
         bzna_loader *loader;
         bzna_batch *batch;

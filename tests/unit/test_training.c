@@ -239,7 +239,11 @@ static uint64_t dice(uint64_t *state)
     return *state >> 33;
 }
 
-static double stress_seconds(void) { const char *s = getenv("BENZINA_STRESS_SECONDS"); return s ? atof(s) : 3; }
+static double stress_seconds(void)
+{
+    const char *s = getenv("BENZINA_STRESS_SECONDS");
+    return s ? atof(s) : SANITIZED || test_all() ? 3 : 1;
+}
 
 /* ---- This program again ------------------------------------------------------------------------------------------ */
 
@@ -2732,7 +2736,7 @@ TEST(many_readers_make_up_for_a_slow_source)
     c.order.epochs = BZNA_EPOCHS_ENDLESS;
     m.blocked = 1;
     loader = open_loader(slow, &c);
-    for (int round = 0; round < 4; round++) {
+    for (int round = 0; round < ROUNDS(4, 2); round++) {
         WAIT_FOR(m.inside == READERS);
         m.blocked = 0;
         for (int i = 0; i < 8 && (batch = next_batch(loader)) != NULL; i++)
