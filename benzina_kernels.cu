@@ -2707,7 +2707,7 @@ typedef struct bzi_kernel_channel {
     float    m, add;                  /* plane to R'G'B'; 1 and 0 mostly */
     float    bias, scale, fill, luma[3];
     int      is_gray;                 /* the luma of three channels that are equal */
-    int      streams;                 /* as that of bzi_kernel_lines */
+    int      streams;                 /* elements go to the output itself */
     uint32_t dtype;
 } bzi_kernel_channel;
 
@@ -2773,8 +2773,7 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
         const int64_t step = slot->step[p], pitch = slot->pitch[p];
         copy->channel[i] = (bzi_kernel_channel){
             view.plane[p] + (uint64_t)(y * pitch + x * step), step * step_x, pitch * step_y, m[p], m[3], slot->bias[i],
-            slot->scale[i], slot->fill[i], { w[0], w[1], w[2] }, is_gray, out->stride_x == 1 && out->width % 16 == 0,
-            out->dtype
+            slot->scale[i], slot->fill[i], { w[0], w[1], w[2] }, is_gray, out->stride_x == 1, out->dtype
         };
     }
     bzi_kernel_copy_inside(x, step_x, (int32_t)view.x[0].last, out->width, &copy->first, &copy->end);
@@ -2847,7 +2846,9 @@ BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_channel *channel, i
     }
     for (int32_t k = 0; k < count && step == -1; k++)
         bytes[k] = from[-k];
-    for (int32_t k = 0; k < count && step != 1 && step != -1; k++)
+    for (int32_t k = 0; k < count && step == 3; k++)
+        bytes[k] = from[3 * k];
+    for (int32_t k = 0; k < count && step != 1 && step != -1 && step != 3; k++)
         bytes[k] = from[k * step];
     (level ? bzi_kernel_copy_256 : bzi_kernel_copy_plain)(channel, step == 1 ? from : bytes, count, to);
 }
@@ -2893,13 +2894,13 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
 
 /* Makes one row of all, where rows follow each other without a gap, in the picture as in the output: small pictures
  * have short rows. */
-BZI_KERNEL_CPU void bzi_kernel_copy_join(const bzi_kernel_slot *slot, bzi_kernel_copy *copy, bzi_kernel_output *out)
+BZI_KERNEL_CPU void bzi_kernel_copy_join(bzi_kernel_copy *copy, bzi_kernel_output *out)
 {
     const int64_t width = out->width;
-    int joins = copy->step_x == 1 && copy->step_y == 1 && copy->first == 0 && copy->end == out->width &&
-                copy->top == 0 && copy->bottom == out->height && out->stride_y == width * out->stride_x;
+    int joins = copy->first == 0 && copy->end == out->width && copy->top == 0 && copy->bottom == out->height &&
+                out->stride_y == width * out->stride_x;
     for (uint32_t i = 0; i < out->channels; i++)
-        joins &= slot->pitch[copy->plane[i]] == width * slot->step[copy->plane[i]];
+        joins &= copy->channel[i].pitch == width * copy->channel[i].step;
     if (!joins)
         return;
     out->width = copy->end = out->width * out->height;
@@ -2915,7 +2916,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_k
     bzi_kernel_copy copy;
     if (!bzi_kernel_plan_copy(slot, out, &copy))
         return 0;
-    bzi_kernel_copy_join(slot, &copy, out);
+    bzi_kernel_copy_join(&copy, out);
     copy.level = level;
     bzi_kernel_places(copy.place, shift);
     for (int32_t y = 0; y < out->height && out->stride_x != 1; y++)
