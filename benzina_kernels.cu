@@ -2941,14 +2941,31 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
     }
 }
 
+/* Makes one row of all, where rows follow each other without a gap, in the picture as in the output: small pictures
+ * have short rows. */
+BZI_KERNEL_CPU void bzi_kernel_copy_join(const bzi_kernel_slot *slot, bzi_kernel_copy *copy, bzi_kernel_output *out)
+{
+    const int64_t width = out->width;
+    int joins = copy->step_x == 1 && copy->step_y == 1 && copy->first == 0 && copy->end == out->width &&
+                copy->top == 0 && copy->bottom == out->height && out->stride_y == width * out->stride_x;
+    for (uint32_t i = 0; i < out->channels; i++)
+        joins &= slot->pitch[copy->plane[i]] == width * slot->step[copy->plane[i]];
+    if (!joins)
+        return;
+    out->width = copy->end = out->width * out->height;
+    out->height = copy->bottom = 1;
+}
+
 /* Copies a slot's picture, by instructions of that level. Returns 1; or 0, having done nothing, where it takes more
  * than a copy. */
-BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
+BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *to, int level)
 {
-    const int shift = bzi_kernel_element_shift(out->dtype);
+    const int shift = bzi_kernel_element_shift(to->dtype);
+    bzi_kernel_output joined = *to, *const out = &joined;
     bzi_kernel_copy copy;
     if (!bzi_kernel_plan_copy(slot, out, &copy))
         return 0;
+    bzi_kernel_copy_join(slot, &copy, out);
     copy.level = level;
     copy.streams = out->stride_x == 1 && out->width % 16 == 0;
     if (out->stride_x != 1) {

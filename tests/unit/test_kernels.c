@@ -502,13 +502,11 @@ static void warp_copy_base(const bzi_kernel_slot *slot, const bzi_kernel_output 
 static void warp_copy_avx2(const bzi_kernel_slot *slot, const bzi_kernel_output *out) { warp_copy_at(slot, out, 1); }
 static void warp_copy_avx512(const bzi_kernel_slot *slot, const bzi_kernel_output *out) { warp_copy_at(slot, out, 3); }
 
-/* A picture of R'G'B' or gray, in planes or pixels; its H shifts by whole pixels, mostly so that parts lie outside, and
- * mirrors. */
-static frame frame_to_copy(int32_t width, int32_t height, int is_gray)
+/* A picture of R'G'B' or gray, in planes or pixels, with `gap` bytes between rows. */
+static frame frame_to_copy_of(int32_t w, int32_t h, int is_gray, int32_t gap)
 {
-    const int32_t w = random_int(0, 3) ? random_int(1, 90) : random_int(250, 300), h = random_int(1, 12);
     const int32_t is_pixels = !is_gray && random_int(0, 2) == 0;
-    frame f = frame_make(is_pixels ? 3 * w : w, h, is_gray || is_pixels ? 1 : 3, 0, 0, 8, random_int(0, 70));
+    frame f = frame_make(is_pixels ? 3 * w : w, h, is_gray || is_pixels ? 1 : 3, 0, 0, 8, gap);
     bzi_kernel_slot *slot = &f.slot;
     for (int p = 1; p < 3 && is_pixels; p++) {
         slot->plane[p] = slot->plane[0] + (uint64_t)p;
@@ -517,23 +515,32 @@ static frame frame_to_copy(int32_t width, int32_t height, int is_gray)
     for (int p = 0; p < 3 && is_pixels; p++)
         slot->step[p] = 3;
     slot->x1 = w - 1;
-    if (random_int(0, 1)) {
-        slot->x0 = random_int(0, w - 1);
-        slot->y0 = random_int(0, h - 1);
-    }
     slot->filter = (uint32_t[]){ BZI_KERNEL_LINEAR, BZI_KERNEL_NEAREST }[random_int(0, 1)];
     slot->antialias = (uint32_t)random_int(0, slot->filter == BZI_KERNEL_LINEAR ? 2 : 1);
-    for (int axis = 0; axis < 2; axis++) {
-        const int32_t in = axis ? slot->y1 - slot->y0 : slot->x1 - slot->x0, out = axis ? height : width;
-        const int mirrors = random_int(0, 1);
-        slot->h[4 * axis] = mirrors ? -1.0f : 1.0f;
-        slot->h[3 * axis + 2] = (float)(random_int(-out - 1, in + 1) + (mirrors ? out - 1 : 0));
-    }
     bzi_kernel_identity_matrix(is_gray, random_int(0, 2) > 0, 8, slot->rgb);
     for (int c = 0; c < 3; c++) {
         slot->bias[c] = (float)random_real(0, 255);
         slot->scale[c] = (float)random_real(-1, 1);
         slot->fill[c] = (float)random_real(-300, 300);
+    }
+    return f;
+}
+
+/* Such a picture, of which an H shifts a part by whole pixels, mostly so that parts lie outside, and mirrors. */
+static frame frame_to_copy(int32_t width, int32_t height, int is_gray)
+{
+    const int32_t w = random_int(0, 3) ? random_int(1, 90) : random_int(250, 300), h = random_int(1, 12);
+    frame f = frame_to_copy_of(w, h, is_gray, random_int(0, 70));
+    bzi_kernel_slot *slot = &f.slot;
+    if (random_int(0, 1)) {
+        slot->x0 = random_int(0, w - 1);
+        slot->y0 = random_int(0, h - 1);
+    }
+    for (int axis = 0; axis < 2; axis++) {
+        const int32_t in = axis ? slot->y1 - slot->y0 : slot->x1 - slot->x0, out = axis ? height : width;
+        const int mirrors = random_int(0, 1);
+        slot->h[4 * axis] = mirrors ? -1.0f : 1.0f;
+        slot->h[3 * axis + 2] = (float)(random_int(-out - 1, in + 1) + (mirrors ? out - 1 : 0));
     }
     return f;
 }
@@ -559,6 +566,35 @@ TEST(shifts_flips_and_crops_of_whole_pixels_are_copies_equal_to_the_plain_loop_t
             frame_free(&f);
         }
     }
+    CHECK_EQ(different, 0);
+    CHECK_EQ(copied, tried);
+}
+
+/* Rows of pictures as wide as the output follow each other without a gap, and are copied as one. Not so where there is
+ * a gap in either of the two, where the picture is shifted or mirrored, or where it ends before the output does. */
+TEST(rows_without_gaps_between_them_are_copied_as_the_plain_loop_copies_them)
+{
+    int different = 0, tried = 0;
+    random_state = 41;
+    copied = 0;
+    for (int32_t width = 1; width <= 70; width++)
+        for (uint32_t k = 0; k < 4 * 2 * 16; k++) {
+            const int is_gray = k / 32 == 1 && random_int(0, 1), rare = random_int(0, 7);
+            frame f = frame_to_copy_of(width, random_int(2, 4), is_gray, rare == 0);
+            bzi_kernel_output out = output_of(width, 3, k / 4 % 2 ? NHWC : NCHW, k % 4, is_gray && k % 3 ? 1 : 3);
+            f.slot.h[0] = rare == 1 ? -1.0f : 1.0f;
+            f.slot.h[4] = rare == 2 ? -1.0f : 1.0f;
+            f.slot.h[2] = rare == 1 ? (float)width - 1 : rare == 3 ? 1.0f : 0.0f;
+            f.slot.h[5] = rare == 2 ? 2.0f : rare == 4 ? -1.0f : 0.0f;
+            out.stride_y += rare == 5 ? out.stride_x : 0;
+            out.stride_c *= out.stride_c > 1 && rare == 5 ? 2 : 1;
+            f.slot.flags |= out.channels == 1 ? BZI_KERNEL_GRAY : 0;
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_base, rare);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_avx2, rare);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_avx512, rare);
+            tried += 3;
+            frame_free(&f);
+        }
     CHECK_EQ(different, 0);
     CHECK_EQ(copied, tried);
 }
@@ -1357,6 +1393,7 @@ TEST_MAIN(
     RUN(the_separable_loop_equals_the_plain_one_to_the_bit)
     RUN(rows_of_every_width_equal_the_plain_loop_to_the_bit)
     RUN(shifts_flips_and_crops_of_whole_pixels_are_copies_equal_to_the_plain_loop_to_the_bit)
+    RUN(rows_without_gaps_between_them_are_copied_as_the_plain_loop_copies_them)
     RUN(what_takes_more_than_a_copy_is_none)
     RUN(the_separable_loop_turns_pictures_to_the_bit)
     RUN(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
