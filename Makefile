@@ -337,7 +337,8 @@ nvparser: $(BUILD)/tests/test_nvparser
 nvparser-packets:
 	python3 tests/nvparser/make.py tests/data/nvparser/packets.bin
 
-# What examples/rust/src/raw.rs and examples/julia/src/header.jl declare, from the header.
+# What the bindings declare, from the header: examples/rust/src/raw.rs, examples/julia/src/header.jl,
+# examples/python/benzina/_header.py and _numbers.py.
 bindings:
 	@$(PYTHON) tests/make/bindings.py benzina.h examples
 
@@ -466,16 +467,9 @@ pair: $(PTX) | $(BUILD)
 sdist wheel: $(PTX) | $(BUILD)
 	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
-<<<<<<< HEAD
 # What tests/make/codecs.sh builds a small FFmpeg with: a static one for gpu-bundle, and a shared one for make wheel.
 static-deps:
 	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev cmake python3-venv libjpeg-dev zlib1g-dev libffmpeg-nvenc-dev
-=======
-# What the bindings declare, from the header: examples/rust/src/raw.rs, examples/julia/src/header.jl,
-# examples/python/benzina/_header.py and _numbers.py.
-bindings:
-	@$(PYTHON) tests/make/bindings.py benzina.h examples
->>>>>>> main
 
 # ---- Installing ------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@
 # processors, its name.
 BUILD=${BUILD:-build}
 passed=0; failed=0; skipped=0; left=
+products=$PRODUCTS
+unset PRODUCTS                     # suites that start this program build nothing
 mkdir -p "$BUILD/tests"
 log="$BUILD/tests/log.txt"; : > "$log"
 : > "$BUILD/tests/times.txt"
@@ -95,10 +97,10 @@ binaries=
 for name in $timed $rest; do case $name in *.sh) ;; *) binaries="$binaries $BUILD/tests/$name" ;; esac; done
 cores=$(getconf _NPROCESSORS_ONLN)
 # shellcheck disable=SC2086
-if [ -n "$PRODUCTS$binaries" ] && ! make --no-print-directory -s -k -j "$cores" $PRODUCTS $binaries > "$log" 2>&1
+if [ -n "$products$binaries" ] && ! make --no-print-directory -s -k -j "$cores" $products $binaries > "$log" 2>&1
 then
-    if [ -n "$PRODUCTS" ] && ! make --no-print-directory -s $PRODUCTS > "$log" 2>&1; then
-        echo "FAIL make $PRODUCTS"; tail -n 40 "$log"; echo "0 passed, 1 failed, 0 skipped"; exit 1
+    if [ -n "$products" ] && ! make --no-print-directory -s $products > "$log" 2>&1; then
+        echo "FAIL make $products"; tail -n 40 "$log"; echo "0 passed, 1 failed, 0 skipped"; exit 1
     fi
     for name in $timed $rest; do
         case $name in *.sh) continue ;; esac
