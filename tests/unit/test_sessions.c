@@ -1417,8 +1417,9 @@ typedef struct failing {
     int         f, kind, n;
 } failing;
 
-/* Runs an attempt for calls of each function and kind of loader that are worth it. in_streams: those of work in streams,
- * too, where every error stays. first, step: of the calls that are interesting. */
+/* Runs an attempt for calls of each function and kind of loader that are worth it.
+ *   in_streams    1: also for those of work in streams, where every error stays
+ *   first, step   of the calls that are interesting */
 static void each_failing_call(int in_streams, int (*first)(int f, int kind), int step, void (*attempt)(const failing *))
 {
     archive *a;
