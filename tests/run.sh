@@ -110,7 +110,8 @@ then
     done
 fi
 
-# Who makes a suite's folder, runs it; what is done is counted by the first shell alone.
+# Who makes a suite's folder, runs it, in a shell whose children are the suite's alone; what is done is counted by the
+# first shell alone.
 taken="$BUILD/tests/taken"
 rm -rf "$taken"; mkdir -p "$taken"
 for name in $timed $rest; do rm -f "$BUILD/tests/$name.status"; done
@@ -128,7 +129,7 @@ while [ "$cores" -gt 0 ]; do
 done
 # shellcheck disable=SC2064,SC2086
 trap "kill $beside 2>/dev/null" INT TERM
-for name in $timed $rest; do mkdir "$taken/$name" 2>/dev/null && { run "$name"; count_done; }; done
+for name in $timed $rest; do mkdir "$taken/$name" 2>/dev/null && { (run "$name"); count_done; }; done
 wait
 count_done
 # A SKIP that a package would end names it in brackets, packages by its names in Debian: "SKIP name: no julia [julia]".
