@@ -431,7 +431,8 @@ pair: $(PTX) | $(BUILD)
 sdist wheel: $(PTX) | $(BUILD)
 	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
-# What examples/rust/src/raw.rs and examples/julia/src/header.jl declare, from the header.
+# What the bindings declare, from the header: examples/rust/src/raw.rs, examples/julia/src/header.jl,
+# examples/python/benzina/_header.py and _numbers.py.
 bindings:
 	@$(PYTHON) tests/make/bindings.py benzina.h examples
 

@@ -21971,6 +21971,15 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * NVDEC, readers hand samples to the device's pool. Its engines (a thread and a session each) serve all loaders of the
  * context. A sample that NVDEC cannot decode goes on to the loader's workers.
  *
+ * PARTS
+ *   setup      the config, and what follows from it: what batches have, and where they lie. It does not change
+ *   plan       which sample comes next. Under the lock
+ *   queues     what threads hand to each other, and what is asked of them; the lock is in it
+ *   consumer   batches on their way to the thread that takes them, and back. Under the lock
+ *
+ * Functions get the parts that they need. What reads, decodes or warps a sample has its setup and its queues, and
+ * cannot reach the rest. Opening, closing and the consumer's calls have the loader as a whole.
+ *
  * LOCKS
  *   mark   lock           guards                                    held across                 taken while holding
  *   (L)    queues->mutex  a loader's lists, counts and batch states bookkeeping only: never a   nothing
@@ -22070,6 +22079,8 @@ typedef struct bzi_pace {
 /* One output of a loader: a tensor of each batch. Its pictures have one size, and it has one or more views a sample. */
 typedef struct bzi_output {
     char              name[BZNA_NAME_MAX];
+    char              where[40];      /* how errors name its settings: "loader_config.extra_outputs[3]" */
+    char              group[40];      /* and the struct that has its warp, filter, color and augment */
     bzna_output       shape;          /* of one picture */
     uint32_t          views;          /* of each sample */
     uint32_t          random;         /* the random numbers of its first view are forked with this */
@@ -22249,11 +22260,13 @@ struct bzi_setup {
     uint32_t           column_count;  /* of both */
     bzi_rule           rules[BZI_LIMIT_RULES];
     uint32_t           rule_count;
+    uint32_t           ruled;         /* number of the first column with bytes for rules; without rules, column_count */
     uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
     uint64_t           fingerprint;   /* bzi_order_fingerprint; states with another one are not restored */
     uint64_t           stills;        /* bzi_dataset_hash_stills */
+    uint32_t           slice_slots;   /* slots of a slice of a batch */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
     uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
     bzi_device        *device;        /* NULL: nothing of this loader is on a device */
@@ -22297,8 +22310,7 @@ struct bzna_batch {
     uint64_t     epoch;
     uint64_t     number;              /* in the epoch */
     uint64_t     position;            /* of its first slot in the epoch's order */
-    uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
-    uint64_t     next_position;
+    bzi_place    after;               /* where a saved state goes on after this batch */
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
     bzna_random  random;              /* likewise: of its epoch, as bzi_random_begin makes them */
     uint8_t     *block;               /* memory for data on the host that is the library's; else NULL */
@@ -22365,7 +22377,6 @@ typedef struct bzi_worker {
 
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
 typedef struct bzi_plan {
-    const bzna_dataset *dataset;
     bzi_order     order;              /* of the epoch being planned */
     bzi_shard     shard;              /* likewise */
     uint64_t      seed;               /* of the run */
@@ -22405,7 +22416,6 @@ struct bzi_queues {
     uint32_t   ahead_least;           /* as many are, whatever their bytes */
     uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
     uint64_t   memory_bytes;          /* that items may have together */
-    const bzi_memory *memory;         /* the host's */
     bzna_batch *batches;
     uint32_t   batch_count;
 
@@ -22444,7 +22454,6 @@ struct bzi_queues {
 typedef struct bzi_consumer {
     bzi_batches pending;              /* filling or ready, in the order of delivery */
     bzi_batches retiring;             /* in the order of release, without the one that a reader reclaims */
-    uint32_t    references;           /* to the loader: the owner's, and one for each batch on loan */
     uint32_t    waiting;              /* 1: a thread is in next */
 } bzi_consumer;
 
@@ -22453,6 +22462,7 @@ struct bzna_loader {
     bzi_plan     plan;                /* (L) */
     bzi_queues   queues;              /* their lock is (L) */
     bzi_consumer consumer;            /* (L) */
+    atomic_int   references;          /* the owner's, and one for each batch on loan */
     bzi_item    *items;
     uint32_t     item_count;
     bzi_worker  *workers;             /* queues.worker_count of them */
@@ -22480,7 +22490,7 @@ static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
 /* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one view. */
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_view *view, uint32_t slot)
 {
-    uint32_t each = batch->setup->config.output.batch_size / batch->setup->config.output.slices;
+    const uint32_t each = batch->setup->slice_slots;
     return batch->slices[slot / each] + bzi_view_at(view, batch->slots, slot % each);
 }
 
@@ -22747,6 +22757,13 @@ static void bzi_queues_wake_reader(bzi_queues *queues)
     bzi_os_wake_one(readers ? &queues->reader_wake : &queues->worker_wake);
 }
 
+/* Begins the hold on a run, and wakes another reader if one more is needed. With the lock held. */
+static void bzi_queues_begin(bzi_queues *queues)
+{
+    queues->active++;
+    bzi_queues_wake_reader(queues);
+}
+
 /* Lets readers go on after items have become free or were queued for other samples. With the lock held. */
 static void bzi_queues_freed(bzi_queues *queues)
 {
@@ -22863,11 +22880,9 @@ static void bzi_batch_to_loan(bzna_batch *batch)
 
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
-    loader->consumer.references++;
+    atomic_fetch_add(&loader->references, 1);
 
-    loader->plan.done = (bzi_place){ batch->next_epoch, batch->next_position,
-                                     batch->order.list && batch->last_of_epoch ? 0 : batch->order.length,
-                                     batch->order.list && !batch->last_of_epoch ? batch->order.list->hash : 0 };
+    loader->plan.done = batch->after;
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
@@ -22977,9 +22992,10 @@ static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
     batch->failed = batch->replaced = 0;
     batch->stop_slot = UINT32_MAX;
     batch->last_of_epoch = plan->next_batch == bzi_shard_batches(shard);
-
-    batch->next_epoch = plan->epoch + batch->last_of_epoch;
-    batch->next_position = batch->last_of_epoch ? 0 : bzi_shard_after(shard, batch->number);
+    batch->after = (bzi_place){ plan->epoch, bzi_shard_after(shard, batch->number), batch->order.length,
+                                batch->order.list ? batch->order.list->hash : 0 };
+    if (batch->last_of_epoch)
+        batch->after = (bzi_place){ plan->epoch + 1, 0, plan->is_given ? 0 : batch->order.length, 0 };
 
     bzi_batch_to_filling(batch);
 
@@ -22994,7 +23010,7 @@ static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
 }
 
 /* Finds the sample at the item's position, and clears what an earlier sample has left in the item. */
-static void bzi_plan_sample(const bzna_dataset *dataset, bzi_item *item)
+static void bzi_plan_sample(bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
@@ -23002,7 +23018,7 @@ static void bzi_plan_sample(const bzna_dataset *dataset, bzi_item *item)
     item->frames = item->passed_over = 0;
     item->data = NULL;
     item->tried = 0;
-    item->container = bzi_dataset_at(dataset, &item->local);
+    item->container = bzi_dataset_at(item->setup->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
 
@@ -23033,7 +23049,7 @@ static int bzi_plan_item(bzi_plan *plan, bzi_queues *queues, bzi_item *item)
 
     item->err = &batch->errors[item->slot];
     item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
-    bzi_plan_sample(plan->dataset, item);
+    bzi_plan_sample(item);
     item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
     if (item->is_padding)
         batch->indices[item->slot] = UINT64_MAX;
@@ -23306,18 +23322,16 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     return status;
 }
 
-/* Counts samples and batches of this rank in a whole epoch: with lists, in the one under way, or 0 without its list. */
-static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
+/* Returns what this rank has of a whole epoch: with lists, of the one under way, or nothing without its list. */
+static bzi_shard bzi_loader_epoch(bzna_loader *loader)
 {
-    bzi_queues *queues = &loader->queues;
     const bzi_plan *plan = &loader->plan;
     bzi_shard shard;
 
-    bzi_queues_lock(queues);
+    bzi_queues_lock(&loader->queues);
     shard = bzi_setup_share(&loader->setup, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
-    *samples = bzi_shard_samples(&shard);
-    *batches = bzi_shard_batches(&shard);
-    bzi_queues_unlock(queues);
+    bzi_queues_unlock(&loader->queues);
+    return shard;
 }
 
 
@@ -23643,6 +23657,7 @@ static bzna_status bzi_setup_make_rules(bzi_setup *setup, bzna_error *err)
 /* Makes the bytes that rules need, or find. Those of a tensor have no name. Fails if a rule matches no field at all. */
 static bzna_status bzi_setup_make_rule_bytes(bzi_setup *setup, bzna_error *err)
 {
+    setup->ruled = setup->column_count;
     for (uint32_t i = 0; i < setup->rule_count; i++) {
         bzi_rule *rule = &setup->rules[i];
         const bzi_rule *twin = bzi_setup_rule_before(setup, rule);
@@ -23662,7 +23677,6 @@ static bzna_status bzi_setup_make_rule_bytes(bzi_setup *setup, bzna_error *err)
         if (rule->kind == BZNA_RULE_BYTES && bzi_setup_find_bytes(setup, rule->name) != BZI_NO_FIELD)
             return BZI_MISUSE(err, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has \"%s\", too",
                               i, rule->name);
-        memset(&setup->columns[rule->bytes], 0, sizeof setup->columns[rule->bytes]);
         if (rule->kind == BZNA_RULE_BYTES)
             bzi_string_copy(setup->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
         setup->column_count++;
@@ -23798,15 +23812,14 @@ static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, 
                                       bzna_error *err)
 {
     const bzi_setup *setup = reader->setup;
-    const uint32_t number = reader->fields[i], end = setup->column_count;
-    const uint32_t ruled = setup->rule_count ? setup->rules[0].bytes : end;   /* the first column for rules */
+    const uint32_t number = reader->fields[i];
     const uint32_t kind = number == BZI_NO_FIELD ? 0 : item->container->fields[number].kind;
 
     if (i < setup->tensor_count && kind && kind == setup->columns[i].kind)
         return bzi_item_put_number(item, sample, i, number, err);
 
     bzi_item_clear_fields(item, i, i + 1);
-    if (i >= ruled)
+    if (i >= setup->ruled)
         return bzi_item_put_rule(item, sample, i, err);
     if (number == BZI_NO_FIELD)
         return BZNA_OK;                                     /* only other parts of the data set have it */
@@ -24179,7 +24192,7 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
 static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
 {
     const bzi_setup *setup = item->setup;
-    float *to = (float *)item->batch->columns[setup->geometry] + item->slot * setup->outputs[0].views * 16ull;
+    float *to = (float *)(void *)bzi_item_value(item, setup->geometry);
 
     for (uint32_t view = 0; view < setup->outputs[0].views; view++, to += 16) {
         const bzna_geometry *g = &geometry[view];
@@ -24206,9 +24219,9 @@ static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *byte
         sizeof input, field->kind, field->name, bytes->buffer.data, bytes->size, sample, geometry,
         geometry ? setup->outputs[0].views : 0, 0
     };
-    uint8_t *out = (uint8_t *)item->batch->columns[rule->tensor] + item->slot * column->bytes;
+    uint8_t *out = bzi_item_value(item, rule->tensor);
     int64_t *rows = rule->kind == BZNA_RULE_ROWS ?
-                        (int64_t *)item->batch->columns[rule->tensor + 1] + item->slot : NULL;
+                        (int64_t *)(void *)bzi_item_value(item, rule->tensor + 1) : NULL;
     uint64_t count = 0;
     bzna_status status;
     int is_fault;
@@ -24243,7 +24256,6 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     const bzi_setup *setup = item->setup;
     const bzi_output *output = setup->outputs;
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
-    const uint32_t end = setup->column_count;
     bzna_sample_info info;
 
     if (!setup->rule_count && setup->geometry == BZI_NO_FIELD)
@@ -24255,7 +24267,7 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     if (setup->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
 
-    for (uint32_t i = setup->rule_count ? setup->rules[0].bytes : end; i < end; i++) {
+    for (uint32_t i = setup->ruled; i < setup->column_count; i++) {
         const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
         if (bytes->present && setup->rules[bytes->rule].call &&
             bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err) != BZNA_OK)
@@ -24379,8 +24391,7 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
 
         run = bzi_reader_next(&loader->plan, queues);
         if (run.count) {
-            queues->active++;
-            bzi_queues_wake_reader(queues);
+            bzi_queues_begin(queues);
             break;
         }
 
@@ -24422,7 +24433,7 @@ static int bzi_reader_trim(bzi_queues *queues)
     bytes = item->bytes;
     memset(&item->bytes, 0, sizeof item->bytes);
     bzi_queues_unlock(queues);
-    bzi_release(queues->memory, bytes.data, bytes.capacity, 1);
+    bzi_release(item->setup->memory, bytes.data, bytes.capacity, 1);
     bzi_queues_lock(queues);
     queues->held_bytes -= bytes.capacity;
     return 1;
@@ -24468,6 +24479,7 @@ static uint64_t bzi_reader_let_go(const bzi_memory *memory, bzi_item *item)
  * run: then the caller hands on the samples before it, which hold memory, and tries again. */
 static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64_t bytes, bzna_error *err)
 {
+    const bzi_memory *memory = reader->setup->memory;
     bzi_queues *queues = reader->queues;
     uint64_t ceiling = queues->memory_bytes, want = 4096;
 
@@ -24482,13 +24494,13 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
     want = bzi_min(want, ceiling);
 
     if (bzi_reader_count_memory(queues, item->bytes.capacity, want, 0))
-        bzi_buffer_free(queues->memory, &item->bytes);
+        bzi_buffer_free(memory, &item->bytes);
     else if (item != reader->first)
         return BZNA_AGAIN;
-    else if (!bzi_reader_count_memory(queues, bzi_reader_let_go(queues->memory, item), want, 1))
+    else if (!bzi_reader_count_memory(queues, bzi_reader_let_go(memory, item), want, 1))
         return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 
-    item->bytes.data = bzi_alloc(queues->memory, want, 1, BZI_BATCH_ALIGN);
+    item->bytes.data = bzi_alloc(memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
         return BZNA_OK;
@@ -24827,22 +24839,24 @@ static void bzi_item_count_failure(const bzi_item *item)
         stats->failed_other++;
 }
 
+/* Counts a sample of a stage, if time was spent on it there. */
+static void bzi_stage_count(bzna_stage_statistics *stage, uint64_t ns, uint64_t bytes)
+{
+    stage->count += ns != 0;
+    stage->busy_ns += ns;
+    stage->bytes += ns ? bytes : 0;
+}
+
 /* Counts the sample and the time spent on it. With the lock held. */
 static void bzi_item_account(const bzi_item *item)
 {
     bzna_statistics *stats = &item->queues->stats;
-    bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
 
     if (item->is_padding)
         return;
 
-    decode->count += item->decode_ns != 0;
-    decode->busy_ns += item->decode_ns;
-    decode->bytes += item->decode_ns ? item->extent.size : 0;
-    warp->count += item->warp_ns != 0;
-    warp->busy_ns += item->warp_ns;
-    warp->bytes += item->warp_ns ? item->setup->slot_bytes : 0;
-
+    bzi_stage_count(&stats->stage[BZNA_STAGE_DECODE], item->decode_ns, item->extent.size);
+    bzi_stage_count(&stats->stage[BZNA_STAGE_WARP], item->warp_ns, item->setup->slot_bytes);
     stats->samples++;
     stats->samples_tiled += item->tiles != 0;
     stats->tiles += item->tiles;
@@ -24881,7 +24895,7 @@ static int bzi_item_replace(bzi_item *item)
 
     item->replacements++;
     item->position = (item->position + item->batch->order.stride) % item->batch->order.length;
-    bzi_plan_sample(item->setup->dataset, item);
+    bzi_plan_sample(item);
 
     queues->stats.replaced++;
     bzi_run_add(&queues->redo, item);
@@ -25628,8 +25642,7 @@ static int bzi_worker_read(bzi_worker *worker)
     if (!reader || !reader->run.count || bzi_queues_interrupted(queues))
         return 0;
 
-    queues->active++;
-    bzi_queues_wake_reader(queues);
+    bzi_queues_begin(queues);
     bzi_reader_pass(reader, is_new);
     bzi_queues_done(queues);
     return 1;
@@ -25648,8 +25661,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
         int blocked;
         if (!bzi_queues_interrupted(queues) && queues->ready.count) {
             run = bzi_ready_pop(queues);
-            queues->active++;
-            bzi_queues_wake_reader(queues);
+            bzi_queues_begin(queues);
             break;
         }
         if (bzi_worker_read(worker) || bzi_worker_help(worker))
@@ -26525,14 +26537,13 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 
 /* Makes one batch. Its slices lie in the user's buffers, or one after the other in the library's memory. In the CUDA
  * context, if the loader has a device. */
-static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, bzna_error *err)
+static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error *err)
 {
-    bzi_setup *setup = &loader->setup;
+    const bzi_setup *setup = batch->setup;
     const bzna_loader_output *output = &setup->config.output;
-    const uint64_t slice_bytes = output->batch_size / output->slices * setup->slot_bytes;
+    const uint64_t slice_bytes = setup->slice_slots * setup->slot_bytes;
     const uint64_t first = (uint64_t)number * output->slices;
     const int has_block = !output->buffers && !setup->device;
-    bzna_batch *batch = &loader->queues.batches[number];
     uint8_t *data;
 
     batch->stream = setup->stream;
@@ -26585,11 +26596,8 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
         return bzi_fail_memory(err, "a loader's queues");
 
     queues->batch_count = config->pipeline.batches_in_flight;
-    for (uint32_t i = 0; i < queues->batch_count; i++) {
-        queues->batches[i].loader = loader;
-        queues->batches[i].setup = setup;
-        queues->batches[i].queues = queues;
-    }
+    for (uint32_t i = 0; i < queues->batch_count; i++)
+        queues->batches[i] = (bzna_batch){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < readers; i++)
         loader->readers[i] = (bzi_reader){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < loader->item_count; i++) {
@@ -26727,27 +26735,26 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 }
 
 /* Waits until nothing on the device writes to batches that are not on loan. In the CUDA context. */
-static void bzi_loader_drain_writes(bzna_loader *loader)
+static void bzi_queues_drain_writes(bzi_queues *queues)
 {
-    for (uint32_t i = 0; i < loader->queues.batch_count; i++)
-        if (loader->queues.batches[i].state != BZI_BATCH_ON_LOAN)
-            bzi_batch_drain_writes(&loader->queues.batches[i]);
+    for (uint32_t i = 0; i < queues->batch_count; i++)
+        if (queues->batches[i].state != BZI_BATCH_ON_LOAN)
+            bzi_batch_drain_writes(&queues->batches[i]);
 }
 
 /* Waits for the device's work on batches, and frees what the loader has there. */
 BZI_COLD
-static void bzi_loader_free_device(bzna_loader *loader)
+static void bzi_setup_free_device(const bzi_setup *setup, bzi_queues *queues)
 {
-    const bzi_setup *setup = &loader->setup;
     bzi_device *device = setup->device;
     bzna_error ignored;
 
     /* This fails if the device is lost. The library's own objects are freed nevertheless. */
     int entered = bzi_device_enter(device, &ignored) == BZNA_OK;
 
-    bzi_loader_drain_writes(loader);
-    for (uint32_t i = 0; i < loader->queues.batch_count; i++) {
-        bzna_batch *batch = &loader->queues.batches[i];
+    bzi_queues_drain_writes(queues);
+    for (uint32_t i = 0; i < queues->batch_count; i++) {
+        bzna_batch *batch = &queues->batches[i];
 
         if (batch->state == BZI_BATCH_RETIRING)
             bzi_batch_drain_reads(batch, &ignored);
@@ -26776,7 +26783,7 @@ static void bzi_loader_free(bzna_loader *loader)
     const bzi_memory *memory = setup->memory;
 
     if (setup->device)
-        bzi_loader_free_device(loader);
+        bzi_setup_free_device(setup, queues);
     for (uint32_t i = 0; i < queues->batch_count; i++) {
         bzi_batch_free_bytes(&queues->batches[i]);
         bzi_release(memory, queues->batches[i].block, setup->data_bytes, 1);
@@ -26845,13 +26852,7 @@ static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t 
 /* Drops one reference. The last one frees the loader. Without the lock. */
 static void bzi_loader_unref(bzna_loader *loader)
 {
-    bzi_queues *queues = &loader->queues;
-    uint32_t left;
-
-    bzi_queues_lock(queues);
-    left = --loader->consumer.references;
-    bzi_queues_unlock(queues);
-    if (left == 0)
+    if (atomic_fetch_sub(&loader->references, 1) == 1)
         bzi_loader_free(loader);
 }
 
@@ -26862,43 +26863,30 @@ static void bzi_loader_unref(bzna_loader *loader)
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
 
-/* Does the next piece of work. Returns 1, or 0 if there is none. With the lock held, but not while it works. In the
- * CUDA context, if batches lie on the device. */
-static int bzi_loader_step(bzna_loader *loader)
-{
-    bzi_queues *queues = &loader->queues;
-
-    if (queues->ready.count) {
-        queues->active++;
-        bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
-        return 1;
-    }
-
-    if (bzi_worker_read(loader->workers))
-        return 1;
-    if (!bzi_reader_may_reclaim(loader))
-        return 0;
-    bzi_reader_reclaim(loader);
-    return 1;
-}
-
 /* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
  * one, is in queues.poison. With the lock held, but not while it works. */
 static void bzi_loader_work(bzna_loader *loader)
 {
-    bzi_queues *queues = &loader->queues;
     const bzi_batches *pending = &loader->consumer.pending;
+    bzi_queues *queues = &loader->queues;
     bzna_error err;
 
     if (bzi_device_enter(loader->setup.device, &err) != BZNA_OK) {
         bzi_queues_break(queues, &err);
         return;
     }
-    /* With nothing to do, the batch may have come by itself: one without samples is finished when it is planned. */
-    if (!bzi_loader_step(loader) && (pending->first ? pending->first->state != BZI_BATCH_READY :
-                                                      bzi_plan_has_batch(&loader->plan))) {
-        BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
-        bzi_queues_break(queues, &err);
+
+    if (queues->ready.count) {
+        bzi_queues_begin(queues);
+        bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
+    } else if (!bzi_worker_read(loader->workers)) {
+        if (bzi_reader_may_reclaim(loader)) {
+            bzi_reader_reclaim(loader);
+        } else if (pending->first ? pending->first->state != BZI_BATCH_READY : bzi_plan_has_batch(&loader->plan)) {
+            /* else the batch has come by itself: one without samples is finished when it is planned */
+            BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
+            bzi_queues_break(queues, &err);
+        }
     }
     bzi_device_leave(loader->setup.device);
 }
@@ -27228,7 +27216,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
         bzi_os_wait(&queues->control_wake, &queues->mutex);
     /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
     if (setup->device && bzi_device_enter(setup->device, err) == BZNA_OK) {
-        bzi_loader_drain_writes(loader);
+        bzi_queues_drain_writes(queues);
         bzi_device_leave(setup->device);
     }
 
@@ -27875,6 +27863,7 @@ static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
     if (c->output.batch_size % c->output.slices)
         return BZI_MISUSE(err, "loader_config.output.slices: %u does not divide batch_size, %u", c->output.slices,
                           c->output.batch_size);
+    setup->slice_slots = c->output.batch_size / c->output.slices;
 
     if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
         return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
@@ -27961,10 +27950,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. own: 1 if the
- * output has color settings of its own. */
-static bzna_status bzi_setup_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
-                                     bzna_error *err)
+/* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. */
+static bzna_status bzi_setup_mean(const bzna_loader_color *c, bzi_output *output, bzna_error *err)
 {
     const bzna_output *o = &output->shape;
     const uint64_t bytes = (uint64_t)bzi_channels(o->channels) * o->width * o->height * sizeof(float);
@@ -27973,11 +27960,11 @@ static bzna_status bzi_setup_mean(const char *where, const bzna_loader_color *c,
         return BZNA_OK;
     for (int i = 0; i < 3; i++)
         if (c->mean[i] != 0 || c->bias[i] != 0)
-            return BZI_MISUSE(err, "%s.color.mean_image: not together with mean or bias", where);
+            return BZI_MISUSE(err, "%s.color.mean_image: not together with mean or bias", output->group);
 
     if (!c->mean_image || c->mean_image_bytes != bytes)
-        return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where, own ?
-                          "color.mean_image_bytes" : "color: the first output's mean image",
+        return BZI_MISUSE(err, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", output->group,
+                          output->own_color ? "color.mean_image_bytes" : "color: the first output's mean image",
                           (bzi_llu)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
                           (bzi_llu)bytes, bzi_channels(o->channels), o->height, o->width);
     output->mean = (void *)(uintptr_t)c->mean_image;
@@ -27986,17 +27973,17 @@ static bzna_status bzi_setup_mean(const char *where, const bzna_loader_color *c,
 }
 
 /* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
-static bzna_status bzi_setup_add(bzi_setup *setup, const char *where, const char *field, bzna_error *err)
+static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, bzna_error *err)
 {
     bzi_output *output = &setup->outputs[setup->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
     if (output->views > BZI_LIMIT_VIEWS - setup->view_count)
-        return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", where, output->views,
+        return BZI_MISUSE(err, "%s.views: %u, and %u of other outputs, are more than %u", output->where, output->views,
                           setup->view_count, BZI_LIMIT_VIEWS);
     if (setup->config.decode.jpeg_shrink &&
         (output->transform.antialias == BZNA_ANTIALIAS_OFF || output->transform.filter == BZNA_FILTER_NEAREST))
-        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink: %s has a filter without antialias", where);
+        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink: %s has a filter without antialias", output->where);
 
     while (output->picture < setup->pick_count && !bzi_name_is(field, setup->picks[output->picture].name))
         output->picture++;
@@ -28014,15 +28001,15 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *where, const char
 }
 
 /* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
-static bzna_status bzi_setup_shape(const bzi_setup *setup, const char *where, const bzna_loader_output *e,
-                                      bzi_output *output, bzna_error *err)
+static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_output *e, bzi_output *output,
+                                   bzna_error *err)
 {
     const bzi_output *first = setup->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
     bzna_output shape = bzi_output_of(e);
 
     if (length == 0 || length >= sizeof output->name)
-        return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", where, (unsigned)sizeof output->name - 1);
+        return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", output->where, (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
     shape.width = bzi_default(shape.width, first->shape.width);
@@ -28035,43 +28022,46 @@ static bzna_status bzi_setup_shape(const bzi_setup *setup, const char *where, co
     output->augment = e->augment ? *e->augment : setup->config.augment;
     output->views = bzi_default(e->views, e->warp ? 1 : first->views);
     if (!e->warp && output->views != first->views)
-        return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", where,
+        return BZI_MISUSE(err, "%s.views: %u; it shares the warps of the first output's %u views", output->where,
                           output->views, first->views);
     if (bzi_loader_lacks_pictures(&setup->config))
         shape.width = shape.height = 1;                     /* the rest of it is checked nevertheless */
-    return bzi_output_check(where, &shape, err);
+    return bzi_output_check(output->where, &shape, err);
 }
 
-/* Makes an output. What a further one does not set itself, it shares with the first one.
- *   where   how errors name it
- *   group   how errors name the struct that has its warp, filter, color and augment */
-static bzna_status bzi_setup_output(bzi_setup *setup, const char *where, const char *group,
-                                       const bzna_loader_output *e, bzna_error *err)
+/* Makes an output. What a further one does not set itself, it shares with the first one. */
+static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *e, bzna_error *err)
 {
     const bzna_loader_filter *filter = e->filter ? e->filter : &setup->config.filter;
     const bzna_loader_color *color = e->color ? e->color : &setup->config.color;
     bzi_output *output = &setup->outputs[setup->output_count];
+    const uint32_t number = setup->output_count;
     char text[BZI_SETTING_BYTES];
 
+    bzi_string_copy(output->where, sizeof output->where, "loader_config.output");
+    if (number)
+        snprintf(output->where, sizeof output->where, "loader_config.extra_outputs[%u]", number - 1);
+    bzi_string_copy(output->group, sizeof output->group, number ? output->where : "loader_config");
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
         !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
         !bzi_is_zero(color->reserved, sizeof color->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set, in it, its filter or its color", where);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set, in it, its filter or its color",
+                        output->where);
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if (bzi_setup_shape(setup, where, e, output, err) != BZNA_OK ||
-        bzi_loader_check_colors(group, filter, color, &output->transform, err) != BZNA_OK ||
-        bzi_setup_mean(group, color, output, output->own_color != 0, err) != BZNA_OK ||
+    if (bzi_setup_shape(setup, e, output, err) != BZNA_OK ||
+        bzi_loader_check_colors(output->group, filter, color, &output->transform, err) != BZNA_OK ||
+        bzi_setup_mean(color, output, err) != BZNA_OK ||
         (e->warp &&
-         bzi_warp_resolve(e->warp, bzi_setting(text, group, "warp"), &output->warp, err) != BZNA_OK) ||
-        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, group, "augment"), e->warp != NULL,
+         bzi_warp_resolve(e->warp, bzi_setting(text, output->group, "warp"), &output->warp, err) != BZNA_OK) ||
+        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, output->group, "augment"), e->warp != NULL,
                                          err) != BZNA_OK))
         return err->status;
 
-    for (uint32_t i = 0; i < setup->output_count; i++)
+    for (uint32_t i = 0; i < number; i++)
         output->random += setup->outputs[i].own_warp ? setup->outputs[i].views : 0;
-    return bzi_setup_add(setup, where, e->field ? e->field : setup->config.fields.image, err);
+    return bzi_setup_add(setup, e->field ? e->field : setup->config.fields.image, err);
 }
 
 /* Makes all outputs. The first one has the config's own groups as settings. */
@@ -28096,7 +28086,7 @@ static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
     first.filter = &c->filter;
     first.color = &c->color;
     first.augment = &c->augment;
-    status = bzi_setup_output(setup, "loader_config.output", "loader_config", &first, err);
+    status = bzi_setup_output(setup, &first, err);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         const bzna_loader_output *extra = &given->ptr[i];
         const char *set = extra->batch_size                             ? "batch_size" :
@@ -28105,12 +28095,10 @@ static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
                           extra->stream                                 ? "stream" :
                           extra->buffers || extra->buffer_count         ? "buffers" :
                                                                           NULL;
-        char where[BZI_SETTING_BYTES / 2];
 
-        snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
         if (set)                                            /* it belongs to the batches */
-            return BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, set);
-        status = bzi_setup_output(setup, where, where, extra, err);
+            return BZI_MISUSE(err, "loader_config.extra_outputs[%u].%s: can only be set for the first output", i, set);
+        status = bzi_setup_output(setup, extra, err);
     }
     return status;
 }
@@ -28130,7 +28118,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 78, 83-84, 90.
+ * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 78, 83-84, 89-90.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -28261,8 +28249,8 @@ static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
     return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
 }
 
-/* Copies the caller's mean image of an output. where: how errors name its settings. */
-static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, const char *where, bzna_error *err)
+/* Copies the caller's mean image of an output. */
+static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, bzna_error *err)
 {
     const uint64_t count = output->mean_bytes / sizeof(float);
     const float *mean = output->mean = bzi_keep_copy(lent, output->mean, count, sizeof *mean);
@@ -28272,7 +28260,7 @@ static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, con
 
     for (uint64_t k = 0; k < count; k++)
         if (!isfinite(mean[k]))
-            return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", where, (bzi_llu)k);
+            return BZI_MISUSE(err, "%s.color.mean_image: number %llu is not finite", output->group, (bzi_llu)k);
     output->mean_hash = bzi_hash_numbers(BZI_HASH_START, mean, (size_t)output->mean_bytes, sizeof *mean);
     output->kernel.mean = (uint64_t)(uintptr_t)mean;
     return BZNA_OK;
@@ -28312,15 +28300,11 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 /* Copies what outputs have of the caller's. */
 static bzna_status bzi_setup_copy_outputs(bzi_setup *setup, bzna_error *err)
 {
-    char where[BZI_SETTING_BYTES] = "loader_config";
-
     for (uint32_t i = 0; i < setup->output_count; i++) {
         bzi_output *output = &setup->outputs[i];
         const uint32_t has_policies = output->augment.policy_count;
 
-        if (i)
-            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
-        if ((output->mean && bzi_output_copy_mean(&setup->lent, output, where, err) != BZNA_OK) ||
+        if ((output->mean && bzi_output_copy_mean(&setup->lent, output, err) != BZNA_OK) ||
             (has_policies && bzi_output_copy_policies(&setup->lent, output, err) != BZNA_OK))
             return err->status;
         setup->drawn_views = has_policies ? setup->view_count : setup->drawn_views;
@@ -28366,7 +28350,7 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     if (loader->setup.device)
         status = bzi_setup_make_device(&loader->setup, err);
     for (uint32_t i = 0; i < loader->queues.batch_count && status == BZNA_OK; i++)
-        status = bzi_batch_make(loader, i, err);
+        status = bzi_batch_make(&loader->queues.batches[i], i, err);
     if (status == BZNA_OK)
         status = bzi_loader_start_threads(loader, err);
     bzi_device_leave(loader->setup.device);
@@ -28379,7 +28363,7 @@ static bzna_status bzi_setup_add_outputs(bzi_setup *setup, bzna_error *err)
     for (uint32_t i = 1; i < setup->output_count; i++) {
         const bzi_output *output = &setup->outputs[i];
         if (bzi_setup_find_tensor(setup, output->name) < setup->tensor_end)
-            return BZI_MISUSE(err, "loader_config.extra_outputs[%u].name: another tensor has the name \"%s\"", i - 1,
+            return BZI_MISUSE(err, "%s.name: another tensor has the name \"%s\"", output->where,
                               output->name);
         bzi_setup_add_output(setup, output);
     }
@@ -28392,7 +28376,7 @@ static bzna_status bzi_setup_add_outputs(bzi_setup *setup, bzna_error *err)
 static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
 {
     const bzi_part *part = &setup->dataset->parts[0];
-    char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
+    char text[BZI_SETTING_BYTES];
     uint32_t copied = 0;              /* picks, which are numbered as outputs need them */
 
     for (uint32_t i = 0; i < setup->output_count; i++) {
@@ -28409,15 +28393,13 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
             continue;
         if (!(pick->name = bzi_keep_copy(&setup->own, pick->name, strlen(pick->name) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
-        if (i)
-            snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
 
         status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
         if (status == BZNA_E_MEMORY)
             return status;
         if (status == BZNA_E_NOT_FOUND && !err->native_code) {      /* with an errno, the file is not there */
             bzi_container_fail(part->container, part->first, err);
-            return bzi_error_prefix(err, setting);
+            return bzi_error_prefix(err, bzi_setting(text, output->group, i ? "field" : "fields.image"));
         }
     }
     return BZNA_OK;
@@ -28483,11 +28465,10 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     setup = &loader->setup;
     setup->context = context;
     setup->host = context->host;
-    setup->memory = setup->own.memory = setup->lent.memory = loader->queues.memory = memory;
+    setup->memory = setup->own.memory = setup->lent.memory = memory;
     setup->dataset = dataset;
-    loader->plan.dataset = dataset;
     setup->config = *config;
-    loader->consumer.references = 1;
+    atomic_init(&loader->references, 1);
     setup->process = bzi_os_process();
     setup->opened_ns = loader->queues.pool_ns = bzi_os_now_ns();
     status = bzi_loader_build(loader, err);
@@ -29632,10 +29613,13 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     const bzi_setup *setup = &loader->setup;
     const bzna_loader_config *c = &setup->config;
     const bzi_pick *pick = &setup->picks[0];
+    const bzi_shard epoch = bzi_loader_epoch(loader);
 
     *info = (bzna_loader_info){
-        .decoder = loader->setup.pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
-        .sessions = loader->setup.pool ? loader->setup.pool->count : 0,
+        .decoder = setup->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
+        .sessions = setup->pool ? setup->pool->count : 0,
+        .samples_per_epoch = bzi_shard_samples(&epoch),
+        .batches_per_epoch = bzi_shard_batches(&epoch),
         .layout = c->output.layout,
         .threads = c->decode.threads,
         .reader_threads = loader->queues.reader_count,
@@ -29643,9 +29627,8 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
         .read_ahead = loader->queues.ahead_samples,
     };
     bzi_tensor_describe(setup->tensors, c->output.batch_size, &info->image);
-    bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
-    if (loader->setup.pool)
+    if (setup->pool)
         snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", setup->device->info.name);
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
@@ -29835,15 +29818,14 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count,
                                       bzna_error *err)
 {
-    const bzna_loader_output *output;
-    uint32_t each;
+    uint32_t slices, each;
 
     BZI_API_BEGIN_WITH(batch, data, count);
 
-    output = &batch->setup->config.output;
-    if (slice >= output->slices)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
-    each = output->batch_size / output->slices;
+    slices = batch->setup->config.output.slices;
+    if (slice >= slices)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, slices);
+    each = batch->setup->slice_slots;
     *data = batch->slices[slice];
     *count = batch->real <= slice * each ? 0 : bzi_min32(each, batch->real - slice * each);
     return BZNA_OK;

@@ -227,7 +227,7 @@ class Interface(unittest.TestCase):
     def test_every_function_is_declared_with_its_types(self):
         declared = Header.functions()
         self.assertGreater(len(declared), 50)
-        self.assertEqual(set(declared), {line.split(":")[0] for line in _c._FUNCTIONS.split("\n") if line})
+        self.assertEqual(set(declared), {name for name, _ in _c._rows(_c._header.FUNCTIONS)})
         for name, (result, arguments) in declared.items():
             function = getattr(lib, "bzna_" + name)
             self.assertIn(function.restype, ctypes_of(result), name)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes from benzina.h what the Rust and Julia bindings declare: structs, constants and, for Rust, functions.
+"""Makes from benzina.h what the bindings declare: structs, constants and, for Rust and Python, functions.
 
-    python3 tests/make/bindings.py benzina.h examples          writes examples/rust/src/raw.rs and
-    examples/julia/src/header.jl python3 tests/make/bindings.py benzina.h examples --check  says which of them are not
-    what it would write, with status 1
+    python3 tests/make/bindings.py benzina.h examples          writes them: raw.rs, header.jl, _numbers.py, _header.py
+    python3 tests/make/bindings.py benzina.h examples --check  says which of them are not what it would write, with
+                                                               status 1
 
 The header is read by its own rules: one member a line, a comment above a declaration or behind it on its line, no
 unions, no bit-fields. What does not follow them ends the program, with the text at fault. tests/abi.rs of the crate and
@@ -429,13 +429,114 @@ def julia(items, constants):
     return "\n".join(out + [""])
 
 
+# ---- Python ----------------------------------------------------------------------------------------------------------
+
+PYTHON = {"uint8_t": "u8", "uint16_t": "u16", "uint32_t": "u32", "uint64_t": "u64", "int32_t": "i32", "int64_t": "i64",
+          "size_t": "size", "float": "f32", "double": "f64", "char": "char", "bzna_status": "i32"}
+# What calls fill in or read as bytes is given by its address alone.
+PYTHON_BYTES = ("void", "char", "uint8_t")
+
+
+def python_name(base):
+    return PYTHON.get(base, base.replace("bzna_", ""))
+
+
+def python_type(of, structs, as_argument):
+    """A word of Python's tables: a number's or a struct's name; "str": a string of C; "ptr": an address; of arguments
+    also "&x": a pointer to one x, or to several, and "out": where pointers go or stand."""
+    stars = len(of.consts) - 1 + (len(of.lengths) if as_argument else 0)
+    if not stars:
+        return "void" if of.base == "void" else python_name(of.base)
+    if of.base == "char" and of.consts == [True, False]:
+        return "str"
+    if not as_argument or of.base in PYTHON_BYTES and stars == 1 or of.base == "char":
+        return "ptr"
+    if stars == 2:
+        return "out"
+    return "&" + python_name(of.base) if of.base in PYTHON or of.base in structs else "ptr"
+
+
+def python_pointer(of):
+    """A pointer to a function, as the words of its result and arguments."""
+    kinds = [of.result] + [kind for _, kind in of.parameters]
+    return " ".join("ptr" if word[0] in "&o" else word for word in (python_type(kind, (), True) for kind in kinds))
+
+
+def python_row(name, words, separator):
+    """A row of a table, whose further lines are indented."""
+    return textwrap.wrap(f"{name}: " + separator.join(words), 116, subsequent_indent="    ", break_long_words=False,
+                         break_on_hyphens=False)
+
+
+def python_struct(item, constants, pointers):
+    """A struct's row: its members, those of one type after each other under one name of it."""
+    groups = []
+    for name, kind, _ in item.members:
+        word = python_type(kind, (), False)
+        if kind.result:
+            word, signature = name + "_fn", python_pointer(kind)
+            if pointers.setdefault(word, signature) != signature:
+                word = item.name.split("_")[1] + "_" + word
+                pointers[word] = signature
+        sizes = "".join(f"[{constants.get(length, length)}]" for length in kind.lengths)
+        if groups and groups[-1][0] == word:
+            groups[-1][1].append(name + sizes)
+        else:
+            groups.append((word, [name + sizes]))
+    return python_row(python_name(item.name), [f"{word} {', '.join(names)}" for word, names in groups], "; ")
+
+
+def python_numbers(items, constants):
+    """(name, value) of each constant that is a number, and neither a status nor part of the version."""
+    for item in items:
+        if item.kind == "define":
+            kind, value = define_value(item.value, constants)
+            if kind != "void *" and not item.name.startswith("BZNA_VERSION"):
+                yield item.name[5:], value.replace("UINT64_MAX", "2**64 - 1")
+        elif item.kind == "enum":
+            yield from ((name[5:], value) for name, value, _ in item.members if enum_type(name) != "bzna_status")
+
+
+def python_module(items, constants):
+    """The numbers of the header."""
+    numbers = list(python_numbers(items, constants))
+    out = [f"# {NOTE}", '"""The numbers of benzina.h."""', "", "__all__ = ["]
+    out += [f'    "{name}",' for name, _ in numbers] + ["]", ""]
+    return "\n".join(out + [f"{name} = {value}" for name, value in numbers] + [""])
+
+
+def python(items, constants):
+    """Statuses, and what ctypes has to know of structs and functions, as tables that _c.py reads."""
+    structs = {item.name for item in items if item.kind == "struct"}
+    pointers = {python_name(item.name): python_pointer(item.type) for item in items if item.kind == "pointer"}
+    rows = [line for item in items if item.kind == "struct" for line in python_struct(item, constants, pointers)]
+    out = [f"# {NOTE}", '"""What benzina.h declares: _c.py makes structs and functions of ctypes of it."""', "import enum",
+           "", "", "class Status(enum.IntEnum):",
+           '    """What calls return, by the names of benzina.h. Below 0 are errors."""', ""]
+    out += [f"    {item.name[5:]} = {item.value}" for item in items if item.kind == "status"]
+    out += ["", "", "# Pointers to functions: the result, then the arguments.", 'POINTERS = """']
+    out += [line for name, words in pointers.items() for line in python_row(name, words.split(), " ")]
+    out += ['"""', "", "# Members, those of one type after each other.", 'STRUCTS = """', *rows, '"""', ""]
+    out += ["# The result, then the arguments. &x: a pointer to one x or to several; out: where pointers go or stand.",
+            'FUNCTIONS = """']
+    for item in items:
+        if item.kind == "function":
+            words = [python_type(item.type.result, structs, True)]
+            words += [python_type(kind, structs, True) for _, kind in item.type.parameters]
+            out += python_row(python_name(item.name), words, " ")
+    return "\n".join(out + ['"""', ""])
+
+
 def main(arguments):
     header, folder = Path(arguments[0]), Path(arguments[1])
     items, constants = parse_header(header.read_text(encoding="utf-8"))
     for item in items:
         if item.kind == "define" and re.fullmatch(r"\d+", item.value):
             constants[item.name] = item.value
-    made = {folder / "rust/src/raw.rs": rust(items, constants), folder / "julia/src/header.jl": julia(items, constants)}
+    made = {folder / "rust/src/raw.rs": rust(items, constants),
+            folder / "julia/src/header.jl": julia(items, constants),
+            folder / "python/benzina/_numbers.py": python_module(items, constants),
+            folder / "python/benzina/_header.py": python(items, constants)}
     stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments[2:]:
         for path in stale:

@@ -165,7 +165,16 @@ check layouts_are_those_of_the_golden_file layouts       # tests/make/abi.txt; b
 check layouts_list_every_field without_gaps
 check layouts_list_every_struct sh -c "[ \$(grep -c '^typedef struct bzna_[a-z_]* {' benzina.h) -eq \$(grep -c '^bzna' '$T/abi.txt') ]"
 
-# What the Rust and Julia bindings declare is made from the header; another header makes something else, and this is noticed.
+# The tool says for itself what is out of range, by the name of its option: the limits are the library's.
+limit_of_library() { sed -n "s/^#define BZI_LIMIT_$1  *\([0-9]*\)u.*/\1/p" benzina.c; }
+limit_of_option() { sed -n "s/.*INTEGER(\"$1\", [a-z_]*, 1, \([0-9]*\),.*/\1/p" examples/bzna/main.c; }
+same_limit() { [ -n "$(limit_of_library "$1")" ] && [ "$(limit_of_library "$1")" = "$(limit_of_option "$2")" ]; }
+check option_threads_has_the_limit_of_the_library same_limit THREADS threads
+check option_sessions_has_the_limit_of_the_library same_limit SESSIONS sessions
+check option_views_has_the_limit_of_the_library same_limit VIEWS views
+check option_max_edge_has_the_limit_of_the_library same_limit EDGE max-edge
+
+# What the bindings declare is made from the header; another header makes something else, and this is noticed.
 current_bindings() { "${PYTHON:-python3}" tests/make/bindings.py benzina.h examples --check; }
 stale_bindings() { # a sed program for the header, what is to be made anew
     sed "$1" benzina.h > "$T/changed.h"
@@ -179,6 +188,8 @@ if have "${PYTHON:-python3}"; then
     check bindings_are_what_the_header_makes current_bindings
     check bindings_of_another_struct_are_noticed stale_bindings 's/^    int32_t     native_code; /    uint32_t    native_code; /' raw.rs
     check bindings_of_another_constant_are_noticed stale_bindings 's/BZNA_SPLIT_TEST       = 3/BZNA_SPLIT_TEST       = 4/' header.jl
+    check bindings_of_another_constant_are_noticed_for_python stale_bindings 's/BZNA_SPLIT_TEST       = 3/BZNA_SPLIT_TEST       = 4/' _numbers.py
+    check bindings_of_another_struct_are_noticed_for_python stale_bindings 's/^    int32_t     native_code; /    uint32_t    native_code; /' _header.py
     check bindings_of_another_function_are_noticed stale_bindings 's/bzna_dataset_count(const bzna_dataset \*dataset)/bzna_dataset_count(bzna_dataset *dataset)/' raw.rs
     check bindings_of_another_comment_are_noticed stale_bindings 's/the status that the call returned/the status of the call/' raw.rs
     check bindings_are_not_made_of_members_that_share_a_line unreadable_header 's/^    uint32_t    fourcc; /    uint32_t fourcc, code; /'
