@@ -328,8 +328,7 @@ static uint32_t bzi_le32(const uint8_t *p)
 
 static uint64_t bzi_le64(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
 
-/* Returns the number of a box type, or of another type, that is given as text such as "moov". A case label needs
- * BZI_FOURCC instead. */
+/* Returns the number of a box type, or of another type, that is given as text such as "moov". */
 static uint32_t bzi_type(const char text[4]) { return bzi_be32((const uint8_t *)text); }
 
 static void bzi_put_be32(uint8_t *p, uint32_t v)
@@ -339,8 +338,6 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
     p[2] = (uint8_t)(v >> 8);
     p[3] = (uint8_t)v;
 }
-
-#define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
 /* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
@@ -385,6 +382,9 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
         bzi_text_trim(dst);
 }
 
+/* Returns a letter of ASCII as a small one, any other byte as it is. */
+static char bzi_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+
 BZI_MAYBE_UNUSED static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
@@ -400,6 +400,19 @@ static void bzi_text_show(char *dst, size_t capacity, const uint8_t *src, uint64
 {
     bzi_text_copy(dst, capacity, src, size);
     bzi_text_printable(dst);
+}
+
+/* Copies bytes to memory that does not overlap. For none, the addresses may be NULL. */
+static void bzi_copy(void *dst, const void *src, uint64_t size)
+{
+    if (size)
+        memcpy(dst, src, (size_t)size);
+}
+
+/* Returns the first byte of this value among size bytes, or NULL. For none, the address may be NULL. */
+static const void *bzi_find_byte(const void *bytes, int byte, uint64_t size)
+{
+    return size ? memchr(bytes, byte, (size_t)size) : NULL;
 }
 
 /* Returns what follows the first n bytes. Pre: there are as many. */
@@ -427,6 +440,23 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         if (is_past(array, middle, value))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Returns the smallest i below count for which number i exceeds value, or count if there is none. Pre: the numbers
+ * ascend. step: bytes from one to the next, which are members of an array's elements. */
+static uint64_t bzi_search_above(const uint64_t *first, uint64_t count, size_t step, uint64_t value)
+{
+    uint64_t low = 0, high = count, number;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        memcpy(&number, (const uint8_t *)first + middle * step, sizeof number);
+        if (number > value)
             high = middle;
         else
             low = middle + 1;
@@ -479,18 +509,21 @@ static int bzi_is_big_endian(void)
 /* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
  * hash of what `hash` stood for, followed by numbers of `width` bytes each, a power of two. On all machines, it is that
  * of little-endian ones. */
-static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, size_t size, size_t width)
+static uint64_t bzi_hash_numbers(uint64_t hash, const void *data, uint64_t size, uint64_t width)
 {
     const uint8_t *p = data;
-    const size_t flip = bzi_is_big_endian() ? width - 1 : 0;
+    const uint64_t flip = bzi_is_big_endian() ? width - 1 : 0;
 
-    for (size_t i = 0; i < size; i++)
+    for (uint64_t i = 0; i < size; i++)
         hash = (hash ^ p[i ^ flip]) * 0x100000001b3ull;
     return hash;
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size) { return bzi_hash_numbers(hash, data, size, 1); }
+static uint64_t bzi_hash(uint64_t hash, const void *data, uint64_t size)
+{
+    return bzi_hash_numbers(hash, data, size, 1);
+}
 
 /* Reverses the bytes of numbers, in place. */
 static void bzi_flip(void *data, uint64_t size, size_t width)
@@ -652,12 +685,14 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 /* What a path names. NONE: nothing is there, or the system does not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
+BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
+
 /* An open file. */
 typedef struct bzi_file {
     int      fd;                      /* the descriptor; -1: it is closed */
     uint64_t size;                    /* bytes, when it was opened */
     int64_t  modified_ns;             /* time of the last change, in nanoseconds since 1970 */
-    uint64_t id[4];                   /* tells the file and its version: device, number, time of the last change */
+    uint64_t id[3];                   /* tells the file and its version: device, number, time of the last change */
 } bzi_file;
 
 #ifdef _MSC_VER                       /* it has C11's atomics, but not this word of C11 */
@@ -713,21 +748,11 @@ static int bzi_posix_sync(int fd) { return fdatasync(fd); }
 
 /* --- Files --- */
 
-/* Returns 0 if the open file can be read at any offset within a known size. Else returns ESPIPE for a pipe, a socket or
- * a device, or EOPNOTSUPP for a file that states a size of 0 but has bytes, as files in /proc do. */
-static int bzi_os_file_refuse(int fd, const struct stat *info)
-{
-    char byte;
-
-    if (!S_ISREG(info->st_mode))
-        return ESPIPE;
-    return info->st_size == 0 && pread(fd, &byte, 1, 0) == 1 ? EOPNOTSUPP : 0;
-}
-
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     int error;
     struct stat info;
+    char byte;
 
     memset(file, 0, sizeof *file);
     if (write)
@@ -739,8 +764,10 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
         return errno;
 
     error = fstat(file->fd, &info) ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
-    if (!error && !write)
-        error = bzi_os_file_refuse(file->fd, &info);
+    if (!error && !write && !S_ISREG(info.st_mode))
+        error = ESPIPE;               /* a pipe, a socket or a device */
+    if (!error && !write && info.st_size == 0 && pread(file->fd, &byte, 1, 0) == 1)
+        error = EOPNOTSUPP;           /* it states a size of 0 but has bytes, as files in /proc do */
     if (error) {
         close(file->fd);
         return error;
@@ -750,8 +777,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     file->modified_ns = (int64_t)BZI_STAT_TIME(&info).tv_sec * 1000000000 + BZI_STAT_TIME(&info).tv_nsec;
     file->id[0] = (uint64_t)info.st_dev;
     file->id[1] = (uint64_t)info.st_ino;
-    file->id[2] = (uint64_t)BZI_STAT_TIME(&info).tv_sec;
-    file->id[3] = (uint64_t)BZI_STAT_TIME(&info).tv_nsec;
+    file->id[2] = (uint64_t)file->modified_ns;
     return 0;
 }
 
@@ -902,7 +928,6 @@ static uint32_t bzi_os_processors(void)
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 static struct timespec bzi_posix_time(uint64_t ns)
 {
@@ -1359,7 +1384,6 @@ static uint32_t bzi_os_processors(void)
 }
 
 static int64_t bzi_os_process(void) { return (int64_t)GetCurrentProcessId(); }
-BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return (void *)LoadLibraryA(name); }
 
@@ -1713,8 +1737,8 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     if (!data)
         return 0;
 
-    if (keep && buffer->capacity)
-        memcpy(data, buffer->data, (size_t)buffer->capacity);
+    if (keep)
+        bzi_copy(data, buffer->data, buffer->capacity);
     bzi_release(memory, buffer->data, buffer->capacity, 1);
     buffer->data = data;
     buffer->capacity = capacity;
@@ -1780,8 +1804,8 @@ static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, ui
 {
     void *copy = bzi_keep_raw(kept, count, size);
 
-    if (copy && count)
-        memcpy(copy, from, (size_t)(count * size));
+    if (copy)
+        bzi_copy(copy, from, count * size);
     return copy;
 }
 
@@ -1808,7 +1832,7 @@ static void bzi_owned_free(bzi_owned *kept)
 
 
 /* ==== 9. Blocks =====================================================================================================
- * Calls: rooms 7-8.
+ * Calls: rooms 2, 7-8.
  *
  * The parts of files that were read last, for files whose index entries are read one by one. Each block has one place,
  * which it shares with others. A leaf lock is held for a comparison and a copy: nothing is allocated, read or called
@@ -1872,7 +1896,7 @@ static int bzi_blocks_get(bzi_blocks *blocks, bzi_block block, uint64_t from, vo
     bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
     found = blocks->places[at].file == block.file && blocks->places[at].number == block.number;
     if (found)
-        memcpy(dst, blocks->bytes[at] + from, (size_t)size);
+        bzi_copy(dst, blocks->bytes[at] + from, size);
     bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
     return found;
 }
@@ -1884,7 +1908,7 @@ static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *b
 
     bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
     blocks->places[at] = block;
-    memcpy(blocks->bytes[at], bytes, (size_t)size);
+    bzi_copy(blocks->bytes[at], bytes, size);
     bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
 }
 
@@ -1894,17 +1918,6 @@ static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *b
  *
  * Errors, the log, limits: what every room may use. Inside the library, a pointer to a bzna_error is never
  * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
-
-/* Returns "BZNA_OK", "BZNA_E_MEMORY", ... */
-static const char *bzi_status_name(bzna_status status)
-{
-    switch (status) {
-#define BZI_STATUS_NAME(name, number, text) case number: return "BZNA_" #name;
-    BZNA_STATUS_MAP(BZI_STATUS_NAME)
-#undef BZI_STATUS_NAME
-    default: return "BZNA_?";
-    }
-}
 
 /* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
@@ -2066,9 +2079,6 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 
     host->file_limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
     host->file_limit = bzi_max32(host->file_limit, 4);
-    atomic_init(&host->files, 0);
-    atomic_init(&host->blocks, NULL);
-
     if (bzi_os_mutex_init(&host->log_mutex, BZI_RANK_LOG)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
@@ -2309,7 +2319,7 @@ static int64_t bzi_source_read_some(const bzi_source *source, uint64_t offset, v
         return source->callbacks.read_at(source->callbacks.user, offset, dst, size);
 
     size = offset < source->size ? bzi_min(size, source->size - offset) : 0;
-    memcpy(dst, source->map + offset, (size_t)size);
+    bzi_copy(dst, source->map + offset, size);
     return (int64_t)size;
 }
 
@@ -2461,7 +2471,7 @@ static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t numbe
         return BZNA_OK;
     if (bzi_source_read(source, at, bytes, there, err) != BZNA_OK)
         return err->status;
-    memcpy(dst, bytes + from, (size_t)size);
+    bzi_copy(dst, bytes + from, size);
     bzi_blocks_put(source->blocks, block, bytes, there);
     return BZNA_OK;
 }
@@ -2473,7 +2483,7 @@ static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, vo
     uint8_t *p = dst;
 
     if (at_hand) {
-        memcpy(dst, at_hand, (size_t)size);
+        bzi_copy(dst, at_hand, size);
         return BZNA_OK;
     }
     if (!source->blocks)
@@ -2610,6 +2620,13 @@ static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
     uint64_t base = bzi_cursor_offset(c);
     const uint8_t *p = bzi_cursor_take(c, n);
     return bzi_cursor_make(p, p ? n : 0, base);
+}
+
+/* Takes all that is left, which is nothing after an overrun. */
+static bzi_span bzi_cursor_rest(bzi_cursor *c)
+{
+    const uint64_t left = c->overrun ? 0 : bzi_cursor_left(c);
+    return (bzi_span){ bzi_cursor_take(c, left), left };
 }
 
 /* A box. */
@@ -2762,8 +2779,8 @@ typedef struct bzi_sink {
 /* The bytes lie in memory, so that their sum does not overflow. */
 static void bzi_sink_add(bzi_sink *sink, const void *bytes, uint64_t size)
 {
-    if (size && sink->size + size <= sink->capacity)
-        memcpy(sink->data + sink->size, bytes, (size_t)size);
+    if (sink->size + size <= sink->capacity)
+        bzi_copy(sink->data + sink->size, bytes, size);
     sink->size += size;
 }
 
@@ -2798,7 +2815,7 @@ static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
 {
     uint8_t *p = n ? bzi_out_take(out, n) : NULL;
     if (p)
-        memcpy(p, bytes, (size_t)n);
+        bzi_copy(p, bytes, n);
 }
 
 /* Writes a big-endian number. */
@@ -2865,12 +2882,6 @@ static void bzi_out_end(bzi_out *out)
  *
  * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
  * that others own, and allocates nothing. */
-
-#define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
-#define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
-#define BZI_AVC1 BZI_FOURCC('a', 'v', 'c', '1')
-#define BZI_AVC3 BZI_FOURCC('a', 'v', 'c', '3')
-#define BZI_AV01 BZI_FOURCC('a', 'v', '0', '1')
 
 /* --- NAL units --- */
 
@@ -2974,7 +2985,7 @@ static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
 {
     for (uint64_t i = from; i + 3 <= s.size; i++) {
-        const uint8_t *one = memchr(s.data + i + 2, 1, (size_t)(s.size - i - 2));
+        const uint8_t *one = bzi_find_byte(s.data + i + 2, 1, s.size - i - 2);
 
         if (!one)
             break;
@@ -4232,8 +4243,8 @@ typedef struct bzi_codec {
     const char *name;                 /* for messages */
     const char *signatures[2];        /* a still's first bytes, or other ones; a point stands for any byte */
     uint32_t    signature_sizes[2];   /* how many they are; 0: there are no other ones */
-    uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
-    uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
+    char        entries[2][5];        /* types of mp4 sample entries, the writer's first; "": there are none */
+    char        config[5];            /* type of the decoder configuration record; "": there is none */
     uint32_t    config_bytes;         /* the fewest bytes that it has */
     uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
     /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
@@ -4341,9 +4352,9 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     if (c.overrun)
         return;
 
-    text = (bzi_span){ c.data + c.pos, bzi_cursor_left(&c) };
-    if (is_deflated)
-        text = (bzi_span){ inflated, bzi_inflate(bzi_cursor_sub(&c, text.size), inflated, sizeof inflated) };
+    text = (bzi_span){ inflated, is_deflated ? bzi_inflate(c, inflated, sizeof inflated) : 0 };
+    if (!is_deflated)
+        text = bzi_cursor_rest(&c);
     if (!orientation[1 + is_xmp])
         orientation[1 + is_xmp] = is_xmp ? bzi_xmp_orientation(text) : bzi_profile_orientation(text);
 }
@@ -4695,27 +4706,28 @@ static const struct { uint32_t number; const char *name; } bzi_tiff_colors[] = {
     { 10, "ITU L*a*b*" }, { 32803, "a camera's raw" }, { 34892, "linear raw" }, { 32844, "LogL" }, { 32845, "LogLuv" },
 };
 
-/* Compressions. Names are needed only for those that are refused. */
-static const struct { uint32_t number, is_decoded; const char *name; } bzi_tiff_compressions[] = {
-    { 1, 1, "no" }, { 2, 1, "CCITT" }, { 3, 1, "CCITT group 3" }, { 4, 1, "CCITT group 4" }, { 5, 1, "LZW" },
-    { 8, 1, "Deflate" }, { 32946, 1, "Deflate" }, { 32773, 1, "PackBits" }, { 34925, 1, "LZMA" },
-    { 6, 0, "JPEG (old-style)" }, { 7, 0, "JPEG" }, { 9, 0, "JBIG" }, { 10, 0, "JBIG" }, { 34661, 0, "JBIG" },
-    { 34712, 0, "JPEG 2000" }, { 33003, 0, "JPEG 2000" }, { 33005, 0, "JPEG 2000" }, { 34887, 0, "LERC" },
-    { 34892, 0, "lossy JPEG" }, { 50000, 0, "Zstandard" }, { 50001, 0, "WebP" }, { 50002, 0, "JPEG XL" },
-    { 34926, 0, "Zstandard" }, { 34927, 0, "WebP" }, { 32766, 0, "NeXT" }, { 32809, 0, "ThunderScan" },
-    { 32908, 0, "Pixar film" }, { 32909, 0, "Pixar log" }, { 34676, 0, "SGI LogLuv" }, { 34677, 0, "SGI LogLuv" },
+/* Compressions that are decoded: none, CCITT, its groups 3 and 4, LZW, Deflate, PackBits, LZMA. */
+static const uint16_t bzi_tiff_decoded[] = { 1, 2, 3, 4, 5, 8, 32946, 32773, 34925 };
+
+/* Names of those that are refused. */
+static const struct { uint32_t number; const char *name; } bzi_tiff_refused[] = {
+    { 6, "JPEG (old-style)" }, { 7, "JPEG" }, { 9, "JBIG" }, { 10, "JBIG" }, { 34661, "JBIG" }, { 34712, "JPEG 2000" },
+    { 33003, "JPEG 2000" }, { 33005, "JPEG 2000" }, { 34887, "LERC" }, { 34892, "lossy JPEG" }, { 50000, "Zstandard" },
+    { 50001, "WebP" }, { 50002, "JPEG XL" }, { 34926, "Zstandard" }, { 34927, "WebP" }, { 32766, "NeXT" },
+    { 32809, "ThunderScan" }, { 32908, "Pixar film" }, { 32909, "Pixar log" }, { 34676, "SGI LogLuv" },
+    { 34677, "SGI LogLuv" },
 };
 
 static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *err)
 {
     const char *name = "unknown";
 
-    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_compressions); i++)
-        if (bzi_tiff_compressions[i].number == compression) {
-            if (bzi_tiff_compressions[i].is_decoded)
-                return BZNA_OK;
-            name = bzi_tiff_compressions[i].name;
-        }
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_decoded); i++)
+        if (bzi_tiff_decoded[i] == compression)
+            return BZNA_OK;
+    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_refused); i++)
+        if (bzi_tiff_refused[i].number == compression)
+            name = bzi_tiff_refused[i].name;
 
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "TIFF with %s compression (%u) is not supported", name, compression);
 }
@@ -5479,8 +5491,8 @@ static uint64_t bzi_h264_cut(uint8_t *data, uint64_t size, const uint32_t rows[2
 
 static const bzi_codec bzi_codecs[] = {
     { .id = BZNA_CODEC_H264, .allow = BZNA_ALLOW_H264, .name = "H.264",
-      .entries = { BZI_AVC1, BZI_AVC3 },
-      .config = BZI_FOURCC('a', 'v', 'c', 'C'),
+      .entries = { "avc1", "avc3" },
+      .config = "avcC",
       .config_bytes = 7, .length_at = 4,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
@@ -5489,8 +5501,8 @@ static const bzi_codec bzi_codecs[] = {
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .in_rows = 1, .cut = bzi_h264_cut },
     { .id = BZNA_CODEC_H265, .allow = BZNA_ALLOW_H265, .name = "H.265",
-      .entries = { BZI_HVC1, BZI_HEV1 },
-      .config = BZI_FOURCC('h', 'v', 'c', 'C'),
+      .entries = { "hvc1", "hev1" },
+      .config = "hvcC",
       .config_bytes = 23, .length_at = 21,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
@@ -5498,8 +5510,8 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(HEVC),
       .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
     { .id = BZNA_CODEC_AV1, .allow = BZNA_ALLOW_AV1, .name = "AV1",
-      .entries = { BZI_AV01, BZI_AV01 },
-      .config = BZI_FOURCC('a', 'v', '1', 'C'),
+      .entries = { "av01" },
+      .config = "av1C",
       .config_bytes = 4,
       .inspect = bzi_image_av1,
       .stream = bzi_image_bytes,
@@ -5508,7 +5520,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
     { .id = BZNA_CODEC_JPEG, .allow = BZNA_ALLOW_JPEG, .name = "JPEG",
-      .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
+      .entries = { "mjpg", "jpeg" },             /* HEIF's, QuickTime's */
       .inspect = bzi_jpeg_inspect,
       .stream = bzi_image_bytes,
       .nv_id = BZI_NV_ID(JPEG),                 /* only for loaders that ask for it */
@@ -5533,7 +5545,7 @@ static const bzi_codec bzi_codecs[] = {
 static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 {
     for (size_t i = 0; i < BZI_CODECS && type; i++)
-        if (bzi_codecs[i].entries[0] == type || bzi_codecs[i].entries[1] == type)
+        if (bzi_type(bzi_codecs[i].entries[0]) == type || bzi_type(bzi_codecs[i].entries[1]) == type)
             return &bzi_codecs[i];
     return NULL;
 }
@@ -5746,7 +5758,6 @@ typedef struct bzi_heif_extents {
     uint32_t   offset_bytes;          /* bytes of its offset */
     uint32_t   length_bytes;          /* bytes of its length */
     uint64_t   base;                  /* added to offsets */
-    uint64_t   begin;                 /* file offset of `in` */
     bzi_span   in;                    /* the bytes that offsets count in: the file or idat */
 } bzi_heif_extents;
 
@@ -5800,7 +5811,6 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
                              where & 15 ? "other items (construction method 2)" : "another file");
 
     e->in = where ? (bzi_span){ heif->idat.data, heif->idat.size } : heif->file;
-    e->begin = where ? heif->idat.base : heif->base;
     if (!e->left || !e->in.data)
         return BZI_HEIF_FAIL(&e->c, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
     return BZNA_OK;
@@ -5849,7 +5859,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
         if (!*total || bytes->data + bytes->size == part.data)
             *bytes = (bzi_span){ *total ? bytes->data : part.data, bytes->size + part.size };
         if (*total < dst.size)
-            memcpy((uint8_t *)(uintptr_t)dst.data + *total, part.data, (size_t)bzi_min(part.size, dst.size - *total));
+            bzi_copy((uint8_t *)(uintptr_t)dst.data + *total, part.data, bzi_min(part.size, dst.size - *total));
         *total += part.size;
         if (*total > heif->file.size)
             return BZI_HEIF_FAIL(&e.c, "meta/iloc", BZNA_E_BOX, err, "the extents of item %u overlap", id);
@@ -5942,7 +5952,7 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
     uint32_t layer;
 
     bzi_fourcc_text(type, path + strlen(path));
-    if (codec && codec->config == type && !item->config.data) {
+    if (codec && bzi_type(codec->config) == type && !item->config.data) {
         item->config_at = bzi_cursor_offset(&c);
         item->config = (bzi_span){ c.data, c.size };
         return BZNA_OK;
@@ -5959,7 +5969,7 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
             return wrong ? BZI_HEIF_FAIL(&c, path, BZNA_E_BOX, err, "%s", wrong) : BZNA_OK;
         }
 
-    return !essential || (codec && codec->config == type) ? BZNA_OK :
+    return !essential || (codec && bzi_type(codec->config) == type) ? BZNA_OK :
            BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
 }
 
@@ -6503,26 +6513,34 @@ BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t 
 #define BZI_LRU_SLOTS 8u
 
 typedef struct bzi_lru_slot {
-    bzi_buffer key;                   /* a copy of the key */
+    bzi_buffer key;                   /* as bzi_image_key writes it */
     uint64_t   size;                  /* bytes of the key */
     uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
 } bzi_lru_slot;
 
 typedef struct bzi_lru {
     bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    bzi_buffer   key;                 /* which is looked for */
     uint64_t     clock;               /* counts lookups */
 } bzi_lru;
 
-/* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
- * recently used. */
-BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
+/* Returns 1 and the slot that has an image's key. Else returns 0 and the slot that was given to it, a free one or the
+ * least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
+BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
+                                         uint32_t *index)
 {
+    const uint64_t size = bzi_image_key(image, NULL, 0);
+    bzi_lru_slot *slot;
+
+    if (!bzi_buffer_reserve(memory, &lru->key, size, 0))
+        return -1;
+
+    bzi_image_key(image, lru->key.data, size);
     lru->clock++;
     *index = 0;
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_slot *slot = &lru->slots[i];
-
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
+        slot = &lru->slots[i];
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
             slot->used = lru->clock;
             *index = i;
             return 1;
@@ -6531,27 +6549,21 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint6
         if (slot->used < lru->slots[*index].used)
             *index = i;
     }
+
+    slot = &lru->slots[*index];
+    slot->used = 0;
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return -1;
+    bzi_copy(slot->key.data, lru->key.data, size);
+    slot->size = size;
     return 0;
 }
 
+/* The slot that was found last is in use. */
+BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
+
 /* Makes a slot free. */
 BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
-
-/* Gives a slot to a key. Returns 0 if there is no memory; the slot is then free. */
-BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
-                                 uint64_t size)
-{
-    bzi_lru_slot *slot = &lru->slots[index];
-
-    bzi_lru_forget(lru, index);
-    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
-        return 0;
-
-    memcpy(slot->key.data, key, (size_t)size);
-    slot->size = size;
-    slot->used = lru->clock;
-    return 1;
-}
 
 BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
 {
@@ -6559,6 +6571,7 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
         bzi_lru_forget(lru, i);
         bzi_buffer_free(memory, &lru->slots[i].key);
     }
+    bzi_buffer_free(memory, &lru->key);
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
@@ -6812,7 +6825,7 @@ static uint32_t bzi_image_kind(const bzna_image *image)
     if (!strcmp(name, "JPEG 2000"))
         name = "jp2";
     for (size_t i = 0; i < 4 && name[i]; i++)
-        text[i] = (uint8_t)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+        text[i] = (uint8_t)bzi_lower(name[i]);
 
     return *name ? bzi_be32(text) : 0;
 }
@@ -7109,13 +7122,14 @@ BZI_COLD
 static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
+    bzi_span name;
 
     bzi_cursor_take(c, 8);
     track->handler = bzi_cursor_u32(c);
     bzi_cursor_take(c, 12);
 
-    if (!c->overrun)
-        bzi_text_show(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
+    name = bzi_cursor_rest(c);
+    bzi_text_show(track->name, sizeof track->name, name.data, name.size);
     return BZNA_OK;
 }
 
@@ -7145,14 +7159,15 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
     bzna_status status = bzi_box_entry(movie, c);
+    bzi_span mime;
 
     if (status != BZNA_OK)
         return status;
     while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
         ;
 
-    if (!c->overrun)
-        bzi_text_show(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
+    mime = bzi_cursor_rest(c);
+    bzi_text_show(track->mime, sizeof track->mime, mime.data, mime.size);
     return BZNA_OK;
 }
 
@@ -7184,8 +7199,7 @@ static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
         return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
 
     track->config_at = bzi_cursor_offset(c);
-    track->config.size = bzi_cursor_left(c);
-    track->config.data = bzi_cursor_take(c, track->config.size);
+    track->config = bzi_cursor_rest(c);
     return BZNA_OK;
 }
 
@@ -7284,8 +7298,7 @@ static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
         return BZNA_OK;
 
     head->names_at = bzi_cursor_offset(c);
-    head->names.size = bzi_cursor_left(c);
-    head->names.data = bzi_cursor_take(c, head->names.size);
+    head->names = bzi_cursor_rest(c);
     return BZNA_OK;
 }
 
@@ -7427,7 +7440,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c)
 
         bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
         size = flags & 0x200 ? bzi_cursor_u32(c) : common->size;
-        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? common->flags : first_flags;
+        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : common->flags;
         bzi_cursor_take(c, flags & 0x800 ? 4 : 0);
         bzi_fragment_add(movie, size, flags & 4 && !i ? first_flags : sample_flags);
     }
@@ -7740,17 +7753,16 @@ static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, ui
 static bzna_status bzi_table_expand(const bzi_track *track, uint64_t *offsets, bzna_error *err)
 {
     const bzi_table *t = &track->table;
-    uint32_t sample = 0, run[3] = { 0 }, next[3] = { 0 };
-    bzna_status status = bzi_table_run(t, 0, next, err);
+    uint32_t sample = 0;
+    bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; status == BZNA_OK && i < t->run_count && sample < t->sample_count; i++) {
         const unsigned long long at = t->runs_at + (uint64_t)i * 12;
+        uint32_t run[3], next[3] = { t->chunk_count + 1 };
 
-        memcpy(run, next, sizeof run);
-        if (i + 1 < t->run_count && (status = bzi_table_run(t, i + 1, next, err)) != BZNA_OK)
-            return status;
-        next[0] = i + 1 < t->run_count ? next[0] : t->chunk_count + 1;
-
+        if (bzi_table_run(t, i, run, err) != BZNA_OK ||
+            (i + 1 < t->run_count && bzi_table_run(t, i + 1, next, err) != BZNA_OK))
+            return err->status;
         if (run[0] == 0 || run[0] >= next[0] || next[0] - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return bzi_fail(
                 err, BZNA_E_BOX, at, bzi_type("stsc"), 0,
@@ -7842,12 +7854,13 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     char type[5];
 
     *image = (bzi_image){ .fourcc = track->format, .has_range = track->has_range, .config_offset = track->config_at };
-    bzi_fourcc_text(codec ? codec->config : track->format, type);
+    bzi_fourcc_text(track->format, type);
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
     if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": the decoder configuration (%s) is missing or too short", track->name, type);
+                        "track \"%s\": the decoder configuration (%s) is missing or too short", track->name,
+                        codec->config);
 
     *coded = (bzna_image){ .struct_size = sizeof *coded, .codec = codec->id,
                            .length_size = bzi_codec_length_size(codec, track->config),
@@ -7963,8 +7976,8 @@ static void bzi_sample_ref_add(bzna_sample_ref *out, const char *name)
 static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 {
     value->size = size;
-    if (size && size <= value->capacity)
-        memcpy(value->data, data, (size_t)size);
+    if (size <= value->capacity)
+        bzi_copy(value->data, data, size);
 }
 
 /* Bytes of each number in a value of this kind. */
@@ -8749,7 +8762,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
         const uint64_t n = bzi_min(size - name.size, sizeof part);
         if (bzi_source_pick(&c->source, offset + name.size, part, n, err) != BZNA_OK)
             return err->status;
-        nul = memchr(part, 0, (size_t)n);
+        nul = bzi_find_byte(part, 0, n);
         bzi_sink_add(&name, part, nul ? (uint64_t)(nul - part) : n);
     }
     value->size = name.size;
@@ -8786,7 +8799,7 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
 /* Returns the name of a field's track. A name that is not a field's is a track's own. */
 static const char *bzi_mp4_track_of_field(const char *name)
 {
-    return strcmp(name, "image") == 0 ? "bzna_input" : strcmp(name, "thumb") == 0 ? "bzna_thumb" : name;
+    return !strcmp(name, "image") ? "bzna_input" : !strcmp(name, "thumb") ? "bzna_thumb" : name;
 }
 
 /* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
@@ -8813,7 +8826,7 @@ static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
     bzna_error ignored;
 
     if (sample->bytes)
-        memcpy(head, sample->bytes, (size_t)size);
+        bzi_copy(head, sample->bytes, size);
     else if (bzi_source_read(&c->source, sample->extent.offset, head, size, &ignored) != BZNA_OK)
         return 0;
     return bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN;
@@ -8852,7 +8865,7 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
 static const bzi_field *bzi_mp4_picture_field(const bzi_container *c, const char *name)
 {
     for (uint32_t i = bzi_mp4_of(c)->first_own; name && i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE && strcmp(c->fields[i].name, name) == 0)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE && !strcmp(c->fields[i].name, name))
             return &c->fields[i];
     return NULL;
 }
@@ -8917,7 +8930,7 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
 {
     const bzi_track *track = bzi_mp4_of(c)->input;
 
-    if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
+    if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, track->name))
         return bzi_container_fail_image(pick->name, err);
     if (bzi_track_unit(track, bzi_sample_span(sample), sample->extent.offset, image, err) != BZNA_OK)
         return err->status;
@@ -8954,28 +8967,26 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
     memcpy(info->brands, mp4->head.brands, sizeof info->brands);
 }
 
-/* Gives the value of a field in a box of ours, if the sample has it. */
-static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
-                                 bzi_value *value, bzna_error *err)
-{
-    bzi_named n;
-    bzna_status status = bzi_mp4_find_named(c, sample, field, &n, err);
-
-    value->absent = n.kind == 0;
-    if (status == BZNA_OK && n.kind)
-        bzi_value_put(value, n.value.data, n.value.size);
-    if (status == BZNA_OK && n.kind && n.value.size <= value->capacity)
-        bzi_flip_to_little(value->data, n.value.size, bzi_number_bytes(field->kind));
-    return status;
-}
-
+/* Gives a sample's name or target, or the value of a field in a box of ours, if the sample has it. */
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
-    if (number >= bzi_mp4_of(c)->first_own)
-        return bzi_mp4_named(c, sample, &c->fields[number], value, err);
-    return c->fields[number].kind == BZNA_FIELD_TEXT ? bzi_mp4_filename(c, sample->index, value, err) :
-                                                       bzi_mp4_target(c, sample->index, value, err);
+    const bzi_field *field = &c->fields[number];
+    bzi_named n;
+    bzna_status status;
+
+    if (number < bzi_mp4_of(c)->first_own)
+        return field->kind == BZNA_FIELD_TEXT ? bzi_mp4_filename(c, sample->index, value, err) :
+                                                bzi_mp4_target(c, sample->index, value, err);
+
+    status = bzi_mp4_find_named(c, sample, field, &n, err);
+    value->absent = n.kind == 0;
+    if (status != BZNA_OK || value->absent)
+        return status;
+    bzi_value_put(value, n.value.data, n.value.size);
+    if (n.value.size <= value->capacity)
+        bzi_flip_to_little(value->data, n.value.size, bzi_number_bytes(field->kind));
+    return BZNA_OK;
 }
 
 static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t number, bzna_track_info *info)
@@ -9059,7 +9070,7 @@ typedef struct bzi_list {
  * text is taken. */
 static int bzi_text_take(bzi_span *rest, char stop, bzi_span *part)
 {
-    const uint8_t *end = rest->size ? memchr(rest->data, stop, (size_t)rest->size) : NULL;
+    const uint8_t *end = bzi_find_byte(rest->data, stop, rest->size);
 
     *part = (bzi_span){ rest->data, end ? (uint64_t)(end - rest->data) : rest->size };
     rest->data += part->size + (end != NULL);
@@ -9396,9 +9407,9 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
 /* Returns the separator of a list that begins with this line: a comma, if the line has none. */
 static uint8_t bzi_list_separator(bzi_span line)
 {
-    if (memchr(line.data, '\t', (size_t)line.size))
+    if (bzi_find_byte(line.data, '\t', line.size))
         return '\t';
-    return memchr(line.data, ',', (size_t)line.size) || !memchr(line.data, ' ', (size_t)line.size) ? ',' : ' ';
+    return bzi_find_byte(line.data, ',', line.size) || !bzi_find_byte(line.data, ' ', line.size) ? ',' : ' ';
 }
 
 /* Reads all lines, to count them (rows NULL), or to keep them. */
@@ -9428,7 +9439,7 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 /* Reads the rows of the text. */
 static bzna_status bzi_list_parse(bzi_list *list, bzi_owned *kept, bzna_error *err)
 {
-    const uint8_t *zero = list->text.size ? memchr(list->text.data, 0, (size_t)list->text.size) : NULL;
+    const uint8_t *zero = bzi_find_byte(list->text.data, 0, list->text.size);
 
     if (zero)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text.data),
@@ -9521,23 +9532,18 @@ BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *na
     return BZNA_OK;
 }
 
-static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
-{
-    return ((const bzi_list_row *)rows)[i].index >= *(const uint64_t *)index;
-}
-
-/* Returns the row with an index, or NULL. Pre: the list is sorted. */
+/* Returns the row with an index, or NULL. Pre: the list is sorted, and not empty. */
 BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
 {
-    uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
-    return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
+    const uint64_t i = bzi_search_above(&list->rows->index, list->count, sizeof *list->rows, index);
+    return i && list->rows[i - 1].index == index ? &list->rows[i - 1] : NULL;
 }
 
 #endif
 
 
 /* ==== 34. Names ====================================================================================================
- * Calls: rooms 8, 10.
+ * Calls: rooms 2, 8, 10.
  *
  * Texts in one buffer: paths of files, names of classes. */
 
@@ -9564,7 +9570,7 @@ static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error 
         !bzi_buffer_push(names->memory, &names->at, &names->count, &at, sizeof at))
         return bzi_fail_memory(err, "names of files");
 
-    memcpy(names->text.data + at, name, (size_t)size);
+    bzi_copy(names->text.data + at, name, size);
     names->text_size += size;
     return BZNA_OK;
 }
@@ -9589,7 +9595,7 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 
     wanted[0] = ' ';
     for (size_t i = 0; i < length; i++)
-        wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
+        wanted[i + 1] = bzi_lower(word[i]);
 
     memcpy(wanted + length + 1, " ", 2);
     return strstr(list, wanted) != NULL;
@@ -10236,15 +10242,9 @@ static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *
     return BZNA_OK;
 }
 
-static int bzi_class_is_past(const void *classes, uint64_t i, const void *index)
-{
-    const bzi_class *class = (const bzi_class *)classes + i;
-    return class->begin + class->tree.count > *(const uint64_t *)index;
-}
-
 static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
 {
-    return bzi_search(folder->classes, folder->class_room, &index, bzi_class_is_past);
+    return bzi_search_above(&folder->classes->begin, folder->class_room, sizeof *folder->classes, index) - 1;
 }
 
 /* Returns a sample's path below the root, or as the list has it. */
@@ -10275,36 +10275,31 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint3
     return bzi_path_join(path, capacity, bzi_os_is_absolute(name) ? "" : folder->root, name, err);
 }
 
-/* Puts a sample's target or vector: what the list says, or else the number of the class whose folder holds the file. */
-static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t kind, bzi_value *value)
-{
-    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
-    const float *labels = row ? folder->list.labels + row->label_at : NULL;
-    int64_t target = BZNA_TARGET_NONE;
-
-    if (kind == BZNA_FIELD_VECTOR) {
-        value->absent = row->label_count == 0;
-        bzi_value_put(value, labels, row->label_count * sizeof *labels);
-        return;
-    }
-    if (row)
-        bzi_label_target(labels, row->label_count, &target);
-    else
-        target = (int64_t)bzi_folder_class_of(folder, index);
-    bzi_value_put(value, &target, sizeof target);
-}
-
 static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                     bzi_value *value, bzna_error *err)
 {
-    const uint32_t kind = c->fields[number].kind;
-    const bzi_span name = bzi_folder_name(c->own, sample->index);
+    const bzi_folder *folder = c->own;
+    const bzi_span name = bzi_folder_name(folder, sample->index);
+    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[sample->index] : NULL;
+    const float *labels = row ? folder->list.labels + row->label_at : NULL;
+    int64_t target = BZNA_TARGET_NONE;
     (void)err;
 
-    if (kind == BZNA_FIELD_TEXT)
+    switch (c->fields[number].kind) {
+    case BZNA_FIELD_TEXT:
         bzi_value_put(value, name.data, name.size);
-    else
-        bzi_folder_label(c->own, sample->index, kind, value);
+        break;
+    case BZNA_FIELD_VECTOR:           /* only with a list */
+        value->absent = row->label_count == 0;
+        bzi_value_put(value, labels, row->label_count * sizeof *labels);
+        break;
+    default:                          /* what the list says, or the number of the class whose folder holds the file */
+        if (row)
+            bzi_label_target(labels, row->label_count, &target);
+        else
+            target = (int64_t)bzi_folder_class_of(folder, sample->index);
+        bzi_value_put(value, &target, sizeof target);
+    }
     return BZNA_OK;
 }
 
@@ -10328,7 +10323,7 @@ static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
 
-    hash = bzi_hash(hash, folder->list.text.data, (size_t)folder->list.text.size);
+    hash = bzi_hash(hash, folder->list.text.data, folder->list.text.size);
     for (uint64_t i = 0; i < folder->class_room; i++)
         hash = bzi_tree_hash(&folder->classes[i].tree, hash);
     return hash;
@@ -10349,7 +10344,7 @@ static const bzi_container_ops bzi_folder_ops = {
 
 
 /* ==== 37. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8, 10, 28, 30, 35-36.
+ * Calls: rooms 2, 4, 8, 10, 28, 30, 33, 35-36.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -10379,24 +10374,19 @@ static int bzi_stem_is_past(const void *names, uint64_t i, const void *name)
     return bzi_path_compare(((const char *const *)names)[i], name, 1) >= 0;
 }
 
-/* Returns 1 if a tree has a file of this path, but for the extension, else 0. */
-static int bzi_tree_has(const bzi_tree *tree, const char *path)
-{
-    const uint64_t i = bzi_search(tree->names, tree->count, path, bzi_stem_is_past);
-    return i < tree->count && bzi_path_compare(tree->names[i], path, 1) == 0;
-}
-
 /* Fails if files of one tree lack a partner in another. The message names the first of them. */
 static bzna_status bzi_pairs_check(const bzi_container *c, uint32_t from, uint32_t to, bzna_error *err)
 {
     const bzi_pairs *pairs = c->own;
-    const bzi_tree *tree = &pairs->folders[from].tree;
+    const bzi_tree *tree = &pairs->folders[from].tree, *partners = &pairs->folders[to].tree;
     char text[100], more[40] = "has";
     uint64_t lacking = 0;
 
-    for (uint64_t i = 0; i < tree->count; i++)
-        if (!bzi_tree_has(&pairs->folders[to].tree, tree->names[i]) && lacking++ == 0)
+    for (uint64_t i = 0; i < tree->count; i++) {
+        const uint64_t k = bzi_search(partners->names, partners->count, tree->names[i], bzi_stem_is_past);
+        if ((k == partners->count || bzi_path_compare(partners->names[k], tree->names[i], 1)) && lacking++ == 0)
             bzi_string_copy(text, sizeof text, tree->names[i]);
+    }
 
     if (!lacking)
         return BZNA_OK;
@@ -10431,28 +10421,29 @@ static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error 
                                             "dataset_config.pairs: the folder of %s holds no pictures", field);
 }
 
-/* Adds a folder by its text in dataset_config.pairs, "path" or "name=path", of so many bytes. */
-static bzna_status bzi_pairs_add(bzi_container *c, const char *text, size_t size, bzna_error *err)
+/* Adds a folder by its text in dataset_config.pairs, "path" or "name=path". */
+static bzna_status bzi_pairs_add(bzi_container *c, bzi_span text, bzna_error *err)
 {
     bzi_pairs *pairs = c->own;
     bzi_paired *folder = &pairs->folders[c->field_count];
-    const char *equals = memchr(text, '=', size), *path = equals ? equals + 1 : text;
+    bzi_span path = text, field;
     char name[BZNA_NAME_MAX], below[BZI_LIMIT_PATH_BYTES], joined[BZI_LIMIT_PATH_BYTES];
-    const size_t name_size = equals ? (size_t)(equals - text) : size, path_size = size - (size_t)(path - text);
     bzna_status status;
 
+    if (!bzi_text_take(&path, '=', &field))
+        path = field;
     if (c->field_count == BZI_LIMIT_PAIRED)
         return BZI_FAIL(err, BZNA_E_LIMIT, "dataset_config.pairs: more than %u folders", BZI_LIMIT_PAIRED);
-    if (!name_size || name_size >= sizeof name || !path_size || path_size >= sizeof below)
+    if (!field.size || field.size >= sizeof name || !path.size || path.size >= sizeof below)
         return BZI_MISUSE(err, "dataset_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to %u bytes, = and "
-                          "a folder", (int)bzi_min(size, 64), text, BZNA_NAME_MAX - 1);
+                          "a folder", (int)bzi_min(text.size, 64), (const char *)text.data, BZNA_NAME_MAX - 1);
 
-    bzi_text_copy(name, sizeof name, (const uint8_t *)text, name_size);
-    bzi_text_copy(below, sizeof below, (const uint8_t *)path, path_size);
+    bzi_text_copy(name, sizeof name, field.data, field.size);
+    bzi_text_copy(below, sizeof below, path.data, path.size);
     for (uint32_t i = 0; i < c->field_count; i++)
-        if (strcmp(pairs->fields[i].name, name) == 0)
+        if (!strcmp(pairs->fields[i].name, name))
             return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is named twice", name);
-    if (strcmp(name, "name") == 0 || strcmp(name, "target") == 0)
+    if (!strcmp(name, "name") || !strcmp(name, "target"))
         return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is a field of another kind", name);
 
     bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
@@ -10469,11 +10460,12 @@ static bzna_status bzi_pairs_add(bzi_container *c, const char *text, size_t size
 static bzna_status bzi_pairs_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_pairs *pairs = c->own;
+    bzi_span rest = { (const uint8_t *)config->pairs, strlen(config->pairs) }, text;
     bzna_status status = bzi_folder_root(c, &pairs->root, err);
 
-    for (const char *p = config->pairs, *end; status == BZNA_OK && p; p = *end ? end + 1 : NULL) {
-        end = p + strcspn(p, ",");
-        status = bzi_pairs_add(c, p, (size_t)(end - p), err);
+    for (int more = 1; status == BZNA_OK && more;) {
+        more = bzi_text_take(&rest, ',', &text);
+        status = bzi_pairs_add(c, text, err);
     }
 
     if (status == BZNA_OK && c->field_count < 2)
@@ -10650,14 +10642,13 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
 static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uint64_t size, uint64_t at,
                                     bzna_error *err)
 {
-    const uint8_t *nul = size ? memchr(text, 0, (size_t)size) : NULL;
+    const uint8_t *nul = bzi_find_byte(text, 0, size);
 
     size = nul ? (uint64_t)(nul - text) : size;
     if (size > sizeof walk->name)
         return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "the name at byte %llu has %llu bytes, more than %u",
                            (bzi_llu)at, (bzi_llu)size, BZI_LIMIT_PATH_BYTES);
-    if (size)
-        memcpy(walk->name, text, (size_t)size);
+    bzi_copy(walk->name, text, size);
     walk->name_size = (uint32_t)size;
     return BZNA_OK;
 }
@@ -10888,14 +10879,14 @@ static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
     const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
 
     do {
-        slash = begin < end ? memchr(begin, '/', (size_t)(end - begin)) : NULL;
+        slash = bzi_find_byte(begin, '/', (uint64_t)(end - begin));
         stop = slash ? slash : end;
         if (stop - begin >= 4 && !memcmp(begin, "__", 2) && !memcmp(stop - 2, "__", 2))
             return 0;
         begin = slash ? slash + 1 : begin;
     } while (slash);
 
-    dot = begin < end ? memchr(begin, '.', (size_t)(end - begin)) : NULL;
+    dot = bzi_find_byte(begin, '.', (uint64_t)(end - begin));
     return !dot || dot == begin || dot + 1 == end ? 0 : (uint32_t)(dot - name);
 }
 
@@ -10951,10 +10942,8 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     bzi_field field = { 0, 1, "" };
     uint32_t size = entry->name_size - key_size - 1;
 
-    for (uint32_t i = 0; i < size; i++) {
-        uint8_t c = entry->name[key_size + 1 + i];
-        field.name[i] = (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-    }
+    for (uint32_t i = 0; i < size; i++)
+        field.name[i] = bzi_lower((char)entry->name[key_size + 1 + i]);
 
     for (uint32_t i = 0; i < b->field_count; i++) {
         b->last_field = (b->last_field + 1) % b->field_count;
@@ -11215,10 +11204,9 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->fields = tar->fields = bzi_keep_copy(&c->kept, b->fields, b->field_count, sizeof *tar->fields);
     if (!tar->members || !tar->fields || !BZI_KEEP(&c->kept, tar->begins, b->count + 1))
         return bzi_fail_memory(err, "the index of a tar");
-    memcpy(tar->begins, b->begins.data, (size_t)b->count * sizeof *tar->begins);
+    bzi_copy(tar->begins, b->begins.data, b->count * sizeof *tar->begins);
     tar->begins[b->count] = (uint32_t)b->member_count;
 
-    c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;
     /* a sample may have the field twice, which fails when the sample is used */
@@ -11384,7 +11372,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
     for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
         const bzi_tar_member *m = &tar->members[i];
         const bzi_field *field = &tar->fields[m->field];
-        if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_IMAGE)
+        if (name ? strcmp(field->name, name) : field->kind != BZNA_FIELD_IMAGE)
             continue;
 
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
@@ -11543,7 +11531,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
                    !memcmp(scan.offsets.data, own->offsets, (size_t)(scan.count * sizeof *own->offsets));
         status = status == BZNA_E_FORMAT || status == BZNA_E_TRUNCATED ? BZNA_OK : status;
     } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
-        memcpy(own->offsets, scan.offsets.data, (size_t)(scan.count * sizeof *own->offsets));
+        bzi_copy(own->offsets, scan.offsets.data, scan.count * sizeof *own->offsets);
     }
 
     bzi_buffer_free(&c->host->memory, &scan.window.bytes);
@@ -11673,7 +11661,6 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     c->fields = bzi_recordio_fields;
     c->field_count = BZI_RECORDIO_FIELDS;
     c->target_field = BZI_RECORDIO_TARGET;
-    c->target_inside = 1;
     return status;
 }
 
@@ -11885,9 +11872,9 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_recordio *own = c->own;
     const uint64_t end = bzi_min(c->count, 64);
 
-    hash = bzi_hash(bzi_container_hash(c, hash), own->list.text.data, (size_t)own->list.text.size);
-    hash = bzi_hash_numbers(hash, own->offsets, (size_t)end * sizeof *own->offsets, 8);
-    return bzi_hash_numbers(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets, 8);
+    hash = bzi_hash(bzi_container_hash(c, hash), own->list.text.data, own->list.text.size);
+    hash = bzi_hash_numbers(hash, own->offsets, end * sizeof *own->offsets, 8);
+    return bzi_hash_numbers(hash, own->offsets + (c->count - end), end * sizeof *own->offsets, 8);
 }
 
 static const bzi_container_ops bzi_recordio_ops = {
@@ -12057,7 +12044,6 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     bzi_container_add_field(c, own->fields, BZNA_FIELD_INTEGER, 1, "target");
     c->target_count = c->count;
     c->target_field = BZI_RECORDS_LABEL;
-    c->target_inside = 1;
     return BZNA_OK;
 }
 
@@ -12471,31 +12457,21 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
     return BZNA_OK;
 }
 
-/* Looks or asks where a value lies. */
-static bzna_status bzi_provider_place(const bzi_provider *own, uint64_t index, uint32_t number, bzna_place *place)
-{
-    bzna_status status;
-
-    if (own->c.places) {
-        *place = own->c.places[index * own->c.field_count + number];
-        return place->size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
-    }
-
-    memset(place, 0, sizeof *place);
-    place->size = BZI_PROVIDER_NONE;
-    bzi_os_callback_begin();
-    status = own->c.locate(own->c.user, index, number, place);
-    bzi_os_callback_end();
-    return status;
-}
-
-/* Finds where a value lies, and checks it. */
+/* Looks or asks where a value lies, and checks it. */
 static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t index, uint32_t number,
                                              bzi_extent *extent, bzna_error *err)
 {
-    bzna_place place;
-    bzna_status status = bzi_provider_place(own, index, number, &place);
+    bzna_place place = { .size = BZI_PROVIDER_NONE };
+    bzna_status status;
 
+    if (own->c.places) {
+        place = own->c.places[index * own->c.field_count + number];
+        status = place.size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
+    } else {
+        bzi_os_callback_begin();
+        status = own->c.locate(own->c.user, index, number, &place);
+        bzi_os_callback_end();
+    }
     if ((status = bzi_provider_judge(own, number, status, err)) != BZNA_OK ||
         (status = bzi_provider_check_size(own, number, place.size, err)) != BZNA_OK)
         return status;
@@ -12544,7 +12520,7 @@ static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uin
     if (!extent.size || extent.size > capacity)
         return BZNA_OK;
     if (extent.data) {
-        memcpy(bytes, extent.data, (size_t)extent.size);
+        bzi_copy(bytes, extent.data, extent.size);
         return BZNA_OK;
     }
 
@@ -12641,23 +12617,14 @@ static int bzi_provider_bytes(const bzi_container *c, const bzi_sample *sample, 
     return size != BZI_PROVIDER_NONE;
 }
 
-/* Describes a picture whose codec the caller said. The size of a stream is that which it states. */
-static bzna_status bzi_provider_coded(const bzi_provider *own, uint32_t number, bzi_span bytes, uint64_t offset,
-                                      bzi_image *image, bzna_error *err)
-{
-    const bzna_provider_field *f = &own->given[number];
-
-    *image = bzi_image_of_bytes(f->codec, bytes, offset);
-    if (f->codec == BZNA_CODEC_RAW)
-        bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
-    return bzi_image_complete(image, err);
-}
-
+/* Describes a picture: by its codec if the caller said that, else as a file. The size of a stream is that which it
+ * states. */
 static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                       bzi_image *image, bzna_error *err)
 {
     const bzi_provider *own = c->own;
     const uint32_t number = pick->number;
+    const bzna_provider_field *f = &own->given[number];
     uint64_t offset;
     bzi_span bytes;
 
@@ -12665,9 +12632,12 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
         return bzi_container_fail_image(c->fields[number].name, err);
 
     offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
-    if (own->given[number].codec != BZNA_CODEC_UNKNOWN)
-        return bzi_provider_coded(own, number, bytes, offset, image, err);
-    return bzi_file_image(bytes, offset, image, err);
+    if (f->codec == BZNA_CODEC_UNKNOWN)
+        return bzi_file_image(bytes, offset, image, err);
+    *image = bzi_image_of_bytes(f->codec, bytes, offset);
+    if (f->codec == BZNA_CODEC_RAW)
+        bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
+    return bzi_image_complete(image, err);
 }
 
 /* Hashes the caller's fingerprint, and what the samples are. How values are got does not count. */
@@ -12919,7 +12889,7 @@ static int bzi_glob_plain(const char *pattern, const char *end, char *path)
 }
 
 /* Returns a byte of a name or of a pattern as it is compared. */
-static int bzi_glob_byte(char c) { return !BZI_OS_CASE && c >= 'A' && c <= 'Z' ? c + 32 : (uint8_t)c; }
+static int bzi_glob_byte(char c) { return (uint8_t)(BZI_OS_CASE ? c : bzi_lower(c)); }
 
 /* Looks for a byte in [...], after its [. Returns 1 if it is there, 0 if not, and the end of the set; -1: there is no
  * ]. */
@@ -13296,7 +13266,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
 static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, bzi_span head)
 {
     if (config->format)
-        return strcmp(config->format, ops->name) == 0;
+        return !strcmp(config->format, ops->name);
     return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head);
 }
 
@@ -13307,17 +13277,16 @@ static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_data
 
     for (uint32_t i = 0; name && i < c->field_count; i++)
         if (c->fields[i].kind == BZNA_FIELD_INTEGER && !strcmp(c->fields[i].name, name)) {
-            if (c->target_field == i)
-                return BZNA_OK;
+            if (c->target_field != i)
+                c->target_count = c->count;
             c->target_field = i;
-            c->target_inside = c->fields[i].inside;
-            c->target_count = c->count;
-            return BZNA_OK;
+            name = NULL;
         }
 
-    if (!name || c->target_chosen)
-        return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
+    if (name && !c->target_chosen)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
+    c->target_inside = c->target_field != BZI_NO_FIELD && c->fields[c->target_field].inside;
+    return BZNA_OK;
 }
 
 /* Has a row open what is given. A row that is tried after another finds the state that that one has left. */
@@ -13540,7 +13509,7 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
     bzna_status status = BZNA_OK;
 
     if (extent->data)
-        memcpy(bytes, extent->data, (size_t)extent->size);
+        bzi_copy(bytes, extent->data, extent->size);
     else if (reading->own_count > 1)
         status = bzi_reading_read_files(reading, bytes, err);
     else
@@ -13614,11 +13583,11 @@ static uint32_t bzi_container_find_picture(const bzi_container *c, const char *n
     for (uint32_t i = c->field_count; i-- > 0;) {
         if (c->fields[i].kind != BZNA_FIELD_IMAGE)
             continue;
-        if (name && strcmp(c->fields[i].name, name) == 0)
+        if (name && !strcmp(c->fields[i].name, name))
             return i;
         first = i;
     }
-    return !name || strcmp(name, "image") == 0 ? first : BZI_NO_FIELD;
+    return !name || !strcmp(name, "image") ? first : BZI_NO_FIELD;
 }
 
 /* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
@@ -13627,11 +13596,11 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
 {
     for (uint32_t i = 0; i < c->field_count; i++) {
         *field = c->fields[i];
-        if (strcmp(field->name, name) == 0)
+        if (!strcmp(field->name, name))
             return i;
     }
 
-    if (strcmp(name, "image") == 0) {
+    if (!strcmp(name, "image")) {
         *field = (bzi_field){ BZNA_FIELD_IMAGE, 1, "image" };
         return bzi_container_find_picture(c, NULL);
     }
@@ -13663,15 +13632,14 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
 
 /* A sample that is looked at on the caller's thread. */
 typedef struct bzi_look {
-    const bzi_container *container;   /* that the sample is of */
-    bzi_reading          reading;     /* the sample, located and perhaps read */
-    bzi_buffer           buffer;      /* the sample's bytes, unless they are used where they are mapped */
+    bzi_reading reading;              /* the sample, located and perhaps read */
+    bzi_buffer  buffer;               /* the sample's bytes, unless they are used where they are mapped */
 } bzi_look;
 
 static void bzi_look_end(bzi_look *look)
 {
     bzi_reading_end(&look->reading);
-    bzi_buffer_free(&look->container->host->memory, &look->buffer);
+    bzi_buffer_free(&look->reading.container->host->memory, &look->buffer);
 }
 
 /* Begins to look at a sample. inside: 1 if its bytes are needed, too. Its size is known afterwards. On success
@@ -13681,7 +13649,6 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
 {
     bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
 
-    look->container = c;
     memset(&look->buffer, 0, sizeof look->buffer);
 
     if (status == BZNA_OK && look->reading.fetched && !inside &&
@@ -13713,19 +13680,8 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
     return status;
 }
 
-/* Adds the names of a sample's pictures: those that the container lists, else those of its fields. */
-static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
-                                        bzna_error *err)
-{
-    if (c->ops->images)
-        return c->ops->images(c, sample, out, err);
-    for (uint32_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
-            bzi_sample_ref_add(out, c->fields[i].name);
-    return BZNA_OK;
-}
-
-/* Tells where a sample is, its target, and the names of its pictures. */
+/* Tells where a sample is, its target, and the names of its pictures: those that the container lists, else those of its
+ * fields. */
 static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample_ref *out, bzna_error *err)
 {
     bzi_look look;
@@ -13737,8 +13693,12 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     if ((status = bzi_look_begin(&look, c, index, inside, err)) != BZNA_OK)
         return status;
 
-    if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
-        status = bzi_container_images(c, sample, out, err);
+    status = bzi_container_target(c, sample, &out->target, err);
+    if (status == BZNA_OK && c->ops->images)
+        status = c->ops->images(c, sample, out, err);
+    for (uint32_t i = 0; i < c->field_count && !c->ops->images; i++)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
+            bzi_sample_ref_add(out, c->fields[i].name);
 
     out->offset = sample->extent.offset;
     out->size = sample->extent.size;
@@ -14000,18 +13960,17 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 /* Files and folders that are opened at once. */
 typedef struct bzi_opening {
-    bzi_host                  *host;          /* of the data set */
+    bzna_dataset              *dataset;       /* has a part for each; container NULL: not opened yet */
     bzi_names                  paths;         /* of the files and folders */
     const bzna_dataset_config *config;        /* the caller's, for every file */
-    bzi_container            **opened;        /* one a path; NULL: not opened yet, or given to the data set */
 } bzi_opening;
 
 BZI_COLD
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *opening = user;
-    return bzi_container_open_path(opening->host, bzi_names_get(&opening->paths, i), opening->config,
-                                   &opening->opened[i], err);
+    return bzi_container_open_path(opening->dataset->host, bzi_names_get(&opening->paths, i), opening->config,
+                                   &opening->dataset->parts[i].container, err);
 }
 
 /* Reads the files of records into memory, if all of them together are small. One that cannot be read is left as it is,
@@ -14032,49 +13991,33 @@ static void bzi_dataset_load(bzna_dataset *dataset, const bzna_records *records)
     }
 }
 
-/* Opens all files on several threads, and lays them end to end. */
-static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
-{
-    const uint64_t count = opening->paths.count;
-    bzna_dataset *all = NULL;
-    bzna_status status = bzi_dataset_make(opening->host, (uint32_t)count, &all, err);
-
-    if (status == BZNA_OK)
-        status = bzi_parallel(opening->host, bzi_opening_open, opening, count, err);
-    for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
-        status = bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count, err);
-        opening->opened[i] = NULL;
-    }
-    if (status == BZNA_OK && opening->config->records)
-        bzi_dataset_load(all, opening->config->records);
-    return bzi_dataset_give(all, status, out);
-}
-
-/* Opens all that paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
+/* Opens all that paths stand for, on several threads, and lays it end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_owned kept = { .memory = &host->memory };
-    bzi_opening opening = { .host = host, .paths.memory = &host->memory, .config = config };
+    bzi_opening opening = { .paths.memory = &host->memory, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
+    const uint64_t found = opening.paths.count;
+    bzna_dataset *all;
 
-    if (status == BZNA_OK && config->index && opening.paths.count > 1)
-        status = BZI_MISUSE(err, "dataset_config.index: it is of one file, and these are %llu",
-                            (bzi_llu)opening.paths.count);
-    if (status == BZNA_OK && config->name && opening.paths.count > 1)
+    if (status == BZNA_OK && config->index && found > 1)
+        status = BZI_MISUSE(err, "dataset_config.index: it is of one file, and these are %llu", (bzi_llu)found);
+    if (status == BZNA_OK && config->name && found > 1)
         status = BZI_MISUSE(err, "dataset_config.name: each of several files (%llu) is named by its path",
-                            (bzi_llu)opening.paths.count);
-    if (status == BZNA_OK && !BZI_KEEP(&kept, opening.opened, opening.paths.count))
-        status = bzi_fail_memory(err, "a data set");
-    if (status == BZNA_OK)
-        status = bzi_opening_run(&opening, out, err);
+                            (bzi_llu)found);
+    if (status == BZNA_OK && (status = bzi_dataset_make(host, (uint32_t)found, &opening.dataset, err)) == BZNA_OK)
+        status = bzi_parallel(host, bzi_opening_open, &opening, found, err);
 
-    for (uint64_t i = 0; opening.opened && i < opening.paths.count; i++)
-        if (opening.opened[i])
-            bzi_container_drop(opening.opened[i]);
-    bzi_owned_free(&kept);
+    all = opening.dataset;
+    for (uint64_t i = 0; i < found && status == BZNA_OK; i++)
+        status = bzi_dataset_append(all, all->parts[i].container, 0, all->parts[i].container->count, err);
+    if (status == BZNA_OK && config->records)
+        bzi_dataset_load(all, config->records);
+    for (uint64_t i = all ? all->part_count : found; i < found; i++)    /* after a failure */
+        if (all->parts[i].container)
+            bzi_container_drop(all->parts[i].container);
     bzi_names_free(&opening.paths);
-    return status;
+    return bzi_dataset_give(all, status, out);
 }
 
 /* Makes a data set of samples first .. first + count - 1. Pre: they exist, and count > 0. */
@@ -14098,16 +14041,12 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
     return bzi_dataset_give(all, status, out);
 }
 
-static int bzi_part_is_past(const void *parts, uint64_t i, const void *index)
-{
-    const bzi_part *part = (const bzi_part *)parts + i;
-    return part->begin + part->count > *(const uint64_t *)index;
-}
-
 /* Returns the container of the sample at *index, and sets *index to the sample's number there. Pre: *index < count. */
 static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t *index)
 {
-    const bzi_part *part = &dataset->parts[bzi_search(dataset->parts, dataset->part_count, index, bzi_part_is_past)];
+    const bzi_part *part = dataset->parts;
+
+    part += bzi_search_above(&part->begin, dataset->part_count, sizeof *part, *index) - 1;
     *index = *index - part->begin + part->first;
     return part->container;
 }
@@ -14511,7 +14450,6 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
 {
     bzna_image *image = &coded->image;
     const bzi_codec *codec;
-    char type[5];
     bzna_status status;
 
     memset(coded, 0, sizeof *coded);
@@ -14527,9 +14465,9 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (!coded->ops)
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
                         codec->name);
-    bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
-        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size, type);
+        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size,
+                          codec->config);
 
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
@@ -14539,10 +14477,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
 static void bzi_out_config(bzi_out *out, const bzi_coded *coded)
 {
     const bzna_color *color = &coded->image.color;
-    char type[5];
 
-    bzi_fourcc_text(bzi_codec_find(coded->image.codec)->config, type);
-    bzi_out_begin(out, type);
+    bzi_out_begin(out, bzi_codec_find(coded->image.codec)->config);
     coded->ops->config(out, coded);
     bzi_out_end(out);
 
@@ -14578,10 +14514,8 @@ static void bzi_out_clap(bzi_out *out, const bzna_image *image)
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
-    char type[5];
 
-    bzi_fourcc_text(bzi_codec_find(image->codec)->entries[0], type);
-    bzi_out_begin(out, type);
+    bzi_out_begin(out, bzi_codec_find(image->codec)->entries[0]);
     bzi_out_zeros(out, 6);                                  /* reserved */
     bzi_out_u16(out, 1);                                    /* data_reference_index */
     bzi_out_zeros(out, 16);                                 /* pre_defined, reserved */
@@ -14638,21 +14572,6 @@ static bzi_index_entry *bzi_index_at(const bzi_index *index, uint64_t i)
 static int bzi_index_reserve(bzi_index *index, const bzi_memory *memory)
 {
     return bzi_buffer_reserve(memory, &index->buffer, (index->counts[0] + 1ull) * sizeof(bzi_index_entry), 1);
-}
-
-/* Appends a sample. Pre: there is room. */
-static void bzi_index_add(bzi_index *index, const bzi_index_entry *e)
-{
-    const uint32_t is_target = e->target != BZNA_TARGET_NONE && index->targets[0] == index->counts[0];
-
-    *bzi_index_at(index, index->counts[0]++) = *e;
-    index->targets[0] += is_target;
-    if (e->split) {
-        index->counts[e->split]++;
-        index->targets[e->split] += is_target;
-    }
-    index->names += e->has_name;
-    index->thumbs += e->thumb_size > 0;
 }
 
 /* The tracks of the index, by what their samples are. */
@@ -14988,7 +14907,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
         wrong = v.data ? "size: more than 4 GiB" : "data: is NULL";
     else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
-    else if (v.kind == BZNA_FIELD_TEXT && v.size && memchr(v.data, 0, (size_t)v.size))
+    else if (v.kind == BZNA_FIELD_TEXT && bzi_find_byte(v.data, 0, v.size))
         wrong = "data: a text must not contain a NUL";
     else if (v.kind == BZNA_FIELD_IMAGE && !bzi_is_picture_file((bzi_span){ v.data, v.size }))
         wrong = "data: a picture is a whole file of a kind that folders may hold";
@@ -15286,25 +15205,12 @@ static void bzi_writer_close(bzna_writer *writer)
     bzi_writer_free(writer);
 }
 
-/* Writes what comes before the samples. */
-static bzna_status bzi_writer_begin(bzna_writer *writer, bzna_error *err)
-{
-    bzi_out *out = &writer->tail;
-
-    bzi_out_ftyp(out, "bznaisom");
-    bzi_out_u32(out, 1);                                    /* mdat's size is in the 8 bytes after its type */
-    bzi_out_bytes(out, "mdat", 4);
-    bzi_out_zeros(out, 8);                                  /* its size, at the end */
-    writer->position = out->size;
-    return out->failed ? bzi_fail_memory(err, "a writer")
-                       : bzi_writer_write(writer, 0, out->buffer.data, out->size, err);
-}
-
 static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
                                    const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
     bzna_writer *writer = NULL;
     bzna_status status = bzi_writer_new(host, config, &writer, err);
+    bzi_out *head;
     int error;
 
     if (status != BZNA_OK)
@@ -15324,8 +15230,15 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
         }
     }
 
+    head = &writer->tail;             /* what comes before the samples */
+    bzi_out_ftyp(head, "bznaisom");
+    bzi_out_u32(head, 1);                                   /* mdat's size is in the 8 bytes after its type */
+    bzi_out_bytes(head, "mdat", 4);
+    bzi_out_zeros(head, 8);                                 /* its size, at the end */
+    writer->position = head->size;
     if (status == BZNA_OK)
-        status = bzi_writer_begin(writer, err);
+        status = head->failed ? bzi_fail_memory(err, "a writer") :
+                                bzi_writer_write(writer, 0, head->buffer.data, head->size, err);
     if (status != BZNA_OK) {
         writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
         bzi_writer_close(writer);
@@ -15357,9 +15270,19 @@ static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 /* Takes note of a sample that is in the file. Pre: there is room in the index. */
 static void bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
 {
+    bzi_index *index = &writer->index;
+    const uint32_t is_target = entry.target != BZNA_TARGET_NONE && index->targets[0] == index->counts[0];
+
     entry.offset = writer->position;
     writer->position += entry.size;
-    bzi_index_add(&writer->index, &entry);
+    *bzi_index_at(index, index->counts[0]++) = entry;
+    index->targets[0] += is_target;
+    if (entry.split) {
+        index->counts[entry.split]++;
+        index->targets[entry.split] += is_target;
+    }
+    index->names += entry.has_name;
+    index->thumbs += entry.thumb_size > 0;
 }
 
 /* Writes the sample whose turn it is. */
@@ -16078,11 +16001,6 @@ static int bzi_ranked_is_before(const void *left, const void *right)
     return a->key < b->key || (a->key <= b->key && a->sample < b->sample);
 }
 
-static int bzi_order_ends_past(const void *ends, uint64_t i, const void *sample)
-{
-    return ((const uint64_t *)ends)[i] > *(const uint64_t *)sample;
-}
-
 static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u)
 {
     return ((const double *)sums)[i] > *(const double *)u;
@@ -16091,7 +16009,7 @@ static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u)
 /* Returns the group that a sample belongs to. */
 static uint32_t bzi_order_group(const bzi_order *order, uint64_t sample)
 {
-    return (uint32_t)(order->ends ? bzi_search(order->ends, order->group_count - 1, &sample, bzi_order_ends_past) :
+    return (uint32_t)(order->ends ? bzi_search_above(order->ends, order->group_count - 1, sizeof *order->ends, sample) :
                                     sample);
 }
 
@@ -18165,28 +18083,12 @@ static void bzi_turbo_check_scan(j_common_ptr common)
         bzi_turbo_exit(common);
 }
 
-/* Gets the Huffman tables of the standard (ITU-T T.81, K.3.3), with which libjpeg's compressors begin. */
-static void bzi_turbo_get_standard(bzi_turbo *turbo)
-{
-    struct jpeg_compress_struct *info = &turbo->model;
-
-    info->err = &turbo->errors;
-    info->client_data = turbo;
-    jpeg_create_compress(info);
-    info->in_color_space = JCS_YCbCr;
-    info->input_components = 3;
-    jpeg_set_defaults(info);
-    for (int i = 0; i < 2; i++) {
-        turbo->standard[0][i] = *info->dc_huff_tbl_ptrs[i];
-        turbo->standard[1][i] = *info->ac_huff_tbl_ptrs[i];
-    }
-    jpeg_destroy_compress(info);
-}
-
-/* A step that makes libjpeg's decoder, with all tables that it may have. */
+/* A step that makes libjpeg's decoder, with all tables that it may have, and gets the Huffman tables of the standard
+ * (ITU-T T.81, K.3.3), with which libjpeg's compressors begin. */
 static int bzi_turbo_create(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
+    struct jpeg_compress_struct *model = &turbo->model;
 
     jpeg_create_decompress(info);
     info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES;
@@ -18197,7 +18099,18 @@ static int bzi_turbo_create(bzi_turbo *turbo)
         info->dc_huff_tbl_ptrs[i] = jpeg_alloc_huff_table((j_common_ptr)info);
         info->ac_huff_tbl_ptrs[i] = jpeg_alloc_huff_table((j_common_ptr)info);
     }
-    bzi_turbo_get_standard(turbo);
+
+    model->err = &turbo->errors;
+    model->client_data = turbo;
+    jpeg_create_compress(model);
+    model->in_color_space = JCS_YCbCr;
+    model->input_components = 3;
+    jpeg_set_defaults(model);
+    for (int i = 0; i < 2; i++) {
+        turbo->standard[0][i] = *model->dc_huff_tbl_ptrs[i];
+        turbo->standard[1][i] = *model->ac_huff_tbl_ptrs[i];
+    }
+    jpeg_destroy_compress(model);
     return 1;
 }
 
@@ -18281,7 +18194,7 @@ static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uin
     uint64_t count = 0;
 
     while (count <= last) {
-        at = at < end ? memchr(at, 0xff, (size_t)(end - at)) : NULL;
+        at = bzi_find_byte(at, 0xff, (uint64_t)(end - at));
         if (!at || end - at < 2)
             return NULL;
         at++;
@@ -18518,7 +18431,6 @@ typedef struct bzi_software {
     bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
     /* A slot for each key: so many frame sizes or encoders may alternate, and no context is opened again. */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
-    bzi_buffer        key;            /* of the picture being decoded */
     bzi_buffer        pixels;         /* the planes of a still whose pixels libavcodec gives in another form */
     uint32_t          fill;           /* byte with which frame memory is cleared */
     AVFrame          *frame;
@@ -18593,25 +18505,18 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
-    uint64_t size = bzi_image_key(image, NULL, 0);
-    uint32_t index;
+    const int found = bzi_lru_find(&software->keys, software->memory, image, out);
 
-    if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
+    if (found < 0)
         return bzi_fail_memory(err, "parameter sets");
+    if (found && !bzi_codec_of(image)->remembers)
+        return BZNA_OK;
 
-    bzi_image_key(image, software->key.data, size);
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
-        bzi_codec_of(image)->remembers) {
-        avcodec_free_context(&software->codecs[index]);
-        if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
-            return bzi_fail_memory(err, "parameter sets");
-        if (bzi_software_open_codec(software, image, &software->codecs[index], err) != BZNA_OK) {
-            bzi_lru_forget(&software->keys, index);
-            return err->status;
-        }
-    }
-
-    *out = index;
+    avcodec_free_context(&software->codecs[*out]);
+    bzi_lru_forget(&software->keys, *out);
+    if (bzi_software_open_codec(software, image, &software->codecs[*out], err) != BZNA_OK)
+        return err->status;
+    bzi_lru_keep(&software->keys, *out);
     return BZNA_OK;
 }
 
@@ -18907,7 +18812,6 @@ static void bzi_software_close(bzi_software *software)
     bzi_lru_free(&software->keys, software->memory);
     av_frame_free(&software->frame);
     av_packet_free(&software->packet);
-    bzi_buffer_free(software->memory, &software->key);
     bzi_buffer_free(software->memory, &software->pixels);
 #endif
     bzi_buffer_free(software->memory, &software->stream);
@@ -19017,7 +18921,7 @@ static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, 
 static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
 {
     if (!step || step == bytes) {
-        memcpy(dst, src, (size_t)size);
+        bzi_copy(dst, src, size);
         return;
     }
     for (uint64_t i = 0; i < size; i++)
@@ -19925,7 +19829,7 @@ static void bzi_device_close(bzi_device *device)
 
 
 /* ==== 63. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 4, 7-8, 10, 54, 56, 61-62.
+ * Calls: rooms 3-4, 7-8, 10, 54, 56, 61-62.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -20811,7 +20715,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 65. NVDEC sessions ============================================================================================
- * Calls: rooms 8, 10, 20, 23, 59, 62, 64.
+ * Calls: rooms 10, 20, 23, 59, 62, 64.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -20876,7 +20780,6 @@ struct bzi_session {
     const bzi_memory *memory;         /* the user's, for buffers */
     void            *stream;          /* on which surfaces are mapped */
     bzi_buffer       bytes;           /* the picture being submitted, in Annex B for H.264 and H.265 */
-    bzi_buffer       key;             /* its parameter sets */
     bzi_lru          parser_keys;     /* the parameter sets of each parser */
     bzi_parser       parsers[BZI_SESSION_PARSERS];
     bzi_nvdec_cache  decoders;        /* of this session alone */
@@ -21031,9 +20934,8 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
                                            const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
     bzi_device *device = session->device;
-    uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
-    int found;
+    const int found = bzi_lru_find(&session->parser_keys, session->memory, image, &index);
     bzi_parser *parser;
     /* the sequence callback returns the real number of surfaces */
     CUVIDPARSERPARAMS parameters = { .CodecType = bzi_nvdec_codec(image->codec), .ulMaxNumDecodeSurfaces = 1,
@@ -21041,26 +20943,19 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
                                      .pfnDecodePicture = bzi_parser_on_picture };
     bzna_status status;
 
-    if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
+    if (found < 0)
         return bzi_fail_memory(err, "parameter sets");
-
-    bzi_image_key(image, session->key.data, size);
-    found = bzi_lru_find(&session->parser_keys, session->key.data, size, &index);
     *out = parser = &session->parsers[index];
     if (found && bzi_nvdec_serves(submission->flight.decoder, &submission->want, &parser->parsed))
         return BZNA_OK;
 
     bzi_session_drop_parser(session, parser);
-    if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
-        return bzi_fail_memory(err, "parameter sets");
-
     parameters.pUserData = parser;
     status = BZI_DRIVER(device, err, cuvidCreateVideoParser, &parser->handle, &parameters);
-    if (status != BZNA_OK) {
+    if (status == BZNA_OK)
+        bzi_lru_keep(&session->parser_keys, index);
+    else
         parser->handle = NULL;
-        bzi_lru_forget(&session->parser_keys, index);
-    }
-
     return status;
 }
 
@@ -21404,19 +21299,24 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     return status;
 }
 
-/* Closes a session. Pre: nothing is pending. */
-BZI_COLD
-static void bzi_session_close(bzi_session *session)
+/* Unmaps all surfaces, and ends parsers and decoders. */
+static void bzi_session_drop_all(bzi_session *session)
 {
     bzi_session_unmap_all(session);
     for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
         bzi_session_drop_parser(session, &session->parsers[i]);
-    bzi_lru_free(&session->parser_keys, session->memory);
     bzi_nvdec_cache_close(&session->decoders);
+}
+
+/* Closes a session. Pre: nothing is pending. */
+BZI_COLD
+static void bzi_session_close(bzi_session *session)
+{
+    bzi_session_drop_all(session);
+    bzi_lru_free(&session->parser_keys, session->memory);
     bzi_device_stream_free(session->device, session->stream);
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
-    bzi_buffer_free(session->memory, &session->key);
     bzi_software_close(&session->software);
 }
 
@@ -21632,37 +21532,32 @@ static bzna_status bzi_check_software(bzi_session *session, const bzi_nvdec_pict
 
 /* --- NVDEC --- */
 
-/* Allocates memory for what comes back. The first surface that is mapped tells how long a copy is. */
-static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight, bzna_error *err)
-{
-    bzi_session *session = check->session;
-    bzi_device *device = session->device;
-    void *pinned;
-
-    check->trial = (bzi_trial){ .device = device, .stream = session->stream };
-    check->surface_bytes = bzi_check_surface_bytes(flight);
-    if (bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err) != BZNA_OK)
-        return err->status;
-    check->made = pinned;
-    check->copies = (uint8_t *)pinned + BZI_TRIAL_BYTES;
-    return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
-}
-
 /* Maps the oldest picture, and enqueues the kernel and after it the copies, so the copies hold what the kernel read. */
 static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzi_session *session = check->session;
+    bzi_device *device = session->device;
     bzi_flight *flight = &check->flights[round];
+    void *pinned;
     bzna_status status = BZNA_OK;
 
     if (bzi_session_map(session, flight, err) != BZNA_OK)
         return err->status;
-    if (!check->made)
-        status = bzi_check_reserve(check, flight, err);
+
+    if (!check->made) {               /* the first surface that is mapped tells how long a copy is */
+        check->trial = (bzi_trial){ .device = device, .stream = session->stream };
+        check->surface_bytes = bzi_check_surface_bytes(flight);
+        if (bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err) != BZNA_OK)
+            return err->status;
+        check->made = pinned;
+        check->copies = (uint8_t *)pinned + BZI_TRIAL_BYTES;
+        status = bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
+    }
+
     if (status == BZNA_OK)
         status = bzi_trial_launch(&check->trial, &flight->picture, flight->semi_planar, check->made, err);
     for (uint32_t i = 0; i < BZI_CHECK_COPIES && status == BZNA_OK; i++)
-        status = bzi_device_download(session->device, check->copies + round * check->surface_bytes, flight->address,
+        status = bzi_device_download(device, check->copies + round * check->surface_bytes, flight->address,
                                      check->surface_bytes, session->stream, err);
     return status;
 }
@@ -21808,11 +21703,8 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
     if (status == BZNA_OK)
         return status;
 
-    bzi_session_unmap_all(session);
     session->pending_count = 0;
-    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
-        bzi_session_drop_parser(session, &session->parsers[i]);
-    bzi_nvdec_cache_close(&session->decoders);
+    bzi_session_drop_all(session);
     bzi_nvdec_cache_open(&session->decoders, session->device);
     return status;
 }
@@ -22282,7 +22174,7 @@ struct bzi_setup {
     bzi_pool          *pool;          /* whose engines take samples; NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
     uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
-    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
+    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_place */
     uint64_t           scratch_bytes;
     uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
     void              *stream;        /* the consumer's */
@@ -22328,8 +22220,8 @@ struct bzna_batch {
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
-    bzna_drawn  *operations;          /* loader.drawn_views * BZNA_OPERATIONS_MAX for each slot */
-    uint32_t    *operation_counts;    /* loader.drawn_views for each slot */
+    bzna_drawn  *operations;          /* setup.drawn_views * BZNA_OPERATIONS_MAX for each slot */
+    uint32_t    *operation_counts;    /* setup.drawn_views for each slot */
     void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
     bzi_export   exports[BZI_TENSORS_MAX];            /* given to consumers of DLPack */
     uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
@@ -22929,7 +22821,7 @@ static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
     shard->count = list->count;
     shard->given = list->batch_count;
     shard->ends = list->ends;
-    shard->first = bzi_search(list->ends, list->batch_count, &shard->start, bzi_order_ends_past);
+    shard->first = bzi_search_above(list->ends, list->batch_count, sizeof *list->ends, shard->start);
 }
 
 /* Finds the list of the epoch being planned, if the caller gives those. Returns 1, or 0 if it was not given yet. */
@@ -23252,7 +23144,7 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
                         "bzna_loader_reset or bzna_loader_restore", epoch);
 
     if (list->epoch == done->epoch && done->position) {
-        const uint64_t batch = bzi_search(list->ends, list->batch_count, &done->position, bzi_order_ends_past);
+        const uint64_t batch = bzi_search_above(list->ends, list->batch_count, sizeof *list->ends, done->position);
         if (list->hash != done->list || list->count != done->count ||
             (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
             return BZI_MISUSE(err, "the list of epoch %llu, of %llu samples, is not the one that state.list is the "
@@ -26607,25 +26499,24 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
-    const bzna_loader_config *config = &setup->config;
-    const uint32_t readers = queues->reader_count ? queues->reader_count : queues->worker_count;
-    const int notes_sound = setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND;
+    const uint32_t workers = queues->worker_count, readers = queues->reader_count ? queues->reader_count : workers;
+    const uint32_t batches = setup->config.pipeline.batches_in_flight;
     bzi_owned *own = &setup->own;
 
-    loader->item_count = queues->ahead_samples + (config->decode.threads + readers) * queues->run_most;
+    loader->item_count = queues->ahead_samples + (workers + readers) * queues->run_most;
     if (setup->pool)
         loader->item_count += setup->pool->count * bzi_nvdec_chosen(setup->device);
 
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
-        !BZI_KEEP(own, loader->workers, config->decode.threads) ||
+        !BZI_KEEP(own, loader->workers, workers) ||
         !BZI_KEEP(own, loader->readers, readers) ||
-        !BZI_KEEP(own, loader->threads, config->decode.threads + queues->reader_count) ||
-        (notes_sound &&
+        !BZI_KEEP(own, loader->threads, workers + readers) ||
+        (setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND &&
          !BZI_KEEP(own, queues->sound, setup->dataset->count / 32 + 1)) ||
-        !BZI_KEEP(&setup->lent, queues->batches, config->pipeline.batches_in_flight))
+        !BZI_KEEP(&setup->lent, queues->batches, batches))
         return bzi_fail_memory(err, "a loader's queues");
 
-    queues->batch_count = config->pipeline.batches_in_flight;
+    queues->batch_count = batches;
     for (uint32_t i = 0; i < queues->batch_count; i++)
         queues->batches[i] = (bzna_batch){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < readers; i++)
@@ -26704,19 +26595,20 @@ static uint64_t bzi_order_fingerprint(const bzi_order *order, const bzna_dataset
 static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
                                            bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->setup.config;
+    const bzna_loader_pipeline *pipeline = &loader->setup.config.pipeline;
+    const bzi_queues *queues = &loader->queues;
     const int reads = run == bzi_reader_run;
-    const uint32_t number = reads ? config->decode.threads + i : i;
-    const int32_t cpu = config->pipeline.cpus ? config->pipeline.cpus[number % config->pipeline.cpu_count] : -1;
+    const uint32_t number = reads ? queues->worker_count + i : i;
+    const int32_t cpu = pipeline->cpus ? pipeline->cpus[number % pipeline->cpu_count] : -1;
     int error;
 
-    if (config->pipeline.no_threads)
+    if (pipeline->no_threads)
         return BZNA_OK;
     if ((error = bzi_os_thread_start(&loader->threads[loader->thread_count], run, argument, cpu)) != 0)
         return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
                            "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
                            reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
-                           reads ? loader->queues.reader_count : config->decode.threads, cpu, strerror(error));
+                           reads ? queues->reader_count : queues->worker_count, cpu, strerror(error));
     loader->thread_count++;
     return BZNA_OK;
 }
@@ -26856,7 +26748,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_loader_join(loader);
     entered = bzi_device_enter(setup->device, &ignored) == BZNA_OK;
 
-    for (uint32_t i = 0; loader->workers && i < setup->config.decode.threads; i++) {
+    for (uint32_t i = 0; loader->workers && i < loader->queues.worker_count; i++) {
         bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
         bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
@@ -28617,7 +28509,16 @@ BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 
 BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 
-BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
+BZNA_API const char *bzna_status_name(bzna_status status)
+{
+    switch (status) {
+#define BZI_STATUS_NAME(name, number, text) case number: return "BZNA_" #name;
+    BZNA_STATUS_MAP(BZI_STATUS_NAME)
+#undef BZI_STATUS_NAME
+    default: return "BZNA_?";
+    }
+}
+
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
 static bzna_status bzi_api_reserved(const void *words, size_t bytes, const char *name, bzna_error *err)
@@ -29403,28 +29304,23 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
         !p->plane[1] != !p->plane[2] || p->orientation > 8)
-        return BZI_MISUSE(err, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
-                        "most 8 and planes are needed");
-
-    for (int i = 0; i < 3 && p->depth > 8; i++)
-        if ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2)
-            return BZI_MISUSE(err, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
-                            i, i);
+        return BZI_MISUSE(err, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at most 8 and "
+                          "planes are needed");
 
     if (p->frame_width > 65535 || p->frame_height > 65535 ||
         !bzi_rect_is_inside(p->crop_x, p->crop_y, p->width, p->height, p->frame_width, p->frame_height))
-        return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
-                        p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
+        return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width, p->height,
+                          p->crop_x, p->crop_y, p->frame_width, p->frame_height);
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        if (p->depth > 8 && ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2))
+            return BZI_MISUSE(err, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned", i, i);
         if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
-            return BZI_MISUSE(err, "picture.step[%d]: %u; must be at most 65535, and even if samples "
-                            "have two bytes", i, p->step[i]);
-
-    for (int i = 0; i < 3; i++)
+            return BZI_MISUSE(err, "picture.step[%d]: %u; must be at most 65535, and even if samples have two bytes", i,
+                              p->step[i]);
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
-            return BZI_MISUSE(err, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
-                            (long long)p->pitch[i]);
+            return BZI_MISUSE(err, "picture.pitch[%d]: %lld does not fit in 32 bits", i, (long long)p->pitch[i]);
+    }
     return BZNA_OK;
 }
 

@@ -143,7 +143,7 @@ static int64_t fuzz_decoder_bytes(void)
     if (!fuzz_decoder)
         return 0;
     const bzi_software *s = &fuzz_decoder->software;
-    kept = s->stream.capacity + s->key.capacity + s->pixels.capacity + s->canvas.capacity + s->gathered.capacity;
+    kept = s->stream.capacity + s->keys.key.capacity + s->pixels.capacity + s->canvas.capacity + s->gathered.capacity;
 #  ifndef BENZINA_NO_JPEG
     kept += s->turbo.pixels.capacity + s->turbo.product.capacity;
 #  endif

@@ -11,4 +11,9 @@
 #else
 #  include "../../benzina.c"
 #endif
+
+/* A box type as a constant, for arrays; elsewhere bzi_type("moov") does. */
+#ifndef BZI_FOURCC
+#  define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
+#endif
 #endif

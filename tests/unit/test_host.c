@@ -710,18 +710,32 @@ static void *small_alloc(void *user, size_t size, size_t align)
     return size > 8192 ? NULL : bzi_os_alloc(NULL, size, align);
 }
 
-TEST(a_cache_slot_whose_key_finds_no_memory_is_free)
+/* A key is that of the parameter set in an avcC. */
+TEST(a_cache_that_finds_no_memory_for_a_key_stays_as_it_was)
 {
-    static uint8_t key[16384];
+    static uint8_t configs[2][8 + 16000];
+    static const uint32_t sizes[2] = { 100, 16000 };
     static bzi_lru lru;
     const bzi_memory memory = { { NULL, small_alloc, bzi_os_release } };
-    uint32_t index;
-    CHECK(!bzi_lru_find(&lru, key, 100, &index));
-    CHECK(bzi_lru_set(&lru, &memory, index, key, 100));
-    CHECK(bzi_lru_find(&lru, key, 100, &index));
-    CHECK(!bzi_lru_set(&lru, &memory, index, key, sizeof key));
-    CHECK(!bzi_lru_find(&lru, key, 100, &index));
-    CHECK(!bzi_lru_find(&lru, key, sizeof key, &index));
+    bzna_image images[2];
+    uint32_t index, again;
+    for (int i = 0; i < 2; i++) {
+        memcpy(configs[i], "\1\0\0\0\377\341", 6);
+        configs[i][6] = (uint8_t)(sizes[i] >> 8);
+        configs[i][7] = (uint8_t)sizes[i];
+        configs[i][8] = 0x67;
+        images[i] = (bzna_image){ .struct_size = sizeof images[i], .codec = BZNA_CODEC_H264, .config = configs[i],
+                                  .config_size = 8 + sizes[i], .data = configs[i] };
+    }
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &index), 0);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &index), 0);       /* free until it is kept */
+    bzi_lru_keep(&lru, index);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &again), 1);
+    CHECK_EQ(again, index);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[1], &again), -1);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &again), 1);
+    bzi_lru_forget(&lru, index);
+    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &again), 0);
     bzi_lru_free(&lru, &memory);
 }
 
@@ -900,7 +914,7 @@ TEST_MAIN(
     RUN(the_level_filters)
     RUN(a_full_queue_says_how_many_messages_were_dropped)
     RUN(an_error_finds_a_place_in_a_full_queue)
-    RUN(a_cache_slot_whose_key_finds_no_memory_is_free)
+    RUN(a_cache_that_finds_no_memory_for_a_key_stays_as_it_was)
     RUN(what_waits_is_delivered_when_the_context_is_closed)
     RUN(a_long_message_is_cut)
     RUN(closing_inside_a_callback_is_refused_and_does_nothing))
