@@ -209,6 +209,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_RUN_SAMPLES          128u
 #define BZI_RUN_BYTES            (512u << 10)
 #define BZI_PREFETCH_BYTES       4096u           /* of a sample; those that follow are fetched as it is read */
+#define BZI_CACHE_LINE           64u
 #define BZI_HOLD_BYTES           (256u << 20)    /* CIFAR's files are 180 MB; a file in memory takes no call a sample */
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
@@ -301,6 +302,14 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Has the processor fetch the first bytes of what will be read next, while the caller goes on. */
+static void bzi_prefetch(const uint8_t *bytes, uint64_t size)
+{
+    for (uint64_t at = 0; at < bzi_min(size, BZI_PREFETCH_BYTES); at += BZI_CACHE_LINE)
+        BZI_PREFETCH(bytes + at);
+}
+
 BZI_MAYBE_UNUSED static uint32_t bzi_min32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 BZI_MAYBE_UNUSED static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -22165,7 +22174,7 @@ struct bzi_setup {
     bzi_pool          *pool;          /* whose engines take samples; NULL: software decodes */
     uint32_t           on_device;     /* 1: batches lie on the device */
     uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
-    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_scratch */
+    uint64_t           scratch;       /* of the lanes, on the device: bzi_lane_place */
     uint64_t           scratch_bytes;
     uint64_t           view_scratch;  /* bytes of it for a view; 0: none is given operations on pixels */
     void              *stream;        /* the consumer's */
@@ -22211,8 +22220,8 @@ struct bzna_batch {
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
-    bzna_drawn  *operations;          /* loader.drawn_views * BZNA_OPERATIONS_MAX for each slot */
-    uint32_t    *operation_counts;    /* loader.drawn_views for each slot */
+    bzna_drawn  *operations;          /* setup.drawn_views * BZNA_OPERATIONS_MAX for each slot */
+    uint32_t    *operation_counts;    /* setup.drawn_views for each slot */
     void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
     bzi_export   exports[BZI_TENSORS_MAX];            /* given to consumers of DLPack */
     uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
@@ -24450,6 +24459,30 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
     return status;
 }
 
+/* Returns where a sample lies in memory; NULL if it does not, or if its container changes its bytes. */
+static const uint8_t *bzi_extent_in_memory(const bzi_extent *extent, const bzi_container *container,
+                                           const bzi_source *source)
+{
+    return source->map && !container->ops->prepare && extent->size <= source->size &&
+           extent->offset <= source->size - extent->size ? source->map + extent->offset : NULL;
+}
+
+/* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied. NULL is
+ * ignored. */
+static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
+{
+    const bzi_container *container = next ? next->container : NULL;
+    const uint8_t *bytes;
+    bzi_extent extent;
+
+    /* fetch: locate would call the user's code once more */
+    if (!container || !reader->setup->column_count || !container->source.map || container->ops->fetch)
+        return;
+    bzi_item_locate(next, &extent);
+    if (extent.source && (bytes = bzi_extent_in_memory(&extent, container, extent.source)) != NULL)
+        bzi_prefetch(bytes, extent.size);
+}
+
 /* Finds or reads a sample's bytes. They are not read if they were read together with those of a neighbor, or if the
  * sample lies in memory and its container does not change it. */
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
@@ -24462,9 +24495,8 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
         item->data = extent->data;
     if (!item->data && reading->fetched)
         return bzi_reader_fetch_sample(reader, item, reading, err);
-    if (!item->data && source->map && !item->container->ops->prepare && extent->size <= source->size &&
-        extent->offset <= source->size - extent->size)
-        item->data = source->map + extent->offset;
+    if (!item->data)
+        item->data = bzi_extent_in_memory(extent, item->container, source);
     if (item->data) {
         reading->sample.bytes = item->data;
         return BZNA_OK;
@@ -24627,6 +24659,7 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     if (is_new && !reader->setup->on_device)
         bzi_reader_read_neighbors(reader, run.first);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
+        bzi_reader_prefetch(reader, run.first);
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         if (item->status != BZNA_OK)
             bzi_item_clear_fields(item, 0, reader->setup->column_count);
@@ -25467,11 +25500,8 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
  * that lie anywhere in memory would be waited for longer than they are worked on. NULL is ignored. */
 static void bzi_item_prefetch(const bzi_item *item)
 {
-    const int is_read = item && item->status == BZNA_OK && item->setup->slot_bytes;
-    const uint64_t size = is_read ? bzi_min(item->extent.size, BZI_PREFETCH_BYTES) : 0;
-
-    for (uint64_t at = 0; at < size; at += 64)              /* bytes of a cache line */
-        BZI_PREFETCH(item->data + at);
+    if (item && item->status == BZNA_OK && item->setup->slot_bytes)
+        bzi_prefetch(item->data, item->extent.size);
 }
 
 /* Works on a run with batches on the host. Samples that succeed are finished together under one lock. Those that fail
@@ -26469,25 +26499,24 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
-    const bzna_loader_config *config = &setup->config;
-    const uint32_t readers = queues->reader_count ? queues->reader_count : queues->worker_count;
-    const int notes_sound = setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND;
+    const uint32_t workers = queues->worker_count, readers = queues->reader_count ? queues->reader_count : workers;
+    const uint32_t batches = setup->config.pipeline.batches_in_flight;
     bzi_owned *own = &setup->own;
 
-    loader->item_count = queues->ahead_samples + (config->decode.threads + readers) * queues->run_most;
+    loader->item_count = queues->ahead_samples + (workers + readers) * queues->run_most;
     if (setup->pool)
         loader->item_count += setup->pool->count * bzi_nvdec_chosen(setup->device);
 
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
-        !BZI_KEEP(own, loader->workers, config->decode.threads) ||
+        !BZI_KEEP(own, loader->workers, workers) ||
         !BZI_KEEP(own, loader->readers, readers) ||
-        !BZI_KEEP(own, loader->threads, config->decode.threads + queues->reader_count) ||
-        (notes_sound &&
+        !BZI_KEEP(own, loader->threads, workers + readers) ||
+        (setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND &&
          !BZI_KEEP(own, queues->sound, setup->dataset->count / 32 + 1)) ||
-        !BZI_KEEP(&setup->lent, queues->batches, config->pipeline.batches_in_flight))
+        !BZI_KEEP(&setup->lent, queues->batches, batches))
         return bzi_fail_memory(err, "a loader's queues");
 
-    queues->batch_count = config->pipeline.batches_in_flight;
+    queues->batch_count = batches;
     for (uint32_t i = 0; i < queues->batch_count; i++)
         queues->batches[i] = (bzna_batch){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < readers; i++)
@@ -26566,19 +26595,20 @@ static uint64_t bzi_order_fingerprint(const bzi_order *order, const bzna_dataset
 static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
                                            bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->setup.config;
+    const bzna_loader_pipeline *pipeline = &loader->setup.config.pipeline;
+    const bzi_queues *queues = &loader->queues;
     const int reads = run == bzi_reader_run;
-    const uint32_t number = reads ? config->decode.threads + i : i;
-    const int32_t cpu = config->pipeline.cpus ? config->pipeline.cpus[number % config->pipeline.cpu_count] : -1;
+    const uint32_t number = reads ? queues->worker_count + i : i;
+    const int32_t cpu = pipeline->cpus ? pipeline->cpus[number % pipeline->cpu_count] : -1;
     int error;
 
-    if (config->pipeline.no_threads)
+    if (pipeline->no_threads)
         return BZNA_OK;
     if ((error = bzi_os_thread_start(&loader->threads[loader->thread_count], run, argument, cpu)) != 0)
         return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
                            "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
                            reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
-                           reads ? loader->queues.reader_count : config->decode.threads, cpu, strerror(error));
+                           reads ? queues->reader_count : queues->worker_count, cpu, strerror(error));
     loader->thread_count++;
     return BZNA_OK;
 }
@@ -26718,7 +26748,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_loader_join(loader);
     entered = bzi_device_enter(setup->device, &ignored) == BZNA_OK;
 
-    for (uint32_t i = 0; loader->workers && i < setup->config.decode.threads; i++) {
+    for (uint32_t i = 0; loader->workers && i < loader->queues.worker_count; i++) {
         bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
         bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);

@@ -3,8 +3,8 @@
  *     HELD_MEMORY=FILE GLIBC_TUNABLES=glibc.malloc.tcache_count=0 LD_PRELOAD=held_memory.so bzna pack ...
  *
  * FILE gets a line of bytes that are allocated and not freed: one for each answer of a process of pack that encodes,
- * and such a process ends by SIGKILL, so that no sanitizer sees what it holds. glibc's alone, whose caches count as held
- * unless the tunable switches them off. */
+ * and such a process ends by SIGKILL, so that no sanitizer sees what it holds. glibc's alone, whose caches count as
+ * held unless the tunable switches them off. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <malloc.h>
