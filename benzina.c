@@ -2281,7 +2281,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
     source->host = host;
     atomic_fetch_add(&host->files, 1);
     if ((source->path = bzi_alloc(&host->memory, strlen(full) + 1, 1, 16)) != NULL) {
-        strcpy(source->path, full);
+        bzi_copy(source->path, full, strlen(full) + 1);
         return BZNA_OK;
     }
     bzi_source_close(source);
