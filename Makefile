@@ -1,6 +1,8 @@
 # Benzina in C. `make deps demo` on a fresh Debian or Ubuntu runs the main job, `make deps test` the tests. Products
 # go to build/. What is installed decides what is built; `make` prints it.
 
+# ---- Variables: what a user or a packager sets -----------------------------------------------------------------------
+
 CC       ?= cc
 CXX      ?= c++
 BUILD    ?= build
@@ -16,12 +18,7 @@ VERSION  := $(shell awk '/define BZNA_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3
 SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 comma    := ,
 
-DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \
-              libffmpeg-nvenc-dev liblcms2-dev zlib1g-dev libzstd-dev clang
-# Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
-# says so.
-DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
-              python3-pil python3-braceexpand cppcheck clang-tidy
+# ---- Detection: what is installed decides what is built --------------------------------------------------------------
 
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
 # libjpeg-turbo's jpeglib.h: others have no such version.
@@ -45,11 +42,7 @@ HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | $(C
 
 # -std=c11 and -ffp-contract=off: no fused multiply-add, so that every machine computes the same bits.
 BASE_CFLAGS = -fvisibility=hidden -I. $(WARN) $(CPPFLAGS) $(CFLAGS) -std=c11 -ffp-contract=off $(SANITIZE)
-# Suites take less time to run than to optimize, but for two that calculate much themselves.
-TEST_OPT    = $(if $(filter %/test_ptx,$@),-O2,$(if $(filter %/library.o %/test_kernels,$@),-O1,-O0))
-# What the library waits for, and how many copies its check of NVDEC makes, is less there: the fake driver takes long.
-TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS -DBZI_NVDEC_DEADLINE_NS=3000000000u \
-              -DBZI_CHECK_COPIES=8u
+
 ifeq ($(HAVE_AVCODEC),yes)
 AV_CFLAGS := $(shell pkg-config --cflags libavcodec libavutil)
 AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
@@ -91,23 +84,18 @@ STREAM_CFLAGS += -DBZNA_STREAM_NO_ZSTD
 endif
 LIBS         = $(AV_LIBS) -lm -lpthread -ldl
 
+# ---- Products: what make builds, and says that it builds -------------------------------------------------------------
+
+# A recipe that fails leaves no product that looks made.
+.DELETE_ON_ERROR:
+
 LIB      = $(BUILD)/libbenzina.a $(BUILD)/libbenzina.so $(BUILD)/libbenzina_stream.so
 PROGRAMS = $(BUILD)/decode_batch $(BUILD)/draw_pictures $(BUILD)/stream
 ifeq ($(HAVE_AVFORMAT)$(HAVE_AVCODEC),yesyes)
 PROGRAMS += $(BUILD)/bzna
 endif
 
-TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
-
-# A recipe that fails leaves no product that looks made.
-.DELETE_ON_ERROR:
-
-.PHONY: all analyze bindings deps demo test test-all test-julia test-ports asan asan-clang tsan fuzz \
-    fuzz-long fuzz-pack dist pair sdist wheel size install
-.PHONY: uninstall clean what
-.PHONY: bench bench-augment bench-model bench-peers bench-codecs bench-scaling bench-speed static-deps
-.PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets soak
-
+.PHONY: all what
 all: what $(LIB) $(PROGRAMS)
 
 WHAT_VIDEO = $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing))
@@ -123,6 +111,8 @@ WHAT_STREAM = $(if $(HAVE_ZLIB)$(HAVE_ZSTD),$(if $(HAVE_ZLIB),gzip$(if $(HAVE_ZS
 what:
 	@echo "benzina $(VERSION): software decoders: $(WHAT_VIDEO); JPEG: $(WHAT_JPEG);" \
 	    "tool: $(WHAT_TOOL); streams unpack: $(WHAT_STREAM); GPU path: $(WHAT_GPU)"
+
+# ---- Library ---------------------------------------------------------------------------------------------------------
 
 $(BUILD):
 	@mkdir -p $@
@@ -147,6 +137,9 @@ $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 	    -o $@.$(VERSION) $< $(LIBS)
 	ln -sf libbenzina.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina.so.$(SOVERSION) $@
 
+# ---- Programs: the tool, the other examples, and what the bindings load beside the library ---------------------------
+
+TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 # Shards that cannot seek.
 STREAM   = examples/stream.c examples/stream_source.c
 STREAM_H = examples/stream.h examples/stream_source.h
@@ -172,6 +165,16 @@ $(BUILD)/libbenzina_stream.so: $(STREAM) $(STREAM_H) benzina.h $(BUILD)/libbenzi
 $(BUILD)/draw_pictures: examples/draw_pictures.c | $(BUILD)
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/draw_pictures.c -lm
 
+# ---- Packages that are needed, and the main job ----------------------------------------------------------------------
+
+DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \
+              libffmpeg-nvenc-dev liblcms2-dev zlib1g-dev libzstd-dev clang
+# Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
+# says so.
+DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
+              python3-pil python3-braceexpand cppcheck clang-tidy
+
+.PHONY: deps demo demo-run
 # What tests need beyond the product is installed only when a test is asked for, too.
 deps:
 	@sh tests/make/deps.sh $(DEPS) $(if $(filter test test-all asan tsan fuzz,$(MAKECMDGOALS)),$(DEPS_TEST))
@@ -188,10 +191,18 @@ demo-run:
 	$(BUILD)/bzna bench $(BUILD)/demo/demo.bzna --seconds 2
 	@echo "The batch: $(BUILD)/demo/*.ppm, all of it on one sheet: $(BUILD)/demo/contact.png"
 
+# ---- Tests: the suites of make test ----------------------------------------------------------------------------------
+
+.PHONY: test test-all test-julia test-ports
 # TEST=sampler, TEST="sampler pack": suites whose names have one of these in them. test-all: what takes long, too.
 test test-all: what
 	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" PRODUCTS=all \
 	    TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
+
+# The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB
+# that debootstrap makes once in build/julia.
+test-julia:
+	@nice sh tests/make/julia.sh build/julia
 
 # Where people compile C besides Linux with glibc, and on other processors: what is installed of the compilers and
 # emulators is used, the rest says SKIP.
@@ -203,11 +214,9 @@ test-ports: $(BUILD)/bzna $(BUILD)/draw_pictures $(BUILD)/decode_batch $(BUILD)/
 	nice sh tests/make/ports_compilers.sh $(BUILD) || status=1; \
 	exit $$status
 
-# The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB
-# that debootstrap makes once in build/julia.
-test-julia:
-	@nice sh tests/make/julia.sh build/julia
+# ---- Tests: under sanitizers -----------------------------------------------------------------------------------------
 
+.PHONY: asan asan-clang tsan
 # The same suite under sanitizers. clang's see what gcc's do not, as sums with null pointers: where it is installed,
 # suites of what calculates with pointers and sizes run under them, too.
 ASAN         = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -224,6 +233,14 @@ asan-clang:
 	else echo "SKIP clang's sanitizers: no $(CLANG) (Debian's package clang)"; fi
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build/tsan OPT=-O1 SANITIZE="-fsanitize=thread" test-all
+
+# ---- Tests: how a suite in C is built --------------------------------------------------------------------------------
+
+# Suites take less time to run than to optimize, but for two that calculate much themselves.
+TEST_OPT    = $(if $(filter %/test_ptx,$@),-O2,$(if $(filter %/library.o %/test_kernels,$@),-O1,-O0))
+# What the library waits for, and how many copies its check of NVDEC makes, is less there: the fake driver takes long.
+TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS -DBZI_NVDEC_DEADLINE_NS=3000000000u \
+              -DBZI_CHECK_COPIES=8u
 
 # NVIDIA's driver as tests need it: decodes with libavcodec, runs the kernel's C side, and watches its callers.
 FAKES = $(BUILD)/tests/fake/libnvcuvid.so.1
@@ -281,18 +298,9 @@ $(BUILD)/tests/test_jpeg_device: tests/unit/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/unit/test_outputs.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif_nvdec: tests/unit/test_heif.c tests/fake/nvdec.h
 
-# The answers of NVIDIA's parser that test_nvparser holds the library and the fake to, made anew. SRC: a checkout of
-# nvpro-samples/vk_video_samples; VULKAN: the folder "include" of one of KhronosGroup/Vulkan-Headers. nvparser-packets
-# makes the pictures anew: with other versions of encoders, they differ.
-nvparser: $(BUILD)/tests/test_nvparser
-	@sh tests/nvparser/build.sh "$(SRC)" "$(VULKAN)" $(BUILD)/nvparser
-	rm -f $(BUILD)/nvparser/record
-	FAKE_RECORD=$(BUILD)/nvparser/record $(BUILD)/tests/test_nvparser the_fakes_parser_takes_every_packet
-	$(BUILD)/nvparser/replay $(BUILD)/nvparser/record > $(BUILD)/nvparser/answers.txt && \
-	    cp $(BUILD)/nvparser/answers.txt tests/data/nvparser/answers.txt
-nvparser-packets:
-	python3 tests/nvparser/make.py tests/data/nvparser/packets.bin
+# ---- Checks: what is no suite ----------------------------------------------------------------------------------------
 
+.PHONY: fuzz fuzz-long fuzz-pack analyze soak nvparser nvparser-packets bindings size
 # The targets of tests/fuzz, run by libFuzzer under clang's ASan and UBSan, two at once: SECONDS each, from the inputs
 # that earlier runs left in build/fuzz/corpus. fuzz-long: at least 10 minutes each, until 5 bring no new edge, at most
 # 30; it prints the table of tests/README.md. TARGETS="heif codecs": only these. fuzz-pack: the smallest inputs that
@@ -317,6 +325,30 @@ soak: SECONDS = 3600
 soak: $(BUILD)/tests/test_soak
 	@CUDA_VISIBLE_DEVICES= nice $(BUILD)/tests/test_soak --soak $(SECONDS) $(SEED)
 
+# The answers of NVIDIA's parser that test_nvparser holds the library and the fake to, made anew. SRC: a checkout of
+# nvpro-samples/vk_video_samples; VULKAN: the folder "include" of one of KhronosGroup/Vulkan-Headers. nvparser-packets
+# makes the pictures anew: with other versions of encoders, they differ.
+nvparser: $(BUILD)/tests/test_nvparser
+	@sh tests/nvparser/build.sh "$(SRC)" "$(VULKAN)" $(BUILD)/nvparser
+	rm -f $(BUILD)/nvparser/record
+	FAKE_RECORD=$(BUILD)/nvparser/record $(BUILD)/tests/test_nvparser the_fakes_parser_takes_every_packet
+	$(BUILD)/nvparser/replay $(BUILD)/nvparser/record > $(BUILD)/nvparser/answers.txt && \
+	    cp $(BUILD)/nvparser/answers.txt tests/data/nvparser/answers.txt
+nvparser-packets:
+	python3 tests/nvparser/make.py tests/data/nvparser/packets.bin
+
+# What the bindings declare, from the header: examples/rust/src/raw.rs, examples/julia/src/header.jl,
+# examples/python/benzina/_header.py and _numbers.py.
+bindings:
+	@$(PYTHON) tests/make/bindings.py benzina.h examples
+
+# Tokens of each room, and together: what is held small, as comments and blanks are free.
+size:
+	@awk -f tests/make/size.awk benzina.c benzina.h benzina_kernels.cu
+
+# ---- Benchmarks: tests/BENCHMARKS.md has their figures ---------------------------------------------------------------
+
+.PHONY: bench bench-augment bench-model bench-peers bench-codecs bench-scaling bench-speed
 # Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours
 # instead of drawn ones.
 PHOTOS ?= $(BUILD)/bench/pictures
@@ -363,9 +395,7 @@ bench-scaling: all $(BUILD)/bench/bench_scaling
 $(BUILD)/bench/bench_scaling: tests/bench/bench_scaling.c benzina.h $(BUILD)/libbenzina.a
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
-# What tests/make/codecs.sh builds a small FFmpeg with: a static one for gpu-bundle, and a shared one for make wheel.
-static-deps:
-	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev cmake python3-venv libjpeg-dev zlib1g-dev libffmpeg-nvenc-dev
+
 $(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench/bench_%.c \
               tests/bench/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
@@ -379,6 +409,9 @@ $(BUILD)/bench/lib%.so.1: tests/bench/null_driver.c tests/bench/null_driver.h
 	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ \
 	    $< -lm -lpthread -ldl
 
+# ---- On a GPU --------------------------------------------------------------------------------------------------------
+
+.PHONY: gpu-run gpu-check gpu-data gpu-bundle
 # All that is to be known of a GPU, in one run of at most 570 s: tests/gpu/gpu.sh says how. gpu-bundle: the same for
 # another machine, in a folder of at most 60 MB, which is started by sh run.sh there. Neither needs a compiler or
 # libavcodec where the GPU is: programs are built where clang and NVIDIA's headers are, and gpu-data makes, where an
@@ -414,6 +447,9 @@ gpu-bundle: all $(GPU_RUN)
 	@[ ! -e $(BUILD)/gpu/data/expected.txt ] || BUILD="$(BUILD)" CC="$(CC)" sh tests/gpu/gpu.sh scaling $(PHOTOS)
 	@BUILD="$(BUILD)" sh tests/gpu/gpu.sh bundle
 
+# ---- What is given to others -----------------------------------------------------------------------------------------
+
+.PHONY: dist pair sdist wheel static-deps
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a
 # tarball of the sources that builds and tests itself. WITHOUT="HEIF WRITER": a pair from which these are removed, as
 # the header's chapter 1 says. DIST: the folder.
@@ -431,15 +467,13 @@ pair: $(PTX) | $(BUILD)
 sdist wheel: $(PTX) | $(BUILD)
 	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
-# What the bindings declare, from the header: examples/rust/src/raw.rs, examples/julia/src/header.jl,
-# examples/python/benzina/_header.py and _numbers.py.
-bindings:
-	@$(PYTHON) tests/make/bindings.py benzina.h examples
+# What tests/make/codecs.sh builds a small FFmpeg with: a static one for gpu-bundle, and a shared one for make wheel.
+static-deps:
+	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev cmake python3-venv libjpeg-dev zlib1g-dev libffmpeg-nvenc-dev
 
-# Tokens of each room, and together: what is held small, as comments and blanks are free.
-size:
-	@awk -f tests/make/size.awk benzina.c benzina.h benzina_kernels.cu
+# ---- Installing ------------------------------------------------------------------------------------------------------
 
+.PHONY: install uninstall clean
 install: all
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin \
 	    $(DESTDIR)$(PREFIX)/share/man/man1

@@ -209,6 +209,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_RUN_SAMPLES          128u
 #define BZI_RUN_BYTES            (512u << 10)
 #define BZI_PREFETCH_BYTES       4096u           /* of a sample; those that follow are fetched as it is read */
+#define BZI_CACHE_LINE           64u
 #define BZI_HOLD_BYTES           (256u << 20)    /* CIFAR's files are 180 MB; a file in memory takes no call a sample */
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
@@ -301,6 +302,14 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Has the processor fetch the first bytes of what will be read next, while the caller goes on. */
+static void bzi_prefetch(const uint8_t *bytes, uint64_t size)
+{
+    for (uint64_t at = 0; at < bzi_min(size, BZI_PREFETCH_BYTES); at += BZI_CACHE_LINE)
+        BZI_PREFETCH(bytes + at);
+}
+
 BZI_MAYBE_UNUSED static uint32_t bzi_min32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 BZI_MAYBE_UNUSED static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
@@ -2272,7 +2281,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
     source->host = host;
     atomic_fetch_add(&host->files, 1);
     if ((source->path = bzi_alloc(&host->memory, strlen(full) + 1, 1, 16)) != NULL) {
-        strcpy(source->path, full);
+        bzi_copy(source->path, full, strlen(full) + 1);
         return BZNA_OK;
     }
     bzi_source_close(source);
@@ -24450,6 +24459,30 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
     return status;
 }
 
+/* Returns where a sample lies in memory; NULL if it does not, or if its container changes its bytes. */
+static const uint8_t *bzi_extent_in_memory(const bzi_extent *extent, const bzi_container *container,
+                                           const bzi_source *source)
+{
+    return source->map && !container->ops->prepare && extent->size <= source->size &&
+           extent->offset <= source->size - extent->size ? source->map + extent->offset : NULL;
+}
+
+/* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied. NULL is
+ * ignored. */
+static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
+{
+    const bzi_container *container = next ? next->container : NULL;
+    const uint8_t *bytes;
+    bzi_extent extent;
+
+    /* fetch: locate would call the user's code once more */
+    if (!container || !reader->setup->column_count || !container->source.map || container->ops->fetch)
+        return;
+    bzi_item_locate(next, &extent);
+    if (extent.source && (bytes = bzi_extent_in_memory(&extent, container, extent.source)) != NULL)
+        bzi_prefetch(bytes, extent.size);
+}
+
 /* Finds or reads a sample's bytes. They are not read if they were read together with those of a neighbor, or if the
  * sample lies in memory and its container does not change it. */
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
@@ -24462,9 +24495,8 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
         item->data = extent->data;
     if (!item->data && reading->fetched)
         return bzi_reader_fetch_sample(reader, item, reading, err);
-    if (!item->data && source->map && !item->container->ops->prepare && extent->size <= source->size &&
-        extent->offset <= source->size - extent->size)
-        item->data = source->map + extent->offset;
+    if (!item->data)
+        item->data = bzi_extent_in_memory(extent, item->container, source);
     if (item->data) {
         reading->sample.bytes = item->data;
         return BZNA_OK;
@@ -24627,6 +24659,7 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     if (is_new && !reader->setup->on_device)
         bzi_reader_read_neighbors(reader, run.first);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
+        bzi_reader_prefetch(reader, run.first);
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         if (item->status != BZNA_OK)
             bzi_item_clear_fields(item, 0, reader->setup->column_count);
@@ -25467,11 +25500,8 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
  * that lie anywhere in memory would be waited for longer than they are worked on. NULL is ignored. */
 static void bzi_item_prefetch(const bzi_item *item)
 {
-    const int is_read = item && item->status == BZNA_OK && item->setup->slot_bytes;
-    const uint64_t size = is_read ? bzi_min(item->extent.size, BZI_PREFETCH_BYTES) : 0;
-
-    for (uint64_t at = 0; at < size; at += 64)              /* bytes of a cache line */
-        BZI_PREFETCH(item->data + at);
+    if (item && item->status == BZNA_OK && item->setup->slot_bytes)
+        bzi_prefetch(item->data, item->extent.size);
 }
 
 /* Works on a run with batches on the host. Samples that succeed are finished together under one lock. Those that fail

@@ -7,6 +7,8 @@
 # processors, its name.
 BUILD=${BUILD:-build}
 passed=0; failed=0; skipped=0; left=
+products=$PRODUCTS
+unset PRODUCTS                     # suites that start this program build nothing
 mkdir -p "$BUILD/tests"
 log="$BUILD/tests/log.txt"; : > "$log"
 : > "$BUILD/tests/times.txt"
@@ -95,10 +97,10 @@ binaries=
 for name in $timed $rest; do case $name in *.sh) ;; *) binaries="$binaries $BUILD/tests/$name" ;; esac; done
 cores=$(getconf _NPROCESSORS_ONLN)
 # shellcheck disable=SC2086
-if [ -n "$PRODUCTS$binaries" ] && ! make --no-print-directory -s -k -j "$cores" $PRODUCTS $binaries > "$log" 2>&1
+if [ -n "$products$binaries" ] && ! make --no-print-directory -s -k -j "$cores" $products $binaries > "$log" 2>&1
 then
-    if [ -n "$PRODUCTS" ] && ! make --no-print-directory -s $PRODUCTS > "$log" 2>&1; then
-        echo "FAIL make $PRODUCTS"; tail -n 40 "$log"; echo "0 passed, 1 failed, 0 skipped"; exit 1
+    if [ -n "$products" ] && ! make --no-print-directory -s $products > "$log" 2>&1; then
+        echo "FAIL make $products"; tail -n 40 "$log"; echo "0 passed, 1 failed, 0 skipped"; exit 1
     fi
     for name in $timed $rest; do
         case $name in *.sh) continue ;; esac
@@ -108,7 +110,8 @@ then
     done
 fi
 
-# Who makes a suite's folder, runs it; what is done is counted by the first shell alone.
+# Who makes a suite's folder, runs it, in a shell whose children are the suite's alone; what is done is counted by the
+# first shell alone.
 taken="$BUILD/tests/taken"
 rm -rf "$taken"; mkdir -p "$taken"
 for name in $timed $rest; do rm -f "$BUILD/tests/$name.status"; done
@@ -126,7 +129,7 @@ while [ "$cores" -gt 0 ]; do
 done
 # shellcheck disable=SC2064,SC2086
 trap "kill $beside 2>/dev/null" INT TERM
-for name in $timed $rest; do mkdir "$taken/$name" 2>/dev/null && { run "$name"; count_done; }; done
+for name in $timed $rest; do mkdir "$taken/$name" 2>/dev/null && { (run "$name"); count_done; }; done
 wait
 count_done
 # A SKIP that a package would end names it in brackets, packages by its names in Debian: "SKIP name: no julia [julia]".

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """bench_speed.py - the loader's figures from small to large pictures, in one go
 
-    make bench-speed PICTURES=DIR [DURATION=2] [ROUNDS=3] [ONLY=beside,shrink,small,torch]
+    make bench-speed PICTURES=DIR [DURATION=2] [ROUNDS=3] [THREADS=2] [ONLY=beside,shrink,small,torch]
 
 PICTURES is a folder of class folders of JPEG files. Made of them, by Pillow, below build/speed: 4,800 crops of 64x64;
 the pictures as progressive JPEG; 64 mosaics of 1600x1200 and 16 of 4032x3024 in which the pictures lie side by side as
@@ -12,10 +12,11 @@ each eighth MCU. Four tables in Markdown:
   shrink   decode.jpeg_shrink with margins, in turns: pictures a second, time of processors, and how much pixels differ
   small    context switches and the kernel's share of the time for small pictures (bench_small.c)
   torch    noise in the forms of MNIST, CIFAR and Tiny ImageNet, and of vectors of 768 floats, in a file and in memory
-           (io.BytesIO), beside a tensor of all of them in torch that is indexed and normalized a batch at a time. Two
+           (io.BytesIO), beside a tensor of all of them in torch that is indexed and normalized a batch at a time. THREADS
            threads each, batches of 512, in turns in one process
 
-Ratios hold on a busy machine, rates do not."""
+Ratios hold on a busy machine, rates do not. Torch's threads wait for each other by spinning: beside other work, `torch`
+says something only with THREADS=1, and in time of processors."""
 import glob
 import io
 import itertools
@@ -163,7 +164,7 @@ RECORDS = (  # name, channels, edge, padding; 0 channels: vectors
     ("Tiny ImageNet, flipped, normalized", 3, 64, 0),
     ("vectors of 768 floats", 0, 768, 0),
 )
-BATCH, COUNT = 512, 20000
+BATCH, COUNT, THREADS = 512, 20000, int(os.environ.get("THREADS") or 2)
 
 
 def benzina_of(data, channels, edge, pad):
@@ -171,17 +172,17 @@ def benzina_of(data, channels, edge, pad):
     if not channels:
         records = {"width": edge, "height": 1, "channels": 1, "data_type": "float32"}
         return benzina.DataLoader(benzina.Dataset(data, records=records), batch_size=BATCH, shuffle=True, seed=1,
-                                  drop_last=True, tensors="data", num_threads=2)
+                                  drop_last=True, tensors="data", num_threads=THREADS)
     records = {"width": edge, "height": edge, "channels": channels, "data_type": "uint8"}
     warp = benzina.ops.MXNetAffine(pad=pad, rand_crop=True, rand_mirror=True) if channels > 1 else None
     return benzina.DataLoader(benzina.Dataset(data, records=records), shape=(edge, edge), batch_size=BATCH,
                               shuffle=True, seed=1, drop_last=True, mean=[120] * 3, std=[60] * 3, warp=warp,
-                              channels="gray" if channels == 1 else "RGB", num_threads=2)
+                              channels="gray" if channels == 1 else "RGB", num_threads=THREADS)
 
 
 def torch_of(samples, channels, edge, pad):
     import torch
-    torch.set_num_threads(2)
+    torch.set_num_threads(THREADS)
     side, columns = edge + 2 * pad, torch.arange(edge).view(1, edge)
     padded = torch.nn.functional.pad(samples, (pad,) * 4).reshape(len(samples), channels, -1) if channels else samples
     while True:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The measurement of how a loader's rate grows with its threads: that it runs, and what its report has. Not how fast anything is.
-# Usage: sh tests/bench/test_scaling.sh build/bzna build
+# The measurement of how a loader's rate grows with its threads: that it runs, and what its report has. Not how fast
+# anything is. Usage: sh tests/bench/test_scaling.sh build/bzna build
 . tests/tool/tool.sh
 
 if ! command -v ffmpeg > /dev/null; then skip scaling_is_measured_for_every_set "no ffmpeg [ffmpeg]"; finish; fi
@@ -10,10 +10,12 @@ expect 0 the_program_is_built make --no-print-directory -s "BUILD=$build" "$prog
 expect 0 its_sets_are_made sh tests/make/scaling.sh data "$build" "$t/drawn" "$t/sets"
 same small_pictures_are_cut_32_from_each "$(find "$t/sets/small" -name '*.jpg' | wc -l | tr -d ' ')" 96
 
-SCALING_PROGRAM=$program expect 0 scaling_is_measured sh tests/make/scaling.sh run "$t/sets" --seconds 0.05 --rounds 2 --threads 1,2
+SCALING_PROGRAM=$program expect 0 scaling_is_measured sh tests/make/scaling.sh run "$t/sets" --seconds 0.05 --rounds 2 \
+    --threads 1,2
 same a_line_for_each_set_and_number_of_threads "$(grep -c '^SCALING ' "$t/out")" 8
 for set in photographs jpeg64 records32 h264; do
-    same "one_threads_share_is_1_for_$set" "$(sed -n "s/^SCALING $set  *1 threads .*, \([0-9.]*\) of one .*/\1/p" "$t/out")" 1.00
+    same "one_threads_share_is_1_for_$set" \
+        "$(sed -n "s/^SCALING $set  *1 threads .*, \([0-9.]*\) of one .*/\1/p" "$t/out")" 1.00
 done
 tail -n 1 "$t/out" > "$t/json"
 if [ -z "$python" ]; then skip the_last_line_is_json_with_the_lines_figures "no python3 here [python3]"
@@ -32,14 +34,17 @@ fi
 
 # Within a time that is given, as a part of another measurement. What was not measured is named.
 mkdir -p "$t/a@b" && mv "$t/sets/small" "$t/a@b/small"
-expect 0 a_limit_ends_it "$program" --seconds 0.05 --rounds 15 --threads 1,2 --limit 0.001 "jpeg64=$t/a@b/small@64" "again=$t/a@b/small"
+expect 0 a_limit_ends_it "$program" --seconds 0.05 --rounds 15 --threads 1,2 --limit 0.001 "jpeg64=$t/a@b/small@64" \
+    "again=$t/a@b/small"
 same what_was_not_measured_is_named "$(grep -c ': not measured, out of time$' "$t/out")" 4
 same and_the_object_is_there "$(tail -n 1 "$t/out" | cut -c1-14)" '{"processors":'
 mv "$t/a@b/small" "$t/sets/small"
-SCALING_SECONDS=3 SCALING_SCALE=0.01 GPU_FEW=1 SCALING_PROGRAM=$program expect 0 scaling_is_measured_within_its_seconds sh tests/make/scaling.sh run "$t/sets"
+SCALING_SECONDS=3 SCALING_SCALE=0.01 GPU_FEW=1 SCALING_PROGRAM=$program expect 0 \
+    scaling_is_measured_within_its_seconds sh tests/make/scaling.sh run "$t/sets"
 same the_machine_is_told "$(grep -c "^machine: [1-9][0-9]* processors" "$t/out")" 1
 same only_few_numbers_of_threads "$(grep -c '^SCALING .* \(4\|8\|16\) threads' "$t/out")" 0
 
-SCALING_PROGRAM=$program expect 1 a_set_that_cannot_be_loaded_ends_it sh tests/make/scaling.sh run "$t/drawn" --seconds 0.05 --rounds 1 --threads 1
+SCALING_PROGRAM=$program expect 1 a_set_that_cannot_be_loaded_ends_it sh tests/make/scaling.sh run \
+    "$t/drawn" --seconds 0.05 --rounds 1 --threads 1
 expect 2 settings_that_make_no_sense_are_refused "$program" --rounds 0 a=b
 finish

@@ -3,9 +3,10 @@
 #
 #     sh tests/bindings/test_julia.sh build/bzna build        from the repository's root
 #
-# Where there is a julia, runtests.jl is run. Without one, and as well with one: a scanner looks for brackets and blocks that do not close and
-# for names that nobody defines, and a C program made from the module's structs, constants, calls and callbacks asks the C compiler
-# whether they are the headers'. The mutations at the end prove that it would notice. Prints FAIL and SKIP lines, and a count last.
+# Where there is a julia, runtests.jl is run. Without one, and as well with one: a scanner looks for brackets and blocks
+# that do not close and for names that nobody defines, and a C program made from the module's structs, constants, calls
+# and callbacks asks the C compiler whether they are the headers'. The mutations at the end prove that it would notice.
+# Prints FAIL and SKIP lines, and a count last.
 # shellcheck disable=SC2016
 build=${2:?usage: sh tests/bindings/test_julia.sh build/bzna build}
 package=examples/julia module=examples/julia/src/Benzina.jl
@@ -61,7 +62,8 @@ END {
 }
 AWK
 
-# Brackets and blocks in pairs. `for` and `if` inside brackets belong to a comprehension, `end` and `begin` inside [] are an index.
+# Brackets and blocks in pairs. `for` and `if` inside brackets belong to a comprehension, `end` and `begin` inside []
+# are an index.
 cat >"$t/balance.awk" <<'AWK'
 BEGIN { split("module baremodule struct function macro if for while let begin do try quote abstract primitive", words, " "); for (w in words) opens[words[w]] = 1 }
 function wrong(text) { print FILENAME ":" FNR ": " text; bad = 1; exit 1 }
@@ -97,8 +99,8 @@ function wrong(text) { print FILENAME ":" FNR ": " text; bad = 1; exit 1 }
 END { if (!bad && depth) { print FILENAME ": the " stack[depth] " of line " from[depth] " has no end"; exit 1 } }
 AWK
 
-# What the compiler cannot see: names that nobody defines, or only further down, calls with another number of arguments, fields that no
-# struct has, and settings that a loader's group has not: changed(config.output; width = ...).
+# What the compiler cannot see: names that nobody defines, or only further down, calls with another number of arguments,
+# fields that no struct has, and settings that a loader's group has not: changed(config.output; width = ...).
 cat >"$t/names.awk" <<'AWK'
 function wrong(text) { print text ": " $0; bad = 1 }
 function arguments(text,   i, c, d, count) {       # of "f(...", up to its closing bracket; -1 where that is on another line
@@ -317,7 +319,8 @@ whole() {
         BEGIN { put(ARGV[1]) }' "$1"
 }
 
-# examine FILE: everything that can be said about a module without Julia, to $t/said; status 0 where there is nothing to say
+# examine FILE: everything that can be said about a module without Julia, to $t/said; status 0 where there is nothing to
+# say
 examine() {
     : >"$t/said"
     awk -f "$t/strip.awk" "$1" >"$t/bare.jl" 2>"$t/said" || return 1
@@ -433,10 +436,13 @@ count() {
     if [ "$left" -gt 0 ]; then failed=$((failed + left)); echo "FAIL $1"; grep -v '^examples/julia' "$t/out" | tail -n 60; fi
 }
 if [ -n "$SANITIZE" ]; then
-    skip "examples/julia/test/runtests.jl" "the library was built with a sanitizer, which Julia would have to be started with"
+    skip "examples/julia/test/runtests.jl" \
+        "the library was built with a sanitizer, which Julia would have to be started with"
 else
     if command -v julia >/dev/null 2>&1; then
-        BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so JULIA_NUM_THREADS=2 julia --startup-file=no --project=$package $package/test/runtests.jl >"$t/out" 2>&1
+        BENZINA_LIBRARY=$(cd "$build" &&
+            pwd)/libbenzina.so JULIA_NUM_THREADS=2 julia --startup-file=no \
+            --project=$package $package/test/runtests.jl >"$t/out" 2>&1
         count "examples/julia/test/runtests.jl"
     else
         skip "examples/julia/test/runtests.jl" "there is no julia [julia]"

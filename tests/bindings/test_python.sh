@@ -3,8 +3,8 @@
 #
 #     sh tests/bindings/test_python.sh build/bzna build        from the repository's root
 #
-# The second argument is the folder that holds libbenzina.so; PYTHON names another interpreter. Without numpy, what needs it is skipped.
-# Prints FAIL and SKIP lines, and a count last.
+# The second argument is the folder that holds libbenzina.so; PYTHON names another interpreter. Without numpy, what
+# needs it is skipped. Prints FAIL and SKIP lines, and a count last.
 bzna=${1:?usage: sh tests/bindings/test_python.sh build/bzna build}
 build=${2:?usage: sh tests/bindings/test_python.sh build/bzna build}
 python=${PYTHON:-python3}

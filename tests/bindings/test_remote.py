@@ -456,7 +456,7 @@ class Faults(Case):
         for fault in ("500 busy", "503 later", "429 slowly", "cut", "hang up", "too short a length"):
             rng = random.Random(fault)
             self.server.fault = lambda *_: fault if rng.random() < 0.2 else None
-            dataset = benzina.Dataset(self.url("few.tar"), block_size=4096, cache_bytes=16384, retries=30)
+            dataset = benzina.Dataset(self.url("few.tar"), block_size=4096, cache_bytes=65536, retries=30)
             _blocks._LONGEST_PAUSE_S = 0.05
             self.assertEqual(epoch(dataset), here, fault)
             self.assertGreater(dataset.remote.retries, 0)
@@ -577,7 +577,7 @@ class Faults(Case):
         for fault in ("too long a length", "in chunks", "endless"):     # what is asked for is there
             self.server.fault = lambda *_: fault
             self.assertEqual(
-                epoch(benzina.Dataset(self.url("few.tar"), block_size=8192, cache_bytes=32768)), epoch(local("few.tar"))
+                epoch(benzina.Dataset(self.url("few.tar"), block_size=8192, cache_bytes=65536)), epoch(local("few.tar"))
             )
 
     def test_answers_that_are_empty_or_never_end_are_told(self):
@@ -1114,7 +1114,7 @@ class Pages(Case):
 
     def test_a_shuffled_epoch_of_more_than_the_cache_holds_takes_a_request_a_sample_and_few_bytes(self):
         data = self.server.files["large.tar"] = tar_of(range(250))
-        dataset = benzina.Dataset(self.url("large.tar"), block_size=4096, cache_bytes=1 << 14)
+        dataset = benzina.Dataset(self.url("large.tar"), block_size=4096, cache_bytes=1 << 16)
         before = dataset.remote
         epoch(dataset)
         after = dataset.remote

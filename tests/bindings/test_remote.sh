@@ -3,8 +3,8 @@
 #
 #     sh tests/bindings/test_remote.sh build/bzna build        from the repository's root
 #
-# test_remote.py does it, with a web server of its own; PYTHON names another interpreter. Without fsspec, s3fs, gcsfs and moto, what needs
-# them is skipped. Prints FAIL and SKIP lines, and a count last.
+# test_remote.py does it, with a web server of its own; PYTHON names another interpreter. Without fsspec, s3fs, gcsfs
+# and moto, what needs them is skipped. Prints FAIL and SKIP lines, and a count last.
 bzna=${1:?usage: sh tests/bindings/test_remote.sh build/bzna build}
 build=${2:?usage: sh tests/bindings/test_remote.sh build/bzna build}
 python=${PYTHON:-python3}

@@ -3,8 +3,8 @@
 #
 #     sh tests/bindings/test_rust.sh build/bzna build        from the repository's root
 #
-# The second argument is the folder that holds libbenzina.a and decode_batch; cargo builds in its rust/. Prints FAIL and SKIP lines, and a
-# count last.
+# The second argument is the folder that holds libbenzina.a and decode_batch; cargo builds in its rust/. Prints FAIL and
+# SKIP lines, and a count last.
 build=${2:?usage: sh tests/bindings/test_rust.sh build/bzna build}
 crate=examples/rust root=$(pwd)
 passed=0 failed=0 skipped=0
@@ -60,7 +60,8 @@ elif [ ! -s "$t/tests" ]; then
     fail "cargo test runs tests"
 fi
 
-# miri looks for undefined behavior in the tests of the crate's own files, which call nothing of C. A payload of a panic is leaked on purpose.
+# miri looks for undefined behavior in the tests of the crate's own files, which call nothing of C. A payload of a panic
+# is leaked on purpose.
 miri=
 for try in "cargo miri" "cargo +nightly miri"; do
     if [ -z "$miri" ] && $try --version >/dev/null 2>&1; then miri=$try; fi
@@ -89,7 +90,8 @@ if ! fakes; then
 elif ! make --no-print-directory -s BUILD="$build" "$build/tests/fake/libnvcuvid.so.1" >"$t/out" 2>&1; then
     fail "the fake driver builds" "$(head -n 12 "$t/out")"
 else
-    run env LD_LIBRARY_PATH="$BENZINA_LIB_DIR/tests/fake" cargo test --offline --no-fail-fast --test device -- --ignored --test-threads 1
+    run env LD_LIBRARY_PATH="$BENZINA_LIB_DIR/tests/fake" cargo test --offline --no-fail-fast --test device -- \
+        --ignored --test-threads 1
     while read -r _ line; do
         case $line in
         *"... ok") pass ;;
@@ -112,10 +114,12 @@ else
 fi
 
 # The build script: where no library is, it compiles one. It names what it lacks.
-mkdir -p "$t/tree/examples" && cp benzina.c benzina.h benzina_kernels.cu "$t/tree/" && cp -R "$crate" "$t/tree/examples/"
+mkdir -p "$t/tree/examples" && cp benzina.c benzina.h benzina_kernels.cu "$t/tree/" &&
+    cp -R "$crate" "$t/tree/examples/"
 alone() { # CC, command...: in a copy of the tree that has no library, while pkg-config knows of none
     cc=$1; shift; status=0
-    (cd "$t/tree/examples/rust" && unset BENZINA_LIB_DIR && CC=$cc CARGO_TARGET_DIR=$t/alone "$@") >"$t/out" 2>&1 || status=$?
+    (cd "$t/tree/examples/rust" && unset BENZINA_LIB_DIR && CC=$cc CARGO_TARGET_DIR=$t/alone "$@") >"$t/out" 2>&1 ||
+        status=$?
 }
 if [ -z "$TEST_ALL" ]; then :
 elif pkg-config --exists "benzina >= 0.3" 2>/dev/null; then

@@ -3,9 +3,9 @@
 #
 #     sh tests/bindings/test_wheel.sh build/bzna build        from the repository's root
 #
-# The second argument is the folder that holds libbenzina.so, draw_pictures and, after make wheel, dist/python. With TEST_ALL, pip compiles
-# the package in fresh venvs, and the wheel is tried in a Debian 11 that has neither libavcodec nor libjpeg (debootstrap, as root; it is
-# kept in build/python/root). Prints FAIL and SKIP lines, and a count last.
+# The second argument is the folder that holds libbenzina.so, draw_pictures and, after make wheel, dist/python. With
+# TEST_ALL, pip compiles the package in fresh venvs, and the wheel is tried in a Debian 11 that has neither libavcodec
+# nor libjpeg (debootstrap, as root; it is kept in build/python/root). Prints FAIL and SKIP lines, and a count last.
 bzna=${1:?usage: sh tests/bindings/test_wheel.sh build/bzna build}
 build=${2:?usage: sh tests/bindings/test_wheel.sh build/bzna build}
 python=${PYTHON:-python3}
@@ -59,7 +59,8 @@ else
     check missing_libavcodec_is_refused_by_its_package refuses "libavcodec is missing (Debian: libavcodec-dev)" bare
     if pkg-config --exists libavcodec libavutil libjpeg; then
         check without_clang_there_is_no_gpu_path_and_it_says_so says "This build has no GPU path" without_clang
-        check libraries_that_are_linked_are_named grep -q "benzina: libavcodec $(pkg-config --modversion libavcodec)" "$t/said"
+        check libraries_that_are_linked_are_named grep -q "benzina: libavcodec $(pkg-config --modversion libavcodec)" \
+            "$t/said"
         check pair_of_the_checkout_is_written cmp benzina.h "$t/configured/tree/pair/benzina.h"
     else
         skip "the package configured" "no libavcodec or libjpeg [libavcodec-dev libavutil-dev libjpeg-dev]"
@@ -86,7 +87,8 @@ done
 # shellcheck disable=SC2086  # words
 look() { (cd "$t/data" && "$@" wheel_look.py $sources) >"$t/looked" 2>"$t/library"; code=$?; cat "$t/library"; return $code; }
 here=$(pwd); build=$(cd "$build" && pwd)
-check the_build_loads_the_data look env BENZINA_LIBRARY="$build/libbenzina.so" PYTHONPATH="$here/$package" PYTHONDONTWRITEBYTECODE=1 "$python" || end
+check the_build_loads_the_data look env BENZINA_LIBRARY="$build/libbenzina.so" PYTHONPATH="$here/$package" \
+    PYTHONDONTWRITEBYTECODE=1 "$python" || end
 cp "$t/looked" "$t/expected"
 same_pixels() { diff "$t/expected" "$t/looked"; }
 
@@ -100,7 +102,8 @@ installed() { # name, venv, what pip is to install: the package is in the venv, 
     check "$1_brings_its_own_library" grep -q "$t/$2/.*/benzina/_lib/libbenzina.so" "$t/library"
     check "$1_makes_the_same_pixels" same_pixels
     if have clang && pkg-config --exists ffnvcodec; then
-        check "$1_has_the_kernels_ptx" grep -qa "^.target sm_60" "$t/$2"/lib/python*/site-packages/benzina/_lib/libbenzina.so
+        check "$1_has_the_kernels_ptx" grep -qa "^.target sm_60" \
+            "$t/$2"/lib/python*/site-packages/benzina/_lib/libbenzina.so
     fi
 }
 fresh() { "$python" -m venv --system-site-packages "$t/$1" >"$t/log" 2>&1; }
@@ -132,14 +135,16 @@ if [ -n "$(find benzina.[ch] benzina_kernels.cu $package -newer "$wheel" -name '
 
 "$python" -m zipfile -e "$wheel" "$t/wheel"
 licences="$t/wheel/benzina-$version.dist-info/licenses"
-check wheel_is_of_manylinux_2_28 says 'is consistent with the following platform tag: "manylinux_2_28' env PATH="$build/python/tools/bin:$PATH" auditwheel show "$wheel"
+check wheel_is_of_manylinux_2_28 says 'is consistent with the following platform tag: "manylinux_2_28' \
+    env PATH="$build/python/tools/bin:$PATH" auditwheel show "$wheel"
 for name in LICENSE bundled/ffmpeg.txt bundled/dav1d.txt bundled/libjpeg-turbo.txt bundled/zlib.txt bundled/SOURCES.txt; do
     check "wheel_has_${name#bundled/}" test -s "$licences/$name"
 done
 check licence_of_ffmpeg_is_the_lesser_one grep -q "GNU LESSER GENERAL PUBLIC LICENSE" "$licences/bundled/ffmpeg.txt"
 check licence_of_zlib_is_its_own grep -q "provided 'as-is'" "$licences/bundled/zlib.txt"
 check sources_are_named_with_versions grep -qE '^ +ffmpeg_[0-9]' "$licences/bundled/SOURCES.txt"
-check metadata_name_all_licences grep -q '^License-Expression: MIT AND LGPL-2.1-or-later' "$t/wheel/benzina-$version.dist-info/METADATA"
+check metadata_name_all_licences grep -q '^License-Expression: MIT AND LGPL-2.1-or-later' \
+    "$t/wheel/benzina-$version.dist-info/METADATA"
 ffmpeg_is_lgpl() {
     "$python" - "$t/wheel/benzina.libs" <<'END'
 import ctypes, glob, sys
@@ -154,7 +159,8 @@ END
 }
 check bundled_ffmpeg_is_lgpl_without_gpl_parts ffmpeg_is_lgpl
 check wheel_has_no_path_of_the_machine_that_built_it sh -c "! grep -rla '$here' '$t/wheel'"
-check wheel_needs_nothing_of_others says " 0 " sh -c "echo \" \$(for file in '$t/wheel'/benzina.libs/*.so* '$t/wheel'/benzina/_lib/*.so; do readelf -d \$file; done |
+check wheel_needs_nothing_of_others says \
+    " 0 " sh -c "echo \" \$(for file in '$t/wheel'/benzina.libs/*.so* '$t/wheel'/benzina/_lib/*.so; do readelf -d \$file; done |
     sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vcE '^lib(c|m|dl|pthread|rt)\.so|^ld-linux|^libav(codec|util)-|^libbenzina\.so') \""
 
 root="$build/python/root"
@@ -165,7 +171,8 @@ if [ ! -e "$root/complete" ]; then
     else skip "the wheel in Debian 11" "debootstrap ends with: $(tail -n 1 "$t/log")"; end; fi
 fi
 inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 chroot "$root" "$@"; }
-check root_has_neither_libavcodec_nor_libjpeg sh -c "! find '$root/usr' '$root/lib' -name 'libavcodec*' -o -name 'libjpeg*' -o -name 'libturbojpeg*' | grep ."
+check root_has_neither_libavcodec_nor_libjpeg \
+    sh -c "! find '$root/usr' '$root/lib' -name 'libavcodec*' -o -name 'libjpeg*' -o -name 'libturbojpeg*' | grep ."
 rm -rf "$root/data"; mkdir "$root/data"
 cp -R "$t/data/." "$root/data/"
 cp "$wheel" "$root/data/"

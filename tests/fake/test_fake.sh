@@ -7,7 +7,8 @@ if ! pkg-config --exists ffnvcodec libavcodec libavutil || [ ! -e "$BUILD/libben
 fi
 fakes="$BUILD/tests/fake"
 make --no-print-directory -s BUILD="$BUILD" "$fakes/libnvcuvid.so.1" &&
-$CC -std=c11 -O1 -g -ffp-contract=off $SANITIZE -I. $(pkg-config --cflags ffnvcodec libavcodec libavutil) -o "$BUILD/tests/fake_selftest" tests/fake/selftest.c \
+$CC -std=c11 -O1 -g -ffp-contract=off $SANITIZE -I. $(pkg-config --cflags ffnvcodec libavcodec libavutil) \
+-o "$BUILD/tests/fake_selftest" tests/fake/selftest.c \
     "$fakes/libcuda.so.1" "$fakes/libnvcuvid.so.1" -Wl,--disable-new-dtags,-rpath,'$ORIGIN/fake' "$BUILD/libbenzina.a" \
     $(pkg-config --libs libavcodec libavutil) $(pkg-config --libs libjpeg 2>/dev/null) -lm -lpthread -ldl || { echo "FAIL fake_driver: does not build"; echo "tests/fake/test_fake.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
 FAKES="$fakes" "$BUILD/tests/fake_selftest"

@@ -3,9 +3,9 @@
 # $BUILD/fuzz/corpus/TARGET, so that a later run goes on from them.
 # Usage, by make fuzz and make fuzz-long from the repository's root, with BUILD, CLANG, FLAGS, LIBS, CUDA_FLAGS in the
 # environment: sh tests/fuzz/fuzz.sh build | run SECONDS | long | pack | table. TARGETS: only these.
-# run: SECONDS each. long: at least 10 minutes each, until 5 minutes bring no new edge, at most 30. pack: the smallest inputs of
-# the corpora that reach all of their edges, at most 8 kB a target, into tests/data/fuzz. table: the last run, for README.md.
-# A crash leaves its input in $BUILD/fuzz/TARGET-crash-...
+# run: SECONDS each. long: at least 10 minutes each, until 5 minutes bring no new edge, at most 30. pack: the smallest
+# inputs of the corpora that reach all of their edges, at most 8 kB a target, into tests/data/fuzz. table: the last run,
+# for README.md. A crash leaves its input in $BUILD/fuzz/TARGET-crash-...
 F="$BUILD/fuzz"
 OPTIONS="-max_len=4096 -timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=2048 -print_final_stats=1 -close_fd_mask=1 "
 # Less about each block than ASan keeps by itself, which took up to a quarter of the time.
@@ -16,7 +16,8 @@ WRITE="writer"
 DECODE="decode_archive decode_heif decode_jpeg decode_stills loader loader_gpu"
 TOOL="tool_arguments tool_lists tool_targets tool_journal tool_index tool_json"
 NO_DECODERS="-DBENZINA_STATIC -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_CUDA"
-only() { for t in $TARGETS; do case " $* " in *" $t "*) printf '%s ' "$t" ;; esac; done; } # those of the arguments that TARGETS names
+# those of the arguments that TARGETS names
+only() { for t in $TARGETS; do case " $* " in *" $t "*) printf '%s ' "$t" ;; esac; done; }
 # shellcheck disable=SC2086
 [ -z "$TARGETS" ] || { PARSE=$(only $PARSE); WRITE=$(only $WRITE); DECODE=$(only $DECODE); TOOL=$(only $TOOL); }
 
@@ -35,7 +36,8 @@ build() {
     # shellcheck disable=SC2086
     [ -z "$WRITE" ] || program write $NO_DECODERS -fno-sanitize-coverage=trace-cmp tests/fuzz/main.c || return 1
     # shellcheck disable=SC2086
-    [ -z "$DECODE" ] || program decode -DBENZINA_STATIC $CUDA_FLAGS "-Wl,--disable-new-dtags,-rpath,$PWD/$F/fake" tests/fuzz/main.c $LIBS || return 1
+    [ -z "$DECODE" ] || program decode -DBENZINA_STATIC $CUDA_FLAGS "-Wl,--disable-new-dtags,-rpath,$PWD/$F/fake" \
+        tests/fuzz/main.c $LIBS || return 1
     # shellcheck disable=SC2086
     [ -z "$TOOL" ] || program tool $TOOL_FLAGS tests/fuzz/tool.c $TOOL_SOURCES "$BUILD/libbenzina.a" $TOOL_LIBS $LIBS
 }
@@ -54,12 +56,14 @@ prepare() { # target: its program under its name, and its corpus
 own_options() { # target
     case $1 in
     patterns) echo -max_len=256 ;;  # the time grows with the square of the length
-    writer) echo -entropic=0 ;;     # the schedule's own counts would take a quarter of the time, since an input has many edges
+    # the schedule's own counts would take a quarter of the time, since an input has many edges
+    writer) echo -entropic=0 ;;
     esac
 }
 one() { # target, seconds
     # shellcheck disable=SC2086
-    "$F/$1" -max_total_time="$2" $OPTIONS $(own_options "$1") -artifact_prefix="$F/$1-" "$F/corpus/$1" > "$F/$1.log" 2>&1
+    "$F/$1" -max_total_time="$2" $OPTIONS $(own_options "$1") -artifact_prefix="$F/$1-" "$F/corpus/$1" > \
+        "$F/$1.log" 2>&1
     status=$?
     line "$1"
     [ $status = 0 ] || { echo "FAIL fuzz $1: $(grep -E 'ERROR|SUMMARY|Assertion|main.c:|\.h:[0-9]+:' "$F/$1.log" | head -n 3)"; return 1; }
@@ -70,7 +74,8 @@ line() { # target: executions, executions a second of a processor, edges, inputs
         END { split(corp, c, "/"); printf "| `%s` | %d | %d | %d | %d |\n", name, n, seconds ? n / seconds : 0, cov, c[1] }' "$F/$1.log"
 }
 edges() { awk '/^#[0-9]/ { for (i = 1; i < NF; i++) if ($i == "cov:") cov = $(i + 1) } END { print cov + 0 }' "$F/$1.log"; }
-until_still() { # target: rounds of 5 minutes, 2 of them at least, 6 at most, until one finds no edge that the one before did not know
+# target: rounds of 5 minutes, 2 of them at least, 6 at most, until one finds no edge that the one before did not know
+until_still() {
     round=1; known=0
     while :; do
         one "$1" 300 || return 1

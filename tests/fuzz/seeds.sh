@@ -1,5 +1,6 @@
 #!/bin/sh
-# seeds.sh - the inputs that fuzzing of a target begins with; fuzz.sh and uncovered.sh take it in with `. tests/fuzz/seeds.sh`
+# seeds.sh - the inputs that fuzzing of a target begins with; fuzz.sh and uncovered.sh take it in with `.
+# tests/fuzz/seeds.sh`
 
 # Files of tests/data of at most 8 kB, what the program makes, and what was packed.
 seeds() { # target, program, folder

@@ -1,18 +1,21 @@
 #!/bin/sh
-# The fuzz targets without libFuzzer: the inputs that were packed (tests/data/fuzz), files that once went wrong (tests/data/crashers),
-# and a sample of fixed single-byte corruptions of small files: every 80th; with TEST_ALL every 4th, under a sanitizer every 50th.
-# tests/data/seeds has files of less than 9 kB: two pictures of 16x16 (bzna pack --crf 40), or three of 64x48 (ffmpeg -f lavfi -i
-# testsrc=size=64x48 -frames:v 3 -g 1), and what seeds/make.py makes. Most of their bytes are boxes, which are thus hit more often than those of photographs. Plain mp4
-# files of AV1 and of 10 bits, coded here where ffmpeg can, are treated likewise.
+# The fuzz targets without libFuzzer: the inputs that were packed (tests/data/fuzz), files that once went wrong
+# (tests/data/crashers), and a sample of fixed single-byte corruptions of small files: every 80th; with TEST_ALL every
+# 4th, under a sanitizer every 50th. tests/data/seeds has files of less than 9 kB: two pictures of 16x16 (bzna pack
+# --crf 40), or three of 64x48 (ffmpeg -f lavfi -i testsrc=size=64x48 -frames:v 3 -g 1), and what seeds/make.py makes.
+# Most of their bytes are boxes, which are thus hit more often than those of photographs. Plain mp4 files of AV1 and of
+# 10 bits, coded here where ffmpeg can, are treated likewise.
 BUILD=${2:-build}
 passed=0; failed=0; skipped=0
 step=4; [ -n "$TEST_ALL" ] || step=80; [ -z "$SANITIZE" ] || step=50
 [ $step -ne 80 ] || echo "LEFT test_fuzz.sh: 19 of 20 of the corruptions of make test-all"
 optimized=-O1; [ $step -ne 80 ] || optimized=-O0                        # which takes longer than these run
 mkdir -p "$BUILD/tests"
-JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
+JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) ||
+    JPEG_CFLAGS=-DBENZINA_NO_JPEG
 # shellcheck disable=SC2086
-${CC:-cc} -std=c11 "$optimized" -I. -DBENZINA_STATIC -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz" tests/fuzz/main.c \
+${CC:-cc} -std=c11 "$optimized" -I. -DBENZINA_STATIC -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec \
+    libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz" tests/fuzz/main.c \
     $(pkg-config --libs libavcodec libavutil) $JPEG_LIBS -lm -lpthread || { echo "tests/fuzz/test_fuzz.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
 run() { # name, arguments of the program...
     name=$1; shift
@@ -31,8 +34,10 @@ pictures=tests/data/pictures; heif=tests/data/heif
 rare=$step; [ $step -ne 80 ] || rare=800                    # these two take the most time: eight pictures a corruption
 run corruptions_of_h265_do_no_harm decode_archive corrupt tests/data/mini_h265.bzna 0 10000 $rare
 run corruptions_of_h264_do_no_harm decode_archive corrupt tests/data/mini_h264.bzna 0 10000 $rare
-for file in tests/data/seeds/* $heif/grid.heic $heif/grid.avif $heif/identity.heic $heif/pieces.heic $heif/thumb.heic $heif/alpha.avif $heif/sequence.heics \
-    $pictures/jpeg_420_progressive.jpg $pictures/jpeg_exif_6.jpg $pictures/jpeg_arithmetic.jpg $pictures/jpeg_ycck_420_scans.jpg $pictures/png_palette_clear.png \
+for file in tests/data/seeds/* $heif/grid.heic $heif/grid.avif $heif/identity.heic $heif/pieces.heic $heif/thumb.heic \
+    $heif/alpha.avif $heif/sequence.heics \
+    $pictures/jpeg_420_progressive.jpg $pictures/jpeg_exif_6.jpg $pictures/jpeg_arithmetic.jpg \
+    $pictures/jpeg_ycck_420_scans.jpg $pictures/png_palette_clear.png \
     $pictures/webp_lossy_clear.webp $pictures/gif_animated_clear.gif $pictures/tiff_lzw.tif $pictures/jpeg2000.jp2 $pictures/bmp_palette_8.bmp; do
     seed=$(basename "$file" | tr . _)
     case $file in

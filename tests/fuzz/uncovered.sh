@@ -1,7 +1,7 @@
 #!/bin/sh
-# The lines of the rooms that read files which no input of the fuzz targets reaches, by room and function: what seeds.sh gives,
-# tests/data/crashers and the corpora of earlier runs ($BUILD/fuzz/corpus) have between them.
-# Usage, from the repository's root: sh tests/fuzz/uncovered.sh [BUILD [FIRST-ROOM LAST-ROOM]]. Rooms by their numbers in benzina.c.
+# The lines of the rooms that read files which no input of the fuzz targets reaches, by room and function: what seeds.sh
+# gives, tests/data/crashers and the corpora of earlier runs ($BUILD/fuzz/corpus) have between them. Usage, from the
+# repository's root: sh tests/fuzz/uncovered.sh [BUILD [FIRST-ROOM LAST-ROOM]]. Rooms by their numbers in benzina.c.
 # Needs clang and llvm-cov of the same version (LLVM: the folder of llvm-profdata and llvm-cov). The reasons stand in
 # uncovered.txt.
 BUILD=${1:-build}; first=${2:-12}; last=${3:-47}
@@ -24,7 +24,8 @@ for target in $("$F/fuzz" list); do
     corpus="$BUILD/fuzz/corpus/$target"
     [ -d "$corpus" ] || corpus=
     # shellcheck disable=SC2086
-    LLVM_PROFILE_FILE="$F/$target.profraw" "$F/fuzz" "$target" replay "$F/seeds/$target" tests/data/crashers $corpus >&2 || exit 1
+    LLVM_PROFILE_FILE="$F/$target.profraw" "$F/fuzz" "$target" replay "$F/seeds/$target" tests/data/crashers $corpus \
+        >&2 || exit 1
 done
 rm -f "$F/seeds.profraw"
 "$LLVM/llvm-profdata" merge -o "$F/all.profdata" "$F"/*.profraw &&

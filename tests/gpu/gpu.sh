@@ -1,5 +1,6 @@
 #!/bin/sh
-# gpu.sh - what make gpu-run, gpu-check, gpu-data and gpu-bundle do. From the repository's root, or, in a bundle, from anywhere. BUILD: where products go.
+# gpu.sh - what make gpu-run, gpu-check, gpu-data and gpu-bundle do. From the repository's root, or, in a bundle, from
+# anywhere. BUILD: where products go.
 #
 #     sh tests/gpu/gpu.sh run [--scale S] [--budget S] [--limit S] [--only "NAME ..."]
 #                                       all that is to be known of a GPU in one run of at most 570 s (--budget): report.json in $OUT (default $BUILD/gpu), and
@@ -9,18 +10,21 @@
 #     sh tests/gpu/gpu.sh scaling [PHOTOS]  programs and data for the section "scaling" into $BUILD/gpu/scaling: tests/make/scaling.sh
 #     sh tests/gpu/gpu.sh bundle [FOLDER]   all that another machine needs, in a folder of at most 60 MB: sh run.sh there
 #
-# A section of the run is a process of its own, with a time of its own: one that fails, dies or hangs costs no other. They stand in the order of what would be
-# missed most, but for scaling, which needs nothing of the GPU and is first. The report is written again after each, so that it is whole whenever the run is ended. Nothing is needed but a driver: without libnvcuvid, what
-# needs NVDEC is skipped with the reason, and the rest runs.
+# A section of the run is a process of its own, with a time of its own: one that fails, dies or hangs costs no other.
+# They stand in the order of what would be missed most, but for scaling, which needs nothing of the GPU and is first.
+# The report is written again after each, so that it is whole whenever the run is ended. Nothing is needed but a driver:
+# without libnvcuvid, what needs NVDEC is skipped with the reason, and the rest runs.
 #
-# The limits of the sections (LIMITS) add up to 562 s; 8 s more are for the report and for a section that cannot be killed at once: 570 s in all. A section may
-# take twice its limit if those before it have left so much, so that none is lost to one that was slow. The last, peers, has what is left. Should a run begin
-# late or --budget be smaller, sections that would have less than a third of their limit are left out, and this is said. --scale 0.1: each point takes a tenth of its time; --limit 5: no section takes more than 5 s; both
-# for tests of the program, as are GPU_SCALE, GPU_BUDGET, GPU_LIMIT and GPU_ONLY, GPU_FEW=1 (little data), GPU_FIND (where the
-# driver's files are looked for), GPU_BEGIN (seconds that several processes wait for one another).
+# The limits of the sections (LIMITS) add up to 562 s; 8 s more are for the report and for a section that cannot be
+# killed at once: 570 s in all. A section may take twice its limit if those before it have left so much, so that none is
+# lost to one that was slow. The last, peers, has what is left. Should a run begin late or --budget be smaller, sections
+# that would have less than a third of their limit are left out, and this is said. --scale 0.1: each point takes a tenth
+# of its time; --limit 5: no section takes more than 5 s; both for tests of the program, as are GPU_SCALE, GPU_BUDGET,
+# GPU_LIMIT and GPU_ONLY, GPU_FEW=1 (little data), GPU_FIND (where the driver's files are looked for), GPU_BEGIN
+# (seconds that several processes wait for one another).
 #
-# run and check need neither a compiler nor an encoder. The C library of the machine must not be older than the one that the programs were built with asks for:
-# what is built on Debian 12 needs glibc 2.34 or newer (Ubuntu 22.04, RHEL 9).
+# run and check need neither a compiler nor an encoder. The C library of the machine must not be older than the one that
+# the programs were built with asks for: what is built on Debian 12 needs glibc 2.34 or newer (Ubuntu 22.04, RHEL 9).
 here=$(cd "$(dirname "$0")" && pwd)
 BUILD=${BUILD:-build}
 G=$BUILD/gpu D=$BUILD/gpu/data P=$here
@@ -35,14 +39,17 @@ for folder in /usr/local/nvidia/lib64 /usr/lib/wsl/lib /usr/lib64/nvidia /run/op
     if [ -e $folder/libnvcuvid.so.1 ] && ! ldconfig -p 2>/dev/null | grep -q libnvcuvid.so.1; then LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder; export LD_LIBRARY_PATH; fi
 done
 
-# film NAME SIZE FRAMES CODEC PIXEL_FORMAT [PARAMETERS]: a short film whose frames all stand alone. keyint=2, as bzna pack has it: see there.
+# film NAME SIZE FRAMES CODEC PIXEL_FORMAT [PARAMETERS]: a short film whose frames all stand alone. keyint=2, as bzna
+# pack has it: see there.
 film() {
     case "${GPU_FEW:+$1}" in ''|small265|main10|odd264) ;; *) return ;; esac
     parameters=keyint=2:bframes=0:ref=1:rc-lookahead=0 tag=
     if [ "$4" = libx265 ]; then parameters=$parameters:log-level=none:info=0:pools=1:frame-threads=1 tag="-tag:v hvc1"; fi
     # shellcheck disable=SC2086  # tag is words
-    ffmpeg -v error -nostdin -y -f lavfi -i "testsrc2=size=$2:rate=5,noise=alls=12:all_seed=7:allf=t,format=$5" -frames:v "$3" -c:v "$4" -${4#lib}-params "$parameters${6:+:$6}" \
-        -crf 22 -preset fast -forced-idr 1 -force_key_frames "expr:gte(n,0)" $tag -fflags +bitexact -flags +bitexact "$D/$1.mp4" ||
+    ffmpeg -v error -nostdin -y -f lavfi -i "testsrc2=size=$2:rate=5,noise=alls=12:all_seed=7:allf=t,format=$5" \
+        -frames:v "$3" -c:v "$4" -${4#lib}-params "$parameters${6:+:$6}" \
+        -crf 22 -preset fast -forced-idr 1 -force_key_frames "expr:gte(n,0)" $tag -fflags +bitexact -flags +bitexact \
+        "$D/$1.mp4" ||
         { echo "gpu-data: $1 is left out: this ffmpeg cannot make it"; rm -f "$D/$1.mp4"; }
 }
 
@@ -71,12 +78,14 @@ films() {
     film mbaff264   640x480   3 libx264 yuv420p interlaced=1
     # More frames than a decoder of AV1 has surfaces: what a parser remembers of frames before must do no harm.
     if [ -z "$GPU_FEW" ]; then
-        ffmpeg -v error -nostdin -y -f lavfi -i testsrc2=size=320x240:rate=5,format=yuv420p -frames:v 24 -c:v libaom-av1 -cpu-used 8 -crf 30 -g 1 \
+        ffmpeg -v error -nostdin -y -f lavfi -i testsrc2=size=320x240:rate=5,format=yuv420p -frames:v 24 \
+            -c:v libaom-av1 -cpu-used 8 -crf 30 -g 1 \
             -fflags +bitexact -flags +bitexact "$D/av1.mp4" || { echo "gpu-data: av1 is left out: this ffmpeg cannot make it"; rm -f "$D/av1.mp4"; }
     fi
 }
 
-# The tables of the Independent JPEG Group for quality 90, which -q:v 8 leaves as they are, but for the first entries, which are 8.
+# The tables of the Independent JPEG Group for quality 90, which -q:v 8 leaves as they are, but for the first entries,
+# which are 8.
 luma=3,2,2,3,5,8,10,12,2,2,3,4,5,12,12,11,3,3,3,5,8,11,14,11,3,3,4,6,10,17,16,12,4,4,7,11,14,22,21,15,5,7,11,13,16,21,23,18,10,13,16,17,21,24,24,20,14,18,19,20,22,20,21,20
 chroma=3,4,5,9,20,20,20,20,4,4,5,13,20,20,20,20,5,5,11,20,20,20,20,20,9,13,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20
 
@@ -86,8 +95,10 @@ pictures() {
         class=$(basename "$(dirname "$file")")
         name=$(basename "$file"); name=${name%.*}
         mkdir -p "$D/ppm/$class" "$D/jpeg/$class"
-        ffmpeg -v error -nostdin -y -i "$file" -frames:v 1 -vf scale=512:512:force_original_aspect_ratio=decrease:flags=lanczos "$D/ppm/$class/$name.ppm" \
-            -frames:v 1 -vf scale=512:512:force_original_aspect_ratio=decrease:flags=lanczos,format=yuvj420p -intra_matrix $luma -chroma_intra_matrix $chroma -q:v 8 \
+        ffmpeg -v error -nostdin -y -i "$file" -frames:v 1 -vf \
+            scale=512:512:force_original_aspect_ratio=decrease:flags=lanczos "$D/ppm/$class/$name.ppm" \
+            -frames:v 1 -vf scale=512:512:force_original_aspect_ratio=decrease:flags=lanczos,format=yuvj420p \
+            -intra_matrix $luma -chroma_intra_matrix $chroma -q:v 8 \
             "$D/jpeg/$class/$name.jpg" || echo "gpu-data: $file is left out"
     done
 }
@@ -114,14 +125,17 @@ fitted() {
     if [ -n "$GPU_FEW" ]; then sizes="160x160 256x256 512x512"; fi
     mkdir -p "$D/square/all"
     find "$D/ppm" -type f | sort | head -n "$([ -n "$GPU_FEW" ] && echo 4 || echo 32)" | awk '{ printf "%d\t%s\n", NR, $0 }' | while read -r number file; do
-        ffmpeg -v error -nostdin -y -i "$file" -vf scale=512:512:force_original_aspect_ratio=increase:flags=lanczos,crop=512:512 "$D/square/all/$(printf %03d "$number").ppm" || return 1
+        ffmpeg -v error -nostdin -y -i "$file" \
+            -vf scale=512:512:force_original_aspect_ratio=increase:flags=lanczos,crop=512:512 \
+            "$D/square/all/$(printf %03d "$number").ppm" || return 1
     done
     for size in $sizes; do
         filter=crop=$(echo "$size" | tr x :)
         case $size in 512x512) filter=null ;; 1024x1024) filter=tile=2x2 ;; 2048x2048) filter=tile=4x4 ;; esac
         rm -rf "$D/sized" && mkdir -p "$D/sized/all"
         ffmpeg -v error -nostdin -y -i "$D/square/all/%03d.ppm" -vf "$filter" "$D/sized/all/%03d.ppm" &&
-            "$BUILD/bzna" pack "$D/sized" -o "$D/fit_$size.bzna" --crf 20 --frame exact --thumb none >/dev/null || return 1
+            "$BUILD/bzna" pack "$D/sized" -o "$D/fit_$size.bzna" --crf 20 --frame exact --thumb none >/dev/null ||
+            return 1
     done
     rm -rf "${D:?}/square" "${D:?}/sized"
 }
@@ -134,7 +148,8 @@ data() {
     command -v ffmpeg >/dev/null || { echo "SKIP gpu-data: ffmpeg is not installed"; exit 0; }
     rm -rf "$D" "$G/pictures_of" && mkdir -p "$D/drawn"
     films
-    "$BUILD/draw_pictures" "$D/drawn" $((GPU_FEW ? 9 : 18)) && "$BUILD/bzna" pack "$D/drawn" -o "$D/mixed.bzna" >/dev/null || exit 1
+    "$BUILD/draw_pictures" "$D/drawn" $((GPU_FEW ? 9 : 18)) &&
+        "$BUILD/bzna" pack "$D/drawn" -o "$D/mixed.bzna" >/dev/null || exit 1
     rm -rf "${D:?}/drawn"
     "$G/gpu_record" --record --data "$D" || exit 1
     if [ ! -d "$photos" ]; then mkdir -p "$(dirname "$photos")" && "$BUILD/draw_pictures" "$photos" 96 || exit 1; fi
@@ -164,8 +179,9 @@ now() { date +%s; }
 left() { echo $((begun + budget - budget / 70 - $(now))); }
 limit_of() { for entry in $LIMITS; do case $entry in "$1="*) echo "${entry#*=}" ;; esac; done; }
 
-# section NAME COMMAND...: runs it, with its output kept, for at most its limit and what others have left of theirs, and no less than a third of it. A command
-# that cannot even be killed is left behind. owed: the limits of the sections to come.
+# section NAME COMMAND...: runs it, with its output kept, for at most its limit and what others have left of theirs, and
+# no less than a third of it. A command that cannot even be killed is left behind. owed: the limits of the sections to
+# come.
 section() {
     name=$1 most=$(limit_of "$1"); shift
     owed=$((owed - most)) spare=$(($(left) - owed - most))
@@ -176,7 +192,8 @@ section() {
     : >"$S/$name.log"
     if [ -n "$limit" ] && [ "$limit" -lt "$most" ]; then most=$limit; fi
     case $name in scaling|environment|kernels|capabilities|hand*|uploads|kernel|ptx|peers) ;;
-    *) if [ -n "$is_stuck" ] && [ "$most" -gt 12 ]; then most=12; fi ;; esac          # NVDEC ended with neither picture: the rest will hardly
+    # NVDEC ended with neither picture: the rest will hardly
+    *) if [ -n "$is_stuck" ] && [ "$most" -gt 12 ]; then most=12; fi ;; esac
     seconds=$(left)
     if [ "$seconds" -gt "$most" ]; then seconds=$most; fi
     if [ $((seconds * 3)) -lt "$most" ]; then
@@ -216,8 +233,10 @@ environment() {
     echo "capabilities of the container: NVIDIA_DRIVER_CAPABILITIES=${NVIDIA_DRIVER_CAPABILITIES-(not set)}"
     # Folders of the driver may be mounts, which find / leaves out.
     # shellcheck disable=SC2086  # words
-    timeout 8 find ${GPU_FIND:-/ /usr/local /usr/local/nvidia /usr/lib/wsl /usr/lib64 /opt /run/opengl-driver} -xdev \( -path /proc -o -path /sys \) -prune -o \
-        \( -name 'libnvcuvid.so*' -o -name 'libcuda.so*' \) -print 2>/dev/null | sort -u | head -n 20 | sed 's/^/found /'
+    timeout 8 find ${GPU_FIND:-/ /usr/local /usr/local/nvidia /usr/lib/wsl /usr/lib64 /opt /run/opengl-driver} \
+        -xdev \( -path /proc -o -path /sys \) -prune -o \
+        \( -name 'libnvcuvid.so*' -o -name 'libcuda.so*' \) -print 2>/dev/null | sort -u | head -n 20 |
+        sed 's/^/found /'
     if command -v nvidia-smi >/dev/null; then
         timeout 8 nvidia-smi -L 2>&1 | head -n 12
         timeout 8 nvidia-smi --query-gpu=name,driver_version,mig.mode.current,pstate,clocks.sm,clocks.video,clocks.max.video,power.limit,ecc.mode.current,compute_mode --format=csv 2>&1 | head -n 4
@@ -240,7 +259,8 @@ use_what_was_found() {
     section environment environment
 }
 
-# Photographs, folders and archives by 1 to 16 threads of the CPU. The last line that scaling.sh prints is an object of JSON.
+# Photographs, folders and archives by 1 to 16 threads of the CPU. The last line that scaling.sh prints is an object of
+# JSON.
 scaling() {
     SCALING_SECONDS=$LIMIT SCALING_SCALE=$scale
     export SCALING_SECONDS SCALING_SCALE
@@ -278,7 +298,8 @@ processes() {
         begin=$(($(now) + ${GPU_BEGIN:-5}))
         i=0
         while [ $i -lt "$count" ]; do
-            limited "$G/gpu_bench" share --data "$D" --scale "$scale" --sessions $each --batch $((pictures / count)) --begin $begin --out "$S/share.$i" & i=$((i + 1))
+            limited "$G/gpu_bench" share --data "$D" --scale "$scale" --sessions $each --batch $((pictures / count)) \
+                --begin $begin --out "$S/share.$i" & i=$((i + 1))
         done
         wait
         i=0
@@ -302,7 +323,8 @@ processes() {
 
 peers() {
     command -v python3 >/dev/null || { echo "SKIP gpu-run: python3 is not installed"; return 3; }
-    limited python3 "$P/gpu_peer.py" "$D/jpeg" --seconds "$(awk -v s="$scale" 'BEGIN { print 4 * s }')" --out "$S/peers.json" || return
+    limited python3 "$P/gpu_peer.py" "$D/jpeg" --seconds "$(awk -v s="$scale" 'BEGIN { print 4 * s }')" \
+        --out "$S/peers.json" || return
     sed 's/^{/{"kind": "peers", /' "$S/peers.json" >"$S/peers.figures"
 }
 
@@ -316,7 +338,8 @@ check() {
 # text: what gpu_report.awk makes of everything so far.
 text() {
     while read -r one; do
-        printf 'S\t%s\t%s\t%s\n' "$one" "$(cat "$S/$one.status" 2>/dev/null || echo "not ended")" "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
+        printf 'S\t%s\t%s\t%s\n' "$one" "$(cat "$S/$one.status" 2>/dev/null || echo "not ended")" \
+            "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
         if [ -e "$S/$one.figures" ]; then awk -v n="$one" '/^[{].*[}]$/ { print "F\t" n "\t" $0 }' "$S/$one.figures"; fi
         awk -v n="$one" '/^[{].*[}]$/ { next } NR <= 2000 { gsub(/\t/, " "); print "L\t" n "\t" $0 }' "$S/$one.log"
     done <"$S/names" >"$S/everything"
@@ -328,13 +351,15 @@ report() {
     text >"$S/text" 2>"$S/text.errors" || cat "$S/text.errors" >>"$S/text"
     {
         printf '{"what": "benzina: gpu run", "driver": "%s", "scale": %s, "budget": %s, "seconds": %s,\n"text": [' \
-            "$([ -n "$mark" ] && echo "the fake driver: no figure means anything" || echo NVIDIA)" "$scale" "$budget" $(($(now) - begun))
+            "$([ -n "$mark" ] && echo "the fake driver: no figure means anything" || echo NVIDIA)" "$scale" \
+            "$budget" $(($(now) - begun))
         quoted <"$S/text"
         printf '],\n"sections": ['
         comma=
         while read -r one; do
             printf '%s\n{"name": "%s", "status": "%s", "seconds": %s, "figures": [' "$comma" "$one" \
-                "$(tr -d '"\\\000-\037' <"$S/$one.status" 2>/dev/null || echo "not ended")" "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
+                "$(tr -d '"\\\000-\037' <"$S/$one.status" 2>/dev/null || echo "not ended")" \
+                "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
             # A line that a crash cut off is left out.
             if [ -e "$S/$one.figures" ]; then awk '/^[{].*[}]$/ { printf "%s\n  %s", (n++ ? "," : ""), $0 }' "$S/$one.figures"; fi
             printf '], "log": ['
@@ -351,7 +376,8 @@ report() {
 quoted() { tr -cd '\11\12\15\40-\176' | awk 'NR <= 2000 { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); gsub(/\t/, " "); gsub(/[\001-\037]/, ""); printf "%s\n  \"%s\"", (NR == 1 ? "" : ","), $0 }'; }
 
 run() {
-    budget=${GPU_BUDGET:-570} scale=${GPU_SCALE:-1} only=${GPU_ONLY:-} limit=${GPU_LIMIT:-} begun=$(now) reported=$(now) out=${OUT:-$G}
+    budget=${GPU_BUDGET:-570} scale=${GPU_SCALE:-1} only=${GPU_ONLY:-} limit=${GPU_LIMIT:-} begun=$(now) \
+        reported=$(now) out=${OUT:-$G}
     while [ $# -gt 1 ]; do
         case $1 in --budget) budget=$2 ;; --scale) scale=$2 ;; --only) only=$2 ;; --limit) limit=$2 ;; *) break ;; esac
         shift 2
@@ -399,7 +425,8 @@ run() {
     report
 }
 
-# scaling PHOTOS: what the section of that name runs, in $G/scaling. Where the static FFmpeg cannot be built, there is none, and this is said.
+# scaling PHOTOS: what the section of that name runs, in $G/scaling. Where the static FFmpeg cannot be built, there is
+# none, and this is said.
 scaling_make() {
     rm -rf "$G/scaling/photos" "$G/scaling/small" "$G/scaling/h264.bzna"
     if sh tests/make/scaling.sh bundle "$BUILD" "$G/scaling" && sh tests/make/scaling.sh data "$BUILD" "$1" "$G/scaling" && [ -e "$G/scaling/h264.bzna" ]; then return; fi
@@ -414,8 +441,10 @@ bundle() {
     done
     B=$1
     rm -rf "$B" && mkdir -p "$B/tests/data" || exit 1
-    cp "$G/gpu_check" "$G/gpu_bench" tests/gpu/gpu.sh tests/gpu/gpu_report.awk tests/gpu/gpu_peer.py "$B/" && strip "$B/gpu_check" "$B/gpu_bench" 2>/dev/null
-    cp tests/data/mini_h264.bzna tests/data/mini_h264.json tests/data/mini_h265.bzna tests/data/mini_h265.json "$B/tests/data/" && cp -r "$D" "$B/data" || exit 1
+    cp "$G/gpu_check" "$G/gpu_bench" tests/gpu/gpu.sh tests/gpu/gpu_report.awk tests/gpu/gpu_peer.py "$B/" &&
+        strip "$B/gpu_check" "$B/gpu_bench" 2>/dev/null
+    cp tests/data/mini_h264.bzna tests/data/mini_h264.json tests/data/mini_h265.bzna tests/data/mini_h265.json \
+        "$B/tests/data/" && cp -r "$D" "$B/data" || exit 1
     if [ -e "$G/scaling" ]; then cp -r "$G/scaling" "$B/" || exit 1; fi
     cat >"$B/run.sh" <<'END'
 #!/bin/sh
@@ -425,7 +454,8 @@ chmod +x gpu_check gpu_bench scaling/bench_scaling scaling/bzna scaling/scaling.
 exec sh ./gpu.sh run "$@"
 END
     chmod +x "$B/run.sh"
-    size=$(find "$B" -type f -exec wc -c {} + | awk '$2 != "total" { bytes += $1 } END { print int((bytes + 1023) / 1024) }')
+    size=$(find "$B" -type f -exec wc -c {} + |
+        awk '$2 != "total" { bytes += $1 } END { print int((bytes + 1023) / 1024) }')
     echo "gpu-bundle: $B, $size kB: take it to the GPU, and run sh run.sh there"
     if [ "$size" -gt 58593 ]; then echo "gpu-bundle: that is more than 60 MB: take fewer pictures (PHOTOS)"; exit 1; fi
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_gpu.sh - gpu-run, gpu-check, gpu-data and gpu-bundle, tried on the fake driver: that they work where there is no GPU, and what the run says of GPUs
-# on which something is wrong
+# test_gpu.sh - gpu-run, gpu-check, gpu-data and gpu-bundle, tried on the fake driver: that they work where there is no
+# GPU, and what the run says of GPUs on which something is wrong
 #
 #     sh tests/gpu/test_gpu.sh build/bzna build        from the repository's root
 # shellcheck disable=SC2086,SC2317,SC2016  # MAKE is words; check calls functions; scripts that are written
@@ -34,7 +34,8 @@ if ! pkg-config --exists ffnvcodec || ! command -v clang >/dev/null; then
     skip "gpu-check on the fake driver" "built without nv-codec-headers or clang [clang libffmpeg-nvenc-dev]"
     finish
 fi
-check gpu_check_is_skipped_without_a_driver says "SKIP gpu-check: context_config.device: libcuda.so.1" driverless $MAKE gpu-check
+check gpu_check_is_skipped_without_a_driver says "SKIP gpu-check: context_config.device: libcuda.so.1" driverless \
+    $MAKE gpu-check
 check gpu_check_counts_what_it_skips says "tests/gpu/gpu_check.c: 0 passed, 0 failed, " driverless $MAKE gpu-check
 
 # What needs no encoder: archives and pictures of tests/data in the place of those that are made.
@@ -43,7 +44,8 @@ if pkg-config --exists libavcodec libavutil; then
 else
     skip "gpu-run on the fake driver" "built without libavcodec [libavcodec-dev]"; finish
 fi
-mkdir -p "$T/gpu/data/jpeg/class" && cp tests/data/mini_h265.bzna "$T/gpu/data/h265_crf20.bzna" && cp tests/data/mini_h264.bzna "$T/gpu/data/h264_crf20.bzna"
+mkdir -p "$T/gpu/data/jpeg/class" && cp tests/data/mini_h265.bzna "$T/gpu/data/h265_crf20.bzna" &&
+    cp tests/data/mini_h264.bzna "$T/gpu/data/h264_crf20.bzna"
 cp tests/data/pictures/jpeg_4[0-9]*.jpg "$T/gpu/data/jpeg/class/"
 check a_short_check_needs_no_data says " 0 failed, " faked sh tests/gpu/gpu.sh check --short
 
@@ -51,7 +53,8 @@ check a_short_check_needs_no_data says " 0 failed, " faked sh tests/gpu/gpu.sh c
 run() {
     shape=$1 script=$2; shift 2
     rm -rf "${T:?}/$shape"; mkdir -p "$T/$shape"
-    env LD_LIBRARY_PATH="${FAKES:-$BUILD/tests/fake}" BUILD="$T" OUT="$T/$shape" ${script:+FAKE_SCRIPT="$script"} GPU_FEW=1 GPU_FIND="$T" GPU_BEGIN=1 \
+    env LD_LIBRARY_PATH="${FAKES:-$BUILD/tests/fake}" BUILD="$T" OUT="$T/$shape" ${script:+FAKE_SCRIPT="$script"} \
+        GPU_FEW=1 GPU_FIND="$T" GPU_BEGIN=1 \
         sh tests/gpu/gpu.sh run --scale 0.02 "$@" > "$T/$shape/out" 2>&1
 }
 # told SHAPE LINE TEXT...: the report's line that begins so has all of these, patterns of grep.
@@ -65,20 +68,28 @@ LOOKS="environment kernels capabilities hand265 hand264 selfcheck md5"
 
 # 1: everything as it should be.
 check a_whole_gpu_is_run run whole "" --limit 40
-check whole_the_environment_is_told told whole "1 environment:" "CUDA 12.8; Fake GPU" "compute capability 9.0" "MIG" "libnvcuvid: .*libnvcuvid.so.1" "NVDEC: yes, 7 engines"
-check whole_each_kernel_is_compared told whole "2 kernels:" "nv12 equal; nv12_ramp equal; linear equal; any equal" "GPU warps equal the CPU's"
-check whole_capabilities_have_engines told whole "3 capabilities:" "H.264 4:2:0 8 bits (7 engines); H.265 4:2:0 8/10/12, 4:4:4 8/10/12 bits (7 engines); AV1 none"
-check whole_pictures_are_decoded_by_hand told whole "4 by hand:" "H.265: asks 4 surfaces; decode [0-9]* us; status .*success at [0-9]* us; map [0-9]* us, pitch [1-9][0-9]*; after it success.*pixels right |" "H.264: asks .*pixels right$"
-check whole_the_self_check_passes told whole "5 self-check:" "H.264 8 bits passes; H.265 8 bits passes; H.265 10 bits passes"
+check whole_the_environment_is_told told whole "1 environment:" "CUDA 12.8; Fake GPU" "compute capability 9.0" "MIG" \
+    "libnvcuvid: .*libnvcuvid.so.1" "NVDEC: yes, 7 engines"
+check whole_each_kernel_is_compared told whole "2 kernels:" "nv12 equal; nv12_ramp equal; linear equal; any equal" \
+    "GPU warps equal the CPU's"
+check whole_capabilities_have_engines told whole "3 capabilities:" \
+    "H.264 4:2:0 8 bits (7 engines); H.265 4:2:0 8/10/12, 4:4:4 8/10/12 bits (7 engines); AV1 none"
+check whole_pictures_are_decoded_by_hand told whole "4 by hand:" \
+    "H.265: asks 4 surfaces; decode [0-9]* us; status .*success at [0-9]* us; map [0-9]* us, pitch [1-9][0-9]*; after it success.*pixels right |" "H.264: asks .*pixels right$"
+check whole_the_self_check_passes told whole "5 self-check:" \
+    "H.264 8 bits passes; H.265 8 bits passes; H.265 10 bits passes"
 check whole_the_gate_holds told whole "6 gate" "H.264 holds; H.265 holds"
 check whole_frames_are_equal told whole "7 MD5:" "32 of 32 frames equal, 0 refused, 0 failed"
-check whole_rates_have_sessions_contexts_and_processes told whole "9 pictures/s" "sessions 1: [1-9]" "contexts 1: [0-9]* (.* 2: " "processes 1: [0-9]* (.* 2: "
-check whole_what_limits_is_named told whole "10 end to end:" "[1-9][0-9]* pictures/s of 224x224 (h265_crf20, " "limited by "
+check whole_rates_have_sessions_contexts_and_processes told whole "9 pictures/s" "sessions 1: [1-9]" \
+    "contexts 1: [0-9]* (.* 2: " "processes 1: [0-9]* (.* 2: "
+check whole_what_limits_is_named told whole "10 end to end:" "[1-9][0-9]* pictures/s of 224x224 (h265_crf20, " \
+    "limited by "
 check whole_no_section_failed sh -c "! grep -E '^fake driver: -- [a-z0-9]+: (out|died|failed)' $T/whole/out"
 check whole_every_line_says_that_the_driver_is_a_fake sh -c "! grep -v '^fake driver: ' $T/whole/out"
 check whole_the_text_is_short sh -c "[ \$(sed -n '/^fake driver: 1 env/,\$p' $T/whole/out | wc -c) -le 12000 ]"
 check whole_one_file_is_written sh -c "[ \"\$(ls $T/whole)\" = \"\$(printf 'out\nreport.json')\" ]"
-json whole_the_report_is_json_with_all_in_it "$T/whole/report.json" "len(s) == 25 and r['driver'].startswith('the fake') and r['text'][0].startswith('fake driver: 1 env') and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling') and all(f['fake_driver'] for x in s.values() for f in x['figures'] if f['kind'] != 'peers')"
+json whole_the_report_is_json_with_all_in_it "$T/whole/report.json" \
+    "len(s) == 25 and r['driver'].startswith('the fake') and r['text'][0].startswith('fake driver: 1 env') and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling') and all(f['fake_driver'] for x in s.values() for f in x['figures'] if f['kind'] != 'peers')"
 for kind in caps "kernel equality" hand self-check "bare sessions" "end to end" processes "driver call" contexts kernel "decoder memory" uploads; do
     check "whole_has_figures_of_$(echo "$kind" | tr ' ' _)" grep -qF -e "\"kind\": \"$kind\"" "$T/whole/report.json"
 done
@@ -86,11 +97,16 @@ done
 # 2: a container without the video capability.
 mkdir -p "$T/novideo"; cp "$BUILD/tests/fake/libcuda.so.1" "$T/novideo/"
 FAKES=$T/novideo; check without_libnvcuvid_it_runs run no_libnvcuvid "" --limit 40 --only "environment kernels capabilities hand265 selfcheck gate md5 surfaces uploads end contexts processes kernel ptx memory peers"; FAKES=
-check no_libnvcuvid_is_told_with_where_it_was_looked_for told no_libnvcuvid "1 environment:" "libnvcuvid: NOT FOUND (NVIDIA_DRIVER_CAPABILITIES: (not set); files of the driver: .*libcuda.so.1" "NVIDIA_DRIVER_CAPABILITIES=compute,video"
-check no_libnvcuvid_kernels_are_compared told no_libnvcuvid "2 kernels:" "nv12 equal; nv12_ramp equal; linear equal; any equal" "GPU warps equal the CPU's"
+check no_libnvcuvid_is_told_with_where_it_was_looked_for told no_libnvcuvid "1 environment:" \
+    "libnvcuvid: NOT FOUND (NVIDIA_DRIVER_CAPABILITIES: (not set); files of the driver: .*libcuda.so.1" \
+    "NVIDIA_DRIVER_CAPABILITIES=compute,video"
+check no_libnvcuvid_kernels_are_compared told no_libnvcuvid "2 kernels:" \
+    "nv12 equal; nv12_ramp equal; linear equal; any equal" "GPU warps equal the CPU's"
 check no_libnvcuvid_batches_are_loaded told no_libnvcuvid "10 end to end:" "[1-9][0-9]* pictures/s of 224x224 (jpeg, "
-check no_libnvcuvid_contexts_and_processes_are_measured told no_libnvcuvid "9 pictures/s" "contexts 1: [0-9]* 2: " "processes 1: [0-9]* 2: "
-check no_libnvcuvid_the_rest_is_skipped_with_the_reason told no_libnvcuvid "-- (hand265|selfcheck|gate|md5|surfaces|memory):" "skipped: libnvcuvid.so.1 was not found"
+check no_libnvcuvid_contexts_and_processes_are_measured told no_libnvcuvid "9 pictures/s" "contexts 1: [0-9]* 2: " \
+    "processes 1: [0-9]* 2: "
+check no_libnvcuvid_the_rest_is_skipped_with_the_reason told no_libnvcuvid \
+    "-- (hand265|selfcheck|gate|md5|surfaces|memory):" "skipped: libnvcuvid.so.1 was not found"
 check no_libnvcuvid_nothing_dies sh -c "! grep -E '^fake driver: -- [a-z0-9]+: (out|died|failed)' $T/no_libnvcuvid/out"
 
 # The same, but the file is there, where the loader does not look.
@@ -102,7 +118,8 @@ rm -rf "$T/video"
 
 # 3: one wrong bit in one kernel.
 check a_wrong_bit_ends_nothing run wrong_bit "wrong_kernel=1 wrong_entry=3" --limit 30 --only "$LOOKS gate"
-check wrong_bit_is_told_with_its_kernel_and_place told wrong_bit "2 kernels:" "nv12 equal; nv12_ramp equal; linear WRONG: [0-9]* of [0-9]* values differ, by at most .*, first slot [0-9]*, x 0, y 0, channel 0 of .*; any equal"
+check wrong_bit_is_told_with_its_kernel_and_place told wrong_bit "2 kernels:" \
+    "nv12 equal; nv12_ramp equal; linear WRONG: [0-9]* of [0-9]* values differ, by at most .*, first slot [0-9]*, x 0, y 0, channel 0 of .*; any equal"
 check wrong_bit_decoding_is_judged_by_itself told wrong_bit "5 self-check:" "H.264 8 bits passes; H.265 8 bits passes"
 check wrong_bit_frames_are_equal told wrong_bit "7 MD5:" "32 of 32 frames equal"
 
@@ -114,14 +131,19 @@ check refuses_in_the_self_check told refuses "5 self-check:" "H.264 8 bits is no
 check refuses_frames told refuses "7 MD5:" "16 of 32 frames equal, 16 refused"
 
 # 5: a decoder that hangs.
-check a_hang_costs_its_limit run hangs "stuck=1" --limit 4 --only "environment kernels capabilities hand265 hand264 md5 ptx"
-check hangs_is_told_with_the_call told hangs "4 by hand:" "H.265: Out of time after 4 s in cuvidMapVideoFrame64 | H.264: Out of time after 4 s in cuvidMapVideoFrame64"
-check hangs_is_told_of_its_sections told hangs "sections:" "hand265 OUT OF TIME AFTER 4 S" "md5 OUT OF TIME AFTER 4 S" "ptx [0-9]* s"
+check a_hang_costs_its_limit run hangs "stuck=1" --limit 4 --only \
+    "environment kernels capabilities hand265 hand264 md5 ptx"
+check hangs_is_told_with_the_call told hangs "4 by hand:" \
+    "H.265: Out of time after 4 s in cuvidMapVideoFrame64 | H.264: Out of time after 4 s in cuvidMapVideoFrame64"
+check hangs_is_told_of_its_sections told hangs "sections:" "hand265 OUT OF TIME AFTER 4 S" "md5 OUT OF TIME AFTER 4 S" \
+    "ptx [0-9]* s"
 
 # 6: a decoder that lags: it takes long, and gives the picture before.
 check a_lag_ends_nothing run lags "wrong_order=1 engine_us=30000" --limit 30 --only "$LOOKS"
-check lags_is_told_with_the_time told lags "4 by hand:" "H.265: .*in progress at [0-9]* us, success at [3-9][0-9][0-9][0-9][0-9] us"
-check lags_fails_the_self_check told lags "5 self-check:" "H.265 8 bits FAILS every way: picture [0-9]* of [0-9]* has wrong pixels"
+check lags_is_told_with_the_time told lags "4 by hand:" \
+    "H.265: .*in progress at [0-9]* us, success at [3-9][0-9][0-9][0-9][0-9] us"
+check lags_fails_the_self_check told lags "5 self-check:" \
+    "H.265 8 bits FAILS every way: picture [0-9]* of [0-9]* has wrong pixels"
 check lags_has_wrong_frames told lags "7 MD5:" "[0-9] of 32 frames equal.*WRONG: .*mini_h26"
 
 # 7: a decoder that dies, and the device with it.
@@ -132,7 +154,8 @@ check dies_in_the_self_check told dies "5 self-check:" "FAILS every way: .*(700)
 
 # 8: drivers that are too old: one that corrupts memory, one that does not take the PTX.
 check an_old_driver_ends_nothing run old "driver_version=11030" --limit 30 --only "$LOOKS"
-check old_is_told_with_what_to_do told old "1 environment:" "CUDA 11.3" "corrupts memory when several video decoders work at once: update the driver to 470.21"
+check old_is_told_with_what_to_do told old "1 environment:" "CUDA 11.3" \
+    "corrupts memory when several video decoders work at once: update the driver to 470.21"
 check old_kernels_are_compared told old "2 kernels:" "nv12 equal"
 check an_older_driver_ends_nothing run older "fail=cuModuleLoadData,1,222,1" --limit 30 --only "$LOOKS"
 check older_is_told_with_the_reason told older "1 environment:" "NO DEVICE: .*the driver is too old for this kernel"
@@ -150,26 +173,34 @@ exec "$PWD/$T/gpu/gpu_bench" "\$@"
 END
 chmod +x "$T/broken/gpu/gpu_bench"
 broken() { env LD_LIBRARY_PATH="$BUILD/tests/fake" BUILD="$T/broken" GPU_FIND="$T" GPU_FEW=1 "$@"; }
-check a_death_and_a_hang_cost_their_own_sections says "sections: " broken sh tests/gpu/gpu.sh run --scale 0.02 --limit 3 --only "memory environment parser decoders"
-json and_the_report_says_which "$T/broken/gpu/report.json" "s['environment']['status'] == s['decoders']['status'] == 'ok' and 'signal 11' in s['memory']['status'] and 'out of time' in s['parser']['status'] and [f['kind'] for f in s['memory']['figures']] == ['whole']"
-check a_section_without_time_is_left_out says "left out" broken sh tests/gpu/gpu.sh run --scale 0.02 --budget 3 --only "environment peers"
+check a_death_and_a_hang_cost_their_own_sections says "sections: " broken sh tests/gpu/gpu.sh run --scale 0.02 \
+    --limit 3 --only "memory environment parser decoders"
+json and_the_report_says_which "$T/broken/gpu/report.json" \
+    "s['environment']['status'] == s['decoders']['status'] == 'ok' and 'signal 11' in s['memory']['status'] and 'out of time' in s['parser']['status'] and [f['kind'] for f in s['memory']['figures']] == ['whole']"
+check a_section_without_time_is_left_out says "left out" broken sh tests/gpu/gpu.sh run --scale 0.02 --budget 3 \
+    --only "environment peers"
 
 # What somebody else measures, in the same report.
 mkdir -p "$T/gpu/scaling"
 printf '#!/bin/sh\necho "SCALING photographs   2 threads   120 pictures/s, 0.97 of one"\necho "limit $SCALING_SECONDS, scale $SCALING_SCALE"\necho "{\\"sets\\":[{\\"set\\":\\"photographs\\"}]}"\n' > "$T/gpu/scaling/scaling.sh"
 chmod +x "$T/gpu/scaling/scaling.sh"
 check scaling_runs_first run scaling "" --limit 10 --only "scaling kernels"
-json and_stands_in_the_report "$T/scaling/report.json" "list(s) == ['scaling', 'kernels'] and s['scaling']['figures'] == [{'kind': 'scaling', 'sets': [{'set': 'photographs'}]}] and any('SCALING photographs   2 ' in l for l in r['text'])"
-json and_its_object_is_no_string_of_the_log "$T/scaling/report.json" "s['scaling']['log'][1:] == ['limit 10, scale 0.02'] and not any('{' in l for l in r['text'])"
+json and_stands_in_the_report "$T/scaling/report.json" \
+    "list(s) == ['scaling', 'kernels'] and s['scaling']['figures'] == [{'kind': 'scaling', 'sets': [{'set': 'photographs'}]}] and any('SCALING photographs   2 ' in l for l in r['text'])"
+json and_its_object_is_no_string_of_the_log "$T/scaling/report.json" \
+    "s['scaling']['log'][1:] == ['limit 10, scale 0.02'] and not any('{' in l for l in r['text'])"
 check and_in_a_line_of_its_own told scaling "11 CPU alone" "with 16): photographs 2: 120 (0.97)$"
 rm -rf "$T/gpu/scaling"
-check limits_add_up_to_what_the_head_says sh -c "sed -n '/^LIMITS=/,/\"$/p' tests/gpu/gpu.sh | grep -o '=[0-9][0-9]*' | tr -d = | awk '{ s += \$1 } END { print s; exit s != 562 }' && grep -qF 'add up to 562 s' tests/gpu/gpu.sh"
+check limits_add_up_to_what_the_head_says \
+    sh -c "sed -n '/^LIMITS=/,/\"$/p' tests/gpu/gpu.sh | grep -o '=[0-9][0-9]*' | tr -d = | awk '{ s += \$1 } END { print s; exit s != 562 }' && grep -qF 'add up to 562 s' tests/gpu/gpu.sh"
 
-# Rates of several contexts, on a driver that does nothing but take its time: four sessions of 50 pictures/s. A batch that lay ready is none of theirs.
+# Rates of several contexts, on a driver that does nothing but take its time: four sessions of 50 pictures/s. A batch
+# that lay ready is none of theirs.
 check the_null_driver_builds make --no-print-directory -s "$BUILD/bench/libcuda.so.1" "$BUILD/bench/libnvcuvid.so.1"
 rates_hold() {
     for round in 1 2 3; do
-        env LD_LIBRARY_PATH="$BUILD/bench" NULL_MODEL="1 20000 0 0" "$T/gpu/gpu_bench" contexts --data "$T/gpu/data" --scale 0.02 --out "$T/rates" || return 1
+        env LD_LIBRARY_PATH="$BUILD/bench" NULL_MODEL="1 20000 0 0" "$T/gpu/gpu_bench" contexts --data "$T/gpu/data" \
+            --scale 0.02 --out "$T/rates" || return 1
         awk '/"kind": "contexts"/ { sub(/.*"images_per_second": /, ""); n++; if ($0 + 0 > 600) { print "round '$round': " $0 + 0 " pictures/s"; bad = 1 } } END { exit bad || n != 2 }' "$T/rates" || return 1
     done
 }
@@ -178,10 +209,14 @@ check a_batch_that_lay_ready_is_not_counted_as_made rates_hold
 # ---- With data that an encoder makes ----
 if [ ! -x "$BZNA" ] || ! command -v ffmpeg >/dev/null; then skip "gpu-run with all data" "no $BZNA or no ffmpeg to make data with"; finish; fi
 cp "$BZNA" "$BUILD/draw_pictures" "$T/"
-# An engine that costs so much a picture, a byte and a macroblock: the fit must say so. The driver that does nothing is made to take the time.
-fits() { # PICTURE_US KILOBYTE_US MACROBLOCK_US: to a hundredth. By the driver's own clock, so that a busy machine changes nothing.
+# An engine that costs so much a picture, a byte and a macroblock: the fit must say so. The driver that does nothing is
+# made to take the time.
+# PICTURE_US KILOBYTE_US MACROBLOCK_US: to a hundredth. By the driver's own clock, so that a busy machine changes
+# nothing.
+fits() {
     rm -f "$T/fit"
-    env LD_LIBRARY_PATH="$BUILD/bench" NULL_VIRTUAL=1 NULL_MODEL="1 $*" "$T/gpu/gpu_bench" engine --data "$T/gpu/data" --scale 0.6 --out "$T/fit" || return 1
+    env LD_LIBRARY_PATH="$BUILD/bench" NULL_VIRTUAL=1 NULL_MODEL="1 $*" "$T/gpu/gpu_bench" engine --data "$T/gpu/data" \
+        --scale 0.6 --out "$T/fit" || return 1
     awk -v a="$1" -v b="$2" -v c="$3" '
         function number(key) { return match($0, "\"" key "\": [-0-9.e+]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) + 0 : "nan" }
         function near(x, y, about) { return x >= y * 0.99 - about && x <= y * 1.01 + about }
@@ -213,39 +248,51 @@ check data_is_made says "4 pictures of" env GPU_FEW=1 BUILD="$T" sh tests/gpu/gp
 some=; if [ -n "$SANITIZE" ]; then some="--only frames_of"; fi     # the loaders' suites run under sanitizers anyway
 check gpu_check_holds_on_the_fake says " 0 failed, " faked sh tests/gpu/gpu.sh check $some
 check a_short_run_holds_on_the_fake says " 0 failed, 0 skipped" faked sh tests/gpu/gpu.sh check --short
-check the_kernels_alone_hold_on_the_fake says "2 passed, 0 failed, 0 skipped" faked sh tests/gpu/gpu.sh check --short --kernel
+check the_kernels_alone_hold_on_the_fake says "2 passed, 0 failed, 0 skipped" faked sh tests/gpu/gpu.sh check --short \
+    --kernel
 if [ -n "$SANITIZE" ]; then finish; fi              # what follows is of scripts, which sanitizers do not watch
 
 # A bundle runs by itself, from anywhere, without the repository.
 if [ -e "$BUILD/static/ffmpeg/done" ]; then
-    check what_measures_scaling_is_made says "4 photographs, 128 small pictures" env BUILD="$T" STATIC="$PWD/$BUILD/static/ffmpeg" OPT=-O1 sh tests/gpu/gpu.sh scaling "$T/pictures"
+    check what_measures_scaling_is_made says "4 photographs, 128 small pictures" env BUILD="$T" \
+        STATIC="$PWD/$BUILD/static/ffmpeg" OPT=-O1 sh tests/gpu/gpu.sh scaling "$T/pictures"
 else
     skip "a bundle with scaling" "no static FFmpeg here: tests/make/codecs.sh $BUILD/static/ffmpeg makes it [nasm meson ninja-build dpkg-dev]"
 fi
 mkdir -p "$T/bare/gpu" "$T/tools_only"
 for tool in awk basename cat dirname find rm sed sh; do ln -sf "$(command -v $tool)" "$T/tools_only/"; done
-check what_a_static_ffmpeg_needs_is_named says "[nasm meson ninja-build dpkg-dev libjpeg-dev]" env PATH="$PWD/$T/tools_only" BUILD="$T/bare" sh tests/gpu/gpu.sh scaling "$T/pictures"
+check what_a_static_ffmpeg_needs_is_named says "[nasm meson ninja-build dpkg-dev libjpeg-dev]" \
+    env PATH="$PWD/$T/tools_only" BUILD="$T/bare" sh tests/gpu/gpu.sh scaling "$T/pictures"
 check a_bundle_is_made says "sh run.sh there" env BUILD="$T" sh tests/gpu/gpu.sh bundle "$T/bundle"
-check and_needs_no_library_of_decoders sh -c "! (ldd $T/bundle/gpu_bench $T/bundle/gpu_check | grep -E 'libav|libjpeg|libsw')"
+check and_needs_no_library_of_decoders sh -c \
+    "! (ldd $T/bundle/gpu_bench $T/bundle/gpu_check | grep -E 'libav|libjpeg|libsw')"
 bundled() { (cd / && env LD_LIBRARY_PATH="$(cd "$OLDPWD" && cd "$BUILD/tests/fake" && pwd)" GPU_FIND="$1" GPU_FEW=1 GPU_BEGIN=2 sh "$1/run.sh" --scale 0.05 --limit 60) > "$T/whole/out" 2>&1; }
 check a_bundle_runs_by_itself bundled "$(cd "$T" && pwd)/bundle"
-check bundled_frames_are_equal told whole "7 MD5:" "[1-9][0-9]* of [0-9]* frames equal, [0-9]* refused, 0 failed; batches ok; surfaces ok"
+check bundled_frames_are_equal told whole "7 MD5:" \
+    "[1-9][0-9]* of [0-9]* frames equal, [0-9]* refused, 0 failed; batches ok; surfaces ok"
 check bundled_the_engine_is_fitted told whole "8 one engine:" "us = .* x bytes + .* x macroblocks"
 check bundled_no_section_failed sh -c "! grep -E '^fake driver: -- [a-z0-9]+: (out|died|failed)' $T/whole/out"
-json bundled_the_report_has_all "$T/bundle/report.json" "len(s) == 25 and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling')"
+json bundled_the_report_has_all "$T/bundle/report.json" \
+    "len(s) == 25 and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling')"
 if [ -x "$T/bundle/scaling/bzna" ]; then
     check bundled_bzna_needs_no_library sh -c "! ldd $T/bundle/scaling/bzna"
-    check bundled_bzna_decodes says "4 samples" "$T/bundle/scaling/bzna" verify --decode "$T/bundle/data/h265_crf20.bzna"
-    check bundled_scaling_is_measured told whole "11 CPU alone" "photographs 1: [1-9][0-9]* (1.00), 2: .*; jpeg64 1: .*; records32 1: .*; h264 1: "
-    json and_is_an_object_in_the_report "$T/bundle/report.json" "s['scaling']['status'] == 'ok' and [x['set'] for x in s['scaling']['figures'][0]['sets']] == ['photographs', 'jpeg64', 'records32', 'h264'] and not any('pictures_per_second' in l for l in s['scaling']['log'])"
-    tools() { # what a small system has, and nothing else: of busybox, where that is here, whose awk and find are not these
+    check bundled_bzna_decodes says "4 samples" "$T/bundle/scaling/bzna" verify \
+        --decode "$T/bundle/data/h265_crf20.bzna"
+    check bundled_scaling_is_measured told whole "11 CPU alone" \
+        "photographs 1: [1-9][0-9]* (1.00), 2: .*; jpeg64 1: .*; records32 1: .*; h264 1: "
+    json and_is_an_object_in_the_report "$T/bundle/report.json" \
+        "s['scaling']['status'] == 'ok' and [x['set'] for x in s['scaling']['figures'][0]['sets']] == ['photographs', 'jpeg64', 'records32', 'h264'] and not any('pictures_per_second' in l for l in s['scaling']['log'])"
+    # what a small system has, and nothing else: of busybox, where that is here, whose awk and find are not these
+    tools() {
         busybox=$(command -v busybox)
         mkdir -p "$T/tools" && for tool in awk basename cat chmod cp cut date dirname find grep head ls mkdir mktemp mv nproc rm sed sh sleep sort tail timeout tr uname wc; do
             ln -sf "${busybox:-$(command -v $tool)}" "$T/tools/$tool" || return 1
         done
     }
     check a_system_of_few_tools_is_there tools
-    check a_bundle_needs_few_tools env PATH="$PWD/$T/tools" LD_LIBRARY_PATH="$(cd "$BUILD/tests/fake" && pwd)" GPU_FIND="$PWD/$T/bundle" GPU_FEW=1 OUT="$PWD/$T" sh "$T/bundle/run.sh" --scale 0.02 --only "scaling environment kernels hand265"
+    check a_bundle_needs_few_tools env PATH="$PWD/$T/tools" LD_LIBRARY_PATH="$(cd "$BUILD/tests/fake" && pwd)" \
+        GPU_FIND="$PWD/$T/bundle" GPU_FEW=1 OUT="$PWD/$T" sh "$T/bundle/run.sh" --scale 0.02 \
+        --only "scaling environment kernels hand265"
     cp "$T/log" "$T/few.log"
     check and_misses_none sh -c "cat $T/few.log; ! grep -E ': (line )?[0-9]+: [^ ]*: not found|applet not found|^awk: ' $T/few.log && grep -q 'hand265: ok' $T/few.log && grep -q 'scaling: ok' $T/few.log"
     check and_its_text_has_all sh -c "cat $T/few.log; grep -q '2 kernels: nv12 equal' $T/few.log && grep -q '11 CPU alone.*photographs 1: ' $T/few.log"
@@ -255,11 +302,13 @@ check decoders_got_another_size sh -c "grep -F 'giving it another size' $T/bundl
 
 # A frame that is not as it should be: where, and what the parser made of it.
 cp "$T/gpu/data/expected.txt" "$T/gpu/data/rows.txt" "$T/"
-sed 's/^frame main10.mp4 1 ..../frame main10.mp4 1 beef/' "$T/gpu/data/expected.txt" > "$T/expected" && mv "$T/expected" "$T/gpu/data/expected.txt"
+sed 's/^frame main10.mp4 1 ..../frame main10.mp4 1 beef/' "$T/gpu/data/expected.txt" > "$T/expected" &&
+    mv "$T/expected" "$T/gpu/data/expected.txt"
 sed '/^rows main10.mp4 - 1 1 /s/....$/beef/' "$T/gpu/data/rows.txt" > "$T/rows" && mv "$T/rows" "$T/gpu/data/rows.txt"
 check a_wrong_frame_is_a_failure sh -c "! (BUILD=$T LD_LIBRARY_PATH=$BUILD/tests/fake sh tests/gpu/gpu.sh check --only frames_of_every_kind)"
 cp "$T/log" "$T/wrong.log"
 check and_is_located sh -c "cat $T/wrong.log; grep -qF 'plane 1 differs in, columns 255 to 255 (1 of 256)' $T/wrong.log"
 mv "$T/expected.txt" "$T/rows.txt" "$T/gpu/data/"
-check with_the_parameters_of_its_picture sh -c "grep -qF 'CUVIDPICPARAMS of this picture, ' $T/wrong.log && grep -qF 'CUVIDEOFORMAT of a parser' $T/wrong.log"
+check with_the_parameters_of_its_picture \
+    sh -c "grep -qF 'CUVIDPICPARAMS of this picture, ' $T/wrong.log && grep -qF 'CUVIDEOFORMAT of a parser' $T/wrong.log"
 finish

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Opening a large archive, the host's part of the GPU path, and the loader against its decoder alone.
-# Usage, by make bench from the repository's root: sh tests/make/bench.sh BUILD PICTURES; the programs are built. PICTURES: made if missing.
-# sh tests/make/bench.sh BUILD PICTURES pairs [CODECS [THREADS]]: loaders of archives beside their decoders alone, medians of 12 pairs that take
-# turns, a line each as it is done; `CODECS` of h265 h264 h264-tuned av1 copy.
+# Usage, by make bench from the repository's root: sh tests/make/bench.sh BUILD PICTURES; the programs are built.
+# PICTURES: made if missing. sh tests/make/bench.sh BUILD PICTURES pairs [CODECS [THREADS]]: loaders of archives beside
+# their decoders alone, medians of 12 pairs that take turns, a line each as it is done; `CODECS` of h265 h264 h264-tuned
+# av1 copy.
 set -e
 build=$1; pictures=$2; out=$build/bench
 run() { echo "$*"; "$@"; }

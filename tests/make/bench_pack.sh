@@ -1,20 +1,22 @@
 #!/bin/sh
 # bzna pack beside ffmpeg, with as many processes and the same settings, in turns; and the memory of bzna pack.
-# Usage, from the repository's root: sh tests/make/bench_pack.sh BUILD PICTURES [PROCESSES [ROUNDS [CODEC]]]; PICTURES: of at most 512 pixels,
-# of which others are left out, since bzna pack would also make thumbnails of them. Needs ffmpeg.
+# Usage, from the repository's root: sh tests/make/bench_pack.sh BUILD PICTURES [PROCESSES [ROUNDS [CODEC]]]; PICTURES:
+# of at most 512 pixels, of which others are left out, since bzna pack would also make thumbnails of them. Needs ffmpeg.
 #
-# ffmpeg opens one encoder for all pictures of a process, pads them to the frames of 512x512 that bzna pack makes, and writes a stream.
-# An encoder's rate control gives its first picture more bits than those behind it, and bzna pack encodes each picture as a first one:
-# at one crf it writes twice the bytes. So ffmpeg runs twice: with the same crf, and with the lowest one, in quarters, that stays below bzna
-# pack's bytes. Ratios are of pictures a second, and of pictures a second of processors' time, which other work on the machine changes less.
-# sh tests/make/bench_pack.sh BUILD memory COUNT: the peak of resident memory of all processes while COUNT small pictures are packed.
+# ffmpeg opens one encoder for all pictures of a process, pads them to the frames of 512x512 that bzna pack makes, and
+# writes a stream. An encoder's rate control gives its first picture more bits than those behind it, and bzna pack
+# encodes each picture as a first one: at one crf it writes twice the bytes. So ffmpeg runs twice: with the same crf,
+# and with the lowest one, in quarters, that stays below bzna pack's bytes. Ratios are of pictures a second, and of
+# pictures a second of processors' time, which other work on the machine changes less. sh tests/make/bench_pack.sh BUILD
+# memory COUNT: the peak of resident memory of all processes while COUNT small pictures are packed.
 set -e
 build=$1; pictures=$2; processes=${3:-2}; rounds=${4:-3}; codecs=${5:-h265 h264}
 out=$build/bench/pack
 rm -rf "$out"
 mkdir -p "$out"
 
-# Samples VmHWM of a process and its children until it ends: of each the largest, and the sum of those that live at a time.
+# Samples VmHWM of a process and its children until it ends: of each the largest, and the sum of those that live at a
+# time.
 memory() {
     mkdir "$out/in"
     i=0
@@ -27,7 +29,8 @@ memory() {
         for p in $! $(pgrep -P $!); do awk -v p="$p" '/VmRSS/ { print p, $2 }' "/proc/$p/status" 2>/dev/null || :; done | awk '{ s += $2; if ($2 > m) m = $2 } END { print s + 0, m + 0 }'
         sleep 0.2
     done >"$out/rss"
-    sort -n "$out/rss" | tail -n 1 | awk -v n="$1" '{ printf "%d pictures: at most %.1f MiB in all processes at once\n", n, $1 / 1024 }'
+    sort -n "$out/rss" | tail -n 1 | awk -v n="$1" \
+        '{ printf "%d pictures: at most %.1f MiB in all processes at once\n", n, $1 / 1024 }'
     awk '{ if ($2 > m) m = $2 } END { printf "at most %.1f MiB in one\n", m / 1024 }' "$out/rss"
     awk 'NR > 3 { if (!f) f = $1; l = $1 } END { printf "%.1f MiB at the beginning, %.1f at the end\n", f / 1024, l / 1024 }' "$out/rss"
 }
@@ -57,7 +60,8 @@ encode() {
     [ "$1" = h265 ] || encoder="libx264 -x264-params keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1"
     for share in $(seq 0 $((processes - 1))); do
         # shellcheck disable=SC2086
-        ffmpeg -v error -threads 1 -i "$out/$share/%06d.jpg" -vf "scale=out_range=full,format=yuv420p,pad=512:512,setsar=1" -c:v $encoder -preset medium -crf "$2" \
+        ffmpeg -v error -threads 1 -i "$out/$share/%06d.jpg" \
+            -vf "scale=out_range=full,format=yuv420p,pad=512:512,setsar=1" -c:v $encoder -preset medium -crf "$2" \
             -threads 1 -y "$out/$share.$1" &
     done
     wait
@@ -66,7 +70,8 @@ bytes() { cat "$out"/[0-9]*."$1" | wc -c; }
 for codec in $codecs; do
     pack() { "$build/bzna" pack "$out/in" -o "$out/$codec.bzna" --codec "$codec" --jobs "$processes" --overwrite >"$out/log" 2>&1; }
     pack
-    own=$("$build/bzna" list --json "$out/$codec.bzna" | grep -o '"bzna_input":{[^}]*' | awk -F'payload_size":' '{ s += $2 } END { print s }')
+    own=$("$build/bzna" list --json "$out/$codec.bzna" | grep -o '"bzna_input":{[^}]*' |
+        awk -F'payload_size":' '{ s += $2 } END { print s }')
     crf=${CRF:-20}                    # where the search begins
     fits() { encode "$codec" "$1"; [ "$(bytes "$codec")" -le "$own" ]; }
     while fits $((crf - 1)); do crf=$((crf - 1)); done
@@ -82,7 +87,8 @@ done | awk '{ printf "%s: bzna pack %.1f pictures/s, ffmpeg with the same crf %.
 for codec in $codecs; do
     for column in 2 3 4 5; do
         what=$(echo "crf:bytes:crf, processors:bytes, processors" | cut -d: -f$((column - 1)))
-        grep "^$codec" "$out/ratios" | cut -d' ' -f$column | sort -n | awk -v c="$codec beside ffmpeg with the same $what" \
+        grep "^$codec" "$out/ratios" | cut -d' ' -f$column | sort -n |
+            awk -v c="$codec beside ffmpeg with the same $what" \
             '{ r[NR] = $1 } END { printf "%s: %.2f to %.2f, median %.2f\n", c, r[1], r[NR], (r[int((NR + 1) / 2)] + r[int(NR / 2) + 1]) / 2 }'
     done
 done

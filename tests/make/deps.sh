@@ -8,4 +8,5 @@ done
 if [ -z "$missing" ]; then echo "deps: everything is installed"; exit 0; fi
 echo "deps: installing$missing"
 # shellcheck disable=SC2086
-$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >/dev/null
+$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq \
+    --no-install-recommends $missing >/dev/null

@@ -3,9 +3,10 @@
 #
 #     sh tests/make/julia.sh build/julia        from the repository's root, as root
 #
-# Debian 12 and later have no Julia. Debian 11 has version 1.5.3, the oldest that the package works with. debootstrap makes the root once;
-# signatures are checked where gpgv is installed. The library is compiled in it at each call, by gcc 10 and for libavcodec 58. Prints what
-# fails, and "examples/julia/test/runtests.jl: N passed, N failed" last; ends with status 1 unless all passed.
+# Debian 12 and later have no Julia. Debian 11 has version 1.5.3, the oldest that the package works with. debootstrap
+# makes the root once; signatures are checked where gpgv is installed. The library is compiled in it at each call, by
+# gcc 10 and for libavcodec 58. Prints what fails, and "examples/julia/test/runtests.jl: N passed, N failed" last; ends
+# with status 1 unless all passed.
 folder=${1:?usage: sh tests/make/julia.sh build/julia}
 root=$folder/root
 packages=julia,gcc,libc6-dev,make,pkg-config,libavcodec-dev,libavutil-dev,libjpeg-dev
@@ -29,8 +30,8 @@ if [ ! -e "$root/usr/include/zlib.h" ] || [ ! -e "$root/usr/include/zstd.h" ] ||
     fi
 fi
 
-# What is built and run there, and nothing else of this tree; a file that is the same keeps its time, for make. The archive and the pictures
-# are what Julia's tests read.
+# What is built and run there, and nothing else of this tree; a file that is the same keeps its time, for make. The
+# archive and the pictures are what Julia's tests read.
 for file in Makefile benzina.c benzina.h benzina_kernels.cu examples/stream.[ch] examples/stream_source.[ch] $(find examples/julia -type f) tests/data/mini_h265.bzna tests/data/pictures/*; do
     cmp -s "$file" "$root/benzina/$file" && continue
     mkdir -p "$(dirname "$root/benzina/$file")" && cp "$file" "$root/benzina/$file" || exit 1

@@ -12,7 +12,8 @@ header=$1
 {
     awk -v list=functions -f tests/make/abi.awk "$header"
 
-    # Structs and their members: the lines of two and more blanks are members of structs inside, which have lines themselves.
+    # Structs and their members: the lines of two and more blanks are members of structs inside, which have lines
+    # themselves.
     awk -f tests/make/abi.awk "$header" > "$dir/abi.c"
     cp "$header" "$dir/benzina.h"
     ${CC:-cc} -std=c11 -I"$dir" "$dir/abi.c" -o "$dir/abi"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Compilers and their switches: the library by gcc and clang, from -O0 to -O3, in gnu mode, with what this processor has,
-# optimized when it is linked, for 32 bits, with characters that have no sign. Each build runs test_numbers: orders, warps,
-# pixels, archives and states have the same bits in all. Then clang's -Weverything, and the header as C and C++ of all years.
-# Usage: sh tests/make/ports_compilers.sh BUILD, from the repository root (make test-ports).
+# Compilers and their switches: the library by gcc and clang, from -O0 to -O3, in gnu mode, with what this processor
+# has, optimized when it is linked, for 32 bits, with characters that have no sign. Each build runs test_numbers:
+# orders, warps, pixels, archives and states have the same bits in all. Then clang's -Weverything, and the header as C
+# and C++ of all years. Usage: sh tests/make/ports_compilers.sh BUILD, from the repository root (make test-ports).
 BUILD=${1:-build}
 T="$BUILD/tests/compilers"
 rm -rf "$T"; mkdir -p "$T/tests"
@@ -10,7 +10,8 @@ passed=0; failed=0; skipped=0
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 neither="-DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil libjpeg 2>/dev/null) && with= || with=$neither
-NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] || NV_CFLAGS=-DBENZINA_NO_CUDA
+NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] ||
+    NV_CFLAGS=-DBENZINA_NO_CUDA
 skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 check() { # name, command...
@@ -41,20 +42,22 @@ for compiler in gcc clang; do
         check "$compiler -m32 with SSE" numbers $x86
         check "$compiler -m32 reads files of 5 GiB" suite platforms $x86
         check "$compiler -m32 without warnings" $x86 -ffp-contract=off $WARN $neither -I. -c benzina.c -o "$T/benzina.o"
-        check "$compiler -m32 without SSE is refused" sh -c "$compiler -std=c11 -m32 -mno-sse -I/usr/include/x86_64-linux-gnu $neither -I. -fsyntax-only benzina.c 2>&1 | grep 'floats must be floats'"
+        check "$compiler -m32 without SSE is refused" \
+            sh -c "$compiler -std=c11 -m32 -mno-sse -I/usr/include/x86_64-linux-gnu $neither -I. -fsyntax-only benzina.c 2>&1 | grep 'floats must be floats'"
     else skip "$compiler -m32" "no libraries of 32 bits here [libc6-dev-i386 lib32gcc-12-dev]"; fi
 done
 
-# Not wanted: what says that C is C (padding, mixed declarations, == of floats, float in double, functions whose result is
-# cast, C11's atomics, unused attributes used), and single places that are right: a comma, a variable that is set where it is
-# used, a constant condition of a build, an aligned cast, a function that longjmp leaves.
+# Not wanted: what says that C is C (padding, mixed declarations, == of floats, float in double, functions whose result
+# is cast, C11's atomics, unused attributes used), and single places that are right: a comma, a variable that is set
+# where it is used, a constant condition of a build, an aligned cast, a function that longjmp leaves.
 not_wanted="-Wno-padded -Wno-declaration-after-statement -Wno-float-equal -Wno-double-promotion -Wno-bad-function-cast
     -Wno-atomic-implicit-seq-cst -Wno-used-but-marked-unused -Wno-comma -Wno-conditional-uninitialized -Wno-unreachable-code
     -Wno-cast-align -Wno-missing-noreturn -Wno-unknown-warning-option -Wno-unsafe-buffer-usage -Wno-pre-c11-compat -Wno-switch-default
     -Wno-unused-macros -Wno-disabled-macro-expansion -Wno-reserved-macro-identifier -Wno-reserved-identifier"
 if have clang; then
     for what in "$with $AV_CFLAGS $NV_CFLAGS -I$BUILD" "$neither" "$neither -DBENZINA_NO_THREADS"; do
-        check "clang -Weverything $what" clang -std=c11 -ffp-contract=off -Weverything -Werror $not_wanted $what -I. -fsyntax-only benzina.c
+        check "clang -Weverything $what" clang -std=c11 -ffp-contract=off -Weverything -Werror $not_wanted $what -I. \
+            -fsyntax-only benzina.c
     done
 else skip "clang -Weverything" "no clang here [clang]"; fi
 

@@ -4,12 +4,14 @@
 #     sh tests/make/scaling.sh bundle BUILD FOLDER          makes a statically linked program there that runs without libavcodec or libjpeg, and this script
 # And there, or anywhere:
 #     sh scaling.sh run [FOLDER] [--seconds S] [--rounds N] [--threads 1,2,4,8,16]
-# What it prints is explained in tests/bench/bench_scaling.c. SCALING_PROGRAM: bench_scaling, where it is not in FOLDER. SCALING_SECONDS: all of it takes at most so
-# many seconds; SCALING_SCALE: each measurement takes so much of its usual time; GPU_FEW=1: 1 and 2 threads (tests/gpu/gpu.sh gives these). STATIC: the folder
-# of the static FFmpeg (BUILD/static/ffmpeg). OPT: how bundle's programs are optimized.
+# What it prints is explained in tests/bench/bench_scaling.c. SCALING_PROGRAM: bench_scaling, where it is not in FOLDER.
+# SCALING_SECONDS: all of it takes at most so many seconds; SCALING_SCALE: each measurement takes so much of its usual
+# time; GPU_FEW=1: 1 and 2 threads (tests/gpu/gpu.sh gives these). STATIC: the folder of the static FFmpeg
+# (BUILD/static/ffmpeg). OPT: how bundle's programs are optimized.
 #
-# The program is bzna with bench_scaling in it, so that a machine without decoders can also look at archives and measure them (bzna bench). It has no GPU path:
-# a static program cannot load a driver's libraries dependably. NVDEC and the kernels are what gpu_bench and gpu_check are for.
+# The program is bzna with bench_scaling in it, so that a machine without decoders can also look at archives and measure
+# them (bzna bench). It has no GPU path: a static program cannot load a driver's libraries dependably. NVDEC and the
+# kernels are what gpu_bench and gpu_check are for.
 set -eu
 
 # Pictures with a longest edge of 512 as JPEG and as an archive of H.264, and each cut into 32 pictures of 64x64.
@@ -19,15 +21,20 @@ data() {
     [ -x "$build/bzna" ] || { echo "SKIP scaling: $build/bzna is not there (libavformat-dev, libswscale-dev or libavcodec-dev is missing)"; exit 0; }
     [ -d "$pictures" ] || "$build/draw_pictures" "$pictures" 96
     rm -rf "$folder/photos" "$folder/small" "$folder/h264.bzna"
-    find -L "$pictures" -type f ! -name '.*' | LC_ALL=C sort | awk '{ all[NR] = $0 } END { n = NR < 64 ? NR : 64; for (i = 0; i < n; i++) print all[int(i * NR / n) + 1] }' > "$folder.list"
+    find -L "$pictures" -type f ! -name '.*' | LC_ALL=C sort |
+        awk '{ all[NR] = $0 } END { n = NR < 64 ? NR : 64; for (i = 0; i < n; i++) print all[int(i * NR / n) + 1] }' > \
+        "$folder.list"
     number=0
     while read -r file; do
         number=$((number + 1)); class=$((number % 8)); name=$(printf %03d $number)
         mkdir -p "$folder/photos/$class" "$folder/small/$class"
-        ffmpeg -v error -nostdin -y -i "$file" -frames:v 1 -q:v 3 -vf scale=512:512:force_original_aspect_ratio=decrease:flags=lanczos,format=yuvj420p \
+        ffmpeg -v error -nostdin -y -i "$file" -frames:v 1 -q:v 3 \
+            -vf scale=512:512:force_original_aspect_ratio=decrease:flags=lanczos,format=yuvj420p \
             "$folder/photos/$class/$name.jpg" || continue
-        ffmpeg -v error -nostdin -y -i "$file" -frames:v 1 -vf scale=512:256:flags=lanczos,format=yuvj420p -f image2pipe -c:v ppm - |
-            ffmpeg -v error -nostdin -y -f image2pipe -c:v ppm -i - -vf untile=8x4,format=yuvj420p -q:v 3 "$folder/small/$class/${name}_%02d.jpg" || continue
+        ffmpeg -v error -nostdin -y -i "$file" -frames:v 1 -vf scale=512:256:flags=lanczos,format=yuvj420p \
+            -f image2pipe -c:v ppm - |
+            ffmpeg -v error -nostdin -y -f image2pipe -c:v ppm -i - -vf untile=8x4,format=yuvj420p -q:v 3 \
+            "$folder/small/$class/${name}_%02d.jpg" || continue
     done < "$folder.list"
     rm -f "$folder.list"
     "$build/bzna" pack "$folder/photos" -o "$folder/h264.bzna" --codec h264 > /dev/null
@@ -82,7 +89,8 @@ END
     echo "scaling: $folder/bzna, $(wc -c <"$folder/bzna") bytes"
 }
 
-# Two processors that are one core have less than twice its rate, and fewer cores at work may have a higher clock: whoever reads the shares must know.
+# Two processors that are one core have less than twice its rate, and fewer cores at work may have a higher clock:
+# whoever reads the shares must know.
 machine() {
     model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
     echo "machine: $(grep -c '^processor' /proc/cpuinfo 2>/dev/null || echo ?) processors${model:+, $model}; those of one core: $(
@@ -97,15 +105,18 @@ run() {
     trap 'rm -f "$records"' EXIT
     trap 'exit 143' TERM
     machine
-    if [ -x "$folder/bzna" ]; then "$folder/bzna" verify "$folder/h264.bzna" || exit 1; fi         # on its way here, nothing was lost
+    # on its way here, nothing was lost
+    if [ -x "$folder/bzna" ]; then "$folder/bzna" verify "$folder/h264.bzna" || exit 1; fi
     # Of 100 s: three rounds of twenty measurements of 0.7 s each, which take half as long again to warm up.
     if [ -n "${SCALING_SECONDS:-}" ]; then
         few=; [ -z "${GPU_FEW:-}" ] || few="--threads 1,2"
         # shellcheck disable=SC2046,SC2086  # words
-        set -- $(awk -v s="$SCALING_SECONDS" -v scale="${SCALING_SCALE:-1}" 'BEGIN { printf "--seconds %.5f --limit %.2f", (scale < 0.01 ? 0.01 : scale) * 0.007 * s, 0.85 * s }') \
+        set -- $(awk -v s="$SCALING_SECONDS" -v scale="${SCALING_SCALE:-1}" \
+            'BEGIN { printf "--seconds %.5f --limit %.2f", (scale < 0.01 ? 0.01 : scale) * 0.007 * s, 0.85 * s }') \
             --records 16384 $few "$@"
     fi
-    "${SCALING_PROGRAM:-$folder/bench_scaling}" "$@" photographs="$folder/photos" jpeg64="$folder/small@64" records32="records:$records@32" h264="$folder/h264.bzna"
+    "${SCALING_PROGRAM:-$folder/bench_scaling}" "$@" photographs="$folder/photos" jpeg64="$folder/small@64" \
+        records32="records:$records@32" h264="$folder/h264.bzna"
 }
 
 command=${1:-run}

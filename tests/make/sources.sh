@@ -1,6 +1,6 @@
 #!/bin/sh
-# Brings Debian's sources of packages, of this system's release, into a folder: sh tests/make/sources.sh FOLDER PACKAGE...
-# The system's lists are read into FOLDER.apt, so that nothing of its settings changes. Needs dpkg-dev.
+# Brings Debian's sources of packages, of this system's release, into a folder: sh tests/make/sources.sh FOLDER
+# PACKAGE... The system's lists are read into FOLDER.apt, so that nothing of its settings changes. Needs dpkg-dev.
 set -eu
 src=${1:?usage: sources.sh FOLDER PACKAGE...}; lists="$1.apt"
 shift

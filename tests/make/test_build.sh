@@ -1,6 +1,6 @@
 #!/bin/sh
-# What compilers, linkers and readers must find: header alone, kernels both ways, exported symbols, the vendored pair, the manual's program.
-# Usage: sh tests/make/test_build.sh BZNA BUILD, from the repository root.
+# What compilers, linkers and readers must find: header alone, kernels both ways, exported symbols, the vendored pair,
+# the manual's program. Usage: sh tests/make/test_build.sh BZNA BUILD, from the repository root.
 BZNA=${1:-build/bzna}; BUILD=${2:-build}
 T="$BUILD/tests/build"
 rm -rf "$T"; mkdir -p "$T"
@@ -17,7 +17,8 @@ else
 fi
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null)
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
-JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
+JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) ||
+    JPEG_CFLAGS=-DBENZINA_NO_JPEG
 AV_CFLAGS="$AV_CFLAGS $JPEG_CFLAGS"; AV_LIBS="$AV_LIBS $JPEG_LIBS"
 TOOL_CFLAGS=$(pkg-config --cflags libavformat libavcodec libswscale libavutil 2>/dev/null)
 LIBS="-lm -lpthread -ldl"
@@ -67,28 +68,46 @@ printf '#include <bzlib.h>\n#include "benzina.h"\nint main(void) { return BZ_OK 
 for cc in gcc clang; do
     with $cc "header_is_c99_with_$cc" $cc -std=c99 $WARN -I. -fsyntax-only "$T/header.c"
     for std in 11 17; do
-        with $cc "header_is_cxx${std}_with_$cc" $cc -x c++ -std=c++$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I. -fsyntax-only "$T/header.cc"
+        with $cc "header_is_cxx${std}_with_$cc" $cc -x c++ -std=c++$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow \
+            -Werror -I. -fsyntax-only "$T/header.cc"
     done
-    more cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. benzina.c
-    more cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_AV $NV_CFLAGS -I"$BUILD" -I. benzina.c
-    more with $cc "library_compiles_without_libjpeg_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_JPEG $NO_CUDA -I. benzina.c
-    more with $cc "library_compiles_with_libjpeg_alone_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $JPEG_CFLAGS -DBENZINA_NO_AVCODEC $NO_CUDA -I. benzina.c
-    more with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA -I. benzina.c
-    more with $cc "library_compiles_without_both_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV -I. benzina.c
-    more with $cc "library_compiles_without_the_writer_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_writer) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_WRITER -I. benzina.c
-    more with $cc "library_compiles_without_shards_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_shards) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_SHARDS -I. benzina.c
-    more with $cc "library_compiles_without_heif_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_heif) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_HEIF -I. benzina.c
-    more cuda_with $cc "library_compiles_without_heif_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_HEIF -I"$BUILD" -I. benzina.c
-    more with $cc "library_compiles_without_augment_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_AUGMENT -I. benzina.c
-    more cuda_with $cc "library_compiles_without_augment_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_AUGMENT -I"$BUILD" -I. benzina.c
-    more with $cc "library_compiles_without_threads_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_threads) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_THREADS -I. benzina.c
-    more with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_HEIF \
+    more cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS \
+        -I"$BUILD" -I. benzina.c
+    more cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_AV \
+        $NV_CFLAGS -I"$BUILD" -I. benzina.c
+    more with $cc "library_compiles_without_libjpeg_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_JPEG \
+        $NO_CUDA -I. benzina.c
+    more with $cc "library_compiles_with_libjpeg_alone_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $JPEG_CFLAGS \
+        -DBENZINA_NO_AVCODEC $NO_CUDA -I. benzina.c
+    more with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA \
+        -I. benzina.c
+    more with $cc "library_compiles_without_both_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV \
+        -I. benzina.c
+    more with $cc "library_compiles_without_the_writer_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_writer) $WARN \
+        $AV_CFLAGS $NO_CUDA -DBENZINA_NO_WRITER -I. benzina.c
+    more with $cc "library_compiles_without_shards_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_shards) $WARN \
+        $AV_CFLAGS $NO_CUDA -DBENZINA_NO_SHARDS -I. benzina.c
+    more with $cc "library_compiles_without_heif_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_heif) $WARN $AV_CFLAGS \
+        $NO_CUDA -DBENZINA_NO_HEIF -I. benzina.c
+    more cuda_with $cc "library_compiles_without_heif_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN \
+        $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_HEIF -I"$BUILD" -I. benzina.c
+    more with $cc "library_compiles_without_augment_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA \
+        -DBENZINA_NO_AUGMENT -I. benzina.c
+    more cuda_with $cc "library_compiles_without_augment_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN \
+        $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_AUGMENT -I"$BUILD" -I. benzina.c
+    more with $cc "library_compiles_without_threads_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_threads) $WARN \
+        $AV_CFLAGS $NO_CUDA -DBENZINA_NO_THREADS -I. benzina.c
+    more with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV \
+        -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_HEIF \
         -DBENZINA_NO_AUGMENT -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS -I. benzina.c
     for switch in STILLS FOLDERS RECORDS; do
-        more with $cc "library_compiles_without_${switch}_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA \
+        more with $cc "library_compiles_without_${switch}_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS \
+            $NO_CUDA \
             -DBENZINA_NO_$switch -I. benzina.c
     done
-    [ $cc = gcc ] && [ -z "$TEST_ALL" ] || cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -fsyntax-only tests/bench/bench_open.c tests/bench/bench_sessions.c tests/bench/null_driver.c
+    [ $cc = gcc ] && [ -z "$TEST_ALL" ] ||
+        cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. \
+        -fsyntax-only tests/bench/bench_open.c tests/bench/bench_sessions.c tests/bench/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu
     if [ -x "$BZNA" ]; then with $cc "tool_compiles_with_$cc" $cc -std=c11 $WARN $TOOL_CFLAGS -I. -fsyntax-only examples/bzna/*.c examples/decode_batch.c examples/draw_pictures.c
     else skip "tool_compiles_with_$cc" "no $BZNA, which needs libavformat and libswscale"; fi
@@ -144,7 +163,8 @@ says_no_shards() { gcc -std=c11 -I. "$T/no_shards.c" "$T/no_shards.o" $AV_LIBS $
 more with gcc without_shards_archives_are_read_and_tar_and_recordio_are_refused says_no_shards
 # What the pair compiles to: name, most bytes, switches. The libraries that it links are not in it.
 small_enough() {
-    gcc -std=c11 -O2 $WARN -ffp-contract=off -fvisibility=hidden -fPIC -shared $3 $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. benzina.c $AV_LIBS $LIBS -o "$T/$1.so" &&
+    gcc -std=c11 -O2 $WARN -ffp-contract=off -fvisibility=hidden -fPIC -shared $3 $AV_CFLAGS $NV_CFLAGS -I"$BUILD" \
+        -I. benzina.c $AV_LIBS $LIBS -o "$T/$1.so" &&
         strip "$T/$1.so" && size=$(wc -c < "$T/$1.so") && { [ "$size" -le "$2" ] || { echo "$1: $size bytes"; return 1; }; }; }
 fewest="-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_HEIF -DBENZINA_NO_AUGMENT -DBENZINA_NO_SHARDS -DBENZINA_NO_WRITER"
 fewest="$fewest -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS"
@@ -178,21 +198,31 @@ check option_max_edge_has_the_limit_of_the_library same_limit EDGE max-edge
 current_bindings() { "${PYTHON:-python3}" tests/make/bindings.py benzina.h examples --check; }
 stale_bindings() { # a sed program for the header, what is to be made anew
     sed "$1" benzina.h > "$T/changed.h"
-    ! cmp -s benzina.h "$T/changed.h" && ! "${PYTHON:-python3}" tests/make/bindings.py "$T/changed.h" examples --check > "$T/stale" && grep -q "$2" "$T/stale"
+    ! cmp -s benzina.h "$T/changed.h" &&
+        ! "${PYTHON:-python3}" tests/make/bindings.py "$T/changed.h" examples --check > "$T/stale" &&
+        grep -q "$2" "$T/stale"
 }
 unreadable_header() { # a sed program
     sed "$1" benzina.h > "$T/changed.h"
-    ! "${PYTHON:-python3}" tests/make/bindings.py "$T/changed.h" examples --check 2> "$T/stale" && grep -q 'cannot read' "$T/stale"
+    ! "${PYTHON:-python3}" tests/make/bindings.py "$T/changed.h" examples --check 2> "$T/stale" &&
+        grep -q 'cannot read' "$T/stale"
 }
 if have "${PYTHON:-python3}"; then
     check bindings_are_what_the_header_makes current_bindings
-    check bindings_of_another_struct_are_noticed stale_bindings 's/^    int32_t     native_code; /    uint32_t    native_code; /' raw.rs
-    check bindings_of_another_constant_are_noticed stale_bindings 's/BZNA_SPLIT_TEST       = 3/BZNA_SPLIT_TEST       = 4/' header.jl
-    check bindings_of_another_constant_are_noticed_for_python stale_bindings 's/BZNA_SPLIT_TEST       = 3/BZNA_SPLIT_TEST       = 4/' _numbers.py
-    check bindings_of_another_struct_are_noticed_for_python stale_bindings 's/^    int32_t     native_code; /    uint32_t    native_code; /' _header.py
-    check bindings_of_another_function_are_noticed stale_bindings 's/bzna_dataset_count(const bzna_dataset \*dataset)/bzna_dataset_count(bzna_dataset *dataset)/' raw.rs
-    check bindings_of_another_comment_are_noticed stale_bindings 's/the status that the call returned/the status of the call/' raw.rs
-    check bindings_are_not_made_of_members_that_share_a_line unreadable_header 's/^    uint32_t    fourcc; /    uint32_t fourcc, code; /'
+    check bindings_of_another_struct_are_noticed stale_bindings \
+        's/^    int32_t     native_code; /    uint32_t    native_code; /' raw.rs
+    check bindings_of_another_constant_are_noticed stale_bindings \
+        's/BZNA_SPLIT_TEST       = 3/BZNA_SPLIT_TEST       = 4/' header.jl
+    check bindings_of_another_constant_are_noticed_for_python stale_bindings \
+        's/BZNA_SPLIT_TEST       = 3/BZNA_SPLIT_TEST       = 4/' _numbers.py
+    check bindings_of_another_struct_are_noticed_for_python stale_bindings \
+        's/^    int32_t     native_code; /    uint32_t    native_code; /' _header.py
+    check bindings_of_another_function_are_noticed stale_bindings \
+        's/bzna_dataset_count(const bzna_dataset \*dataset)/bzna_dataset_count(bzna_dataset *dataset)/' raw.rs
+    check bindings_of_another_comment_are_noticed stale_bindings \
+        's/the status that the call returned/the status of the call/' raw.rs
+    check bindings_are_not_made_of_members_that_share_a_line unreadable_header \
+        's/^    uint32_t    fourcc; /    uint32_t fourcc, code; /'
 else skip bindings_are_what_the_header_makes "no python3 here [python3]"; fi
 
 # --- the kernels as PTX ---
@@ -202,11 +232,15 @@ with nvcc kernels_become_ptx_with_nvcc nvcc -ptx -arch=sm_75 -fmad=false -o "$T/
 for p in clang nvcc; do
     if [ -s "$T/$p.ptx" ]; then check "ptx_of_${p}_has_the_entry" grep -q 'entry bzi_kernel_warp_any' "$T/$p.ptx"; else skip "ptx_of_${p}_has_the_entry" "no PTX"; fi
 done
-# --- every operation is rounded by itself, whatever the flags: gnu mode fuses multiply and add, -ffast-math does anything ---
-unfused() { # compiler: the CPU's loops, for a processor that has FMA; asm of the loop that does fuse shows that it can be found
-    echo 'float f(float a, float b, float c); float f(float a, float b, float c) { return a * b + c; }' > "$T/fuses.c" &&
+# --- every operation is rounded by itself, whatever the flags: gnu mode fuses multiply and add, -ffast-math does
+# anything ---
+# compiler: the CPU's loops, for a processor that has FMA; asm of the loop that does fuse shows that it can be found
+unfused() {
+    echo 'float f(float a, float b, float c); float f(float a, float b, float c) { return a * b + c; }' > "$T/fuses.c" \
+        &&
         $1 -std=gnu11 -O3 -mavx2 -mfma -S -o "$T/fuses.s" "$T/fuses.c" && grep -q 'vfn*m[as]' "$T/fuses.s" &&
-        $1 -std=gnu11 -O3 -mavx2 -mfma -mf16c -I. '-DKERNELS="benzina_kernels.cu"' -S -o "$T/unfused.s" tests/bench/bench_rows.c &&
+        $1 -std=gnu11 -O3 -mavx2 -mfma -mf16c -I. '-DKERNELS="benzina_kernels.cu"' -S -o "$T/unfused.s" \
+        tests/bench/bench_rows.c &&
         grep -q 'vmulps.*%[yz]mm' "$T/unfused.s" && ! grep 'vfn*m[as]' "$T/unfused.s"; }
 refuses_fast_math() { # compiler, file...
     cc=$1; shift
@@ -216,7 +250,8 @@ for cc in gcc clang; do
     elif [ "$(uname -m)" = x86_64 ]; then with $cc "nothing_is_fused_with_$cc" unfused $cc
     else skip "nothing_is_fused_with_$cc" "not x86-64"; fi
     with $cc "fast_math_is_refused_with_$cc" refuses_fast_math $cc benzina.c benzina_kernels.cu
-    with $cc "bench_of_rows_compiles_with_$cc" $cc -std=c11 $WARN -I. -fsyntax-only tests/bench/bench_rows.c '-DKERNELS="benzina_kernels.cu"'
+    with $cc "bench_of_rows_compiles_with_$cc" $cc -std=c11 $WARN -I. -fsyntax-only tests/bench/bench_rows.c \
+        '-DKERNELS="benzina_kernels.cu"'
 done
 if have ptxas && [ -s "$T/clang.ptx" ]; then
     check ptx_assembles_for_hopper ptxas -arch=sm_90 "$T/clang.ptx" -o "$T/clang.cubin"
@@ -227,9 +262,11 @@ else skip ptx_assembles_for_hopper "no ptxas or no PTX"; skip no_kernel_spills_r
 
 # --- symbols: all that is exported begins with bzna_, and the list changes knowingly ---
 if have nm && [ -e "$BUILD/libbenzina.so" ]; then
-    nm -D --defined-only "$BUILD/libbenzina.so" | awk '{ sub(/@.*/, "", $3); print $3 }' | grep -vE '^(__asan|__odr_asan|__ubsan|__tsan|BENZINA_[0-9.]+$)' | sort > "$T/symbols.txt"
+    nm -D --defined-only "$BUILD/libbenzina.so" | awk '{ sub(/@.*/, "", $3); print $3 }' |
+        grep -vE '^(__asan|__odr_asan|__ubsan|__tsan|BENZINA_[0-9.]+$)' | sort > "$T/symbols.txt"
     check exported_symbols_are_those_listed diff tests/make/symbols.txt "$T/symbols.txt"
-    check exported_symbols_are_those_declared sh -c "awk -v list=functions -f tests/make/abi.awk benzina.h | sort | diff - tests/make/symbols.txt"
+    check exported_symbols_are_those_declared \
+        sh -c "awk -v list=functions -f tests/make/abi.awk benzina.h | sort | diff - tests/make/symbols.txt"
 else skip exported_symbols_are_those_listed "no nm or no shared library [binutils]"; fi
 
 if have readelf && [ -n "$(sed -n 's/^VERSIONED := .*Linux.*/&/p' Makefile)" ] && [ "$(uname -s)" = Linux ]; then
@@ -272,7 +309,8 @@ int main(int argc, char **argv)
 EOS
 plugins() {
     for p in "first:" "second:-DBENZINA_NO_WRITER"; do
-        gcc -std=c11 $O -ffp-contract=off -fPIC -shared -DBENZINA_HIDDEN -DBENZINA_NO_CUDA ${p#*:} $AV_CFLAGS -I. "$T/plugin.c" benzina.c $AV_LIBS $LIBS -o "$T/${p%%:*}.so" || return 1
+        gcc -std=c11 $O -ffp-contract=off -fPIC -shared -DBENZINA_HIDDEN -DBENZINA_NO_CUDA ${p#*:} $AV_CFLAGS \
+            -I. "$T/plugin.c" benzina.c $AV_LIBS $LIBS -o "$T/${p%%:*}.so" || return 1
         [ "$(nm -D --defined-only "$T/${p%%:*}.so" | awk '{ print $3 }' | grep -v '^_')" = plugin_run ] || { nm -D --defined-only "$T/${p%%:*}.so" | head -5; return 1; }
     done
     gcc -w "$T/host.c" -ldl -o "$T/host" && "$T/host" "$T/first.so" "$T/second.so" tests/data/mini_h265.bzna > "$T/said" && cat "$T/said" && [ "$(cat "$T/said")" = "20 10 " ]; }
@@ -280,7 +318,8 @@ if have nm; then more with gcc two_plugins_with_hidden_copies_live_in_one_proces
 
 # --- the source keeps its own rules ---
 held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*' | sort)
-check header_has_at_most_100_columns awk "length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.h
+check header_has_at_most_100_columns awk "length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
+    benzina.h
 check header_comments_on_each_member_function_and_parameter awk -f tests/make/comments.awk benzina.h
 # Each name of 0.2 that went stands in CHANGELOG's table; members of a struct that went as a whole need no line.
 names_that_went() {
@@ -297,15 +336,19 @@ went_names_stand_in_changelog() {
     return $missing
 }
 check changelog_says_of_each_name_that_went_what_takes_its_place went_names_stand_in_changelog
-check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 90 ]"
-check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu Makefile $held
-check functions_have_at_most_50_lines awk '/^[a-z].*\)[[:space:]]*\{?[[:space:]]*$/ { begin = FNR; name = $0 } /^}/ { if (begin && FNR - begin > 50) { print FILENAME ": " FNR - begin " lines: " name; bad = 1 } begin = 0 } END { exit bad }' benzina.c benzina_kernels.cu
+check header_has_at_most_90_functions sh -c \
+    "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 90 ]"
+check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
+    benzina.c benzina_kernels.cu Makefile $held
+check functions_have_at_most_50_lines awk \
+    '/^[a-z].*\)[[:space:]]*\{?[[:space:]]*$/ { begin = FNR; name = $0 } /^}/ { if (begin && FNR - begin > 50) { print FILENAME ": " FNR - begin " lines: " name; bad = 1 } begin = 0 } END { exit bad }' benzina.c benzina_kernels.cu
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
-check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
+check rooms_have_at_most_550_lines sh -c \
+    "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
 python=${PYTHON:-python3}
 if have "$python"; then check banners_say_which_rooms_call_which "$python" tests/make/rooms.py benzina.c; else skip banners_say_which_rooms_call_which "no python3 here [python3]"; fi
-# One room a platform: nothing else asks which one it is, or includes its headers. The tool's room is os.h with its two files.
-# stream_source.c, which starts commands and polls pipes, is of POSIX as a whole, and asks for nothing either.
+# One room a platform: nothing else asks which one it is, or includes its headers. The tool's room is os.h with its two
+# files. stream_source.c, which starts commands and polls pipes, is of POSIX as a whole, and asks for nothing either.
 platforms='_WIN(32|64)|__(APPLE|linux|unix|FreeBSD|NetBSD|OpenBSD|ANDROID|GLIBC|MINGW[0-9]*|CYGWIN|MACH|sun)(__)?|_MSC_VER'
 system_headers='(sys/[a-z]+|unistd|strings|windows|dirent|dlfcn|fcntl|glob|io|pthread|sched|signal|process|poll|termios|malloc)\.h'
 not_rooms() { # pattern: lines that have it, but for the rooms of the OS
@@ -317,9 +360,9 @@ check only_the_os_rooms_ask_for_the_platform not_rooms "($platforms)"
 check only_the_os_rooms_include_its_headers not_rooms "include <$system_headers>"
 check only_os_files_of_the_tool_ask_for_the_platform not_os_files "$platforms"
 check the_search_for_platforms_finds_some sh -c "! awk '/^[ \t]*#.*(_WIN32|__APPLE__)/ { exit 1 }' benzina.c"
-# What MSVC lacks: arrays of a variable size, statement expressions, attributes outside of a macro, C11's threads and the word
-# _Thread_local, complex numbers, sizes in parameters ([static 3]), max_align_t, GNU's built-ins and types, POSIX's functions.
-# What is of GNU's syntax alone, -Wpedantic refuses.
+# What MSVC lacks: arrays of a variable size, statement expressions, attributes outside of a macro, C11's threads and
+# the word _Thread_local, complex numbers, sizes in parameters ([static 3]), max_align_t, GNU's built-ins and types,
+# POSIX's functions. What is of GNU's syntax alone, -Wpedantic refuses.
 only_gnu_has() {
     awk '/^[ \t]*#[ \t]*if/ { gnu[++depth] = gnu[depth - 1] || /__GNUC__|__clang__|ifndef _WIN32|BZI_KERNEL_(CUDA|X86)/ }
          /^[ \t]*#[ \t]*el/ { gnu[depth] = gnu[depth - 1] || /__GNUC__|__clang__/ } /^[ \t]*#[ \t]*endif/ { depth-- }
@@ -328,12 +371,16 @@ only_gnu_has() {
          END { exit bad }' "$1"
 }
 # Numbers in files do not depend on the locale, nor anything on the size of a page.
-check no_number_is_read_by_the_locale sh -c "! grep -nE '\\b(strto(d|f|ld)|atof|scanf|setlocale|mmap|MapViewOfFile)[a-z]*\\(' benzina.c"
+check no_number_is_read_by_the_locale sh -c \
+    "! grep -nE '\\b(strto(d|f|ld)|atof|scanf|setlocale|mmap|MapViewOfFile)[a-z]*\\(' benzina.c"
 check the_tool_sets_no_locale sh -c "! grep -n 'setlocale' examples/bzna/*.[ch] examples/*.[ch]"
 for file in benzina.h benzina.c benzina_kernels.cu; do check "nothing_that_msvc_lacks_in_$file" only_gnu_has $file; done
-check only_software_decode_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /Software decode|Includes/ && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
-check only_jpeg_decode_knows_libjpeg sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /JPEG decode|Includes/ && /[^_a-z.>]jpeg_[a-z]|J(ERR|WRN|SAMP|CS)_|JSAMP/ && !/^ \*|\"/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
-check only_cuda_and_nvdec_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /CUDA|NVDEC|Includes| OS/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
+check only_software_decode_knows_libavcodec \
+    sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /Software decode|Includes/ && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
+check only_jpeg_decode_knows_libjpeg sh -c \
+    "awk '/^\/\* ==== /{room=\$0} room !~ /JPEG decode|Includes/ && /[^_a-z.>]jpeg_[a-z]|J(ERR|WRN|SAMP|CS)_|JSAMP/ && !/^ \*|\"/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
+check only_cuda_and_nvdec_know_the_driver \
+    sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /CUDA|NVDEC|Includes| OS/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 
 # --- the vendored pair, in an empty folder, in other people's builds: with and without the GPU path ---
 mkdir -p "$T/foreign"
@@ -345,7 +392,8 @@ if [ -n "$cuda" ]; then
     variants=cuda; [ -z "$TEST_ALL" ] || variants="cuda nocuda"
 else
     skip dist_makes_the_pair "$no_cuda"
-    cp benzina.h benzina.c benzina_kernels.cu "$T/foreign/"                  # what has no PTX inside, compiles without the GPU path
+    # what has no PTX inside, compiles without the GPU path
+    cp benzina.h benzina.c benzina_kernels.cu "$T/foreign/"
     variants="nocuda"
 fi
 cat > "$T/foreign/program.c" <<'END'
@@ -423,8 +471,10 @@ END
 cp "$T/foreign/program.c" "$T/foreign/program.cc"
 # A copy that is static inside a file of the program's: alone, and beside another that is linked.
 printf '#define BENZINA_STATIC\n#include "benzina.c"\n#define main copy_main\nint copy_main(int argc, char **argv);\n#include "program.c"\nint other(void);\nint other(void) { return (int)bzna_version(); }\n' > "$T/foreign/copy.c"
-printf 'int copy_main(int argc, char **argv);\nint main(int argc, char **argv) { return copy_main(argc, argv); }\n' > "$T/foreign/unity.c"
-printf '#include "benzina.h"\nint other(void);\nint main(void) { return other() != (int)bzna_version(); }\n' > "$T/foreign/both.c"
+printf 'int copy_main(int argc, char **argv);\nint main(int argc, char **argv) { return copy_main(argc, argv); }\n' > \
+    "$T/foreign/unity.c"
+printf '#include "benzina.h"\nint other(void);\nint main(void) { return other() != (int)bzna_version(); }\n' > \
+    "$T/foreign/both.c"
 archive="$root/tests/data/mini_h265.bzna"
 # On a machine with a driver, a file that is no library stands before it.
 mkdir -p "$T/nodriver" && : > "$T/nodriver/libcuda.so.1"
@@ -439,27 +489,36 @@ says() { # program, then a pattern for each line in order
     for pattern; do line=$((line + 1)); sed -n "${line}p" "$T/said" | grep -q "$pattern" || { echo "line $line is not: $pattern"; cat "$T/said"; return 1; }; done
 }
 without_a_driver() { # program, status of what is demanded, what its message names
-    says "$1" "^count: BZNA_$2 .*$3" "^device 0: BZNA_$2 context_config.device.*$3" "^output CUDA: BZNA_$2 loader_config.output.device.*$3" \
-        "^decoder NVDEC: BZNA_$2 loader_config.decode.decoder.*$3" '^AUTO: BZNA_OK' '^8 pictures on a device of kind 1, 0 failed, with pixels' "^asked: BZNA_$2 .*$3"
+    says "$1" "^count: BZNA_$2 .*$3" "^device 0: BZNA_$2 context_config.device.*$3" \
+        "^output CUDA: BZNA_$2 loader_config.output.device.*$3" \
+        "^decoder NVDEC: BZNA_$2 loader_config.decode.decoder.*$3" '^AUTO: BZNA_OK' \
+        '^8 pictures on a device of kind 1, 0 failed, with pixels' "^asked: BZNA_$2 .*$3"
 }
 for gpu in $variants; do
     if [ $gpu = cuda ]; then GPU="$NV_CFLAGS"; refusal="E_DEVICE libcuda.so.1"; else GPU=$NO_CUDA; refusal="E_UNSUPPORTED BENZINA_NO_CUDA"; fi
     for cc in gcc clang; do
         of="of_${gpu}_with_$cc"; f=$gpu-$cc
         with $cc "pair_compiles_$of" in_foreign $cc -std=c11 $O $WARN $AV_CFLAGS $GPU -c benzina.c -o $f.o
-        more with $cc "pair_without_libavcodec_compiles_$of" in_foreign $cc -std=c11 $WARN $NO_AV $GPU -c benzina.c -o $f-none.o
-        with $cc "c_program_builds_on_the_pair_$of" in_foreign $cc -std=c11 $WARN program.c $f.o $AV_LIBS $LIBS -o $f-program
+        more with $cc "pair_without_libavcodec_compiles_$of" in_foreign $cc -std=c11 $WARN $NO_AV $GPU -c benzina.c \
+            -o $f-none.o
+        with $cc "c_program_builds_on_the_pair_$of" in_foreign $cc -std=c11 $WARN program.c $f.o $AV_LIBS $LIBS \
+            -o $f-program
         with $cc "c_program_runs_$of" counts_eight foreign/$f-program
-        more with $cc "c_program_builds_without_libavcodec_$of" in_foreign $cc -std=c11 $WARN program.c $f-none.o $LIBS -o $f-none
+        more with $cc "c_program_builds_without_libavcodec_$of" in_foreign $cc -std=c11 $WARN program.c $f-none.o \
+            $LIBS -o $f-none
         more with $cc "c_program_runs_without_libavcodec_$of" counts_eight foreign/$f-none
-        more with $cc "unity_build_with_statics_$of" in_foreign sh -c "$cc -std=c11 $WARN $AV_CFLAGS $GPU -c copy.c -o $f-copy.o && $cc -std=c11 $WARN unity.c $f-copy.o $AV_LIBS $LIBS -o $f-unity"
+        more with $cc "unity_build_with_statics_$of" in_foreign \
+            sh -c "$cc -std=c11 $WARN $AV_CFLAGS $GPU -c copy.c -o $f-copy.o && $cc -std=c11 $WARN unity.c $f-copy.o $AV_LIBS $LIBS -o $f-unity"
         more with $cc "unity_build_runs_$of" counts_eight foreign/$f-unity
-        more with $cc "two_copies_live_in_one_program_$of" in_foreign sh -c "$cc -std=c11 $WARN both.c $f-copy.o $f.o $AV_LIBS $LIBS -o $f-both && ./$f-both"
+        more with $cc "two_copies_live_in_one_program_$of" in_foreign \
+            sh -c "$cc -std=c11 $WARN both.c $f-copy.o $f.o $AV_LIBS $LIBS -o $f-both && ./$f-both"
         with $cc "device_program_builds_$of" in_foreign $cc -std=c11 $WARN device.c $f.o $AV_LIBS $LIBS -o $f-device
-        with $cc "without_a_driver_devices_are_refused_and_the_cpu_works_$of" without_a_driver "$T/foreign/$f-device" $refusal
+        with $cc "without_a_driver_devices_are_refused_and_the_cpu_works_$of" without_a_driver "$T/foreign/$f-device" \
+            $refusal
     done
     if have g++ && have gcc; then
-        check "cxx_program_builds_on_the_pair_of_$gpu" in_foreign g++ -std=c++17 $WARN program.cc $gpu-gcc.o $AV_LIBS $LIBS -o $gpu-programxx
+        check "cxx_program_builds_on_the_pair_of_$gpu" in_foreign g++ -std=c++17 $WARN program.cc $gpu-gcc.o $AV_LIBS \
+            $LIBS -o $gpu-programxx
         check "cxx_program_runs_of_$gpu" counts_eight foreign/$gpu-programxx
     else skip "cxx_program_builds_on_the_pair_of_$gpu" "no g++ here [g++]"; fi
 done
@@ -470,8 +529,10 @@ checkout_says() {
     (cd "$T/checkout" && gcc -std=c11 -I. device.c "$1.o" $AV_LIBS $LIBS -o device) &&
     says "$T/checkout/device" '^count: BZNA_E_DEVICE .*libcuda.so.1' \
         '^device 0: BZNA_E_UNSUPPORTED context_config.device.*this build has no PTX: run make, or use the files of make dist' \
-        '^output CUDA: BZNA_E_UNSUPPORTED loader_config.output.device.*no PTX' '^decoder NVDEC: BZNA_E_UNSUPPORTED loader_config.decode.decoder.*no PTX' \
-        '^AUTO: BZNA_OK' '^8 pictures on a device of kind 1, 0 failed, with pixels' '^asked: BZNA_E_UNSUPPORTED .*no PTX'
+        '^output CUDA: BZNA_E_UNSUPPORTED loader_config.output.device.*no PTX' \
+        '^decoder NVDEC: BZNA_E_UNSUPPORTED loader_config.decode.decoder.*no PTX' \
+        '^AUTO: BZNA_OK' '^8 pictures on a device of kind 1, 0 failed, with pixels' \
+        '^asked: BZNA_E_UNSUPPORTED .*no PTX'
 }
 for cc in gcc clang; do
     [ -n "$TEST_ALL" ] || break
@@ -480,16 +541,20 @@ for cc in gcc clang; do
     with $cc "checkout_without_ptx_says_how_to_get_it_with_$cc" checkout_says $cc
 done
 # One program with the GPU path in one copy and without it in the other.
-[ -z "$cuda" ] || more check copies_with_and_without_cuda_live_in_one_program in_foreign sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
+[ -z "$cuda" ] || more check copies_with_and_without_cuda_live_in_one_program in_foreign \
+    sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
 [ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 13"
 # CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
-mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" && cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
+mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" &&
+    cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
 printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\nif(LEAN)\n    target_compile_definitions(benzina PRIVATE BENZINA_NO_WRITER BENZINA_NO_SHARDS)\nendif()\n' > "$T/cmake/CMakeLists.txt"
-printf '#!/bin/sh\ncase "$*" in *ffnvcodec*) exit 1 ;; esac\nexec pkg-config "$@"\n' > "$T/pkg-config-without-ffnvcodec" && chmod +x "$T/pkg-config-without-ffnvcodec"
+printf '#!/bin/sh\ncase "$*" in *ffnvcodec*) exit 1 ;; esac\nexec pkg-config "$@"\n' > \
+    "$T/pkg-config-without-ffnvcodec" && chmod +x "$T/pkg-config-without-ffnvcodec"
 [ -n "$TEST_ALL" ] || sed -i 's/ -O3 / -O0 /' "$T/cmake/benzina/CMakeLists.txt"
 cmake_builds() { out=$1; shift; cmake -S "$T/cmake" -B "$T/cmake/$out" "$@" && cmake --build "$T/cmake/$out"; }
 cmake_without_headers() { PKG_CONFIG="$root/$T/pkg-config-without-ffnvcodec" cmake_builds headerless -DBENZINA_INSTALL=ON; }
-# configures alone, and compares the warnings: folder, words of all warnings in order (each "benzina: ... . "), options...
+# configures alone, and compares the warnings: folder, words of all warnings in order (each "benzina: ... . "),
+# options...
 cmake_warns() {
     out=$1; words=$2; shift 2
     cmake -S "$T/cmake" -B "$T/cmake/$out" "$@" > "$T/cmake/$out.log" 2>&1 || { cat "$T/cmake/$out.log"; return 1; }
@@ -497,18 +562,22 @@ cmake_warns() {
     echo "$warned"; echo "$warned" | grep -q "$words"
 }
 cmake_without_headers_warns() {
-    PKG_CONFIG="$root/$T/pkg-config-without-ffnvcodec" cmake_warns headerless_warns "does not find ffnvcodec.*libffmpeg-nvenc-dev.*no GPU path.*nothing is decoded by NVDEC.* 1 warnings"
+    PKG_CONFIG="$root/$T/pkg-config-without-ffnvcodec" cmake_warns headerless_warns \
+        "does not find ffnvcodec.*libffmpeg-nvenc-dev.*no GPU path.*nothing is decoded by NVDEC.* 1 warnings"
 }
 cmake_demands_libavcodec() {
-    ! cmake -S "$T/cmake" -B "$T/cmake/demanded" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON -DBENZINA_WITH_AVCODEC=ON > "$T/cmake/demanded.log" 2>&1 &&
-        tr -s '\n ' ' ' < "$T/cmake/demanded.log" | grep 'CMake Error at benzina/CMakeLists.txt[^ ]* (message): benzina: BENZINA_WITH_AVCODEC is ON, but pkg-config itself is missing'
+    ! cmake -S "$T/cmake" -B "$T/cmake/demanded" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON -DBENZINA_WITH_AVCODEC=ON > \
+        "$T/cmake/demanded.log" 2>&1 &&
+        tr -s '\n ' ' ' < "$T/cmake/demanded.log" |
+        grep 'CMake Error at benzina/CMakeLists.txt[^ ]* (message): benzina: BENZINA_WITH_AVCODEC is ON, but pkg-config itself is missing'
 }
 # A program of find_package: where benzina was installed, target, then what is asked of find_package.
 cmake_finds() {
     where=$1; target=$2; project=$3; shift 3
     mkdir -p "$T/find_$project" && cp "$T/foreign/program.c" "$T/find_$project/" &&
     printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nfind_package(benzina %s REQUIRED)\nadd_executable(program program.c)\ntarget_link_libraries(program %s)\n' "$*" "$target" > "$T/find_$project/CMakeLists.txt" &&
-    cmake -S "$T/find_$project" -B "$T/find_$project/out" -DCMAKE_PREFIX_PATH="$where" && cmake --build "$T/find_$project/out" && counts_eight "find_$project/out/program"
+    cmake -S "$T/find_$project" -B "$T/find_$project/out" -DCMAKE_PREFIX_PATH="$where" &&
+    cmake --build "$T/find_$project/out" && counts_eight "find_$project/out/program"
 }
 cmake_refuses() { ! cmake_finds "$@" > "$T/refused" 2>&1 && grep -q 'compatible with requested version' "$T/refused"; }
 links_libbenzina() { readelf -d "$T/$1" | grep -q 'NEEDED.*libbenzina.so.0'; }
@@ -522,21 +591,29 @@ else
     more check cmake_project_builds_without_nvidias_headers cmake_without_headers
     more check cmake_program_runs_without_nvidias_headers counts_eight cmake/headerless/program
     more check cmake_leaves_the_gpu_path_out without_a_driver "$T/cmake/headerless/device" E_UNSUPPORTED BENZINA_NO_CUDA
-    check cmake_project_builds_as_told cmake_builds told -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF -DBENZINA_INSTALL=ON -DBUILD_SHARED_LIBS=ON -DLEAN=ON
+    check cmake_project_builds_as_told cmake_builds told -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF \
+        -DBENZINA_INSTALL=ON -DBUILD_SHARED_LIBS=ON -DLEAN=ON
     check cmake_program_runs_as_told counts_eight cmake/told/program
     if have readelf; then
         cmake_hides() { cmake_builds hidden -DBENZINA_WITH_CUDA=OFF -DBENZINA_HIDDEN=ON && readelf -sW "$T/cmake/hidden/benzina/libbenzina.a" | awk '$8 ~ /^bzna_/ && $7 != "UND" { n++; bad += $6 != "HIDDEN" } END { exit bad || !n }'; }
         more check cmake_hides_the_functions_where_told cmake_hides
     else skip cmake_hides_the_functions_where_told "no readelf [binutils]"; fi
-    check cmake_takes_the_other_switches sh -c "'$T/cmake/told/program' tests/data/seeds/ustar.tar | grep BENZINA_NO_SHARDS"
+    check cmake_takes_the_other_switches \
+        sh -c "'$T/cmake/told/program' tests/data/seeds/ustar.tar | grep BENZINA_NO_SHARDS"
     # What is missing is said, and what will not work; what was told is not.
     check cmake_warns_without_nvidias_headers cmake_without_headers_warns
-    check cmake_warns_without_pkg_config cmake_warns bare "pkg-config itself is missing.*libavcodec.*no software decoder.*ffnvcodec.*no GPU path.* 2 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
-    check cmake_forgets_what_pkg_config_found cmake_warns headerless_warns "no software decoder.*no GPU path.* 2 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
-    check cmake_is_quiet_where_told cmake_warns quiet "^0 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF
+    check cmake_warns_without_pkg_config cmake_warns bare \
+        "pkg-config itself is missing.*libavcodec.*no software decoder.*ffnvcodec.*no GPU path.* 2 warnings" \
+        -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
+    check cmake_forgets_what_pkg_config_found cmake_warns headerless_warns \
+        "no software decoder.*no GPU path.* 2 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
+    check cmake_is_quiet_where_told cmake_warns quiet "^0 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON \
+        -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF
     check cmake_refuses_a_decoder_that_is_not_there cmake_demands_libavcodec
-    # find_package, after cmake --install: the static library, which asks for libavcodec, and the shared one, which asks for nothing.
-    more check cmake_installs_the_static_library cmake --install "$T/cmake/headerless" --prefix "$root/$T/cmake/installed_static"
+    # find_package, after cmake --install: the static library, which asks for libavcodec, and the shared one, which asks
+    # for nothing.
+    more check cmake_installs_the_static_library cmake --install "$T/cmake/headerless" \
+        --prefix "$root/$T/cmake/installed_static"
     more check cmake_finds_the_static_library cmake_finds "$root/$T/cmake/installed_static" benzina::benzina static 0.3
     check cmake_installs_the_shared_library cmake --install "$T/cmake/told" --prefix "$root/$T/cmake/installed_shared"
     check cmake_finds_the_shared_library cmake_finds "$root/$T/cmake/installed_shared" benzina::benzina shared
@@ -588,14 +665,18 @@ if have cmake; then
     check find_package_finds_the_shared_library cmake_finds "$root/$T/stage/opt/benzina" benzina::benzina staged 0.3
     check find_package_links_the_shared_library links_libbenzina find_staged/out/program
     check find_package_finds_the_static_library cmake_finds "$root/$T/stage/opt/benzina" benzina::static staged_static
-    check find_package_refuses_another_series cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_other 0.1
-    check find_package_refuses_a_later_version cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_later 0.3.99
+    check find_package_refuses_another_series cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_other \
+        0.1
+    check find_package_refuses_a_later_version cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina \
+        staged_later 0.3.99
 else skip find_package_finds_the_shared_library "no cmake here [cmake]"; fi
 with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/man1/bzna.1 2>&1 >/dev/null | grep ."
 mkdir -p "$T/above/include" "$T/above/usr"
 removes_only_its_own() { # a prefix that others made, with folders that are empty
-    make --no-print-directory -s install DESTDIR="$root/$T/above" PREFIX=/usr/x >/dev/null && mkdir -p "$T/above/usr/x/share/other" &&
-        make --no-print-directory -s uninstall DESTDIR="$root/$T/above" PREFIX=/usr/x && ! find "$T/above" -type f -o -type l | grep . &&
+    make --no-print-directory -s install DESTDIR="$root/$T/above" PREFIX=/usr/x >/dev/null &&
+        mkdir -p "$T/above/usr/x/share/other" &&
+        make --no-print-directory -s uninstall DESTDIR="$root/$T/above" PREFIX=/usr/x &&
+        ! find "$T/above" -type f -o -type l | grep . &&
         [ -d "$T/above/usr/x/include" ] && [ -d "$T/above/usr/x/share/other" ] && [ -d "$T/above/include" ] && [ ! -d "$T/above/usr/x/lib/cmake/benzina" ]; }
 check uninstall_removes_nothing_above_its_own_files removes_only_its_own
 # make test TEST="a b", of suites that say what they are
@@ -608,16 +689,20 @@ check one_name_runs_its_suites runs first 0 "test_first.sh "
 check several_names_run_the_suites_of_each runs "first ird" 0 "test_first.sh test_third.sh "
 check a_name_of_no_suite_fails runs "first nonsense" 1 "test_first.sh "
 check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
-[ -z "$cuda" ] || more check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/$BUILD/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
+[ -z "$cuda" ] || more check tarball_builds_by_itself \
+    sh -c "cd $T && tar -xzf $root/$BUILD/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
 [ -z "$cuda" ] || check tarball_has_what_builds_and_tests_it sh -c "mkdir $T/unpacked && cd $T/unpacked &&
     tar -xzf $root/$BUILD/dist/benzina-*.tar.gz && cd benzina-* && ls tests/run.sh &&
     make --no-print-directory -n BUILD=out all out/tests/test_cursor"
 
-# --- structs grow within a minor version: programs of today's header run with a library to come, and the other way round ---
-decode_with() { # name, folder of the header, library: the example, built with the one, run with the other; its pictures to $T/of_NAME
+# --- structs grow within a minor version: programs of today's header run with a library to come, and the other way
+# round ---
+# name, folder of the header, library: the example, built with the one, run with the other; its pictures to $T/of_NAME
+decode_with() {
     sed 's|"../benzina.h"|"benzina.h"|' examples/decode_batch.c > "$T/$1.c" && mkdir -p "$T/of_$1" &&
     gcc -std=c11 -Wall -Werror -I"$2" "$T/$1.c" "$3" $AV_LIBS $LIBS -o "$T/$1" && "$T/$1" tests/data/mini_h265.bzna "$T/of_$1" && [ -n "$(ls "$T/of_$1")" ]; }
-# A library to come: each struct that has a struct_size is longer than today's. Errors, states and tensors (which lie inside others) stay.
+# A library to come: each struct that has a struct_size is longer than today's. Errors, states and tensors (which lie
+# inside others) stay.
 grown_library() {
     mkdir -p "$T/grown" && cp benzina.c benzina_kernels.cu "$T/grown/" &&
     awk '/^typedef struct bzna_[a-z_]* \{/ { sized = 0 } /^    uint32_t +struct_size[;,]/ { sized = 1 }
@@ -632,27 +717,34 @@ more check program_runs_with_a_library_whose_structs_have_grown runs_later
 more check program_of_a_later_header_runs_as_long_as_it_sets_nothing_new later_runs_now
 
 # --- the manual's and README's programs are compiled and run as they stand there ---
-awk '/^ \* 2\. THE FIRST PROGRAM/ { on = 1; next } /^ \* 3\. OBJECTS/ { on = 0 } on { sub(/^ \*( {5})?/, ""); print }' benzina.h > "$T/manual.c"
+awk '/^ \* 2\. THE FIRST PROGRAM/ { on = 1; next } /^ \* 3\. OBJECTS/ { on = 0 } on { sub(/^ \*( {5})?/, ""); print }' \
+    benzina.h > "$T/manual.c"
 awk -v T="$T" '/^```c$/ { n++; on = 1; next } /^```$/ { on = 0 } on { print > (T "/readme" n ".c") }' README.md
 for p in manual readme1; do
-    check "program_of_${p}_compiles" gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I. "$T/$p.c" "$BUILD/libbenzina.a" $AV_LIBS $LIBS -o "$T/$p"
+    check "program_of_${p}_compiles" gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I. "$T/$p.c" "$BUILD/libbenzina.a" \
+        $AV_LIBS $LIBS -o "$T/$p"
     check "program_of_${p}_runs" "$T/$p" tests/data/mini_h265.bzna
-    check "program_of_${p}_fails_cleanly" sh -c "! $T/$p tests/data/absent.bzna 2>&1 && $T/$p tests/data/absent.bzna 2>&1 | grep -q absent.bzna"
+    check "program_of_${p}_fails_cleanly" \
+        sh -c "! $T/$p tests/data/absent.bzna 2>&1 && $T/$p tests/data/absent.bzna 2>&1 | grep -q absent.bzna"
 done
 # --- and so are the manual's and README's command lines ---
 awk '/^ \*     cc / { on = 1 } on { more = sub(/ *\\$/, ""); sub(/^ \* */, ""); printf "%s%s", $0, more ? " " : "\n"; on = more }' benzina.h > "$T/foreign/manual.sh"
 lines_work() { [ "$(wc -l < "$T/foreign/manual.sh")" -eq 2 ] && (cd "$T/foreign" && sed "s/ -O3 / $O /" manual.sh > lines.sh && sh -e ./lines.sh && ./a.out "$root/tests/data/mini_h265.bzna" | grep -q '^8 '); }
 if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then more check manuals_command_lines_make_a_program lines_work; else skip manuals_command_lines_make_a_program "$no_cuda, or no libavcodec"; fi
 readme_line=$(sed -n 's/^Compile it with `\([^`]*\)`.*/\1/p' README.md)
-check readmes_command_line_makes_a_program sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"
+check readmes_command_line_makes_a_program \
+    sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"
 same_line() { sed -n 's/^    cc /cc /p' README.md > "$T/pair.sh" && [ -s "$T/pair.sh" ] && head -n 1 "$T/foreign/manual.sh" | diff "$T/pair.sh" -; }
 check readmes_line_for_the_pair_is_the_manuals same_line
 # Its program in Python, where train/ has two classes of four pictures
 python_program() {
-    mkdir -p "$T/python/train/gray" "$T/python/train/color" && cp tests/data/pictures/jpeg_4[124]*.jpg "$T/python/train/color" &&
-        cp tests/data/pictures/jpeg_gray_progressive.jpg tests/data/pictures/jpeg2000_gray.j2k tests/data/pictures/png_palette_2.png tests/data/pictures/tiff_fax.tif "$T/python/train/gray" &&
+    mkdir -p "$T/python/train/gray" "$T/python/train/color" &&
+        cp tests/data/pictures/jpeg_4[124]*.jpg "$T/python/train/color" &&
+        cp tests/data/pictures/jpeg_gray_progressive.jpg tests/data/pictures/jpeg2000_gray.j2k \
+        tests/data/pictures/png_palette_2.png tests/data/pictures/tiff_fax.tif "$T/python/train/gray" &&
         awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' README.md > "$T/python/program.py" &&
-        (cd "$T/python" && PYTHONPATH="$root/examples/python" PYTHONDONTWRITEBYTECODE=1 BENZINA_LIBRARY="$root/$BUILD/libbenzina.so" "$python" program.py) > "$T/python/said" 2>&1
+        (cd "$T/python" && PYTHONPATH="$root/examples/python" PYTHONDONTWRITEBYTECODE=1 \
+        BENZINA_LIBRARY="$root/$BUILD/libbenzina.so" "$python" program.py) > "$T/python/said" 2>&1
     cat "$T/python/said"; [ "$(grep -c '8, 3, 224, 224' "$T/python/said")" -eq 2 ]; }
 python=${PYTHON:-python3}
 if "$python" -c 'import numpy' 2>/dev/null; then check readmes_python_program_runs python_program; else skip readmes_python_program_runs "no python3 with numpy [python3-numpy]"; fi
@@ -660,7 +752,8 @@ if "$python" -c 'import numpy' 2>/dev/null; then check readmes_python_program_ru
 # --- the header's whole configurations open loaders, with batches of two ---
 configurations() {
     { printf '#include "benzina.h"\n#include <stdio.h>\nint main(int argc, char **argv)\n{\n    const uint32_t rank = 0, world_size = 2;\n'
-      awk '/^ \*     bzna_loader_config [a-z]+ = \{/ { on = 1 } on { print substr($0, 3) } /^ \*     \};/ { on = 0 }' benzina.h
+      awk '/^ \*     bzna_loader_config [a-z]+ = \{/ { on = 1 } on { print substr($0, 3) } /^ \*     \};/ { on = 0 }' \
+          benzina.h
       cat <<'EOF'
     bzna_loader_config *configs[] = { &training, &evaluation, &inference };
     bzna_context *context = NULL;
@@ -689,13 +782,15 @@ configurations() {
 }
 EOF
     } > "$T/configurations.c"
-    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I. "$T/configurations.c" "$BUILD/libbenzina.a" $AV_LIBS $LIBS -o "$T/configurations" &&
+    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I. "$T/configurations.c" "$BUILD/libbenzina.a" $AV_LIBS $LIBS \
+        -o "$T/configurations" &&
         "$T/configurations" tests/data/mini_h265.bzna > "$T/said" && cat "$T/said" && [ "$(cat "$T/said")" = "a batch a batch a batch " ]; }
 check whole_configurations_of_the_header_open_loaders configurations
 
 # --- README's links and picture lead somewhere ---
 links_lead() {
-    grep -oE '\]\([^):]+\)' README.md tests/BENCHMARKS.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" && [ "$(wc -l < "$T/links")" -gt 8 ] &&
+    grep -oE '\]\([^):]+\)' README.md tests/BENCHMARKS.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" &&
+        [ "$(wc -l < "$T/links")" -gt 8 ] &&
         while read -r page target; do
             file=$(dirname "$page")/${target%%#*}
             case $target in '#'*) file=$page;; esac
@@ -715,7 +810,8 @@ if [ -x "$BZNA" ]; then check readme_names_the_tools_commands commands_exist; el
 # --- README's first program says which pictures failed ---
 damaged_is_named() {                                        # the coded picture of sample 0 lies at bytes 68 to 14961
     cp tests/data/mini_h265.bzna "$T/damaged.bzna" &&
-    dd if=/dev/zero bs=1000 count=14 2>/dev/null | tr '\000' '\377' | dd of="$T/damaged.bzna" bs=1 seek=72 conv=notrunc 2>/dev/null &&
+    dd if=/dev/zero bs=1000 count=14 2>/dev/null | tr '\000' '\377' |
+    dd of="$T/damaged.bzna" bs=1 seek=72 conv=notrunc 2>/dev/null &&
     "$T/readme1" "$T/damaged.bzna" > "$T/said" 2>&1 && grep -q "damaged.bzna: sample 0: " "$T/said" &&
     [ "$(grep -c 'sample ' "$T/said")" -eq 1 ] && grep -q '^8 pictures' "$T/said"; }
 check readme1_names_a_damaged_picture damaged_is_named

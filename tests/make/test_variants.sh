@@ -4,21 +4,23 @@
 # multiply and add where it is not told otherwise; and, where their compilers and QEMU are installed, on 64-bit ARM (the
 # hosts of Grace Hopper), 32-bit ARM, and s390x, which is big-endian. test_numbers' hashes are the same in all. Suites
 # with little or nothing left in a build are only compiled for it; those that know no switch are left out.
-# The ports, which are built only if they are named (make test-ports): musl, statically linked; macOS, FreeBSD and Windows
-# on ARM by zig's clang, compiled and linked, since nothing here runs them. ports_windows.sh has Windows on x86-64.
-# Usage: sh tests/make/test_variants.sh BZNA BUILD [VARIANT...], from the repository root. ZIG: the command of zig.
+# The ports, which are built only if they are named (make test-ports): musl, statically linked; macOS, FreeBSD and
+# Windows on ARM by zig's clang, compiled and linked, since nothing here runs them. ports_windows.sh has Windows on
+# x86-64. Usage: sh tests/make/test_variants.sh BZNA BUILD [VARIANT...], from the repository root. ZIG: the command of
+# zig.
 BUILD=${2:-build}
 T="$BUILD/tests/variants"
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null) && av=1 || av=
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
-JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
+JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) ||
+    JPEG_CFLAGS=-DBENZINA_NO_JPEG
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
 ZIG=${ZIG:-$(command -v zig || { python3 -c 'import ziglang' 2>/dev/null && echo python3 -m ziglang; })}
 export CUDA_VISIBLE_DEVICES=                                # the suites are of the CPU
 
-# What a variant is compiled with (cc, flags, libs) and run with (run), which suites of it are run, and what is found in all
-# suites that know its switch.
+# What a variant is compiled with (cc, flags, libs) and run with (run), which suites of it are run, and what is found in
+# all suites that know its switch.
 describe() {
     cc=${CC:-cc}; flags=-O0; libs=; run=; suites=; switch=BENZINA_NO_; lenient=; linked=; lacking=; few=
     standard="-std=c11 -ffp-contract=off"
@@ -87,14 +89,17 @@ job() { # VARIANT/JOB
     library) compiles library $cc $flags -O3 ${run:+$lenient} -c benzina.c -o "$dir/benzina.o" ;;
     rest)    for source in $(grep -l "$switch" tests/unit/test_*.c); do
                  case " $suites " in *" $(basename "${source#tests/unit/test_}" .c) "*) continue ;; esac
-                 compiles "$(basename "$source" .c)" $cc $flags -flto "-DTEST_BUILD=\"$dir\"" -c -o "$dir/rest.o" "$source"
+                 compiles "$(basename "$source" .c)" $cc $flags -flto "-DTEST_BUILD=\"$dir\"" -c -o "$dir/rest.o" \
+                     "$source"
              done ;;
     made)    if env -u MAKEFLAGS make --no-print-directory -s BUILD="$dir" TEST_OPT=-O0 CC="$cc" $lacking \
                  $(printf "$dir/tests/test_%s " $few)
              then for suite in $few; do "$dir/tests/test_$suite" || failed=1; done; [ -z "$failed" ]; else does_not_compile "$few"; fi ;;
     *)       if [ -n "$linked" ]; then
-                 compiles "$name" $cc $flags "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" "tests/unit/test_$name.c" -lm
-             elif $cc $flags $lenient "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" "tests/unit/test_$name.c" $libs -lm -lpthread -ldl
+                 compiles "$name" $cc $flags "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" \
+                     "tests/unit/test_$name.c" -lm
+             elif $cc $flags $lenient "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" "tests/unit/test_$name.c" \
+                 $libs -lm -lpthread -ldl
              then $run "$dir/tests/test_$name"; else does_not_compile "$name"; fi ;;
     esac > "$dir/$name.log" 2>&1
     echo "exit status $?" >> "$dir/$name.log"

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Brings together what Windows programs are built with here, for make test-ports:
 #     sh tests/make/windows.sh FOLDER FFMPEG
-# FOLDER/bin has FFmpeg's DLLs, of the wheel of PyAV for Windows; FOLDER/lib their import libraries and libjpeg-turbo, which
-# is built from Debian's source; FOLDER/include the headers. FFMPEG: a folder with FFmpeg's sources of the wheel's version
-# (8.1, tag n8.1), of which only headers are taken. Without it, FOLDER has libjpeg-turbo alone.
-# Needs gcc-mingw-w64-x86-64, cmake, nasm, dpkg-dev, python3-pip and unzip.
+# FOLDER/bin has FFmpeg's DLLs, of the wheel of PyAV for Windows; FOLDER/lib their import libraries and libjpeg-turbo,
+# which is built from Debian's source; FOLDER/include the headers. FFMPEG: a folder with FFmpeg's sources of the wheel's
+# version (8.1, tag n8.1), of which only headers are taken. Without it, FOLDER has libjpeg-turbo alone. Needs
+# gcc-mingw-w64-x86-64, cmake, nasm, dpkg-dev, python3-pip and unzip.
 set -eu
 folder=${1:?usage: windows.sh FOLDER [FFMPEG]}
 ffmpeg=${2:-}
@@ -29,7 +29,8 @@ fi
 
 # --- FFmpeg ---
 [ -n "$ffmpeg" ] || exit 0
-python3 -m pip -q download --no-deps --platform win_amd64 --python-version 3.11 --only-binary=:all: --dest "$folder/src" \
+python3 -m pip -q download --no-deps --platform win_amd64 --python-version 3.11 --only-binary=:all: \
+    --dest "$folder/src" \
     av==18.1.0
 unzip -qjo "$folder"/src/av-*.whl 'av.libs/*' -d "$folder/bin"
 for name in avcodec avformat avutil swscale; do

@@ -9,8 +9,10 @@ src=$1; vulkan=$2; out=$3; here=$(dirname "$0")
 parser=$src/vk_video_decoder/libs/NvVideoParser
 mkdir -p "$out"
 compile() { # source object
-    ${CXX:-g++} -std=c++17 -O1 -w -DNDEBUG -DNVPARSER_IMPLEMENTATION -DDISABLE_VK_VIDEO_PARSER_SIMD_OPTIMIZATIONS -I "$vulkan" -I "$src/vk_video_decoder/include" -I "$src/vk_video_decoder/include/NvVideoParser" \
-        -I "$src/vk_video_decoder/include/vkvideo_parser" -I "$parser/include" -I "$src/common/include" -I "$src/common/libs" -c "$1" -o "$2"
+    ${CXX:-g++} -std=c++17 -O1 -w -DNDEBUG -DNVPARSER_IMPLEMENTATION -DDISABLE_VK_VIDEO_PARSER_SIMD_OPTIMIZATIONS \
+        -I "$vulkan" -I "$src/vk_video_decoder/include" -I "$src/vk_video_decoder/include/NvVideoParser" \
+        -I "$src/vk_video_decoder/include/vkvideo_parser" -I "$parser/include" -I "$src/common/include" \
+        -I "$src/common/libs" -c "$1" -o "$2"
 }
 objects=
 for file in "$parser"/src/*.cpp "$here/replay.cpp"; do

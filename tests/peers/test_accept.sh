@@ -13,8 +13,8 @@ for python in "$PYBENZINAPARSE" "$PYTHON" python3; do
     if [ -n "$python" ] && "$python" -c 'import pybenzinaparse' 2>/dev/null; then parser=$python; break; fi
 done
 
-# ARCHIVE COUNT LIST: every box is parsed as the original tools do it. Targets and names are those of the list; those inside the samples, and where
-# thumbnails lie, agree with the index.
+# ARCHIVE COUNT LIST: every box is parsed as the original tools do it. Targets and names are those of the list; those
+# inside the samples, and where thumbnails lie, agree with the index.
 cat >"$t/parse.py" <<'PY'
 import sys
 from bitstring import ConstBitStream
@@ -75,7 +75,8 @@ for codec in h265 h264 av1; do
     expect 0 "pack as $codec" "$bzna" pack "$t/drawn" -o "$t/$codec.bzna" --codec $codec --crf 40
 done
 expect 0 "pack of a shard" "$bzna" pack "$t/shard.tar" -o "$t/shard.bzna" --codec h264 --preset ultrafast
-expect 0 "pack of splits" "$bzna" pack --splits train="$t/drawn",test="$t/drawn" -o "$t/splits.bzna" --codec h264 --preset ultrafast
+expect 0 "pack of splits" "$bzna" pack --splits train="$t/drawn",test="$t/drawn" -o "$t/splits.bzna" --codec h264 \
+    --preset ultrafast
 accept "$t/h265.bzna" 4 "HEVC 512 512"
 accept "$t/h264.bzna" 4 "AVC 512 512"
 accept "$t/av1.bzna" 4 "AV1 512 512"

@@ -3,8 +3,8 @@
 #
 #     sh tests/peers/test_filters.sh build/bzna build        from the repository's root
 #
-# The second argument is the folder that holds libbenzina.so; PYTHON names another interpreter. What is not installed is skipped.
-# Prints FAIL and SKIP lines, and a count last.
+# The second argument is the folder that holds libbenzina.so; PYTHON names another interpreter. What is not installed is
+# skipped. Prints FAIL and SKIP lines, and a count last.
 build=${2:?usage: sh tests/peers/test_filters.sh build/bzna build}
 python=${PYTHON:-python3}
 

@@ -1,13 +1,15 @@
 #!/bin/sh
-# test_hwaccel.sh - what this library asks of NVDEC, beside what ffmpeg's own -hwaccel cuda asks for the same files, on one fake driver.
+# test_hwaccel.sh - what this library asks of NVDEC, beside what ffmpeg's own -hwaccel cuda asks for the same files, on
+# one fake driver.
 #
 #     sh tests/peers/test_hwaccel.sh build/bzna build        from the repository's root
 #
-# ffmpeg fills CUVIDDECODECREATEINFO and CUVIDPICPARAMS by hand, from its own reading of a stream. Here the first is this library's, and the second NVIDIA's
-# parser's, of the bytes that this library gives it, whose part the fake plays with libavcodec's parsers. So this proves that decoders are asked for as
-# ffmpeg asks, and that the slices that reach NVDEC, through sample tables, parameter sets and Annex B, are to the byte and in number those that ffmpeg
-# sends. It does not prove what NVIDIA's own parser makes of them: of its fields, the fake fills only those that are compared. sh tests/gpu/gpu.sh prints the
-# real one's on a GPU where a frame is wrong.
+# ffmpeg fills CUVIDDECODECREATEINFO and CUVIDPICPARAMS by hand, from its own reading of a stream. Here the first is
+# this library's, and the second NVIDIA's parser's, of the bytes that this library gives it, whose part the fake plays
+# with libavcodec's parsers. So this proves that decoders are asked for as ffmpeg asks, and that the slices that reach
+# NVDEC, through sample tables, parameter sets and Annex B, are to the byte and in number those that ffmpeg sends. It
+# does not prove what NVIDIA's own parser makes of them: of its fields, the fake fills only those that are compared. sh
+# tests/gpu/gpu.sh prints the real one's on a GPU where a frame is wrong.
 #
 # What must agree, by the names that the fake's trace has for the fields:
 #   of a decoder  codec, chroma, depth, size, target, rect, format, deinterlace, lock
@@ -58,7 +60,8 @@ compare() {
     # ffmpeg ends with an error where the fake's size is not its own: it has asked by then.
     # shellcheck disable=SC2086  # options are words
     traced "$T/$film.ffmpeg" ffmpeg -v error -nostdin -threads 1 $options -hwaccel cuda -i "$file" -map 0:v:0 -f null -
-    traced "$T/$film.benzina" "$BZNA" batch "$file" -o "$T/$film.out" --device 0 --decoder nvdec --sessions 1 --batch "$frames" --size 32
+    traced "$T/$film.benzina" "$BZNA" batch "$file" -o "$T/$film.out" --device 0 --decoder nvdec --sessions 1 \
+        --batch "$frames" --size 32
     for who in ffmpeg benzina; do
         grep -v '^decoder' "$T/$film.$who" >"$T/pictures"
         check "${film}_${who}_asks_for_all_pictures" [ "$(wc -l <"$T/pictures")" -eq "$frames" ]
@@ -66,7 +69,8 @@ compare() {
     done
     check "${film}_is_asked_for_as_ffmpeg_does" diff "$T/$film.ffmpeg.plain" "$T/$film.benzina.plain"
     # shellcheck disable=SC2016  # awk's fields
-    check "${film}_shows_the_whole_frame" awk '/^decoder/ { split($0, a, /[ =x,]/); for (i = 1; i in a; i++) if (a[i] == "display") { n++; good += a[i + 1] == 0 && a[i + 2] == 0 && ($0 ~ "size=" a[i + 3] "x" a[i + 4] " ") } } END { exit !(n && n == good) }' "$T/$film.benzina"
+    check "${film}_shows_the_whole_frame" awk \
+        '/^decoder/ { split($0, a, /[ =x,]/); for (i = 1; i in a; i++) if (a[i] == "display") { n++; good += a[i + 1] == 0 && a[i + 2] == 0 && ($0 ~ "size=" a[i + 3] "x" a[i + 4] " ") } } END { exit !(n && n == good) }' "$T/$film.benzina"
 }
 
 # film NAME SIZE PIXEL_FORMAT CODEC OPTIONS...
@@ -88,8 +92,10 @@ compare h265_odd 4 "$T/h265_odd.mp4" "" 's/ (size|target|luma)=[^ ]*//g'
 compare archive 8 tests/data/mini_h265.bzna "" 's/ max=.*//'
 if ffmpeg -hide_banner -h decoder=av1 2>/dev/null | grep -q cuda; then
     compare av1 4 "$T/av1.mp4" "-c:v av1"
-    check av1_key_frames_refer_to_nothing sh -c "! grep '^picture' '$T/av1.benzina' | grep -v 'references=ffffffffffffffff'"
-    check av1_begins_so_in_ffmpeg_too sh -c "grep '^picture' '$T/av1.ffmpeg' | head -n 1 | grep -q 'references=ffffffffffffffff'"
+    check av1_key_frames_refer_to_nothing \
+        sh -c "! grep '^picture' '$T/av1.benzina' | grep -v 'references=ffffffffffffffff'"
+    check av1_begins_so_in_ffmpeg_too sh -c \
+        "grep '^picture' '$T/av1.ffmpeg' | head -n 1 | grep -q 'references=ffffffffffffffff'"
 else
     skip av1 "this ffmpeg has no AV1 by -hwaccel cuda"
     agree=${agree% own_surface}

@@ -3,7 +3,8 @@
 #
 #     sh tests/peers/test_recordio.sh build/bzna build      from the repository's root
 #
-# The second argument is the folder that holds libbenzina.so; PYTHON names another interpreter. Prints FAIL and SKIP lines, and a count last.
+# The second argument is the folder that holds libbenzina.so; PYTHON names another interpreter. Prints FAIL and SKIP
+# lines, and a count last.
 bzna=${1:?usage: sh tests/peers/test_recordio.sh build/bzna build}
 build=${2:?usage: sh tests/peers/test_recordio.sh build/bzna build}
 python=${PYTHON:-python3}
@@ -17,7 +18,8 @@ if [ ! -e "$build/libbenzina.so" ]; then fail_all "$build/libbenzina.so is not t
 [ -e "$bzna" ] || bzna=
 mkdir -p "$build/tests/recordio"
 status=0
-BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so "$python" -X faulthandler tests/peers/recordio.py "$build/tests/recordio" $bzna > "$build/tests/recordio/log.txt" 2>&1 || status=$?
+BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so "$python" -X faulthandler tests/peers/recordio.py \
+    "$build/tests/recordio" $bzna > "$build/tests/recordio/log.txt" 2>&1 || status=$?
 cat "$build/tests/recordio/log.txt"
 if ! tail -n 1 "$build/tests/recordio/log.txt" | grep -q '^tests/peers/test_recordio.sh: [0-9]* passed'; then fail_all "tests/peers/recordio.py ended with status $status"; fi
 exit $status

@@ -18,30 +18,36 @@ prepare() {
 says_classes() { run "$bzna" info --json "$1"; says "$t/out" "$2" "the classes of $1"; }
 
 split_tests() {
-    same "splits are written in their order" "$(names "$t/splits.bzna")" "0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm 0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm "
+    same "splits are written in their order" "$(names "$t/splits.bzna")" \
+        "0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm 0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm "
     for split in train test; do same "$split by its name" "$(names "$t/splits.bzna" --split $split)" "0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm "; done
     mkdir -p "$t/val/bees" "$t/odd/wasps"
     cp "$t/in/bees/c.ppm" "$t/val/bees"
     cp "$t/in/bees/c.ppm" "$t/odd/wasps"
-    expect 0 "a split without some of the classes" "$bzna" pack --splits "validation=$t/val,train=$t/in" -o "$t/v.bzna" --preset ultrafast
+    expect 0 "a split without some of the classes" "$bzna" pack --splits "validation=$t/val,train=$t/in" \
+        -o "$t/v.bzna" --preset ultrafast
     same "has the numbers of the first split's classes" "$(names "$t/v.bzna" --split validation)" "1c.ppm "
     refused 1 "odd/wasps: is a class that the first split has not" "a split with other classes" \
         "$bzna" pack --splits "train=$t/in,test=$t/odd" -o "$t/wrong.bzna"
     for wrong in "train" "dev=$t/in" "train=$t/in,train=$t/val" "train="; do
         refused 2 "--splits must be" "--splits $wrong" "$bzna" pack --splits "$wrong" -o "$t/wrong.bzna"
     done
-    refused 2 "--splits has the folders" "--splits and a folder" "$bzna" pack "$t/in" --splits "train=$t/in" -o "$t/wrong.bzna"
+    refused 2 "--splits has the folders" "--splits and a folder" "$bzna" pack "$t/in" --splits "train=$t/in" \
+        -o "$t/wrong.bzna"
     refused 2 "too few" "neither" "$bzna" pack -o "$t/wrong.bzna"
     printf 'cows\nghosts\nbees\nants\n' >"$t/classes.txt"
     expect 0 "--classes FILE" "$bzna" pack "$t/in" -o "$t/c.bzna" --preset ultrafast --classes "$t/classes.txt"
     same "numbers classes as the file does" "$(names "$t/c.bzna")" "0e.ppm 2c.ppm 2d.ppm 3a.ppm 3b.ppm "
     printf 'cows\nbees\n' >"$t/classes.txt"
-    refused 1 "in/ants: is no class of" "a folder that is not among them" "$bzna" pack "$t/in" -o "$t/wrong.bzna" --classes "$t/classes.txt"
+    refused 1 "in/ants: is no class of" "a folder that is not among them" "$bzna" pack "$t/in" -o "$t/wrong.bzna" \
+        --classes "$t/classes.txt"
     says_classes "$t/c.bzna" '"class_names":["cows","ghosts","bees","ants"]'
     says_classes "$t/v.bzna" '"class_names":["ants","bees","cows"]'
     run "$bzna" list --json "$t/c.bzna"
-    says "$t/out" '"target":2,"class":"bees","filename":"bees/c.ppm"' "a sample has its class's name, and its path in the folder"
-    refused 1 'its class 0 is called "cows", and "ants" in what comes before it' "merge of archives whose classes contradict each other" \
+    says "$t/out" '"target":2,"class":"bees","filename":"bees/c.ppm"' \
+        "a sample has its class's name, and its path in the folder"
+    refused 1 'its class 0 is called "cows", and "ants" in what comes before it' \
+        "merge of archives whose classes contradict each other" \
         "$bzna" merge "$t/all.bzna" "$t/c.bzna" -o "$t/wrong.bzna"
     expect 1 "diff of such" "$bzna" diff "$t/all.bzna" "$t/c.bzna"
     says "$t/out" 'classes: class 0 is "ants" and "cows"' "diff names the first class that differs"
@@ -56,13 +62,15 @@ merge_tests() {
     expect 0 "merge of an archive of the original tools" "$bzna" merge $data/mini_h264.bzna -o "$t/mini.bzna"
     expect 0 "verify --decode of it" "$bzna" verify --decode "$t/mini.bzna"
     expect 0 "SEI, which is not copied, is no difference" "$bzna" diff "$t/mini.bzna" $data/mini_h264.bzna
-    same "its pictures decode to the same" "$(for i in 0 3 7; do "$bzna" extract "$t/mini.bzna" $i --md5; done 2>/dev/null)" \
+    same "its pictures decode to the same" \
+        "$(for i in 0 3 7; do "$bzna" extract "$t/mini.bzna" $i --md5; done 2>/dev/null)" \
         "$(for i in 0 3 7; do "$bzna" extract $data/mini_h264.bzna $i --md5; done 2>/dev/null)"
     same "its names and targets are those" "$(names "$t/mini.bzna")" "$(names $data/mini_h264.bzna)"
     expect 1 "merge of what an archive cannot hold" "$bzna" merge "$t/in" -o "$t/none.bzna"
     says "$t/err" "sample 0 is left out: " "it is named"
     refused 2 "-o must be given" "merge without -o" "$bzna" merge "$t/part0.bzna"
-    refused 1 "absent.bzna" "merge of a file that is not there" "$bzna" merge "$t/part0.bzna" "$t/absent.bzna" -o "$t/wrong.bzna"
+    refused 1 "absent.bzna" "merge of a file that is not there" "$bzna" merge "$t/part0.bzna" "$t/absent.bzna" \
+        -o "$t/wrong.bzna"
 
     cp "$t/part0.bzna" "$t/grown.bzna"
     expect 0 "append" "$bzna" append "$t/grown.bzna" "$t/part1.bzna" "$t/part2.bzna"
@@ -86,12 +94,17 @@ merge_tests() {
     if cmp -s "$t/sub.bzna" "$t/sub2.bzna"; then pass; else fail "a class's name is that class"; fi
     says_classes "$t/sub2.bzna" '"class_names":["ants","bees","cows"]'
     echo 5 >"$t/indices.txt"
-    refused 1 "there is no sample 5: there are 5" "a number past the end" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" -o "$t/wrong.bzna"
+    refused 1 "there is no sample 5: there are 5" "a number past the end" "$bzna" subset "$t/all.bzna" \
+        --indices "$t/indices.txt" -o "$t/wrong.bzna"
     echo x >"$t/indices.txt"
-    refused 1 "must hold numbers" "what is no number" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" -o "$t/wrong.bzna"
-    refused 1 'there is no class "wasps"' "a class that is not there" "$bzna" subset "$t/all.bzna" --class wasps -o "$t/wrong.bzna"
-    refused 1 'its classes have no names' "a name where classes have none" "$bzna" subset $data/mini_h264.bzna --class bees -o "$t/wrong.bzna"
-    refused 1 'no sample is of class "7"' "a class without samples" "$bzna" subset "$t/all.bzna" --class 7 -o "$t/wrong.bzna"
+    refused 1 "must hold numbers" "what is no number" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" \
+        -o "$t/wrong.bzna"
+    refused 1 'there is no class "wasps"' "a class that is not there" "$bzna" subset "$t/all.bzna" --class wasps \
+        -o "$t/wrong.bzna"
+    refused 1 'its classes have no names' "a name where classes have none" "$bzna" subset $data/mini_h264.bzna \
+        --class bees -o "$t/wrong.bzna"
+    refused 1 'no sample is of class "7"' "a class without samples" "$bzna" subset "$t/all.bzna" --class 7 \
+        -o "$t/wrong.bzna"
     refused 2 "give --indices or --class" "subset of nothing" "$bzna" subset "$t/all.bzna" -o "$t/wrong.bzna"
     if ls "$t"/wrong.bzna* "$t"/*.partial >/dev/null 2>&1; then fail "nothing is left of what failed" "$(ls "$t"/wrong.bzna* "$t"/*.partial)"; else pass; fi
 }
@@ -122,7 +135,8 @@ recover_tests() {
     expect 0 "decodes" "$bzna" verify --decode "$t/found.bzna"
     same "its samples are the first of the whole" "$(names "$t/found.bzna")" \
         "$(names $data/mini_h265.bzna | tr ' ' '\n' | head -n "$("$bzna" list "$t/found.bzna" | awk 'END { print NR - 1 }')" | tr '\n' ' ')"
-    # A box may say its size in 64 bits: here one that is skipped, 316 bytes long, behind the first sample and the second.
+    # A box may say its size in 64 bits: here one that is skipped, 316 bytes long, behind the first sample and the
+    # second.
     ftyps=$(grep -abo ftyp "$t/cut.bzna" | cut -d: -f1)
     printf '\000\000\000\001free\000\000\000\000\000\000\001\074%0300d' 0 >"$t/box"
     second=$(($(echo "$ftyps" | sed -n 3p) - 4)) third=$(($(echo "$ftyps" | sed -n 4p) - 4))
@@ -156,7 +170,8 @@ END
     if [ -n "$SANITIZE" ]; then skip "a context that cannot be opened" "a sanitizer's library must be the first one"
     elif ! ${CC:-cc} -shared -fPIC -o "$t/locks.so" "$t/locks.c" -ldl 2>"$t/err"; then skip "a context that cannot be opened" "no compiler [gcc]"
     else
-        refused 1 "cannot make a lock" "a context that cannot be opened" env LD_PRELOAD="$t/locks.so" "$bzna" index "$t/cut.bzna" -o "$t/wrong.bzna"
+        refused 1 "cannot make a lock" "a context that cannot be opened" env LD_PRELOAD="$t/locks.so" "$bzna" index \
+            "$t/cut.bzna" -o "$t/wrong.bzna"
         if [ -e "$t/wrong.bzna" ]; then fail "nothing is left behind"; else pass; fi
     fi
 }
@@ -165,7 +180,8 @@ extract_tests() {
     expect 0 "extract by name" "$bzna" extract "$t/all.bzna" c.ppm -o "$t/x.ppm"
     expect 0 "extract by number" "$bzna" extract "$t/all.bzna" 2 -o "$t/y.ppm"
     if cmp -s "$t/x.ppm" "$t/y.ppm"; then pass; else fail "a name is that sample"; fi
-    refused 1 '"c.ppm": samples 2 and 7 have that name' "a name that two have" "$bzna" extract "$t/splits.bzna" c.ppm -o "$t/x.ppm"
+    refused 1 '"c.ppm": samples 2 and 7 have that name' "a name that two have" "$bzna" extract "$t/splits.bzna" c.ppm \
+        -o "$t/x.ppm"
     refused 1 "neither an index" "a name that none has" "$bzna" extract "$t/all.bzna" zzz -o "$t/x.ppm"
     "$bzna" extract "$t/all.bzna" 2 -o - >"$t/x.png" 2>"$t/err"
     same "standard output gets PNG" "$(head -c 8 "$t/x.png" | od -An -tx1 | tr -d ' ')" 89504e470d0a1a0a
@@ -195,7 +211,8 @@ convert_tests() {
     { printf '\377\330\377\376\000\031'; for _ in 1 2 3 4; do printf '\012\043\327\316x'; done; printf 'xxx'; oriented_jpeg 1 | tail -c +3; } >"$t/photos/bees/c.jpg"
     expect 0 "convert a folder to a tar" "$bzna" convert "$t/photos" -o "$t/p.tar"
     says "$t/err" "note: $t/p.tar: the names of the classes are left out" "what a tar cannot hold is said"
-    same "the tar has a picture and a class for each" "$(tar -tf "$t/p.tar" 2>&1 | tr '\n' ' ')" "ants/a.jpg ants/a.cls bees/b.jpg bees/b.cls bees/c.jpg bees/c.cls "
+    same "the tar has a picture and a class for each" "$(tar -tf "$t/p.tar" 2>&1 | tr '\n' ' ')" \
+        "ants/a.jpg ants/a.cls bees/b.jpg bees/b.cls bees/c.jpg bees/c.cls "
     same "the library reads its keys and targets" "$(names "$t/p.tar" | tr -d '\n')" "0a 1b 1c "
     expect 0 "convert a tar to a .rec" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
     expect 0 "verify --decode of the .rec" "$bzna" verify --decode "$t/p.rec"
@@ -215,16 +232,19 @@ convert_tests() {
     if cmp "$t/labels.rec" "$t/labels2.rec" >"$t/log" 2>&1; then pass; else fail "labels and their number are kept" "$(cat "$t/log")"; fi
     mv "$t/p.idx" "$t/written.idx"
     expect 0 "bzna index of the .rec" "$bzna" index "$t/p.rec"
-    same "the index is the one that was written" "$(awk '{ print $2 }' "$t/written.idx" | tr '\n' ' ')" "$(awk '{ print $2 }' "$t/p.idx" | tr '\n' ' ')"
+    same "the index is the one that was written" "$(awk '{ print $2 }' "$t/written.idx" | tr '\n' ' ')" \
+        "$(awk '{ print $2 }' "$t/p.idx" | tr '\n' ' ')"
     expect 0 "convert a tar to a folder" "$bzna" convert "$t/p.tar" -o "$t/folder/"
-    same "the folder has a folder for each class" "$(cd "$t/folder" && find . -name '*.jpg' | sort | tr '\n' ' ')" "./ants/a.jpg ./bees/b.jpg ./bees/c.jpg "
+    same "the folder has a folder for each class" "$(cd "$t/folder" && find . -name '*.jpg' | sort | tr '\n' ' ')" \
+        "./ants/a.jpg ./bees/b.jpg ./bees/c.jpg "
     if cmp -s "$t/folder/bees/c.jpg" "$t/photos/bees/c.jpg"; then pass; else fail "a file is as it was"; fi
     expect 0 "convert a tar to an archive" "$bzna" convert "$t/p.tar" -o "$t/p.bzna"
     expect 0 "verify --decode of the archive" "$bzna" verify --decode "$t/p.bzna"
     expect 0 "convert an archive to a folder" "$bzna" convert "$t/p.bzna" -o "$t/folder2/"
     if diff -r "$t/folder" "$t/folder2" >/dev/null; then pass; else fail "an archive of JPEG gives the folder that it was made of" "$(diff -r "$t/folder" "$t/folder2")"; fi
     expect 0 "convert frames of video to a tar" "$bzna" convert "$t/splits.bzna" -o "$t/v.tar"
-    same "names that are not unique get numbers" "$(tar -tf "$t/v.tar" | head -n 3 | tr '\n' ' ')" "000000000_a.jpg 000000000_a.cls 000000000_a.name "
+    same "names that are not unique get numbers" "$(tar -tf "$t/v.tar" | head -n 3 | tr '\n' ' ')" \
+        "000000000_a.jpg 000000000_a.cls 000000000_a.name "
     expect 0 "they decode" "$bzna" verify --decode "$t/v.tar"
     expect 0 "convert to shards" "$bzna" convert "$t/splits.bzna" -o "$t/s.tar" --shard-size 4 --shuffle --seed 3
     expect 0 "the same again" "$bzna" convert "$t/splits.bzna" -o "$t/r.tar" --shard-size 4 --shuffle --seed 3
@@ -239,7 +259,8 @@ convert_tests() {
     for i in $(seq 100 399); do cp "$t/photos/ants/a.jpg" "$t/jpe/$i.jpe"; echo "{}" >"$t/jpe/$i.json"; done
     (cd "$t/jpe" && tar -cf ../jpe.tar $(seq -f '%.0f.jpe' 100 399 | sed 'p; s/jpe/json/') && cd .. && rm -r jpe)
     expect 0 "convert what must be renamed" "$bzna" convert "$t/jpe.tar" -o "$t/jpe/"
-    same "says it once, and of how many" "$(grep -c 'note: .*: names are paths in the folder' "$t/err") $(grep -c 'the field json is left out (and likewise of 299 other samples)' "$t/err")" "1 1"
+    same "says it once, and of how many" \
+        "$(grep -c 'note: .*: names are paths in the folder' "$t/err") $(grep -c 'the field json is left out (and likewise of 299 other samples)' "$t/err")" "1 1"
     says "$t/err" "100.jpe is 100.jpg (and likewise of 299 other samples)" "with the first as an example"
     same "and no more" "$(grep -c 'note' "$t/err")" 2
     refused 2 "already exists" "convert does not replace" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
@@ -263,7 +284,8 @@ matrix_tests() {
         printf train >ants/one.split; printf test >bees/c.split
         tar -cf ../x/from.tar ants/one.* "bees/b 2".* bees/c.* bees/deep/c.*)
     expect 0 "a tar as an archive" "$bzna" convert "$t/x/from.tar" -o "$t/x/from.bzna"
-    same "a field of that name is the split" "$(names "$t/x/from.bzna" --split train)$(names "$t/x/from.bzna" --split test)" "0one.jpg 1c.jpg "
+    same "a field of that name is the split" \
+        "$(names "$t/x/from.bzna" --split train)$(names "$t/x/from.bzna" --split test)" "0one.jpg 1c.jpg "
     expect 0 "an archive as a folder" "$bzna" convert "$t/x/from.bzna" -o "$t/x/from/"
     expect 0 "an archive as a .rec" "$bzna" convert "$t/x/from.bzna" -o "$t/x/from.rec"
     bad=
@@ -273,14 +295,17 @@ matrix_tests() {
             run "$bzna" convert "$t/x/$from" -o "$t/x/$to" --json
             lost=0
             case $from$to in from.bznato/ | from.bznato.rec | from.tarto/ | from.tarto.rec) lost=4;; esac
-            [ "$status $(field altered <"$t/out")" = "0 $lost" ] || [ "$status$to" = 0to.bzna ] || bad="$bad $from-$to: $(cat "$t/err" "$t/out")"
-            [ $lost = 0 ] || [ "$(grep -c 'note: .*the field txt is left out' "$t/err")" = 1 ] || bad="$bad $from-$to does not say what it loses"
+            [ "$status $(field altered <"$t/out")" = "0 $lost" ] || [ "$status$to" = 0to.bzna ] ||
+                bad="$bad $from-$to: $(cat "$t/err" "$t/out")"
+            [ $lost = 0 ] || [ "$(grep -c 'note: .*the field txt is left out' "$t/err")" = 1 ] ||
+                bad="$bad $from-$to does not say what it loses"
             run "$bzna" diff "$t/x/$from" "$t/x/$to"
             [ "$(sed '/^classes: /d; s/field index, //; s/field json, //; s/field split, //; s/split, //; s/, field [ijs].*//' "$t/out")" = "$([ $lost = 0 ] || for i in 0 1 2 3; do echo "sample $i: field txt"; done)" ] || bad="$bad $from-$to: $(cat "$t/out" "$t/err")"
         done
     done
     same "of all sixteen ways, those that lose or change something unsaid" "$bad" ""
-    same "a folder's files lie where they lay" "$(cd "$t/x/from" && find . -type f | sort | tr '\n' ' ')" "./ants/one.jpg ./bees/b 2.jpg ./bees/c.jpg ./bees/deep/c.jpg "
+    same "a folder's files lie where they lay" "$(cd "$t/x/from" && find . -type f | sort | tr '\n' ' ')" \
+        "./ants/one.jpg ./bees/b 2.jpg ./bees/c.jpg ./bees/deep/c.jpg "
     if cmp -s "$t/x/from/bees/deep/c.jpg" "$t/m/bees/deep/c.jpg"; then pass; else fail "and are what they were"; fi
 
     # Targets and an order that no folder has by itself.

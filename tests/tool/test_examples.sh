@@ -1,6 +1,6 @@
 #!/bin/sh
-# The examples: training loops in C++ and in C; what needs more than the library: shards over MPI, an archive behind HTTP (nginx on the loopback).
-# Usage: sh tests/tool/test_examples.sh BZNA BUILD, from the repository root.
+# The examples: training loops in C++ and in C; what needs more than the library: shards over MPI, an archive behind
+# HTTP (nginx on the loopback). Usage: sh tests/tool/test_examples.sh BZNA BUILD, from the repository root.
 BZNA=${1:-build/bzna}; BUILD=${2:-build}
 passed=0; failed=0; skipped=0; server=
 end() { echo "tests/tool/test_examples.sh: $passed passed, $failed failed, $skipped skipped"; [ "$failed" -eq 0 ]; exit; }
@@ -22,7 +22,8 @@ check() { # name, command...: its output goes to $T/log, of which a failure show
     if "$@" >"$T/log" 2>&1; then passed=$((passed + 1)); return 0; fi
     failed=$((failed + 1)); echo "FAIL $name"; tail -n 12 "$T/log"; return 1
 }
-to() { out=$1; shift; "$@" >"$out" 2>&1 || { cat "$out"; return 1; }; }                     # file, command...: output to the file
+# file, command...: output to the file
+to() { out=$1; shift; "$@" >"$out" 2>&1 || { cat "$out"; return 1; }; }
 refuses() { # text, command...: fails by itself, and says so
     text=$1; shift
     "$@" >"$T/refusal" 2>&1; code=$?
@@ -39,7 +40,8 @@ check archive_is_packed "$BZNA" pack "$T/pictures" -o "$archive" --codec h264 --
 
 # --- train.cpp ---
 loss_falls() { awk '/^epoch/ { l = $4; if (!n++) first = l } END { exit !(n == 15 && l < 0.8 * first) }' "$T/train.1"; }
-accuracy_beats_chance() { awk '/^epoch/ { a = $6; h = $10 } END { exit !(a > 50 && h > 35) }' "$T/train.1"; }    # four classes: chance is 25
+# four classes: chance is 25
+accuracy_beats_chance() { awk '/^epoch/ { a = $6; h = $10 } END { exit !(a > 50 && h > 35) }' "$T/train.1"; }
 training_repeats() { for i in 1 2; do awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.$i" >"$T/losses.$i"; done; diff "$T/losses.1" "$T/losses.2"; }
 test_train() {
     check train_builds ${CXX:-c++} -std=c++17 -O2 $WARN examples/train.cpp -o "$T/train" $LIBS || return
@@ -50,7 +52,8 @@ test_train() {
     check training_says_who_decodes grep -qE '^decoder: (libavcodec|NVDEC of ).* \(.+\)$' "$T/train.1"
     check training_says_on_which_device grep -qE '^device: (CUDA [0-9]+, .*|none \(.+\))$' "$T/train.1"
     check training_reads_host_memory grep -qx 'batches: in host memory' "$T/train.1"
-    check training_says_how_long_it_waited grep -qE '^waited for [0-9.]+ % of the [0-9.]+ s of learning; [0-9]+ pictures decoded by NVDEC, [0-9]+ in software$' "$T/train.1"
+    check training_says_how_long_it_waited grep \
+        -qE '^waited for [0-9.]+ % of the [0-9.]+ s of learning; [0-9]+ pictures decoded by NVDEC, [0-9]+ in software$' "$T/train.1"
     check training_says_what_limits grep -q 'limits\.$' "$T/train.1"
     check train_refuses_an_absent_archive refuses 'absent.bzna: cannot open' "$T/train" "$T/absent.bzna"
 }
@@ -145,8 +148,10 @@ if ! have "${CC:-cc}"; then skip fields_c "no C compiler [gcc]"; elif ! have tar
 # JPEG files of two classes, and frames of two codecs.
 make_jpegs() {
     mkdir -p "$T/jpegs/cats" "$T/jpegs/red pandas" &&
-        cp tests/data/pictures/jpeg_411.jpg "$T/jpegs/cats/0.jpg" && cp tests/data/pictures/jpeg_440.jpg "$T/jpegs/cats/1.jpg" &&
-        cp tests/data/pictures/jpeg_exif_6.jpg "$T/jpegs/red pandas/0.jpg" && cp tests/data/pictures/jpeg_gray_progressive.jpg "$T/jpegs/red pandas/1.jpg"
+        cp tests/data/pictures/jpeg_411.jpg "$T/jpegs/cats/0.jpg" &&
+        cp tests/data/pictures/jpeg_440.jpg "$T/jpegs/cats/1.jpg" &&
+        cp tests/data/pictures/jpeg_exif_6.jpg "$T/jpegs/red pandas/0.jpg" &&
+        cp tests/data/pictures/jpeg_gray_progressive.jpg "$T/jpegs/red pandas/1.jpg"
 }
 write_c_and_cxx() { # one thread in C++ gives the bytes of four in C
     "$T/write" "$T/written.bzna" 4 "$T/jpegs" "$archive" tests/data/mini_h265.bzna >"$T/write.out" &&
@@ -157,18 +162,21 @@ reads_back_what_was_written() {
     "$BZNA" verify --decode "$T/written.bzna" && "$BZNA" list --json "$T/written.bzna" >"$T/written.json" &&
         grep -q '"index":3,"target":1,"class":"red pandas","filename":"red pandas/1.jpg".*"fields":{"box":\[0,0,[0-9]*,[0-9]*\],"caption":"picture 3","mask":{"size":3},"source":3}' "$T/written.json" &&
         [ "$(grep -c '"index":' "$T/written.json")" -eq 77 ] &&
-        "$BZNA" info "$T/written.bzna" | awk '$1 ~ /^bzna_input_(train|validation)$/ { n = n $4 " " } END { exit n != "70 7 " }' &&
-        seq 4 68 >"$T/packed" && "$BZNA" subset "$T/written.bzna" --indices "$T/packed" -o "$T/packed.bzna" --overwrite || return
+        "$BZNA" info "$T/written.bzna" |
+        awk '$1 ~ /^bzna_input_(train|validation)$/ { n = n $4 " " } END { exit n != "70 7 " }' &&
+        seq 4 68 >"$T/packed" && "$BZNA" subset "$T/written.bzna" --indices "$T/packed" -o "$T/packed.bzna" \
+        --overwrite || return
     "$BZNA" diff "$T/packed.bzna" "$archive" | sed -n 's/^sample [0-9]*: //p' | sort | uniq -c >"$T/diff.out"; cat "$T/diff.out"
     [ "$(sed 's/^ *//' "$T/diff.out")" = "65 split, field box, field caption, field mask, field source, field split" ]
 }
 leaves_out_by_name() { # pictures that are no JPEG: the others are written
     "$T/write" "$T/most.bzna" 2 "$T/jpegs" "$T/pictures" >"$T/most.out" 2>&1; [ $? -eq 1 ] && cat "$T/most.out" &&
-        grep -qx '4 samples, 65 left out, 2 classes' "$T/most.out" && grep -q '^sample 9 is left out: .*: still cannot be written' "$T/most.out" &&
+        grep -qx '4 samples, 65 left out, 2 classes' "$T/most.out" &&
+        grep -q '^sample 9 is left out: .*: still cannot be written' "$T/most.out" &&
         "$BZNA" verify "$T/most.bzna"
 }
-# Killed at 30 moments. What is there is how the whole archive begins, but for the length that is written last, and `bzna index` makes an archive
-# of the samples in it.
+# Killed at 30 moments. What is there is how the whole archive begins, but for the length that is written last, and
+# `bzna index` makes an archive of the samples in it.
 survives_kills() {
     set -- "$archive"; while [ $# -lt 4 ]; do set -- "$@" "$@"; done
     "$T/write" "$T/whole.bzna" 4 "$@" >/dev/null && tail -c +41 "$T/whole.bzna" >"$T/whole.rest" || return
@@ -183,31 +191,38 @@ survives_kills() {
         if [ ! -s "$T/killed.bzna" ]; then continue; fi
         if cmp -s "$T/killed.bzna" "$T/whole.bzna"; then whole=$((whole + 1)); continue; fi
         tail -c +41 "$T/killed.bzna" | cmp -n "$(($(wc -c <"$T/killed.bzna") - 40))" - "$T/whole.rest" || return
-        if [ $((cut % 4)) -eq 0 ] && [ "$(wc -c <"$T/killed.bzna")" -gt 100000 ]; then          # so that there are samples
-            refuses 'was not finished' "$BZNA" info "$T/killed.bzna" && "$BZNA" index "$T/killed.bzna" -o "$T/found.bzna" --overwrite >"$T/found.out" || return
-            "$BZNA" list "$T/found.bzna" >"$T/found.list" && head -n "$(wc -l <"$T/found.list")" "$T/whole.list" | cmp - "$T/found.list" || return
+        # so that there are samples
+        if [ $((cut % 4)) -eq 0 ] && [ "$(wc -c <"$T/killed.bzna")" -gt 100000 ]; then
+            refuses 'was not finished' "$BZNA" info "$T/killed.bzna" &&
+                "$BZNA" index "$T/killed.bzna" -o "$T/found.bzna" --overwrite >"$T/found.out" || return
+            "$BZNA" list "$T/found.bzna" >"$T/found.list" && head -n "$(wc -l <"$T/found.list")" "$T/whole.list" |
+                cmp - "$T/found.list" || return
         fi
         cut=$((cut + 1))
     done
     echo "$cut were cut, $whole were whole"
     [ "$cut" -ge 3 ]
 }
-keeps_what_fitted() { # a disk that is full after 1 or 2 MB: the file, the place, the reason; and the samples before it are not lost
+# a disk that is full after 1 or 2 MB: the file, the place, the reason; and the samples before it are not lost
+keeps_what_fitted() {
     (trap '' XFSZ; ulimit -f 2000; "$T/write" "$T/full.bzna" 4 "$archive") >"$T/full.out" 2>&1; [ $? -eq 1 ] && cat "$T/full.out" &&
         grep -q '/full.bzna: writing [0-9]* bytes at byte [0-9]* failed: File too large$' "$T/full.out" &&
         "$BZNA" index "$T/full.bzna" -o "$T/found.bzna" --overwrite && "$BZNA" verify "$T/found.bzna"
 }
 test_write_c() {
     check write_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/write.c $LIBS -o "$T/write" || return
-    ! have "${CXX:-c++}" || check write_c_builds_as_cxx ${CXX:-c++} -x c++ -std=c++17 -O2 $WARN examples/write.c -o "$T/writepp" -x none $LIBS
+    ! have "${CXX:-c++}" || check write_c_builds_as_cxx ${CXX:-c++} -x c++ -std=c++17 -O2 $WARN examples/write.c \
+        -o "$T/writepp" -x none $LIBS
     check write_c_has_its_data make_jpegs
     check write_c_gives_the_same_with_any_threads write_c_and_cxx
     check write_c_is_read_back reads_back_what_was_written
     check write_c_leaves_out_by_name leaves_out_by_name
     check write_c_survives_kills survives_kills
     check write_c_keeps_what_fitted_on_the_disk keeps_what_fitted
-    check write_c_names_a_file_that_cannot_be_made refuses 'none/out.bzna: cannot create: ' "$T/write" "$T/none/out.bzna" 2 "$T/jpegs"
-    [ ! -w /dev/full ] || check write_c_names_a_full_disk refuses '/dev/full: writing 40 bytes at byte 0 failed: ' "$T/write" /dev/full 2 "$T/jpegs"
+    check write_c_names_a_file_that_cannot_be_made refuses 'none/out.bzna: cannot create: ' "$T/write" \
+        "$T/none/out.bzna" 2 "$T/jpegs"
+    [ ! -w /dev/full ] || check write_c_names_a_full_disk refuses '/dev/full: writing 40 bytes at byte 0 failed: ' \
+        "$T/write" /dev/full 2 "$T/jpegs"
 }
 if have "${CC:-cc}"; then test_write_c; else skip write_c "no C compiler [gcc]"; fi
 
@@ -221,20 +236,24 @@ has_masks() { # a picture, and a mask of classes 3 and 90 beside it
         cp "$T/pictures/$(ls "$T/pictures" | head -n 1)/$(ls "$T/pictures/$(ls "$T/pictures" | head -n 1)" | head -n 1)" "$T/masks/$i.ppm" &&
             { printf 'P5\n4 2\n255\n'; printf '\003\003\132\132\132\003\003\132'; } >"$T/masks/$i.seg.pgm" || return 1
     done
-    tar -C "$T/masks" -cf "$T/masks.tar" 0.ppm 0.seg.pgm 1.ppm 1.seg.pgm 2.ppm 2.seg.pgm 3.ppm 3.seg.pgm 4.ppm 4.seg.pgm &&
+    tar -C "$T/masks" -cf "$T/masks.tar" 0.ppm 0.seg.pgm 1.ppm 1.seg.pgm 2.ppm 2.seg.pgm 3.ppm 3.seg.pgm 4.ppm \
+        4.seg.pgm &&
         "$T/views" "$T/masks.tar" seg.pgm >"$T/views.out" && cat "$T/views.out" &&
-        [ "$(sed 's/: [0-9]* pixels//' "$T/views.out" | tail -n +2 | tr '\n' ' ')" = 'mask: [4, 1, 224, 224], 200704 bytes class 3 class 90 ' ]
+        [ "$(sed 's/: [0-9]* pixels//' "$T/views.out" | tail -n +2 | tr '\n' ' ')" = \
+        'mask: [4, 1, 224, 224], 200704 bytes class 3 class 90 ' ]
 }
 test_views_c() {
     check views_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/views.c $LIBS -o "$T/views" || return
     check views_c_makes_crops_of_two_sizes has_views
     check views_c_keeps_class_numbers has_masks
-    check views_c_names_an_absent_mask refuses 'loader_config.extra_outputs\[0\].field' "$T/views" "$T/masks.tar" seg.png
+    check views_c_names_an_absent_mask refuses 'loader_config.extra_outputs\[0\].field' "$T/views" "$T/masks.tar" \
+        seg.png
 }
 if ! have "${CC:-cc}"; then skip views_c "no C compiler [gcc]"; elif ! have tar; then skip views_c "no tar [tar]"; else test_views_c; fi
 
 # --- hard_examples.c ---
-# Every third epoch has all samples, and the one after it the harder half twice, whose loss is larger. All of it is learned.
+# Every third epoch has all samples, and the one after it the harder half twice, whose loss is larger. All of it is
+# learned.
 mines_hard_examples() {
     count=$("$BZNA" info "$archive" --json | tr ',{' '\n\n' | sed -n 's/^ *"samples": *\([0-9]*\).*/\1/p' | head -n 1)
     "$T/hard" "$archive" 7 >"$T/hard.out" && cat "$T/hard.out" && "$T/hard" "$archive" 7 | cmp - "$T/hard.out" &&
@@ -253,7 +272,8 @@ erases() { # of a white picture, some is gray then, and the rest is white
     mkdir -p "$T/white/class" && { printf 'P6\n64 48\n255\n'; head -c 9216 /dev/zero | tr '\000' '\377'; } >"$T/white/class/0.ppm" &&
         cp "$T/white/class/0.ppm" "$T/white/class/1.ppm" && "$T/erase" "$T/white" "$T/erased.ppm" >"$T/erase.out" &&
         grep -q '^2 pictures, 0 of them failed' "$T/erase.out" &&
-        od -An -v -tu1 -w1 -j15 "$T/erased.ppm" | sort -n | uniq -c | awk '{ n[$2 + 0] = $1; all += $1 } END { exit !(all == 153600 && n[128] > 1000 && n[255] > 50000 && n[128] + n[255] > 140000) }'
+        od -An -v -tu1 -w1 -j15 "$T/erased.ppm" | sort -n | uniq -c |
+        awk '{ n[$2 + 0] = $1; all += $1 } END { exit !(all == 153600 && n[128] > 1000 && n[255] > 50000 && n[128] + n[255] > 140000) }'
 }
 test_erase_c() {
     check erase_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/erase.c $LIBS -o "$T/erase" || return
@@ -262,7 +282,8 @@ test_erase_c() {
 if have "${CC:-cc}"; then test_erase_c; else skip erase_c "no C compiler [gcc]"; fi
 
 # --- boxes.c ---
-# Eight black pictures with a white box each, wherever crop and flip bring it: the red frame is around it, within two pixels.
+# Eight black pictures with a white box each, wherever crop and flip bring it: the red frame is around it, within two
+# pixels.
 make_boxes() {
     mkdir -p "$T/boxes" && for i in 0 1 2 3 4 5 6 7; do
         { printf 'P6\n100 80\n255\n'; awk -v n="$i" 'BEGIN { for (y = 0; y < 80; y++) for (x = 0; x < 100; x++) {
@@ -288,8 +309,10 @@ boxes_are_framed() {
               exit bad || NR != 8 * 50176 }'
 }
 torn_json_costs_its_slot() {
-    printf '{"annotations": [{"bbox": [1, 2' >"$T/boxes/3.json" && (cd "$T/boxes" && tar -cf ../torn.tar 3.json 3.ppm 4.json 4.ppm) &&
-        "$T/boxes_c" "$T/torn.tar" >"$T/torn.out" 2>"$T/torn.err" && grep -q 'sample 0: the rule "boxes" returned -3 for its json' "$T/torn.err" &&
+    printf '{"annotations": [{"bbox": [1, 2' >"$T/boxes/3.json" &&
+        (cd "$T/boxes" && tar -cf ../torn.tar 3.json 3.ppm 4.json 4.ppm) &&
+        "$T/boxes_c" "$T/torn.tar" >"$T/torn.out" 2>"$T/torn.err" &&
+        grep -q 'sample 0: the rule "boxes" returned -3 for its json' "$T/torn.err" &&
         grep -q '^1: category 14 ' "$T/torn.out"
 }
 test_boxes_c() {
@@ -305,7 +328,8 @@ augments() { # a line for each view, and a sheet of two views a picture
     mkdir -p "$T/augmented/one" && for n in 1 2 3; do
         { printf 'P6\n40 30\n255\n'; head -c 3600 /dev/zero | tr '\0' "$n"; } >"$T/augmented/one/$n.ppm"; done
     "$T/augment_c" "$T/augmented" "$T/augment.ppm" >"$T/augment.out" && [ "$(wc -l <"$T/augment.out")" -eq 6 ] &&
-        [ "$(wc -c <"$T/augment.ppm")" -eq $((16 + 448 * 224 * 3 * 3 - 1)) ] && grep -q '^#[0-2] view [01]: ' "$T/augment.out" &&
+        [ "$(wc -c <"$T/augment.ppm")" -eq $((16 + 448 * 224 * 3 * 3 - 1)) ] &&
+        grep -q '^#[0-2] view [01]: ' "$T/augment.out" &&
         "$T/augment_c" "$T/augmented" "$T/again.ppm" | cmp - "$T/augment.out" && cmp "$T/augment.ppm" "$T/again.ppm"
 }
 test_augment_c() {
@@ -316,8 +340,10 @@ if have "${CC:-cc}"; then test_augment_c; else skip augment_c "no C compiler [gc
 
 # --- generator.c ---
 generates() { # the same pictures, whatever the number of threads
-    "$T/generator" "$T/sheet1.ppm" 1000 1 >"$T/generator.1" && "$T/generator" "$T/sheet4.ppm" 1000 4 >"$T/generator.4" &&
-        cmp "$T/sheet1.ppm" "$T/sheet4.ppm" && diff "$T/generator.1" "$T/generator.4" && [ "$(wc -c <"$T/sheet1.ppm")" -eq 196623 ] &&
+    "$T/generator" "$T/sheet1.ppm" 1000 1 >"$T/generator.1" &&
+        "$T/generator" "$T/sheet4.ppm" 1000 4 >"$T/generator.4" &&
+        cmp "$T/sheet1.ppm" "$T/sheet4.ppm" && diff "$T/generator.1" "$T/generator.4" &&
+        [ "$(wc -c <"$T/sheet1.ppm")" -eq 196623 ] &&
         awk -F'[ ,]+' '/^[0-9]+ discs, [0-9]+ squares, [0-9]+ rings, 0 failed$/ { ok = $1 + $3 + $5 == 1000 && $1 > 250 && $3 > 250 && $5 > 250 } END { exit !ok }' "$T/generator.1"
 }
 test_generator_c() {
@@ -330,12 +356,14 @@ if have "${CC:-cc}"; then test_generator_c; else skip generator_c "no C compiler
 # --- lmdb.c ---
 packs_lmdb() { # four pictures, and the same over and over
     rm -f "$T/one.mdb" "$T/large.mdb"
-    "$T/lmdb" pack "$T/one.mdb" "$T/tiny" | grep -x '4 records' && "$T/lmdb" pack "$T/large.mdb" "$T/tiny" 100000 | grep -x '100000 records'
+    "$T/lmdb" pack "$T/one.mdb" "$T/tiny" | grep -x '4 records' && "$T/lmdb" pack "$T/large.mdb" "$T/tiny" 100000 |
+        grep -x '100000 records'
 }
 loads_lmdb() { (ulimit -n 16 && "$T/lmdb" load "$T/large.mdb" 2) >"$T/lmdb.out" && grep '^100000 pictures, 0 of them failed, checksum' "$T/lmdb.out"; }
 lmdb_has_one_descriptor() { # of all files that a process opens
     have strace || return 1
-    strace -f -e trace=openat,open -o "$T/lmdb.trace" "$T/lmdb" load "$T/one.mdb" 1 && [ "$(grep -c 'one\.mdb' "$T/lmdb.trace")" -eq 1 ]
+    strace -f -e trace=openat,open -o "$T/lmdb.trace" "$T/lmdb" load "$T/one.mdb" 1 &&
+        [ "$(grep -c 'one\.mdb' "$T/lmdb.trace")" -eq 1 ]
 }
 test_lmdb_c() {
     check lmdb_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/lmdb.c -o "$T/lmdb" -llmdb $LIBS || return
@@ -373,7 +401,8 @@ test_mpi() {
     check the_middle_is_a_middle grep -q 'positions 0 to 32 of 65: 32 samples, each once' "$T/mpi.half"
     for n in 2 3; do
         check "${n}_ranks_go_on" to "$T/mpi.rest$n" ranks $n "$archive" --resume "$T/state"
-        check "${n}_ranks_deliver_the_rest_once" grep -q "^$n ranks, positions 32 to 65 of 65: 33 samples, each once" "$T/mpi.rest$n"
+        check "${n}_ranks_deliver_the_rest_once" grep -q "^$n ranks, positions 32 to 65 of 65: 33 samples, each once" \
+            "$T/mpi.rest$n"
         check "4_and_then_${n}_ranks_see_what_one_sees" same_samples "$T/mpi.half" "$T/mpi.rest$n"
     done
     check state_of_another_data_set_is_refused refuses state ranks 2 tests/data/mini_h265.bzna --resume "$T/state"
@@ -381,7 +410,8 @@ test_mpi() {
 if ! have mpicc || ! have mpirun; then skip mpi "no mpicc or no mpirun [openmpi-bin libopenmpi-dev]"; else test_mpi; fi
 
 # --- http_source.c ---
-write_config() { # port. Faults come at fixed requests of each connection: so they surely come, and a retry is surely served in the end.
+# port. Faults come at fixed requests of each connection: so they surely come, and a retry is surely served in the end.
+write_config() {
     mkdir -p "$T/nginx"
     cat >"$T/nginx/nginx.conf" <<EOF
 daemon off; master_process off; pid nginx.pid; error_log error.log;
@@ -427,7 +457,8 @@ faults_happened() { # location, what its log shows
 cuts_were_cuts() { cat "$T/http.cuts" "$T/nginx/error.log"; grep -q 'upstream timed out .* while reading upstream' "$T/nginx/error.log"; }
 loader_retried() { cat "$T/http.is_busy"; ! grep -q ' 0 retries while opening' "$T/http.is_busy" && ! grep -q ' 0 retries by the loader' "$T/http.is_busy"; }
 test_http() {
-    check http_source_builds ${CC:-cc} -std=c11 -O2 $WARN examples/http_source.c -o "$T/http_source" $(pkg-config --cflags --libs libcurl) $LIBS || return
+    check http_source_builds ${CC:-cc} -std=c11 -O2 $WARN examples/http_source.c -o "$T/http_source" \
+        $(pkg-config --cflags --libs libcurl) $LIBS || return
     check epoch_from_the_file to "$T/http.local" fetch "$archive" || return
     if ! have nginx; then skip http "no nginx here [nginx-light]"; return; fi
     check nginx_starts start_server || return
@@ -464,10 +495,13 @@ start_liar() { # which serves until its standard input ends
 }
 test_lies() {
     [ -n "$TEST_ALL" ] || echo "LEFT some ways to stall of a server that http_source.c asks"
-    check http_source_builds_with_another_timeout ${CC:-cc} -std=c11 -O2 $WARN -DHTTP_STALL_TIMEOUT_S=1 examples/http_source.c -o "$T/http_source_1s" $(pkg-config --cflags --libs libcurl) $LIBS || return
+    check http_source_builds_with_another_timeout ${CC:-cc} -std=c11 -O2 $WARN \
+        -DHTTP_STALL_TIMEOUT_S=1 examples/http_source.c -o "$T/http_source_1s" $(pkg-config --cflags --libs libcurl) \
+        $LIBS || return
     check lying_server_starts start_liar || return
     for way in honest some_short fewer more endless; do
-        check "epoch_from_a_server_with_$way" to "$T/http.$way" lie $way && check "a_server_with_${way}_gives_the_pixels_of_the_file" same_hash "$T/http.$way"
+        check "epoch_from_a_server_with_$way" to "$T/http.$way" lie $way &&
+            check "a_server_with_${way}_gives_the_pixels_of_the_file" same_hash "$T/http.$way"
     done
     check answers_without_their_end_are_an_error refuses 'partial file' lie short
     check empty_answers_are_an_error refuses 'returned nothing' lie empty_later
@@ -486,7 +520,8 @@ trains_on_the_fake() {
     with_fake within 120 "$T/train" "$archive" 3 >"$T/train.fake" || return 1
     awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.fake" >"$T/losses.fake"
     head -n 3 "$T/losses.1" | diff "$T/losses.fake" - &&
-        grep -q '^decoder: NVDEC of ' "$T/train.fake" && grep -q '^device: CUDA 0, ' "$T/train.fake" && grep -q ' 156 pictures decoded by NVDEC, 0 in software' "$T/train.fake"
+        grep -q '^decoder: NVDEC of ' "$T/train.fake" && grep -q '^device: CUDA 0, ' "$T/train.fake" &&
+        grep -q ' 156 pictures decoded by NVDEC, 0 in software' "$T/train.fake"
 }
 fetches_on_the_fake() { with_fake fetch "$archive" >"$T/http.fake" && same_hash "$T/http.fake"; }
 shares_on_the_fake() { with_fake ranks 2 "$archive" >"$T/mpi.fake" && same_samples "$T/mpi.fake"; }

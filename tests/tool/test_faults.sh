@@ -1,9 +1,10 @@
 #!/bin/sh
-# test_faults.sh - bzna pack, pack --resume, merge, append, convert, index and extract while calls of the system fail, each in turn
+# test_faults.sh - bzna pack, pack --resume, merge, append, convert, index and extract while calls of the system fail,
+# each in turn
 #
-# A command that fails ends with 1 and a message, neither by a signal nor never, and leaves no file that is not whole. What
-# it left goes on with --resume. A disk that stalls changes nothing. Without TEST_ALL the first, the fourth, the 16th call
-# and so on fail, and of each command a third of the ways: all ways with some command.
+# A command that fails ends with 1 and a message, neither by a signal nor never, and leaves no file that is not whole.
+# What it left goes on with --resume. A disk that stalls changes nothing. Without TEST_ALL the first, the fourth, the
+# 16th call and so on fail, and of each command a third of the ways: all ways with some command.
 # shellcheck disable=SC2012,SC2046,SC2059,SC2154
 . tests/tool/tool.sh
 
@@ -11,11 +12,13 @@ library=$t/failing_calls.so
 swept=0                               # commands so far
 [ -n "$TEST_ALL" ] || echo "LEFT test_faults.sh: most calls that fail, and two ways of three of each command"
 
-# attempt COMMAND...: with the call that $call, $number and $how say; sets $status, and $was_met to whether it came to that
+# attempt COMMAND...: with the call that $call, $number and $how say; sets $status, and $was_met to whether it came to
+# that
 attempt() {
     rm -f "$t/met"
     status=0
-    timeout 100 env "FAIL_CALL=$call $number $how" "FAIL_MET=$t/met" "LD_PRELOAD=$library" "$@" >"$t/out" 2>"$t/err" || status=$?
+    timeout 100 env "FAIL_CALL=$call $number $how" "FAIL_MET=$t/met" "LD_PRELOAD=$library" "$@" >"$t/out" 2>"$t/err" ||
+        status=$?
     was_met=0
     if [ -e "$t/met" ]; then was_met=1; fi
 }
@@ -33,8 +36,8 @@ ended_well() {
 # Whether pack said why it left a picture out: in a line that begins with its file, or in its summary.
 left_out() { grep -q "are left out\|is left out\|^$t/drawn/.*: " "$t/err"; }
 
-# Whether --resume made the whole archive. A picture that memory did not suffice for is left out by the run before, which
-# the log keeps.
+# Whether --resume made the whole archive. A picture that memory did not suffice for is left out by the run before,
+# which the log keeps.
 resumed_well() {
     if [ "$call" = malloc ] && [ "$status" = 1 ] && left_out; then "$bzna" verify "$t/x.bzna" >"$t/out" 2>&1
     else [ "$status" = 0 ] && cmp -s "$t/x.bzna" "$t/whole.bzna"; fi
@@ -43,9 +46,12 @@ resumed_well() {
 # sweep NAME ATTEMPT: runs ATTEMPT, which prints why it went wrong, for each call
 sweep() {
     swept=$((swept + 1)) ways=$swept
-    for way in 'malloc 12' 'pthread_create 11' 'open 24' 'open 13' 'read 5' 'read 4' 'read short' 'read end' 'write 28' \
-        'write 122' 'write 4' 'write short' 'pread 5' 'pread 4' 'pread short' 'pread end' 'pwrite 28' 'pwrite 5' 'pwrite 122' \
-        'pwrite 4' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' 'fdatasync 5' \
+    for way in 'malloc 12' 'pthread_create 11' 'open 24' 'open 13' 'read 5' 'read 4' 'read short' 'read end' \
+        'write 28' \
+        'write 122' 'write 4' 'write short' 'pread 5' 'pread 4' 'pread short' 'pread end' 'pwrite 28' 'pwrite 5' \
+        'pwrite 122' \
+        'pwrite 4' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' \
+        'fdatasync 5' \
         'ftruncate 28' 'fstat 5' 'fork 11' 'socketpair 24'; do
         ways=$((ways + 1))
         [ -n "$TEST_ALL" ] || [ $((ways % 3)) = 0 ] || continue
@@ -128,7 +134,8 @@ stalls() {
     done
 }
 
-# too_large NAME FILE COMMAND...: files may not have more than so many blocks, which is like a disk that is full, and of streams, too
+# too_large NAME FILE COMMAND...: files may not have more than so many blocks, which is like a disk that is full, and of
+# streams, too
 too_large() {
     what=$1 file=$2
     shift 2
@@ -147,7 +154,8 @@ extract_attempt() {
 }
 
 if [ -n "$SANITIZE" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$library" tests/fake/failing_calls.c -ldl 2>"$t/err"; then
-    skip "calls that fail under the tool" "no library can be preloaded here: ${SANITIZE:+sanitizers}$(head -n 1 "$t/err")"
+    skip "calls that fail under the tool" \
+        "no library can be preloaded here: ${SANITIZE:+sanitizers}$(head -n 1 "$t/err")"
 else
     expect 0 "draw_pictures" "$build/draw_pictures" "$t/drawn" 6
     expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/whole.bzna" --codec jpeg --jobs 2

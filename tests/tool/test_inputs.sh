@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_inputs.sh - what bzna pack takes: pictures of all kinds, damaged files, odd names; HEIF and AVIF alone, in folders and tars
+# test_inputs.sh - what bzna pack takes: pictures of all kinds, damaged files, odd names; HEIF and AVIF alone, in
+# folders and tars
 # shellcheck disable=SC2012,SC2046,SC2059
 . tests/tool/tool.sh
 
@@ -25,7 +26,8 @@ hard_tests() {
     expect 0 "hard files are made" "$pillow" tests/tool/tool_inputs.py make "$t/hard"
     expect 1 "pack of hard files" pack "$t/hard" -o "$t/hard.bzna"
     cp "$t/err" "$t/reasons"
-    same "all that can be packed is, and nothing else" "$("$bzna" list --json "$t/hard.bzna" | grep -c '"filename":"ok_') $("$bzna" list --json "$t/hard.bzna" | grep -c '"index"')" \
+    same "all that can be packed is, and nothing else" \
+        "$("$bzna" list --json "$t/hard.bzna" | grep -c '"filename":"ok_') $("$bzna" list --json "$t/hard.bzna" | grep -c '"index"')" \
         "$(find "$t/hard" -name 'ok_*' | grep -c /ok_) $(find "$t/hard" -name 'ok_*' | grep -c /ok_)"
     same "all else is named" "$(grep -c 'hard/bad_.*: .' "$t/reasons")" "$(find "$t/hard" -name 'bad_*' | grep -c bad_)"
     same "nothing that is sound is" "$(grep -c 'hard/ok_' "$t/reasons")" 0
@@ -56,9 +58,11 @@ heif_tests() {
     done
     sound=$(find $data/heif -name '*.mean' | grep -c .)
     compared "HEIF and AVIF files" "$t/heif.bzna" $data/heif "$sound"
-    expect 0 "one by name, copied" "$bzna" pack "$t/heif/grid.heic" "$t/heif/still_jpeg.heif" -o "$t/one.bzna" --codec copy
+    expect 0 "one by name, copied" "$bzna" pack "$t/heif/grid.heic" "$t/heif/still_jpeg.heif" -o "$t/one.bzna" \
+        --codec copy
     same "it keeps its name" "$(names "$t/one.bzna")" "grid.heic still_jpeg.heif "
-    refused 1 "crowded.heic: ISO media file" "one that cannot be packed" "$bzna" pack "$t/heif/crowded.heic" -o "$t/none.bzna"
+    refused 1 "crowded.heic: ISO media file" "one that cannot be packed" "$bzna" pack "$t/heif/crowded.heic" \
+        -o "$t/none.bzna"
     if ! command -v tar >/dev/null 2>&1; then skip "HEIF in a tar" "there is no tar [tar]"; return; fi
     # A key of its own for each: what is before the first dot.
     (cd "$t/heif" && for f in *; do g=$(echo "$f" | tr . _).${f##*.}; cp "$f" "../$g"; echo "$g"; done >../list && cd .. && tar -cf heif.tar $(cat list))
@@ -74,7 +78,8 @@ siting_tests() {
         skip "chroma at the left" "there is no ffmpeg with libx264 [ffmpeg]"; return
     fi
     ffmpeg -v error -f lavfi -i testsrc2=s=160x96:d=0.04 -vf format=yuv420p -c:v libx264 -qp 0 -y "$t/left.mp4" 2>&1
-    expect 0 "pack of a video" "$bzna" pack "$t/left.mp4" -o "$t/left.bzna" --codec h264 --chroma 444 --lossless --preset ultrafast --frame exact
+    expect 0 "pack of a video" "$bzna" pack "$t/left.mp4" -o "$t/left.bzna" --codec h264 --chroma 444 --lossless \
+        --preset ultrafast --frame exact
     cp "$t/left.mp4" "$t/hard"
     run "$bzna" pack "$t/hard" -o "$t/hard2.bzna" --codec copy --overwrite
     says "$t/err" "left.mp4: not a picture: mp4 video" "a film in a folder is no picture"
@@ -93,7 +98,8 @@ for found in re.finditer(b"clap", bytes(data)):
         n, d = struct.unpack_from(">ii", data, at)
         struct.pack_into(">i", data, at, n + d)
 open(sys.argv[2], "wb").write(data)' $data/mini_h264.bzna "$t/moved.bzna"
-    expect 1 "pictures that begin between chroma samples, and one that ends past its frame" pack "$t/moved.bzna" -o "$t/odd.bzna"
+    expect 1 "pictures that begin between chroma samples, and one that ends past its frame" pack "$t/moved.bzna" \
+        -o "$t/odd.bzna"
     run "$bzna" extract "$t/moved.bzna" 2 -o "$t/x.ppm"
     run "$bzna" extract "$t/odd.bzna" 2 -o "$t/y.ppm"
     psnr "$t/x.ppm" "$t/y.ppm"
@@ -109,8 +115,10 @@ lossless_jpeg_tests() {
 data = open(sys.argv[1], "rb").read()
 exif = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"
 first = 4 + int.from_bytes(data[4:6], "big")
-open(sys.argv[2], "wb").write(data[:first] + b"\xff\xe1" + (2 + len(exif)).to_bytes(2, "big") + exif + data[first:])' "$t/lossless.jpg" "$t/turned.jpg"
-    expect 0 "pack of a lossless JPEG" "$bzna" pack "$t/turned.jpg" -o "$t/turned.bzna" --codec h264 --preset ultrafast --frame exact
+open(sys.argv[2], "wb").write(data[:first] + b"\xff\xe1" + (2 + len(exif)).to_bytes(2, "big") + exif + data[first:])' \
+    "$t/lossless.jpg" "$t/turned.jpg"
+    expect 0 "pack of a lossless JPEG" "$bzna" pack "$t/turned.jpg" -o "$t/turned.bzna" --codec h264 \
+        --preset ultrafast --frame exact
     same "it is turned" "$("$bzna" list --json "$t/turned.bzna" | grep -o '"width":[0-9]*,"height":[0-9]*' | head -n 1)" '"width":32,"height":48'
 }
 

@@ -18,8 +18,10 @@ pack_tests() {
     expect 0 "verify --decode of the packed archive" "$bzna" verify --decode "$t/one.bzna"
     expect 0 "list of the packed archive" "$bzna" list --json "$t/one.bzna"
     same "targets are the numbers of the class folders" "$(field_all target)" "0 0 0 1 1 1 2 2 2 3 3 3 "
-    says "$t/out" '"target":1,"class":"fractals","filename":"fractals/00.ppm"' "classes have names, and samples their paths"
-    same "file names are kept, in order" "$(files)" "00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm "
+    says "$t/out" '"target":1,"class":"fractals","filename":"fractals/00.ppm"' \
+        "classes have names, and samples their paths"
+    same "file names are kept, in order" "$(files)" \
+        "00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm "
     run "$bzna" list "$t/one.bzna"
     says "$t/out" 'fractals/00.ppm  class="fractals"' "list names classes in text, too"
     expect 0 "pack over an archive, as H.264" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --codec h264 --crf 24 \
@@ -60,7 +62,8 @@ orientation_tests() {
 heif_tests() {
     mkdir "$t/heif"
     cp $data/heif/still.heic $data/heif/grid.heic $data/heif/identity.heic $data/heif/overlay.heic "$t/heif"
-    expect 1 "pack of HEIF files, of which one is not read" "$bzna" pack "$t/heif" -o "$t/heif.bzna" --preset ultrafast --crf 4
+    expect 1 "pack of HEIF files, of which one is not read" "$bzna" pack "$t/heif" -o "$t/heif.bzna" \
+        --preset ultrafast --crf 4
     says "$t/err" "of type 'iovl', which is not read" "what is not read of them is said"
     i=0
     for size in "150 100" "20 36" "48 32"; do
@@ -80,14 +83,18 @@ header_tests() {
     says "$t/out" "checked by their headers and end markers, and not decoded" "the summary says that they were not"
     if cmp -s "$t/decoded.bzna" "$t/headers.bzna"; then pass; else fail "the archive does not depend on --check"; fi
     tar -C "$t/whole" -cf "$t/whole.tar" .
-    expect 0 "pack of a tar of JPEG files, which are decoded" "$bzna" pack "$t/whole.tar" -o "$t/decoded.bzna" --codec copy --overwrite
-    expect 0 "pack of a tar of JPEG files, by their headers" "$bzna" pack "$t/whole.tar" -o "$t/headers.bzna" --codec copy --check headers --overwrite
+    expect 0 "pack of a tar of JPEG files, which are decoded" "$bzna" pack "$t/whole.tar" -o "$t/decoded.bzna" \
+        --codec copy --overwrite
+    expect 0 "pack of a tar of JPEG files, by their headers" "$bzna" pack "$t/whole.tar" -o "$t/headers.bzna" \
+        --codec copy --check headers --overwrite
     if cmp -s "$t/decoded.bzna" "$t/headers.bzna"; then pass; else fail "nor does that of a tar"; fi
-    expect 0 "--check headers --json" "$bzna" pack "$t/whole" -o "$t/headers.bzna" --codec copy --check headers --json --overwrite
+    expect 0 "--check headers --json" "$bzna" pack "$t/whole" -o "$t/headers.bzna" --codec copy --check headers --json \
+        --overwrite
     says "$t/out" '"check":"headers"' "JSON says it, too"
     run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec h264 --preset ultrafast --json --overwrite
     if grep -q '"check"' "$t/out"; then fail "and nothing of encoded pictures"; else pass; fi
-    refused 2 "--check headers: only --codec copy" "--check headers without --codec copy" "$bzna" pack "$t/whole" -o "$t/x.bzna" --check headers --overwrite
+    refused 2 "--check headers: only --codec copy" "--check headers without --codec copy" "$bzna" pack \
+        "$t/whole" -o "$t/x.bzna" --check headers --overwrite
 
     size=$(wc -c <"$t/whole/jpeg_420_progressive.jpg")
     head -c $((size - 2)) "$t/whole/jpeg_420_progressive.jpg" >"$t/damaged/no_end.jpg"
@@ -100,8 +107,10 @@ header_tests() {
     printf 'GIF89a' >"$t/damaged/no_picture.jpg"
     expect 1 "pack of files that are cut off, decoded" "$bzna" pack "$t/damaged" -o "$t/x.bzna" --codec copy --overwrite
     reasons=$(grep -o '[a-z_]*\.jpg: .*' "$t/err" | sort)
-    expect 1 "pack of files that are cut off, by their headers" "$bzna" pack "$t/damaged" -o "$t/y.bzna" --codec copy --check headers --overwrite
-    same "the same files are left out" "$(grep -o '[a-z_]*\.jpg: ' "$t/err" | sort)" "$(echo "$reasons" | grep -o '^[a-z_]*\.jpg: ')"
+    expect 1 "pack of files that are cut off, by their headers" "$bzna" pack "$t/damaged" -o "$t/y.bzna" --codec copy \
+        --check headers --overwrite
+    same "the same files are left out" "$(grep -o '[a-z_]*\.jpg: ' "$t/err" | sort)" \
+        "$(echo "$reasons" | grep -o '^[a-z_]*\.jpg: ')"
     for name in half half_progressive zeros only_headers no_picture; do
         says "$t/err" "damaged/$name.jpg: " "$name is left out"
     done
@@ -111,7 +120,8 @@ header_tests() {
     { cat "$t/damaged/half.jpg"; printf '\377\331'; } >"$t/entropy/a.jpg"
     expect 1 "damaged entropy data, decoded" "$bzna" pack "$t/entropy" -o "$t/x.bzna" --codec copy --overwrite
     says "$t/err" "entropy/a.jpg: " "is left out"
-    expect 0 "damaged entropy data, by the headers" "$bzna" pack "$t/entropy" -o "$t/x.bzna" --codec copy --check headers --overwrite
+    expect 0 "damaged entropy data, by the headers" "$bzna" pack "$t/entropy" -o "$t/x.bzna" --codec copy \
+        --check headers --overwrite
     says "$t/out" "bzna verify --decode would find damage between them" "the summary says what finds it"
     expect 1 "verify --decode finds it" "$bzna" verify --decode "$t/x.bzna"
 }
@@ -123,7 +133,8 @@ copy_tests() {
     expect 0 "pack of JPEG files as they are" "$bzna" pack "$t/copied" -o "$t/copy.bzna" --codec copy
     expect 0 "verify --decode of them" "$bzna" verify --decode "$t/copy.bzna"
     expect 0 "list of them" "$bzna" list --json "$t/copy.bzna"
-    same "they are JPEG" "$(grep -c '"image":{"codec":"mjpg"\|"bzna_input":{"codec":"mjpg"' "$t/out")" "$(ls "$t/copied" | wc -l | tr -d ' ')"
+    same "they are JPEG" "$(grep -c '"image":{"codec":"mjpg"\|"bzna_input":{"codec":"mjpg"' "$t/out")" \
+        "$(ls "$t/copied" | wc -l | tr -d ' ')"
     says "$t/out" '"width":25,"height":40,"frame_width":40,"frame_height":25' "a copied file keeps its orientation"
     i=0 changed=
     for file in "$t/copied"/*; do
@@ -147,16 +158,19 @@ copy_tests() {
         expect 0 "pack of two sizes" "$bzna" pack "$t/two" -o "$t/two.bzna" --codec copy --overwrite
         same "ffprobe sees them as one track" "$(ffprobe -v error -count_frames -select_streams v -show_entries \
             stream=codec_name,width,height,nb_read_frames -of csv=p=0 "$t/two.bzna" 2>&1)" mjpeg,40,25,2
-        same "ffmpeg decodes the archive as the files" "$(frames "$t/two.bzna")" "$(frames "$t/two/a.jpg"; frames "$t/two/b.jpg")"
+        same "ffmpeg decodes the archive as the files" "$(frames "$t/two.bzna")" \
+            "$(frames "$t/two/a.jpg"; frames "$t/two/b.jpg")"
     else skip "ffmpeg reads archives of JPEG" "ffmpeg is not installed [ffmpeg]"; fi
 
     cp "$t/drawn/plasma/01.ppm" "$t/copied/large.ppm"
     head -c 500 "$t/copied/jpeg_440.jpg" >"$t/copied/cut.jpg"
-    expect 1 "a file that is cut off is left out" "$bzna" pack "$t/copied" -o "$t/copy.bzna" --codec copy --overwrite --quality 95
+    expect 1 "a file that is cut off is left out" "$bzna" pack "$t/copied" -o "$t/copy.bzna" --codec copy --overwrite \
+        --quality 95
     says "$t/err" "copied/cut.jpg: " "it is named"
     run "$bzna" list --json "$t/copy.bzna"
     same "what is no JPEG becomes one, without a thumbnail" \
-        "$(grep -o '"name":"large.ppm".*\|.*"large.ppm".*' "$t/out" | grep -o '"codec":"[a-z]*"' | tr '\n' ' ')" '"codec":"mjpg" '
+        "$(grep -o '"name":"large.ppm".*\|.*"large.ppm".*' "$t/out" | grep -o '"codec":"[a-z]*"' | tr '\n' ' ')" \
+        '"codec":"mjpg" '
 }
 
 jpeg_tests() {
@@ -186,7 +200,8 @@ import io, sys
 from PIL import Image
 mine, f = Image.open(sys.argv[1]), io.BytesIO()
 mine.convert("RGB").save(f, "JPEG", quality=90)
-print([list(mine.quantization[k])[1:] == list(Image.open(f).quantization[k])[1:] for k in (0, 1)])' "$t/x.jpg")" "[True, True]"
+print([list(mine.quantization[k])[1:] == list(Image.open(f).quantization[k])[1:] for k in (0, 1)])' "$t/x.jpg")" \
+    "[True, True]"
     else skip "its tables are libjpeg's, but for the first number" "python3 has no PIL [python3-pil]"; fi
 }
 
@@ -197,7 +212,8 @@ encoder_tests() {
     cp "$t/drawn/shapes/00.ppm" "$t/few/b.ppm"
     expect 0 "pack as H.264" "$bzna" pack "$t/few" -o "$t/few.bzna" --codec h264 --preset ultrafast
     for codec in h264 h265; do
-        expect 0 "pack --tune-decode as $codec" "$bzna" pack "$t/few" -o "$t/tuned.bzna" --codec $codec --preset ultrafast --tune-decode --overwrite
+        expect 0 "pack --tune-decode as $codec" "$bzna" pack "$t/few" -o "$t/tuned.bzna" --codec $codec \
+            --preset ultrafast --tune-decode --overwrite
         expect 0 "verify --decode of it" "$bzna" verify --decode "$t/tuned.bzna"
         if [ $codec = h264 ]; then same "tuned H.264 is larger" "$(($(wc -c <"$t/tuned.bzna") > $(wc -c <"$t/few.bzna")))" 1; fi
     done
@@ -207,7 +223,8 @@ encoder_tests() {
     expect 0 "verify --decode of AV1" "$bzna" verify --decode "$t/av1.bzna"
     one=$t/few/b.ppm
     for preset in fast faster; do
-        expect 0 "pack as AV1, $preset" "$bzna" pack "$one" -o "$t/av1-$preset.bzna" --codec av1 --preset $preset --thumb none --frame exact
+        expect 0 "pack as AV1, $preset" "$bzna" pack "$one" -o "$t/av1-$preset.bzna" --codec av1 --preset $preset \
+            --thumb none --frame exact
     done
     if cmp -s "$t/av1-fast.bzna" "$t/av1-faster.bzna"; then fail "the preset fast of AV1" "it is faster"; else pass; fi
     expect 0 "extract of AV1" "$bzna" extract "$t/av1.bzna" 1 -o "$t/x.ppm"
@@ -260,7 +277,8 @@ name_tests() {
     json "$t/out" "odd names are JSON"
     same "a flat folder has no targets" "$(field_all target)" "null null null null null "
     says "$t/out" '"100%d%03d.ppm"' "a name with % is kept"
-    says "$t/out" "$(printf '"b \303\274\303\261 \\"q\\" \\\\ .ppm"')" "a name with quotes and letters beyond ASCII is kept"
+    says "$t/out" "$(printf '"b \303\274\303\261 \\"q\\" \\\\ .ppm"')" \
+        "a name with quotes and letters beyond ASCII is kept"
     run "$bzna" extract "$t/flat.bzna" 3 -o "$t/x.ppm"
     same "one pixel stays one pixel" "$(ppm_size "$t/x.ppm")" "1 1"
     same "and keeps its color" "$(pixel "$t/x.ppm" 1 1 0 0 | awk '{ print (($1-200)^2 < 50 && ($2-100)^2 < 50 && ($3-50)^2 < 50) }')" 1
@@ -403,7 +421,8 @@ output_tests() {
     wait $halted
     same "the first pack succeeds" "$?" 0
     expect 0 "the first pack writes a complete archive" "$bzna" verify --decode --json "$t/locked.bzna"
-    says "$t/out" '{"samples":12,"bad":[],"unsupported":[],"profiles":0}' "the archive of the first pack has all its pictures"
+    says "$t/out" '{"samples":12,"bad":[],"unsupported":[],"profiles":0}' \
+        "the archive of the first pack has all its pictures"
 
     halted_pack "$t/killed.bzna"
     kill -KILL $halted
@@ -463,14 +482,16 @@ size_tests() {
     sizes "--max-edge" "40x1 512x512 26x40 512x512 " --max-edge 40
     sizes "--max-short-edge" "640x20 1024x512 20x30 512x512 " --max-short-edge 20
     run "$bzna" list --json "$t/sizes.bzna"
-    same "a picture above 512 pixels has a thumbnail" "$(grep -c '"bzna_thumb":{"codec":"hvc1","width":512,"height":16,"frame_width":512,"frame_height":512' "$t/out")" 1
+    same "a picture above 512 pixels has a thumbnail" \
+        "$(grep -c '"bzna_thumb":{"codec":"hvc1","width":512,"height":16,"frame_width":512,"frame_height":512' "$t/out")" 1
     expect 0 "--thumb 64" "$bzna" pack "$t/sizes" -o "$t/sizes.bzna" --preset ultrafast --overwrite --thumb 64
     run "$bzna" list --json "$t/sizes.bzna"
     same "a thumbnail of that size" "$(grep -c '"bzna_thumb":{"codec":"hvc1","width":64,"height":2,"frame_width":144,"frame_height":144' "$t/out")" 1
     expect 0 "--thumb none" "$bzna" pack "$t/sizes" -o "$t/sizes.bzna" --preset ultrafast --overwrite --thumb none
     run "$bzna" list --json "$t/sizes.bzna"
     same "no thumbnail" "$(grep '"a.ppm"' "$t/out" | grep -c bzna_thumb)" 0
-    for wrong in "--frame 100" "--frame 8" "--frame big" "--thumb 600" "--thumb 8" "--codec jpeg --frame 64" "--codec copy --max-edge 9" \
+    for wrong in "--frame 100" "--frame 8" "--frame big" "--thumb 600" "--thumb 8" "--codec jpeg --frame 64" \
+        "--codec copy --max-edge 9" \
         "--shard 3/3" "--shard 1" "--shard -1/2" "--background pink" "--preset swift" "--lossless --codec jpeg" "--preset fast --codec jpeg" "--report x.txt" "--encoder libx264 --codec h265"; do
         # shellcheck disable=SC2086  # the options are words
         refused 2 "--" "$wrong" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" $wrong
@@ -478,10 +499,12 @@ size_tests() {
     if "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc >/dev/null 2>&1 || "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc 2>&1 | grep -q 'no encoder'; then
         rm -f "$t/wrong.bzna"; skip "an encoder that this machine lacks" "it has hevc_nvenc, or libavcodec has none"
     else refused 1 "--encoder hevc_nvenc: a trial with a gray picture: cannot be encoded" "an encoder that this machine lacks" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc; fi
-    refused 2 "some of them, not \"train=a,val=b\"" "--splits with a name that is none" "$bzna" pack --splits train=a,val=b -o "$t/wrong.bzna"
+    refused 2 "some of them, not \"train=a,val=b\"" "--splits with a name that is none" "$bzna" pack \
+        --splits train=a,val=b -o "$t/wrong.bzna"
     refused 1 "no-such/r.html: cannot be written" "a report that cannot be written is refused before packing" \
         "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --report "$t/no-such/r.html"
-    refused 1 "no encoder nonsense" "an encoder that there is not" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder nonsense
+    refused 1 "no encoder nonsense" "an encoder that there is not" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" \
+        --encoder nonsense
     if ls "$t"/wrong.bzna* >/dev/null 2>&1; then fail "what is refused leaves no file"; else pass; fi
 }
 
@@ -489,12 +512,15 @@ size_tests() {
 odd_edges_tests() {
     if ! command -v ffmpeg >/dev/null 2>&1; then skip "thumbnails of odd edges" "ffmpeg is not installed [ffmpeg]"; return; fi
     mkdir "$t/odd"
-    ffmpeg -v error -f lavfi -i testsrc2=s=640x480 -frames:v 1 -vf format=rgb24,scale=601:401,format=yuvj420p -q:v 2 -y "$t/odd/a.jpg" 2>&1
+    ffmpeg -v error -f lavfi -i testsrc2=s=640x480 -frames:v 1 -vf format=rgb24,scale=601:401,format=yuvj420p -q:v 2 \
+        -y "$t/odd/a.jpg" 2>&1
     for chroma in 420 444; do
-        expect 0 "odd edges in $chroma" "$bzna" pack "$t/odd" -o "$t/odd.bzna" --overwrite --preset ultrafast --crf 10 --chroma $chroma
+        expect 0 "odd edges in $chroma" "$bzna" pack "$t/odd" -o "$t/odd.bzna" --overwrite --preset ultrafast --crf 10 \
+            --chroma $chroma
         run "$bzna" extract "$t/odd.bzna" 0 --track bzna_thumb -o "$t/x.ppm"
         same "$chroma: the thumbnail's size" "$(ppm_size "$t/x.ppm")" "512 341"
-        ffmpeg -v error -i "$t/odd/a.jpg" -vf scale=512:341:flags=lanczos+accurate_rnd+full_chroma_inp -f image2 -y "$t/y.ppm" 2>&1
+        ffmpeg -v error -i "$t/odd/a.jpg" -vf scale=512:341:flags=lanczos+accurate_rnd+full_chroma_inp -f image2 \
+            -y "$t/y.ppm" 2>&1
         psnr "$t/x.ppm" "$t/y.ppm"
         if [ "$db" -ge 24 ]; then pass; else fail "$chroma: the thumbnail is the whole picture" "$db dB"; fi
     done
@@ -512,14 +538,17 @@ chroma_444_tests() {
         same "$codec keeps all samples of chroma" "$(wc -c <"$t/x.yuv" | tr -d ' ')" $((area * 3))
     done
     if ! command -v ffmpeg >/dev/null 2>&1; then skip "--lossless loses nothing" "ffmpeg is not installed [ffmpeg]"; return; fi
-    ffmpeg -v error -i "$t/colors/a.ppm" -vf scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p -f rawvideo -y "$t/expected.yuv" 2>&1
+    ffmpeg -v error -i "$t/colors/a.ppm" \
+        -vf scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p -f rawvideo -y "$t/expected.yuv" 2>&1
     for codec in h265 h264 av1; do
         if [ $codec = av1 ] && ! ffmpeg -v error -encoders 2>&1 | grep -q libaom-av1; then skip "--lossless as av1" "no libaom-av1"; continue; fi
-        expect 0 "--lossless as $codec" "$bzna" pack "$t/colors" -o "$t/colors.bzna" --preset ultrafast --overwrite --chroma 444 --codec $codec --lossless --frame exact
+        expect 0 "--lossless as $codec" "$bzna" pack "$t/colors" -o "$t/colors.bzna" --preset ultrafast --overwrite \
+            --chroma 444 --codec $codec --lossless --frame exact
         run "$bzna" extract "$t/colors.bzna" 0 -o "$t/x.yuv"
         run "$bzna" list --json "$t/colors.bzna"
         w=$(field frame_width <"$t/out") h=$(field frame_height <"$t/out")
-        ffmpeg -v error -f rawvideo -pix_fmt yuv444p -s "${w}x$h" -i "$t/x.yuv" -vf crop=120:90:0:0 -f rawvideo -y "$t/actual.yuv" 2>&1
+        ffmpeg -v error -f rawvideo -pix_fmt yuv444p -s "${w}x$h" -i "$t/x.yuv" -vf crop=120:90:0:0 -f rawvideo \
+            -y "$t/actual.yuv" 2>&1
         if cmp -s "$t/expected.yuv" "$t/actual.yuv"; then pass; else fail "$codec without loss has ffmpeg's planes" "$(cmp "$t/expected.yuv" "$t/actual.yuv" 2>&1)"; fi
     done
 }
@@ -527,13 +556,15 @@ chroma_444_tests() {
 # Color profiles are counted, and converted where that is asked for and can be; what else is lost is counted, too.
 profile_tests() {
     for pillow in "$PYTHON" python3 /usr/bin/python3; do "$pillow" -c 'import numpy; from PIL import ImageCms' 2>/dev/null && break; pillow=; done
-    refused 2 "--codec copy keeps files as they are" "--icc convert with --codec copy" "$bzna" pack "$t" -o "$t/icc.bzna" --codec copy --icc convert
+    refused 2 "--codec copy keeps files as they are" "--icc convert with --codec copy" "$bzna" pack \
+        "$t" -o "$t/icc.bzna" --codec copy --icc convert
     if [ -z "$pillow" ]; then skip "color profiles" "there is no python3 with numpy and Pillow (python3-numpy, python3-pil)"; return; fi
     expect 0 "pictures with profiles are made" "$pillow" tests/tool/tool_profiles.py make "$t/profiles"
     mv "$t/profiles/lost" "$t/lost"
     set -- --codec h264 --preset ultrafast --crf 1 --chroma 444 --frame exact --thumb none --overwrite
     expect 0 "pack of pictures with profiles" "$bzna" pack "$t/profiles" -o "$t/icc.bzna" "$@" --report "$t/icc.json"
-    says "$t/out" "10 of 15 pictures have a color profile other than sRGB, which loaders do not apply (--icc convert" "profiles are counted"
+    says "$t/out" "10 of 15 pictures have a color profile other than sRGB, which loaders do not apply (--icc convert" \
+        "profiles are counted"
     says "$t/icc.json" '"profiles_ignored":10,"profiles_converted":0,"animations":0' "the report has them, too"
     same "and says whose" "$(grep -c '"notes":\["profiles_ignored"\]' "$t/icc.json")" 10
     expect 0 "verify of files with profiles" "$bzna" verify "$t/profiles"
@@ -546,11 +577,13 @@ profile_tests() {
         skip "--icc convert" "bzna was built without lcms2 (liblcms2-dev)"
     else
         says "$t/out" '"profiles_ignored":0,"profiles_converted":10' "converted ones are counted"
-        expect 0 "converted pictures are compared" "$pillow" tests/tool/tool_profiles.py compare "$bzna" "$t/icc.bzna" "$t/profiles"
+        expect 0 "converted pictures are compared" "$pillow" tests/tool/tool_profiles.py compare "$bzna" "$t/icc.bzna" \
+            "$t/profiles"
         same "they are as Little CMS makes them through Pillow" "$(cat "$t/out")" "15 pictures, as Little CMS has them"
     fi
     expect 0 "pack of what loses something" "$bzna" pack "$t/lost" -o "$t/lost.bzna" "$@" --json
-    says "$t/out" '"animations":2,"several_pages":1,"over_8_bits":1,"alpha_dropped":2' "animations, pages, 16 bits and alpha are counted"
+    says "$t/out" '"animations":2,"several_pages":1,"over_8_bits":1,"alpha_dropped":2' \
+        "animations, pages, 16 bits and alpha are counted"
     expect 0 "the same with a background" "$bzna" pack "$t/lost" -o "$t/lost.bzna" "$@" --background white
     same "no alpha is dropped then" "$(grep -c transparent "$t/out")" 0
 }
@@ -568,11 +601,14 @@ open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(
         half=${clear#*:} clear=${clear%%:*}
         set -- --background "$color"
         if [ "$color" = none ]; then set --; fi
-        expect 0 "background $color" "$bzna" pack "$t/alpha" -o "$t/alpha.bzna" --preset ultrafast --crf 1 --chroma 444 --overwrite "$@"
+        expect 0 "background $color" "$bzna" pack "$t/alpha" -o "$t/alpha.bzna" --preset ultrafast --crf 1 \
+            --chroma 444 --overwrite "$@"
         run "$bzna" extract "$t/alpha.bzna" 0 -o "$t/x.ppm"
-        same "background $color: solid, clear and half" "$(for x in 8 24 40; do pixel "$t/x.ppm" 48 32 $x 16 | tr ' ' ,; done | tr '\n' ' ' |
+        same "background $color: solid, clear and half" \
+            "$(for x in 8 24 40; do pixel "$t/x.ppm" 48 32 $x 16 | tr ' ' ,; done | tr '\n' ' ' |
             awk -v want="200,40,40 $clear $half" '{ split(want, w, "[ ,]"); gsub(/,/, " "); far = 0
-                for (i = 1; i <= 9; i++) { d = $i - w[i]; if (d > 8 || d < -8) far = 1 }; print far ? $0 : "near" }')" near
+                for (i = 1; i <= 9; i++) { d = $i - w[i]; if (d > 8 || d < -8) far = 1 }; print far ? $0 : "near" }')" \
+                    near
     done
 }
 
@@ -608,14 +644,16 @@ target_tests() {
     printf 'l/b.jpg,4\nk/a.jpg,3\n' >"$t/two.csv"
     targets "--list .csv" "4 b.jpg 3 a.jpg " --list "$t/two.csv"
     printf '0\t1.5\t2\tl/c.jpg\n1\t1\t3\tabsent.jpg\n' >"$t/two.lst"
-    expect 1 "a list with several labels, and a file that is not there" "$bzna" pack "$t/named" -o "$t/named.bzna" --preset ultrafast --overwrite --list "$t/two.lst"
+    expect 1 "a list with several labels, and a file that is not there" "$bzna" pack "$t/named" -o "$t/named.bzna" \
+        --preset ultrafast --overwrite --list "$t/two.lst"
     says "$t/err" "$t/named: sample 1: " "the file that is not there is named"
     same "it is named once" "$(grep -c 'sample 1:.*sample 1:' "$t/err")" 0
     run "$bzna" list --json "$t/named.bzna"
     says "$t/out" '"label":[1.5,2]' "all labels of a list are in the archive"
     targets "--shard 0/2" "0 a.jpg " --shard 0/2
     targets "--shard 1/2" "1 b.jpg 1 c.jpg " --shard 1/2
-    refused 1 "this share of the files is empty" "a share without files" "$bzna" pack "$t/named" -o "$t/wrong.bzna" --shard 0/9
+    refused 1 "this share of the files is empty" "a share without files" "$bzna" pack "$t/named" -o "$t/wrong.bzna" \
+        --shard 0/9
 }
 
 # Pictures of other data sets become the archive that their files give.
@@ -636,13 +674,17 @@ data_set_tests() {
         if cmp -s "$t/x.jpg" "$t/named/l/b.jpg"; then pass; else fail "a tar's JPEG is copied"; fi
     else skip "pack of a tar" "tar is not installed [tar]"; fi
     expect 0 "pack of an archive" "$bzna" pack "$t/one.bzna" -o "$t/again2.bzna" --codec h264 --preset ultrafast
-    same "an archive's pictures, targets and names" "$(listed "$t/again2.bzna")" "$(listed "$t/one.bzna" | sed 's/hvc1/avc1/')"
+    same "an archive's pictures, targets and names" "$(listed "$t/again2.bzna")" \
+        "$(listed "$t/one.bzna" | sed 's/hvc1/avc1/')"
     run "$bzna" extract "$t/again2.bzna" 4 -o "$t/x.ppm"
     psnr "$t/drawn/fractals/01.ppm" "$t/x.ppm"
     if [ "$db" -ge 24 ]; then pass; else fail "a picture of an archive looks like its source" "$db dB"; fi
-    expect 0 "pack of pictures" "$bzna" pack "$t/named/l/c.jpg" "$t/drawn/shapes/00.ppm" -o "$t/files.bzna" --preset ultrafast
-    same "pictures in the order of the command" "$(listed "$t/files.bzna" | cut -d ' ' -f 1,5 | tr '\n' ' ')" "null c.jpg null 00.ppm "
-    refused 1 "is a folder, and only one can be packed at a time" "two folders" "$bzna" pack "$t/named" "$t/exif" -o "$t/wrong.bzna"
+    expect 0 "pack of pictures" "$bzna" pack "$t/named/l/c.jpg" "$t/drawn/shapes/00.ppm" -o "$t/files.bzna" \
+        --preset ultrafast
+    same "pictures in the order of the command" "$(listed "$t/files.bzna" | cut -d ' ' -f 1,5 | tr '\n' ' ')" \
+        "null c.jpg null 00.ppm "
+    refused 1 "is a folder, and only one can be packed at a time" "two folders" "$bzna" pack "$t/named" \
+        "$t/exif" -o "$t/wrong.bzna"
     refused 1 "absent" "a file that is not there" "$bzna" pack "$t/absent.tar" -o "$t/wrong.bzna"
 }
 
@@ -652,10 +694,12 @@ report_tests() {
     cp "$t/drawn/plasma/00.ppm" "$t/quality/a<b>.ppm"
     cp "$t/drawn/fractals/01.ppm" "$t/quality/c.ppm"
     echo none >"$t/quality/d.txt"
-    expect 1 "--report .json" "$bzna" pack "$t/quality" -o "$t/quality.bzna" --preset ultrafast --crf 40 --chroma 444 --report "$t/report.json"
+    expect 1 "--report .json" "$bzna" pack "$t/quality" -o "$t/quality.bzna" --preset ultrafast --crf 40 --chroma 444 \
+        --report "$t/report.json"
     json "$t/report.json" "the report is JSON"
     says "$t/report.json" '"reason":"not a picture' "it names what was left out"
-    same "it tells the sizes of sources and samples" "$(grep -o '"source_bytes":[0-9]*,"bytes":[0-9]*' "$t/report.json" | tail -n 2 | tr '\n' ' ')" \
+    same "it tells the sizes of sources and samples" \
+        "$(grep -o '"source_bytes":[0-9]*,"bytes":[0-9]*' "$t/report.json" | tail -n 2 | tr '\n' ' ')" \
         "$("$bzna" list "$t/quality.bzna" | awk 'NR > 1 { print $3 }' | { read -r a; read -r b
            echo "\"source_bytes\":$(wc -c <"$t/quality/a<b>.ppm"),\"bytes\":$a \"source_bytes\":$(wc -c <"$t/quality/c.ppm"),\"bytes\":$b "; })"
     if command -v ffmpeg >/dev/null 2>&1; then
@@ -663,14 +707,17 @@ report_tests() {
             size=${i#*:} file=${i##*:}
             size=${size%:*}
             run "$bzna" extract "$t/quality.bzna" "${i%%:*}" --track bzna_input -o "$t/x.yuv"
-            ffmpeg -v info -f rawvideo -pix_fmt yuv444p -s 512x512 -i "$t/x.yuv" -i "$t/drawn/$file.ppm" -lavfi "[0]crop=${size%x*}:${size#*x}:0:0[a];[1]scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p,split[b][c];[a]split[d][e];[d][b]psnr;[e][c]ssim" -f null - >"$t/log" 2>&1
+            ffmpeg -v info -f rawvideo -pix_fmt yuv444p -s 512x512 -i "$t/x.yuv" -i "$t/drawn/$file.ppm" \
+                -lavfi "[0]crop=${size%x*}:${size#*x}:0:0[a];[1]scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p,split[b][c];[a]split[d][e];[d][b]psnr;[e][c]ssim" -f null - >"$t/log" 2>&1
             same "PSNR and SSIM of $file are ffmpeg's" \
                 "$(grep -o '"psnr":[0-9.]*,"ssim":[0-9.]*' "$t/report.json" | sed -n "$((${i%%:*} + 1))p" | tr -c '0-9.\n' ' ' | awk '{ printf "%.2f %.3f", $1, $2 }')" \
                 "$(awk '/PSNR/ { sub(/.*average:/, ""); p = $1 } /SSIM Y/ { sub(/.*SSIM Y:/, ""); s = $1 } END { printf "%.2f %.3f", p, s }' "$t/log")"
         done
     else skip "PSNR and SSIM are ffmpeg's" "ffmpeg is not installed [ffmpeg]"; fi
-    expect 1 "--report .html" "$bzna" pack "$t/quality" -o "$t/quality.bzna" --preset ultrafast --report "$t/report.html" --overwrite
-    same "the page shows both pictures of both" "$(grep -o '<img src="data:image/jpeg;base64,' "$t/report.html" | wc -l | tr -d ' ')" 4
+    expect 1 "--report .html" "$bzna" pack "$t/quality" -o "$t/quality.bzna" --preset ultrafast \
+        --report "$t/report.html" --overwrite
+    same "the page shows both pictures of both" \
+        "$(grep -o '<img src="data:image/jpeg;base64,' "$t/report.html" | wc -l | tr -d ' ')" 4
     says "$t/report.html" "a&lt;b&gt;.ppm: PSNR" "names are escaped"
     says "$t/report.html" "d.txt: not a picture" "the page names what was left out"
     if [ -n "$python" ]; then
@@ -707,38 +754,47 @@ for columns in 40, 120:
 ' "$bzna" pack "$t/drawn" -o "$t/terminal.bzna" --jobs 1 --overwrite --preset ultrafast
 }
 
-# What is said of frames in time, of files that are no class's, of roots that are none, and of what is no picture at all.
+# What is said of frames in time, of files that are no class's, of roots that are none, and of what is no picture at
+# all.
 hint_tests() {
     mkdir -p "$t/plenty" "$t/fewer"
     for i in $(seq 100 349); do printf 'P5 24 24 255\n%0576d' "$i" >"$t/plenty/$i.pgm"; done
     cp "$t/plenty"/1[01]?.pgm "$t/fewer"
     expect 0 "pack of small pictures" "$bzna" pack "$t/plenty" -o "$t/plenty.bzna" --codec h264 --preset ultrafast
-    says "$t/err" "note: 200 of 200 pictures fill less than a quarter of their coded frames: with --frame exact" "it is said after 200 pictures"
-    says "$t/out" "250 of 250 pictures fill less than a quarter of their coded frames: with --frame exact" "and in the summary of all"
+    says "$t/err" "note: 200 of 200 pictures fill less than a quarter of their coded frames: with --frame exact" \
+        "it is said after 200 pictures"
+    says "$t/out" "250 of 250 pictures fill less than a quarter of their coded frames: with --frame exact" \
+        "and in the summary of all"
     same "once" "$(grep -c 'fill less' "$t/err")" 1
     run "$bzna" pack "$t/fewer" -o "$t/fewer.bzna" --codec h264 --preset ultrafast
-    same "of fewer in the summary alone" "$(grep -c 'fill less' "$t/err") $(grep -c '20 of 20 pictures fill less' "$t/out")" "0 1"
+    same "of fewer in the summary alone" \
+        "$(grep -c 'fill less' "$t/err") $(grep -c '20 of 20 pictures fill less' "$t/out")" "0 1"
     run "$bzna" pack "$t/plenty" -o "$t/many2.bzna" --codec h264 --preset ultrafast --frame exact
     same "frames that are exact need no hint" "$(grep -c 'fill less' "$t/err")" 0
 
     mkdir -p "$t/outside/cats" "$t/outside/dogs"
     cp "$t/fewer/100.pgm" "$t/outside/cats"; cp "$t/fewer/101.pgm" "$t/outside/dogs"; cp "$t/fewer/102.pgm" "$t/outside"
-    expect 1 "pack of a file outside of class folders" "$bzna" pack "$t/outside" -o "$t/outside.bzna" --codec h264 --preset ultrafast
-    says "$t/err" "bzna: 1 of 3 files lie outside every class folder and are left out" "it is readable, and not called otherwise"
+    expect 1 "pack of a file outside of class folders" "$bzna" pack "$t/outside" -o "$t/outside.bzna" --codec h264 \
+        --preset ultrafast
+    says "$t/err" "bzna: 1 of 3 files lie outside every class folder and are left out" \
+        "it is readable, and not called otherwise"
     echo none >"$t/outside/cats/text.jpg"
     run "$bzna" pack "$t/outside" -o "$t/outside2.bzna" --codec h264 --preset ultrafast
-    says "$t/err" "bzna: 2 of 4 files are left out: 1 could not be read, 1 lie outside every class folder" "both are counted"
+    says "$t/err" "bzna: 2 of 4 files are left out: 1 could not be read, 1 lie outside every class folder" \
+        "both are counted"
 
     mkdir -p "$t/kaggle/pets/train" "$t/kaggle/pets/test" "$t/kaggle/__MACOSX"
     cp "$t/fewer/100.pgm" "$t/kaggle/pets/train"; cp "$t/fewer/101.pgm" "$t/kaggle/pets/test"; : >"$t/kaggle/pets/sample_submission.csv"
-    refused 1 "$t/kaggle/pets: holds splits, and is no class of $t/kaggle: pack them into one archive with --splits" "one folder over train and test" \
+    refused 1 "$t/kaggle/pets: holds splits, and is no class of $t/kaggle: pack them into one archive with --splits" \
+        "one folder over train and test" \
         "$bzna" pack "$t/kaggle" -o "$t/kaggle.bzna"
     refused 1 'its folder "pets" is not a class' "the library says it, too" "$bzna" info "$t/kaggle"
     printf 'PAR1%01000d' 1 >"$t/x.parquet"
     run "$bzna" pack "$t/x.parquet" -o "$t/none.bzna"
     says "$t/err" "x.parquet: it is a parquet file, which is not read" "a file of another loader is called by its kind"
     printf '103.pgm 7\n101.pgm 3\n' >"$t/val.txt"
-    expect 0 "a list of names and labels with blanks" "$bzna" pack "$t/fewer" --list "$t/val.txt" -o "$t/listed.bzna" --codec h264 --preset ultrafast
+    expect 0 "a list of names and labels with blanks" "$bzna" pack "$t/fewer" --list "$t/val.txt" -o "$t/listed.bzna" \
+        --codec h264 --preset ultrafast
     same "has them in its order" "$(names "$t/listed.bzna")" "7103.pgm 3101.pgm "
 }
 
@@ -761,7 +817,8 @@ further_picture_tests() {
     expect 0 "pack of a tar with masks" "$bzna" pack "$t/pairs.tar" -o "$t/masks_again.bzna" --codec copy
     expect 0 "extract of its mask" "$bzna" extract "$t/masks_again.bzna" 1 --field masks -o "$t/x.pgm"
     if cmp -s "$t/x.pgm" "$t/pairs/masks/b.pgm"; then pass; else fail "and once more after a tar"; fi
-    expect 0 "pack of an archive with masks" "$bzna" pack "$t/pairs.bzna" -o "$t/masks_again.bzna" --codec jpeg --overwrite
+    expect 0 "pack of an archive with masks" "$bzna" pack "$t/pairs.bzna" -o "$t/masks_again.bzna" --codec jpeg \
+        --overwrite
     expect 0 "extract of its mask" "$bzna" extract "$t/masks_again.bzna" 0 --field masks -o "$t/x.pgm"
     if cmp -s "$t/x.pgm" "$t/pairs/masks/a.pgm"; then pass; else fail "and once more after an archive"; fi
     rm "$t/pairs/masks/b.pgm"
@@ -772,7 +829,8 @@ further_picture_tests() {
 # A process that encodes holds as much memory after its sixth round of pictures as after its second.
 memory_tests() {
     if [ -n "$SANITIZE$ON_WINDOWS" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$t/held.so" tests/fake/held_memory.c -ldl 2>"$t/err"; then
-        skip "memory of processes that encode" "no library can be preloaded here: ${SANITIZE:+sanitizers}$(head -n 1 "$t/err")"
+        skip "memory of processes that encode" \
+            "no library can be preloaded here: ${SANITIZE:+sanitizers}$(head -n 1 "$t/err")"
         return
     fi
     mkdir -p "$t/rounds"

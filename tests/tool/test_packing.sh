@@ -13,7 +13,8 @@ mkdir "$t/bin" "$t/programs"
 ln -s "$bzna" "$t/bin/bzna"
 awk -v to="$t/programs/" '/^```./ { file = to $2; next } /^```$/ { if (file) close(file); file = ""; next } file { print > file }' "$page"
 for file in "$t"/programs/*; do
-    sed -e 's/64/4/g; s/0-63/0-3/; s/seq 0 63/seq 0 3/' -e 's/num_cpus=16/num_cpus=0.5/' "$file" >"$file.new" && mv "$file.new" "$file"
+    sed -e 's/64/4/g; s/0-63/0-3/; s/seq 0 63/seq 0 3/' -e 's/num_cpus=16/num_cpus=0.5/' "$file" >"$file.new" &&
+        mv "$file.new" "$file"
 done
 same "the page has its programs" "$(cd "$t/programs" && echo *)" \
     "merge.sh mpi.sh pack-all.sh pack-share.sh pack.sbatch pack_ray.py parallel.sh slurm.sh"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_power.sh - what bzna leaves behind when it is killed or the machine loses power: see power.py, which does the work
+# test_power.sh - what bzna leaves behind when it is killed or the machine loses power: see power.py, which does the
+# work
 #
 # Without TEST_ALL only some of the moments.
 # shellcheck disable=SC2154

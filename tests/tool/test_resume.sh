@@ -61,7 +61,8 @@ kill_tests() {
     [ -n "$TEST_ALL" ] || { wanted=10; echo "LEFT test_resume.sh: 40 of 50 kills"; }
     while [ $kills -lt $wanted ] && [ $runs -lt 400 ]; do
         runs=$((runs + 1))
-        "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast --resume >"$t/log" 2>&1 &   # "pack &" is a shell's number
+        # "pack &" is a shell's number
+        "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast --resume >"$t/log" 2>&1 &
         sleep "$(awk "BEGIN { srand($runs); srand(int(rand() * 1e9)); printf \"%.3f\", rand() * 0.6 * $took }")"
         if kill -KILL $! 2>/dev/null; then kills=$((kills + 1)); fi
         wait $! 2>/dev/null
@@ -160,7 +161,8 @@ power_tests() {
     resumed "there is more than the log tells"
     interrupt KILL 20
     run pack --resume
-    says "$t/out" "$(grep 'fill less than a quarter' "$t/said")" "the summary of a run that goes on is of the whole archive"
+    says "$t/out" "$(grep 'fill less than a quarter' "$t/said")" \
+        "the summary of a run that goes on is of the whole archive"
     interrupt KILL 20
     rm "$t/x.bzna.partial.log"
     refuses "has no log beside it" "a partial file without a log"
@@ -177,7 +179,8 @@ power_tests() {
     says "$t/out" '"finished":true' "says so, too"
     if cmp -s "$t/x.bzna" "$t/kept.bzna"; then pass; else fail "it is left as it is"; fi
     cp "$t/text" "$t/x.bzna.partial"
-    refused 2 "x.bzna: already exists, and an interrupted run has left $t/x.bzna.partial" "an archive beside an interrupted run" pack --resume
+    refused 2 "x.bzna: already exists, and an interrupted run has left $t/x.bzna.partial" \
+        "an archive beside an interrupted run" pack --resume
     rm -f "$t/x.bzna"*
     head -c 3000 "$t/kept.bzna" >"$t/x.bzna"
     refused 2 "x.bzna: already exists" "half an archive is not finished" pack --resume
@@ -223,10 +226,12 @@ full_tests() {
 # children PID: its child processes
 children() { grep -s '' /proc/[0-9]*/stat | awk -v p="$1" '{ split($0, f, "/"); sub(/^.*\) /, ""); if ($2 == p) print f[3] }'; }
 
-# struck SIGNAL: a run whose one process that encodes gets the signal, which no sanitizer may take; its exit status in $ended
+# struck SIGNAL: a run whose one process that encodes gets the signal, which no sanitizer may take; its exit status in
+# $ended
 struck() {
     rm -f "$t/y.bzna"*
-    ASAN_OPTIONS="$ASAN_OPTIONS:handle_segv=0" TSAN_OPTIONS="$TSAN_OPTIONS:handle_segv=0" "$bzna" pack "$t/drawn" -o "$t/y.bzna" --jobs 1 --preset slow >"$t/out" 2>"$t/err" &
+    ASAN_OPTIONS="$ASAN_OPTIONS:handle_segv=0" TSAN_OPTIONS="$TSAN_OPTIONS:handle_segv=0" "$bzna" pack \
+        "$t/drawn" -o "$t/y.bzna" --jobs 1 --preset slow >"$t/out" 2>"$t/err" &
     wait_done "$t/y.bzna.partial.log" 1
     child=$(children $!)
     kill -STOP "$child"

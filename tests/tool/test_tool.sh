@@ -17,7 +17,8 @@ usage_tests() {
     expect 0 "the tool's version" "$bzna" --version
     expect 0 "the tool's own help" "$bzna" --help
     commands=$(sed -n 's/^  bzna \([a-z]*\) .*/\1/p' "$t/out" | tr '\n' ' ')
-    same "help lists the commands" "$commands" "pack info list extract verify batch sheet view bench merge append subset split convert diff index devices "
+    same "help lists the commands" "$commands" \
+        "pack info list extract verify batch sheet view bench merge append subset split convert diff index devices "
     : >"$t/options"
     for command in $commands; do
         [ "$command" != devices ] || continue
@@ -34,7 +35,8 @@ usage_tests() {
         same "$command without arguments" "$status" 2
     done
     # In the man page a hyphen is \-.
-    sed 's/\\-/-/g; s/\\f[BIR]//g' examples/bzna.1 | tr -c 'a-z0-9-' '\n' | sed -n 's/^--\([a-z0-9-]*[a-z0-9]\)$/\1/p' | sort -u >"$t/manual"
+    sed 's/\\-/-/g; s/\\f[BIR]//g' examples/bzna.1 | tr -c 'a-z0-9-' '\n' |
+        sed -n 's/^--\([a-z0-9-]*[a-z0-9]\)$/\1/p' | sort -u >"$t/manual"
     same "options that the man page lacks" "$(sort -u "$t/options" | comm -23 - "$t/manual" | tr '\n' ' ')" ""
     same "options that it has and no command" "$(sort -u "$t/options" | comm -13 - "$t/manual" | tr '\n' ' ')" ""
     for command in $commands; do
@@ -61,7 +63,8 @@ usage_tests() {
     done
     refused 2 "--output" "an output that is not among the choices" "$bzna" bench $data/mini_h265.bzna --output gpu
     refused 2 "--dtype" "a dtype that is not among the choices" "$bzna" bench $data/mini_h265.bzna --dtype f64
-    refused 2 "--layout" "a layout that is not among the choices" "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --layout nchw
+    refused 2 "--layout" "a layout that is not among the choices" "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" \
+        --layout nchw
     refused 2 "--channels" "channels that are not among the choices" "$bzna" bench $data/mini_h265.bzna --channels YUV
     refused 2 "--sessions" "too many sessions" "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --sessions 257
     refused 1 "neither an index" "neither an index nor a name" "$bzna" extract $data/mini_h265.bzna one --md5
@@ -158,10 +161,12 @@ damage_tests() {
     same "one sample has an error, and it is the damaged one" "$(grep '"error"' "$t/out" | field index)" 2
     same "the others are listed" "$(grep -c '"bzna_input"' "$t/out")" 7
     cp $data/mini_h265.bzna "$t/thumb.bzna"
-    overwrite "$t/thumb.bzna" 21779 4                        # the width of a clean aperture, of the first sample's thumbnail
+    # the width of a clean aperture, of the first sample's thumbnail
+    overwrite "$t/thumb.bzna" 21779 4
     expect 0 "list of a thumbnail with a bad clean aperture" "$bzna" list --json "$t/thumb.bzna"
     json "$t/out" "list of a bad thumbnail is JSON"
-    same "its picture is listed, with a note on the thumbnail" "$(grep '"note":".*clap' "$t/out" | grep '"bzna_input"' | field index)" 0
+    same "its picture is listed, with a note on the thumbnail" \
+        "$(grep '"note":".*clap' "$t/out" | grep '"bzna_input"' | field index)" 0
     same "no sample has an error" "$(grep -c '"error"' "$t/out")" 0
     expect 0 "the same as text" "$bzna" list "$t/thumb.bzna"
     says "$t/out" "00_plasma_land.JPEG  note: " "the note follows its sample"
@@ -177,7 +182,8 @@ damage_tests() {
     expect 0 "a damaged payload is not seen without --decode" "$bzna" verify "$t/payload.bzna"
     expect 1 "a damaged payload is seen with --decode" "$bzna" verify --decode --jobs 2 --json "$t/payload.bzna"
     same "verify --decode names the sample" "$(grep '"message"' "$t/out" | field index)" 2
-    same "and its file" "$(grep '"message"' "$t/out" | field message | cut -d : -f 1)" "$("$bzna" extract "$t/payload.bzna" 2 --field name)"
+    same "and its file" "$(grep '"message"' "$t/out" | field message | cut -d : -f 1)" \
+        "$("$bzna" extract "$t/payload.bzna" 2 --field name)"
     refused 1 "" "extract of a damaged picture" "$bzna" extract "$t/payload.bzna" 2 --md5
     expect 0 "the sample after a damaged one can be extracted" "$bzna" extract "$t/payload.bzna" 3 --md5
 }
@@ -195,7 +201,8 @@ folder_tests() {
         same "orientation $o of a folder's JPEG is upright" "$(found "$t/x.ppm" $w $h)" "${corners#*:}"
     done
     expect 0 "extract as it is coded" "$bzna" extract "$t/exif" 5 -o "$t/x.ppm" --orientation ignore --json
-    same "--orientation ignore leaves a picture as it is coded" "$(ppm_size "$t/x.ppm") $(found "$t/x.ppm" 24 16)" "24 16 ABCD"
+    same "--orientation ignore leaves a picture as it is coded" "$(ppm_size "$t/x.ppm") $(found "$t/x.ppm" 24 16)" \
+        "24 16 ABCD"
     expect 0 "extract as PNG" "$bzna" extract "$t/exif" 5 -o "$t/x.png"
     same "a PNG is upright, too: 16x24" "$(od -An -tx1 -j 16 -N 8 "$t/x.png" | tr -d ' ')" 0000001000000018
     expect 0 "extract of a JPEG's own bytes" "$bzna" extract "$t/exif" 5 -o "$t/x.jpg"
@@ -237,8 +244,10 @@ folder_tests() {
     refused 1 "folder" "a folder is no archive" "$bzna" info "$t/two" --format archive
 
     expect 0 "batch of a folder" "$bzna" batch "$t/two" -o "$t/b8" --batch 2 --size 16 --warp none
-    same "a batch of a folder is upright" "$(pixel "$t/b8/00001.ppm" 16 16 1 1 | cut -d ' ' -f 1 | awk '{ print ($1 >= 128 && $1 < 200) }')" 1
-    expect 0 "bench of a folder" "$bzna" bench "$t/two" --json --seconds 0.1 --batch 2 --size 16 --threads 1 --warp center
+    same "a batch of a folder is upright" \
+        "$(pixel "$t/b8/00001.ppm" 16 16 1 1 | cut -d ' ' -f 1 | awk '{ print ($1 >= 128 && $1 < 200) }')" 1
+    expect 0 "bench of a folder" "$bzna" bench "$t/two" --json --seconds 0.1 --batch 2 --size 16 --threads 1 \
+        --warp center
     same "bench of a folder counts its samples" "$(field samples <"$t/out")" 2
 }
 
@@ -262,7 +271,8 @@ tar_tests() {
     same "keys and targets" "$(field_all filename)$(field_all target)" "a b 7 9 "
     says "$t/out" "$(printf '"fields":{"cls":7,"json":{"size":7},"txt":"a caf\303\251 \\"q\\""},"images":{"jpg":{')" \
         "list tells a sample's fields"
-    says "$t/out" '"fields":{"cls":9},"images":{"jpg":{"codec":"jpeg","width":16,"height":24,' "and only those that it has"
+    says "$t/out" '"fields":{"cls":9},"images":{"jpg":{"codec":"jpeg","width":16,"height":24,' \
+        "and only those that it has"
     says "$t/out" '"seg.jpg":{"codec":"jpeg","width":24,"height":16,' "both pictures are listed"
     expect 0 "plain list of a shard" "$bzna" list "$t/shard.tar"
     says "$t/out" 'a  cls=7  json={"size":7}  txt="a caf' "plain list tells fields, too"
@@ -282,7 +292,8 @@ tar_tests() {
     cp "$t/shard.tar" "$t/shard-01.tar"
     expect 0 "info of a pattern" "$bzna" info --json "$t/shard-{00..01}.tar"
     tr -d '\n' <"$t/out" >"$t/line"
-    same "a pattern is the shards end to end" "$(echo "$(field parts <"$t/line")") $(echo "$(field samples <"$t/line")")" "2 4"
+    same "a pattern is the shards end to end" \
+        "$(echo "$(field parts <"$t/line")") $(echo "$(field samples <"$t/line")")" "2 4"
     echo seven >"$t/shard/a.cls"
     echo none >"$t/shard/b.id"
     (cd "$t/shard" && tar -cf ../bad.tar a.cls a.jpg b.cls b.id b.jpg)
@@ -302,7 +313,8 @@ record_tests() {
     expect 0 "list of a .rec" "$bzna" list --json "$t/x.rec"
     json "$t/out" "list of a .rec is JSON"
     says "$t/out" '"label":[1.5,2,-3]' "a vector is an array"
-    says "$t/out" '"width":16,"height":24,"frame_width":24,"frame_height":16,' "its pictures have the size as they are seen"
+    says "$t/out" '"width":16,"height":24,"frame_width":24,"frame_height":16,' \
+        "its pictures have the size as they are seen"
     expect 0 "a vector is printed" "$bzna" extract "$t/x.rec" 1 --field label
     same "as a line of numbers" "$(cat "$t/out")" "1.5 2 -3"
     expect 0 "verify of a .rec" "$bzna" verify --decode "$t/x.rec"
@@ -384,7 +396,8 @@ write("numbers.raw", b"".join(struct.pack("<3f2f", *[i + k / 4 for k in range(3)
 EOF
     x="$t/idx"
     run "$bzna" list --json "$x/train-images-idx3-ubyte"
-    same "an IDX file is read, with the labels beside it" "$(field_all target)$(field_all codec)$(field_all width)" "5 0 4 1 9 2 raw raw raw raw raw raw 20 20 20 20 20 20 "
+    same "an IDX file is read, with the labels beside it" "$(field_all target)$(field_all codec)$(field_all width)" \
+        "5 0 4 1 9 2 raw raw raw raw raw raw 20 20 20 20 20 20 "
     for i in 0 5; do
         run "$bzna" extract "$x/train-images-idx3-ubyte" $i -o "$t/x.ppm"
         if cmp -s "$t/x.ppm" "$x/$i.pgm"; then pass; else fail "its pictures are exact"; fi
@@ -396,7 +409,8 @@ EOF
     run "$bzna" info --json "$x/other-images.idx3-ubyte"
     says "$t/out" '"samples":6,"targets":0' "labels of another number of pictures are not taken"
     says "$t/err" "note: $x/other-labels.idx1-ubyte is not used: it has no labels of 6 pictures" "which is said"
-    refused 1 "it begins like an IDX file (MNIST's) of 6 records of 20x24 bytes, but has 2895 bytes instead of 2896" "an IDX file that is cut" "$bzna" info "$x/cut-images-idx3-ubyte"
+    refused 1 "it begins like an IDX file (MNIST's) of 6 records of 20x24 bytes, but has 2895 bytes instead of 2896" \
+        "an IDX file that is cut" "$bzna" info "$x/cut-images-idx3-ubyte"
     refused 1 "of 6 labels without pictures" "labels alone" "$bzna" info "$x/train-labels-idx1-ubyte"
     run "$bzna" list --json "$x/colors-idx4"
     same "an IDX file of colors" "$(field_all width)" "8 8 "
@@ -418,16 +432,19 @@ EOF
     says "$t/out" '"data":[1,1.25,1.5],"label":[7.5]' "numbers are a field"
     refused 1 "that is --records" "a spec that does not fit the file" "$bzna" info "$x/last.raw" --records 8x8
     for spec in 32x 32x32x3x1 label 32x32+32x32 32x32+label+label 32x32:rgb header:4 32x32+header:4 32x32+skip: +32x32 32x32+ label:int16+32x32 99999999999x1; do
-        refused 2 "--records: \"$spec\": it must be parts" "--records $spec" "$bzna" info "$x/last.raw" --records "$spec"
+        refused 2 "--records: \"$spec\": it must be parts" "--records $spec" "$bzna" info "$x/last.raw" \
+            --records "$spec"
     done
-    for command in "list" "verify --decode" "batch -o $t/rb --batch 4 --size 16" "sheet -o $t/rs.png --batch 4 --size 16" "view -o $t/rv.html" "bench --seconds 0.1 --batch 2 --size 16" \
+    for command in "list" "verify --decode" "batch -o $t/rb --batch 4 --size 16" \
+        "sheet -o $t/rs.png --batch 4 --size 16" "view -o $t/rv.html" "bench --seconds 0.1 --batch 2 --size 16" \
                    "pack -o $t/rp.bzna --preset ultrafast --frame exact" "convert -o $t/rc.tar" "convert -o $t/rr.rec" "convert -o $t/rc/"; do
         # shellcheck disable=SC2086  # the options are words
         expect 0 "$command of CIFAR-10" "$bzna" ${command} "$x/data_batch_1.bin" --records cifar10
     done
     same "packed, it has its targets" "$(names "$t/rp.bzna" | tr -dc '0-9 ')" "0 3 6 9 "
     same "and as a tar" "$(field_all target <"$t/out"; "$bzna" list --json "$t/rc.tar" | sed -n 's/.*"target":\([0-9]*\).*/\1/p' | tr '\n' ' ')" "0 3 6 9 "
-    expect 0 "pack of an IDX file" "$bzna" pack "$x/train-images-idx3-ubyte" -o "$t/ri.bzna" --preset ultrafast --frame exact
+    expect 0 "pack of an IDX file" "$bzna" pack "$x/train-images-idx3-ubyte" -o "$t/ri.bzna" --preset ultrafast \
+        --frame exact
     same "has its labels" "$(names "$t/ri.bzna" | tr -dc '0-9 ')" "5 0 4 1 9 2 "
 }
 
@@ -490,12 +507,14 @@ output_tests() {
         name=${arguments#* } name=${name%% *}
         mkdir "$t/full"
         # shellcheck disable=SC2086  # the options are words
-        run sh -c 'cd "$1" && shift && ulimit -f 1 && exec "$@"' sh "$t/full" "$own" ${command%% *} "$t/whole.bzna" $index $arguments
+        run sh -c 'cd "$1" && shift && ulimit -f 1 && exec "$@"' sh "$t/full" "$own" ${command%% *} "$t/whole.bzna" \
+            $index $arguments
         same "$command on a full disk" "$status $(ls "$t/full")" "1 "
         says "$t/err" "$name: cannot be written: " "$command says why"
         echo before >"$t/full/$name"
         # shellcheck disable=SC2086
-        run sh -c 'cd "$1" && shift && ulimit -f 1 && exec "$@"' sh "$t/full" "$own" ${command%% *} "$t/whole.bzna" $index $arguments
+        run sh -c 'cd "$1" && shift && ulimit -f 1 && exec "$@"' sh "$t/full" "$own" ${command%% *} "$t/whole.bzna" \
+            $index $arguments
         same "$command on a full disk leaves what was there" "$(cd "$t/full" && cat ./*)" before
         rm -r "$t/full"
     done
@@ -504,7 +523,8 @@ output_tests() {
     ln -s target.ppm "$t/link.ppm"
     expect 0 "extract through a link" "$bzna" extract "$t/whole.bzna" 0 -o "$t/link.ppm"
     if [ -L "$t/link.ppm" ] && [ -s "$t/target.ppm" ]; then pass; else fail "a link stays one"; fi
-    refused 1 "absent/x.png: cannot be written" "a folder that is not there" "$bzna" extract "$t/whole.bzna" 0 -o "$t/absent/x.png"
+    refused 1 "absent/x.png: cannot be written" "a folder that is not there" "$bzna" extract "$t/whole.bzna" 0 \
+        -o "$t/absent/x.png"
 }
 
 # What is damaged, and what is not supported, are told apart.
@@ -558,7 +578,8 @@ batch_tests() {
         if diff -r "$t/b5" "$t/b7" >/dev/null; then pass; else fail "batch $way shows the same pictures"; fi
     done
     for way in f16 bf16 u8 float16 bfloat16 uint8; do
-        expect 0 "batch --dtype $way" "$bzna" batch "$t/one.bzna" -o "$t/b8" --warp none --batch 4 --dtype $way --layout NHWC
+        expect 0 "batch --dtype $way" "$bzna" batch "$t/one.bzna" -o "$t/b8" --warp none --batch 4 --dtype $way \
+            --layout NHWC
         same "batch --dtype $way shows the same pictures, nearly" "$(cmp -l "$t/b5/00001.ppm" "$t/b8/00001.ppm" |
             awk 'function octal(v) { return substr(v, 1, length(v) - 2) * 64 + substr(v, length(v) - 1, 1) * 8 + substr(v, length(v)) }
                  { d = octal($2) - octal($3); if (d > 1 || d < -1) n++ } END { print n + 0 }')" 0
@@ -568,7 +589,8 @@ batch_tests() {
         same "batch --channels $way is gray" "$(tail -c 300 "$t/b9/00001.ppm" | od -An -v -tu1 -w3 |
             awk '$1 != $2 || $2 != $3 { n++ } END { print n + 0 }')" 0
     done
-    expect 0 "batch without operations" "$bzna" batch "$t/one.bzna" -o "$t/plain" --batch 4 --size 32 --seed 5 --augment none
+    expect 0 "batch without operations" "$bzna" batch "$t/one.bzna" -o "$t/plain" --batch 4 --size 32 --seed 5 \
+        --augment none
     for way in "--augment rand" "--augment trivial" "--augment auto" "--erase 1"; do
         rm -rf "$t/changed"
         expect 0 "batch $way" "$bzna" batch "$t/one.bzna" -o "$t/changed" --batch 4 --size 32 --seed 5 $way
@@ -586,10 +608,13 @@ batch_tests() {
     if cmp -s "$t/b12/00000.ppm" "$t/b12/00002.ppm"; then fail "a repeated sample is augmented anew"; else pass; fi
     if printf '5 0\n5 7\n' | "$bzna" batch "$t/one.bzna" -o "$t/b13" --batch 3 --size 32 --indices - >"$t/out" &&
        diff -r "$t/b12" "$t/b13" >"$t/err"; then pass; else fail "--indices of standard input" "$(cat "$t/err")"; fi
-    expect 0 "sheet --indices" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --batch 3 --size 32 --indices "$t/indices.txt"
-    expect 0 "sheet --augment" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --batch 3 --size 32 --index 1 --augment rand --erase 0.5
+    expect 0 "sheet --indices" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --batch 3 --size 32 \
+        --indices "$t/indices.txt"
+    expect 0 "sheet --augment" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --batch 3 --size 32 --index 1 \
+        --augment rand --erase 0.5
     expect 0 "bench --indices" "$bzna" bench "$t/one.bzna" --seconds 0.1 --batch 2 --size 32 --indices "$t/indices.txt"
-    refused 2 "give --index or --indices" "a sample and a list" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --index 1 \
+    refused 2 "give --index or --indices" "a sample and a list" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" \
+        --index 1 \
         --indices "$t/indices.txt"
     echo "1 x" >"$t/indices.txt"
     refused 1 "must hold numbers" "a list of words" "$bzna" batch "$t/one.bzna" -o "$t/b12" --indices "$t/indices.txt"
@@ -601,7 +626,8 @@ batch_tests() {
     refused 1 "cannot be opened" "no list" "$bzna" batch "$t/one.bzna" -o "$t/b12" --indices "$t/none"
     expect 0 "batch --warp center" "$bzna" batch "$t/one.bzna" -o "$t/c0" --warp center --size 40 --batch 4
     n=0
-    for way in "--filter nearest" "--filter cubic" "--filter lanczos" "--filter area" "--filter cubic-0.75" "--filter lanczos4" \
+    for way in "--filter nearest" "--filter cubic" "--filter lanczos" "--filter area" "--filter cubic-0.75" \
+        "--filter lanczos4" \
         "--no-antialias" "--antialias --no-antialias --filter cubic" "--law benzina"; do
         n=$((n + 1))
         expect 0 "batch $way" "$bzna" batch "$t/one.bzna" -o "$t/c$n" --warp center --size 40 --batch 4 $way
@@ -613,11 +639,14 @@ batch_tests() {
         expect 0 "batch $way" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp center --size 40 --batch 4 $way
         if diff -r "$t/c0" "$t/c" >/dev/null; then pass; else fail "batch $way shows the same pictures"; fi
     done
-    refused 2 "nearest|linear|cubic|lanczos|area|cubic-0.75|lanczos4" "a filter that is not known" "$bzna" batch "$t/one.bzna" \
+    refused 2 "nearest|linear|cubic|lanczos|area|cubic-0.75|lanczos4" "a filter that is not known" "$bzna" batch \
+        "$t/one.bzna" \
         -o "$t/c" --filter bilinear
     refused 2 "takes no value" "a flag with a value" "$bzna" batch "$t/one.bzna" -o "$t/c" --antialias=1
-    refused 1 "filter.antialias: the area filter" "area without antialias" "$bzna" batch "$t/one.bzna" -o "$t/c" --filter area --no-antialias
-    refused 1 "warp.law: has no effect" "a law without crops" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp none --law torchvision
+    refused 1 "filter.antialias: the area filter" "area without antialias" "$bzna" batch "$t/one.bzna" -o "$t/c" \
+        --filter area --no-antialias
+    refused 1 "warp.law: has no effect" "a law without crops" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp none \
+        --law torchvision
     refused 1 "one.bzna" "batch into a file that is not a folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
     same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 10
@@ -629,7 +658,8 @@ bench_tests() {
     for key in images_per_second decode_only_images_per_second decoder threads samples seconds sessions fallbacks; do
         says "$t/out" "\"$key\":" "bench tells $key"
     done
-    same "bench in software leaves batches on the host" "$(field output <"$t/out") $(field sessions <"$t/out") $(field device <"$t/out")" "host 0 null"
+    same "bench in software leaves batches on the host" \
+        "$(field output <"$t/out") $(field sessions <"$t/out") $(field device <"$t/out")" "host 0 null"
     same "bench used the threads it was given" "$(field threads <"$t/out")" 1
     same "bench measured something" "$(field decode_only_images_per_second <"$t/out" | awk '{ print ($1 > 0) }')" 1
     expect 0 "plain bench" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software "$t/one.bzna"
@@ -639,25 +669,32 @@ bench_tests() {
         # The rows of a JPEG above and below a crop cost little: the loader is faster than its decoder.
         mkdir "$t/rows"
         ffmpeg -v error -f lavfi -i testsrc2=s=2700x4800:d=0.04 -frames:v 1 -q:v 2 -y "$t/rows/a.jpg" 2>&1
-        expect 0 "bench of small crops" "$bzna" bench --seconds 0.3 --batch 2 --threads 1 --decoder software --warp none --size 16 "$t/rows"
+        expect 0 "bench of small crops" "$bzna" bench --seconds 0.3 --batch 2 --threads 1 --decoder software \
+            --warp none --size 16 "$t/rows"
         same "above 100 %, and only then, bench remarks on it" "$(grep -c 'more than 100 %' "$t/out")" \
             "$(sed -n 's/.*the loader reaches \([0-9.]*\) %.*/\1/p' "$t/out" | awk '{ print ($1 > 100) }')"
-        expect 0 "bench of large JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center --size 32 "$t/rows"
-        same "where JPEGs are large, bench names --jpeg-shrink" "$(grep -c '^limited by   decoding: .*; --jpeg-shrink decodes large JPEGs' "$t/out")" 1
+        expect 0 "bench of large JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center \
+            --size 32 "$t/rows"
+        same "where JPEGs are large, bench names --jpeg-shrink" \
+            "$(grep -c '^limited by   decoding: .*; --jpeg-shrink decodes large JPEGs' "$t/out")" 1
         mkdir "$t/camera"
         ffmpeg -v error -f lavfi -i testsrc2=s=4000x3000:d=0.04 -frames:v 1 -q:v 2 -y "$t/camera/a.jpg" 2>&1
-        expect 0 "bench of a photograph of 12 megapixels" "$bzna" bench --seconds 0.4 --batch 2 --decoder software "$t/camera"
+        expect 0 "bench of a photograph of 12 megapixels" "$bzna" bench --seconds 0.4 --batch 2 --decoder software \
+            "$t/camera"
         same "of 12 megapixels, bench names --jpeg-shrink without being asked for anything" \
             "$(grep -c '^limited by   decoding: .*; --jpeg-shrink decodes large JPEGs at 1/2 of their size or less, here 100 %' "$t/out")" 1
-        expect 0 "bench with smaller JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center --size 32 --jpeg-shrink \
+        expect 0 "bench with smaller JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center \
+            --size 32 --jpeg-shrink \
             --jpeg-shrink-margin 1.5 "$t/rows"
         same "where JPEGs are shrunk already, it does not" "$(grep -c '^limited by .*--jpeg-shrink' "$t/out")" 0
-        refused 1 "jpeg_shrink_margin" "a margin without shrinking" "$bzna" bench --seconds 0.2 --jpeg-shrink-margin 2 "$t/rows"
+        refused 1 "jpeg_shrink_margin" "a margin without shrinking" "$bzna" bench --seconds 0.2 --jpeg-shrink-margin 2 \
+            "$t/rows"
     else skip "bench above 100 %" "ffmpeg is not installed"; fi
     expect 0 "bench of float16" "$bzna" bench --json --seconds 0.1 --batch 4 --threads 1 --decoder software \
         --dtype f16 "$t/one.bzna"
     same "bench tells the type" "$(field dtype <"$t/out")" f16
-    expect 0 "bench --views" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software --views 2 "$t/one.bzna"
+    expect 0 "bench --views" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software --views 2 \
+        "$t/one.bzna"
     expect 0 "bench of gray bytes" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software \
         --dtype uint8 --layout NHWC --channels gray "$t/one.bzna"
 }
@@ -677,14 +714,17 @@ no_device() { # FOLDER TEXT NAME: with the libraries there, devices tells why th
 
 device_tests() {
     mkdir "$t/nodriver" "$t/novideo"
-    : >"$t/nodriver/libcuda.so.1"                  # on a machine with a driver, a file that is no library stands before it
+    # on a machine with a driver, a file that is no library stands before it
+    : >"$t/nodriver/libcuda.so.1"
     run "$bzna" devices --json
     if grep -q BENZINA_NO_CUDA "$t/out"; then
-        no_device "$t/nodriver" "BENZINA_NO_CUDA" "of a build without the GPU path" "this bzna was built without the GPU path"
+        no_device "$t/nodriver" "BENZINA_NO_CUDA" "of a build without the GPU path" \
+            "this bzna was built without the GPU path"
         skip "devices on the fake driver" "this build has no GPU path"
         return
     fi
-    no_device "$t/nodriver" "$libcuda was not found" "without a driver" "run nvidia-smi: if that fails, too, install NVIDIA's driver"
+    no_device "$t/nodriver" "$libcuda was not found" "without a driver" \
+        "run nvidia-smi: if that fails, too, install NVIDIA's driver"
     refused 1 "$libcuda" "a missing device" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna \
         --device 0
     refused 1 "loader_config.decode.decoder" "a missing decoder" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench \
@@ -727,10 +767,13 @@ device_tests() {
     says "$t/out" "no NVDEC: $libnvcuvid" "plain devices tells why there is no NVDEC"
     if [ -n "$ON_WINDOWS" ]; then says "$t/out" "install NVIDIA's driver anew" "and what to do"
     else says "$t/out" "NVIDIA_DRIVER_CAPABILITIES must have the word video" "and what a container needs"; fi
-    expect 0 "devices in a container" env LD_LIBRARY_PATH="$t/novideo" NVIDIA_DRIVER_CAPABILITIES=compute,utility "$bzna" devices --json
+    expect 0 "devices in a container" env LD_LIBRARY_PATH="$t/novideo" NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+        "$bzna" devices --json
     json "$t/out" "devices in a container is JSON"
-    [ -n "$ON_WINDOWS" ] || says "$t/out" '(NVIDIA_DRIVER_CAPABILITIES is \"compute,utility\" here)' "what the container has is told"
-    refused 1 "$libnvcuvid was not found" "bench without video" env LD_LIBRARY_PATH="$t/novideo" "$bzna" bench $data/mini_h265.bzna --decoder nvdec
+    [ -n "$ON_WINDOWS" ] || says "$t/out" '(NVIDIA_DRIVER_CAPABILITIES is \"compute,utility\" here)' \
+        "what the container has is told"
+    refused 1 "$libnvcuvid was not found" "bench without video" env LD_LIBRARY_PATH="$t/novideo" "$bzna" bench \
+        $data/mini_h265.bzna --decoder nvdec
     says "$t/err" "what to do: the GPU works, but not its video decoders" "bench without video tells what to do"
     # SCRIPT TEXT: what a driver that behaves so is said to need
     advised() {
@@ -743,24 +786,29 @@ device_tests() {
     advised wrong_kernel=1 "do not use this GPU with this driver"
     advised "fail=cuInit,1,803,1" "libcuda and the driver's kernel module are of two versions"
     advised "fail=cuMemcpyHtoDAsync_v2,1,700,1" "start the process again"
-    refused 1 "has no NVDEC engine" "bench of a MIG slice" env LD_LIBRARY_PATH="$build/tests/fake" FAKE_SCRIPT=engines=0 "$bzna" bench $data/mini_h265.bzna --decoder nvdec
+    refused 1 "has no NVDEC engine" "bench of a MIG slice" env LD_LIBRARY_PATH="$build/tests/fake" \
+        FAKE_SCRIPT=engines=0 "$bzna" bench $data/mini_h265.bzna --decoder nvdec
     says "$t/err" "what to do: run nvidia-smi -L" "bench of a MIG slice tells what to do"
 
     expect 0 "bench on the device" $fake "$bzna" bench --json --seconds 0.1 --batch 4 --decoder nvdec --sessions 3 \
         --dtype f16 $data/mini_h265.bzna
     json "$t/out" "bench's report of NVDEC is JSON"
-    same "bench tells who decoded, and where to" "$(for f in decoder device output dtype sessions software fallbacks; do field $f <"$t/out"; done | tr '\n' ' ')" \
+    same "bench tells who decoded, and where to" \
+        "$(for f in decoder device output dtype sessions software fallbacks; do field $f <"$t/out"; done | tr '\n' ' ')" \
         "nvdec Fake GPU device f16 3 0 0 "
     same "bench measured NVDEC" "$(field images_per_second <"$t/out" | awk '{ print ($1 > 0) }') $(field decode_only_images_per_second <"$t/out")" "1 null"
     expect 0 "bench to the host" $fake "$bzna" bench --json --seconds 0.1 --batch 4 --device 0 --output host \
         $data/mini_h264.bzna
-    same "AUTO takes NVDEC, and the host what it gives" "$(field decoder <"$t/out") $(field output <"$t/out") $(field sessions <"$t/out")" "nvdec host 14"
+    same "AUTO takes NVDEC, and the host what it gives" \
+        "$(field decoder <"$t/out") $(field output <"$t/out") $(field sessions <"$t/out")" "nvdec host 14"
     expect 0 "bench in software, on to the device" $fake "$bzna" bench --json --seconds 0.1 --batch 4 \
         --decoder software --output device $data/mini_h264.bzna
-    same "software decodes for the device, too" "$(field decoder <"$t/out") $(field output <"$t/out") $(field nvdec <"$t/out")" "software device 0"
+    same "software decodes for the device, too" \
+        "$(field decoder <"$t/out") $(field output <"$t/out") $(field nvdec <"$t/out")" "software device 0"
     expect 0 "bench of the processor beside a device" $fake "$bzna" bench --json --seconds 0.1 --batch 4 --device cpu \
         $data/mini_h264.bzna
-    same "--device cpu leaves the device alone" "$(field decoder <"$t/out") $(field output <"$t/out") $(field device <"$t/out")" "software host null"
+    same "--device cpu leaves the device alone" \
+        "$(field decoder <"$t/out") $(field output <"$t/out") $(field device <"$t/out")" "software host null"
     expect 0 "plain bench on the device" $fake "$bzna" bench --seconds 0.1 --batch 4 --sessions 2 $data/mini_h265.bzna
     says "$t/out" "NVDEC        2 sessions" "plain bench tells the sessions"
 
@@ -770,7 +818,8 @@ device_tests() {
     expect 0 "batch by libavcodec" "$bzna" batch $data/mini_h265.bzna -o "$t/by_software" --device cpu --shuffle \
         --flip 0.5
     if diff -r "$t/by_nvdec" "$t/by_software" >/dev/null; then pass; else fail "both decode the same batch"; fi
-    refused 1 "decode.jpeg: NVDEC of Fake GPU does not decode JPEG" "JPEG by NVDEC where it has none" $fake "$bzna" batch \
+    refused 1 "decode.jpeg: NVDEC of Fake GPU does not decode JPEG" "JPEG by NVDEC where it has none" $fake \
+        "$bzna" batch \
         $data/mini_h265.bzna -o "$t/nowhere" --jpeg-decoder nvdec
     refused 1 "there is no CUDA device 5" "a device past the last" $fake "$bzna" batch $data/mini_h265.bzna \
         -o "$t/nowhere" --device 5
@@ -793,7 +842,8 @@ example_tests() {
 
 # Plain mp4s of every codec, depth and chroma format that this ffmpeg can write: the frames are ffmpeg's, bit for bit.
 format_tests() {
-    for kind in "libx264 yuv420p -x264-params slices=4" "libx264 yuv444p" "libx264 yuv420p10le" "libx264 gray" "libx265 yuv420p" "libx265 yuv420p10le" \
+    for kind in "libx264 yuv420p -x264-params slices=4" "libx264 yuv444p" "libx264 yuv420p10le" "libx264 gray" \
+        "libx265 yuv420p" "libx265 yuv420p10le" \
                 "libx265 yuv422p" "libx265 yuv444p10le" "libx265 gray" "libaom-av1 yuv420p" "libaom-av1 yuv420p10le" "libaom-av1 yuv444p" "libaom-av1 gray"; do
         set -- $kind
         name="frames of $1 $2"; codec=$1 format=$2

@@ -3,7 +3,8 @@
 #
 #     sh tests/tool/test_view.sh build/bzna build        from the repository's root
 #
-# Prints FAIL and SKIP lines, and a count last. Without chromium, the page is not opened; without python3 and PIL, nobody looks at pixels.
+# Prints FAIL and SKIP lines, and a count last. Without chromium, the page is not opened; without python3 and PIL,
+# nobody looks at pixels.
 bzna=${1:?usage: sh tests/tool/test_view.sh build/bzna build}
 build=${2:?usage: sh tests/tool/test_view.sh build/bzna build}
 t=$(mktemp -d "${TMPDIR:-/tmp}/test_view.XXXXXX") || exit 1
@@ -82,7 +83,8 @@ if [ -z "$browser" ]; then skip "the page in a browser" "no chromium here [chrom
 # open WIDTH SCRIPT: what the page's title is after the script ran in it
 open() {
     sed "s|</body></html>|<script>$2</script></body></html>|" "$t/page.html" > "$t/run.html"
-    timeout 600 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$t/profile" --window-size="$1",800 --dump-dom "file://$t/run.html" 2> "$t/err" |
+    timeout 600 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$t/profile" --window-size="$1",800 \
+        --dump-dom "file://$t/run.html" 2> "$t/err" |
         sed -n 's:.*<title>\(.*\)</title>.*:\1:p' | head -n 1
 }
 shown="document.title = figures.filter(f => !f.hidden).length + ' ' + at('shown').value;"
@@ -94,12 +96,14 @@ same "the page has a choice of classes" "$(open 1280 "document.title = [...at('c
      "all classes,0 charts,1 fractals,2 plasma,3 shapes"
 same "the page filters by class" "$(open 1280 "$(set_to class 1) $shown")" "6 6 of 26 samples"
 same "the page filters by status" "$(open 1280 "$(set_to status bad) $shown")" "1 1 of 26 samples"
-same "what is no picture is told from what is damaged" "$(open 1280 "$(set_to status unsupported) $shown")" "1 1 of 26 samples"
+same "what is no picture is told from what is damaged" "$(open 1280 "$(set_to status unsupported) $shown")" \
+    "1 1 of 26 samples"
 same "the page filters by name" "$(open 1280 "$(set_to text CHARTS/0) $shown")" "7 7 of 26 samples"
 same "filters add up" "$(open 1280 "$(set_to class 0) $(set_to status bad) $shown")" "1 1 of 26 samples"
 same "every picture of the page decodes" \
      "$(open 1280 "document.title = [...document.images].filter(i => i.complete \\&\\& i.naturalWidth == i.getAttribute(\"width\")).length")" 24
 same "a damaged sample has its error below it" \
      "$(open 1280 "document.title = [...document.querySelectorAll('figure:not(.ok) .error')].every(e => e.textContent.length > 20)")" true
-same "on a phone, nothing is wider than the screen" "$(open 390 "document.title = document.documentElement.scrollWidth <= innerWidth")" true
+same "on a phone, nothing is wider than the screen" \
+    "$(open 390 "document.title = document.documentElement.scrollWidth <= innerWidth")" true
 finish

@@ -3,7 +3,8 @@
 #
 #     sh tests/tool/test_tool.sh build/bzna build        from the repository's root; the others likewise
 #
-# The second argument is the folder that holds draw_pictures and decode_batch. Prints FAIL and SKIP lines, and a count last.
+# The second argument is the folder that holds draw_pictures and decode_batch. Prints FAIL and SKIP lines, and a count
+# last.
 # shellcheck disable=SC2012,SC2034,SC2046,SC2059,SC2153
 bzna=${1:?usage: sh $0 build/bzna build}
 build=${2:?usage: sh $0 build/bzna build}

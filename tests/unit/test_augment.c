@@ -133,7 +133,7 @@ TEST(rows_that_turn_or_shear_give_the_bits_of_the_plain_loop)
         bzi_kernel_slot slot;
         bzna_error err;
         bzna_transform_init(&t, sizeof t);
-        for (int i = 0; i < 3; i++) {          /* nothing lies behind the last sample: AddressSanitizer sees what does */
+        for (int i = 0; i < 3; i++) {       /* nothing lies behind the last sample: AddressSanitizer sees what does */
             const int s = i ? shift : 0, rows = ((int)p.height - 1) >> s, columns = (((int)p.width - 1) >> s) + 1;
             p.plane[i] = i == 0 || planes_are ? planes[i] + sizeof planes[i] - (size_t)(200 * rows + columns) : NULL;
             p.pitch[i] = 200;

@@ -824,6 +824,40 @@ static void walk_some(bzna_loader *loader, consumer *u, run *r, uint64_t n)
     }
 }
 
+/* What a part of a test opens beside its context: a loader over an archive, and who reads its batches. */
+typedef struct reading {
+    bzna_context *context;
+    bzna_dataset *dataset;
+    bzna_loader  *loader;
+    consumer      u;
+    run           r;
+} reading;
+
+static void reading_start(reading *o, bzna_context *context, archive *a, int kind, bzna_loader_config *c)
+{
+    o->context = context;
+    o->dataset = archive_open(context, a);
+    consumer_open(&o->u, kind, c);
+    o->loader = loader_open(context, o->dataset, c);
+    o->r = run_of(a, c);
+}
+
+/* loader: NULL where it is closed already. */
+static void close_all(bzna_loader *loader, bzna_dataset *dataset, bzna_context *context)
+{
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    finish();
+}
+
+static void reading_end(reading *o)
+{
+    bzna_loader_close(o->loader);
+    consumer_close(&o->u, &o->r);
+    close_all(NULL, o->dataset, o->context);
+}
+
 /* Opens a loader, walks to its end, closes it. */
 static run walk(bzna_context *context, archive *a, const bzna_loader_config *config, int kind, bzna_statistics *stats)
 {
@@ -1014,23 +1048,17 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
 {
     archive *a;
     bzna_context *context;
-    bzna_dataset *dataset;
-    bzna_loader *loader;
     bzna_loader_config c = config_of(8, BZNA_DEVICE_CUDA, 0);
-    consumer u;
-    run r;
+    reading o;
     long long arrivals = 0, departures = 0, waits = 0, stream;
     BEGIN;
     a = plain_archive(64);
     context = gpu_context(3);
-    dataset = archive_open(context, a);
     c.order.epochs = 3;
     c.pipeline.batches_in_flight = 2;
-    consumer_open(&u, GIVEN, &c);
-    stream = (long long)(intptr_t)u.stream;
-    loader = loader_open(context, dataset, &c);
-    r = run_of(a, &c);
-    walk_some(loader, &u, &r, UINT64_MAX);
+    reading_start(&o, context, a, GIVEN, &c);
+    stream = (long long)(intptr_t)o.u.stream;
+    walk_some(o.loader, &o.u, &o.r, UINT64_MAX);
     CHECK(control->log_count < FAKE_LOG_SIZE);
     for (long long i = 0; i < control->log_count; i++) {
         const fake_entry *entry = &control->log[i], *before = entry;
@@ -1048,14 +1076,10 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
         arrivals++;
         CHECK(entry->stream == stream && before->stream != stream);
     }
-    CHECK(arrivals >= (long long)r.batches);
-    CHECK(departures >= 2 * (long long)r.batches);          /* ours behind the copy, and the release's */
-    CHECK(waits >= (long long)r.batches - c.pipeline.batches_in_flight);
-    bzna_loader_close(loader);
-    consumer_close(&u, &r);
-    bzna_dataset_close(dataset);
-    bzna_context_close(context);
-    finish();
+    CHECK(arrivals >= (long long)o.r.batches);
+    CHECK(departures >= 2 * (long long)o.r.batches);          /* ours behind the copy, and the release's */
+    CHECK(waits >= (long long)o.r.batches - c.pipeline.batches_in_flight);
+    reading_end(&o);
     archive_free(a);
 }
 
@@ -1242,9 +1266,7 @@ TEST(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
         CHECK_EQ(r.failed, round % 2 ? 0 : 1);
         CHECK_EQ(control->bad_pictures, 1);
         CHECK_EQ(control->maps, control->unmaps);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        close_all(NULL, dataset, context);
     }
     archive_free(a);
 }
@@ -1387,101 +1409,105 @@ static int releases_something(const char *name)
     return 0;
 }
 
-TEST(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
+/* A call of the driver that fails: number k of the function f, while loaders of a kind work. n: counts those tried. */
+typedef struct failing {
+    archive    *a;
+    const char *name;
+    long long   k;
+    int         f, kind, n;
+} failing;
+
+/* Runs an attempt for calls of each function and kind of loader that are worth it.
+ *   in_streams    1: also for those of work in streams, where every error stays
+ *   first, step   of the calls that are interesting */
+static void each_failing_call(int in_streams, int (*first)(int f, int kind), int step, void (*attempt)(const failing *))
 {
     archive *a;
-    BEGIN;
     a = ordeal_archive();
     for (int kind = HOST; kind <= SYNCED; kind++) {
         long long calls[FAKE_FUNCTION_COUNT], ks[4];
         calls_of(a, kind, calls);
         for (int f = kind * SANITIZED; f < FAKE_FUNCTION_COUNT; f += ROUNDS(1, 2)) {
-            int n = interesting(calls[f], kind, ks);
-            for (int i = 2 * kind * SANITIZED; i < n; i += ROUNDS(1, 4)) {
-                const char *name = fake->name(f);
-                ordeal o;
+            const int is_in_stream = f == FAKE_stream_copy || f == FAKE_stream_kernel;
+            const int count = is_in_stream && !in_streams ? 0 : interesting(calls[f], kind, ks);
+            for (int i = first(f, kind) + 2 * SANITIZED * kind; i < count; i += step) {
+                const failing one = { a, fake->name(f), ks[i], f, kind, i };
                 control->seed = f + i;
-                delays(100, 100, 0);
-                control->lost_push = (f + i) % 2;
-                o = ordeal_make(a, name, ks[i], i % 2 ? 700 : 719, 0, kind, 3);
-                if (!control->lost) {                       /* the call did not come */
-                    finish();
-                    continue;
-                }
-                if (!releases_something(name)) {            /* these may come last */
-                    CHECK(o.opened == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE ||
-                          (o.opened == BZNA_OK && (o.ended == BZNA_E_DEVICE_LOST || o.ended == BZNA_END)));
-                    CHECK(o.later == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE ||
-                          (o.ended == BZNA_END && o.opened == BZNA_OK));
-                }
+                attempt(&one);
                 finish();
             }
         }
     }
     archive_free(a);
+}
+
+static int the_first(int f, int kind)
+{
+    (void)f, (void)kind;
+    return 0;
+}
+
+static int either(int f, int kind) { return (f + kind) % 2; }
+
+static void loses_the_device(const failing *one)
+{
+    ordeal o;
+    delays(100, 100, 0);
+    control->lost_push = (one->f + one->n) % 2;
+    o = ordeal_make(one->a, one->name, one->k, one->n % 2 ? 700 : 719, 0, one->kind, 3);
+    if (!control->lost || releases_something(one->name))    /* the call did not come; or these may come last */
+        return;
+    CHECK(o.opened == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE ||
+          (o.opened == BZNA_OK && (o.ended == BZNA_E_DEVICE_LOST || o.ended == BZNA_END)));
+    CHECK(o.later == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE ||
+          (o.ended == BZNA_END && o.opened == BZNA_OK));
+}
+
+TEST(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
+{
+    BEGIN;
+    each_failing_call(1, the_first, ROUNDS(1, 4), loses_the_device);
+}
+
+static void fails_once(const failing *one)
+{
+    static const int codes[] = { 1, 2, 999 };
+    const int code = codes[(one->f + one->n) % 3];
+    ordeal o;
+    delays(100, 200, 0);
+    o = ordeal_make(one->a, one->name, one->k, code, 0, one->kind, 3);
+    if (one->f == FAKE_cuCtxPushCurrent_v2 ? o.later >= 0 && o.later != BZNA_END :
+                                             o.opened == BZNA_OK && o.later != BZNA_END) {
+        test_failures++;
+        printf("  %s, call %lld returns %d (%d): a later loader gets %d\n", one->name, one->k, code, one->kind,
+               (int)o.later);
+    }
 }
 
 TEST(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and_never_a_later_one)
 {
-    static const int codes[] = { 1, 2, 999 };
-    archive *a;
     BEGIN;
-    a = ordeal_archive();
-    for (int kind = HOST; kind <= SYNCED; kind++) {
-        long long calls[FAKE_FUNCTION_COUNT], ks[4];
-        calls_of(a, kind, calls);
-        for (int f = kind * SANITIZED; f < FAKE_FUNCTION_COUNT; f += ROUNDS(1, 2)) {
-            /* in a stream, every error is sticky */
-            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], kind, ks);
-            for (int i = 2 * kind * SANITIZED; i < n; i += ROUNDS(1, 4)) {
-                const char *name = fake->name(f);
-                int code = codes[(f + i) % 3];
-                ordeal o;
-                control->seed = f + i;
-                delays(100, 200, 0);
-                o = ordeal_make(a, name, ks[i], code, 0, kind, 3);
-                if (f == FAKE_cuCtxPushCurrent_v2 ? o.later >= 0 && o.later != BZNA_END :
-                                                    o.opened == BZNA_OK && o.later != BZNA_END) {
-                    test_failures++;
-                    printf("  %s, call %lld returns %d (%d): a later loader gets %d\n", name, ks[i], code, kind,
-                           (int)o.later);
-                }
-                finish();
-            }
-        }
+    each_failing_call(0, the_first, ROUNDS(1, 4), fails_once);
+}
+
+static void fails_from_then_on(const failing *one)
+{
+    ordeal o;
+    delays(100, 200, 0);
+    o = ordeal_make(one->a, one->name, one->k, one->f % 2 ? 1 : 999, 1, one->kind, 3);
+    if (one->f == FAKE_cuCtxPushCurrent_v2) {               /* what cannot be entered any more is lost */
+        CHECK(o.later == BZNA_E_DEVICE_LOST || (o.opened == BZNA_E_DEVICE && o.later == BZNA_E_DEVICE));
+        return;
     }
-    archive_free(a);
+    CHECK(o.opened != BZNA_OK || o.later == BZNA_END);
+    if (o.opened == BZNA_OK && o.later != BZNA_END)
+        printf("  %s from call %lld on (%d): a later loader gets %d\n", one->name, one->k, one->kind, (int)o.later);
 }
 
 TEST(a_call_that_fails_from_some_time_on_never_hangs_anything)
 {
-    archive *a;
     BEGIN;
-    a = ordeal_archive();
-    for (int kind = HOST; kind <= SYNCED; kind++) {
-        long long calls[FAKE_FUNCTION_COUNT], ks[4];
-        calls_of(a, kind, calls);
-        for (int f = kind * SANITIZED; f < FAKE_FUNCTION_COUNT; f += ROUNDS(1, 2)) {
-            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], kind, ks);
-            for (int i = (f + kind) % 2 + 2 * SANITIZED * kind; i < n; i += ROUNDS(2, 4)) {
-                ordeal o;
-                control->seed = f + i;
-                delays(100, 200, 0);
-                o = ordeal_make(a, fake->name(f), ks[i], f % 2 ? 1 : 999, 1, kind, 3);
-                if (f == FAKE_cuCtxPushCurrent_v2) {        /* what cannot be entered any more is lost */
-                    CHECK(o.later == BZNA_E_DEVICE_LOST || (o.opened == BZNA_E_DEVICE && o.later == BZNA_E_DEVICE));
-                    finish();
-                    continue;
-                }
-                CHECK(o.opened != BZNA_OK || o.later == BZNA_END);
-                if (o.opened == BZNA_OK && o.later != BZNA_END)
-                    printf("  %s from call %lld on (%d): a later loader gets %d\n", fake->name(f), ks[i], kind,
-                           (int)o.later);
-                finish();
-            }
-        }
-    }
-    archive_free(a);
+    each_failing_call(0, either, ROUNDS(2, 4), fails_from_then_on);
 }
 
 /* The consumer finds that it cannot have a batch, while an engine has ended the loader for another reason: the error
@@ -1511,10 +1537,7 @@ TEST(a_batch_that_cannot_be_had_fails_as_every_later_one_does)
         CHECK_EQ(consumers.status, status);
         CHECK_STR(consumers.message, meanwhile ? "an engine's error" : "the consumer's error");
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), status);
-        bzna_loader_close(loader);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        close_all(loader, dataset, context);
     }
     archive_free(a);
 }
@@ -1931,9 +1954,7 @@ TEST(closing_and_resetting_do_not_wait_for_what_is_queued)
         control->engine_us = 0;
         if (way < 2)
             CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        close_all(NULL, dataset, context);
     }
     archive_free(a);
 }
@@ -1956,9 +1977,7 @@ TEST(memory_is_not_freed_below_kernels_when_an_event_could_not_be_recorded)
         while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK)
             bzna_batch_release(batch);
         CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        close_all(NULL, dataset, context);
     }
     archive_free(a);
 }
@@ -1972,27 +1991,22 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
     for (int round = 0; round < 4; round++) {
         bzna_loader_config c = config_of(4, BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
-        bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader *loader;
         bzna_status status = BZNA_OK;
-        consumer u;
-        run r;
+        reading o;
         control->stream_us = 1500;
         c.pipeline.batches_in_flight = 2;
         c.order.epochs = 2;
-        consumer_open(&u, QUEUED, &c);
-        loader = loader_open(context, dataset, &c);
-        r = run_of(a, &c);
+        reading_start(&o, context, a, QUEUED, &c);
         for (int i = 0; status == BZNA_OK; i++) {
             bzna_batch *batch;
-            kept *k = &u.kept[u.next % KEPT];
+            kept *k = &o.u.kept[o.u.next % KEPT];
             bzna_batch_info info;
-            status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL);
+            status = bzna_loader_next(o.loader, BZNA_WAIT_FOREVER, &batch, NULL);
             if (status != BZNA_OK)
                 break;
-            u.next++;
-            consumer_read(&u, &r, k);
-            see(&r, batch, &info, &k->s);
+            o.u.next++;
+            consumer_read(&o.u, &o.r, k);
+            see(&o.r, batch, &info, &k->s);
             CHECK(enter(0));
             for (int n = 0; n < 6; n++)                     /* a slow reader */
                 driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.image.data, info.image.bytes, info.stream);
@@ -2004,11 +2018,7 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
             bzna_batch_release(batch);
         }
         CHECK(status == BZNA_END || status == BZNA_E_DEVICE);
-        bzna_loader_close(loader);
-        consumer_close(&u, &r);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        reading_end(&o);
     }
     archive_free(a);
 }
@@ -2405,17 +2415,23 @@ TEST(what_a_decoder_takes_beside_its_surfaces_counts_for_all)
     archive_free(a);
 }
 
-TEST(frames_of_many_sizes_share_a_bounded_number_of_decoders)
+/* Ten frame sizes, of one format, where a session has eight places for decoders. */
+static archive *archive_of_ten_sizes(void)
 {
     int ten[10];
+    for (int i = 0; i < 10; i++)
+        ten[i] = i < 6 ? sizes[i] : i < 8 ? more[i - 6] : i < 9 ? plain[0] : formats[0];
+    return archive_make(60, ten, 10);
+}
+
+TEST(frames_of_many_sizes_share_a_bounded_number_of_decoders)
+{
     archive *a;
     bzna_statistics before, after;
     BEGIN;
     if (!has_encoders)
         SKIP("this libavcodec has no libx264 and libx265");
-    for (int i = 0; i < 10; i++)                            /* ten frame sizes of one format, eight places a session */
-        ten[i] = i < 6 ? sizes[i] : i < 8 ? more[i - 6] : i < 9 ? plain[0] : formats[0];
-    a = archive_make(60, ten, 10);
+    a = archive_of_ten_sizes();
     for (int kind = HOST; kind < CONSUMERS; kind += ROUNDS(1, CONSUMERS)) {
         bzna_loader_config c = config_of(12, 0, 0);
         bzna_context *context = gpu_context(3);
@@ -2438,7 +2454,6 @@ TEST(frames_of_many_sizes_share_a_bounded_number_of_decoders)
 /* What is not closed, finish() reports. */
 TEST(a_session_that_fills_all_places_for_decoders_closes_all_of_them)
 {
-    int ten[10];
     archive *a;
     bzna_statistics stats;
     bzna_context *context;
@@ -2446,9 +2461,7 @@ TEST(a_session_that_fills_all_places_for_decoders_closes_all_of_them)
     BEGIN;
     if (!has_encoders)
         SKIP("this libavcodec has no libx264 and libx265");
-    for (int i = 0; i < 10; i++)
-        ten[i] = i < 6 ? sizes[i] : i < 8 ? more[i - 6] : i < 9 ? plain[0] : formats[0];
-    a = archive_make(60, ten, 10);
+    a = archive_of_ten_sizes();
     context = gpu_context(1);
     c.order.epochs = 12;
     CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
@@ -2487,27 +2500,18 @@ TEST(streams_that_ask_for_more_surfaces_than_those_before_them_wait_for_a_decode
     for (int kind = HOST; kind <= SYNCED; kind++) {
         bzna_loader_config c = config_of(6, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
-        bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader *loader;
         bzna_statistics stats = { 0 };
-        consumer u;
-        run r;
+        reading o;
         control->engine_us = 1000;
-        consumer_open(&u, kind, &c);
-        loader = loader_open(context, dataset, &c);
-        r = run_of(a, &c);
-        walk_some(loader, &u, &r, 3);
+        reading_start(&o, context, a, kind, &c);
+        walk_some(o.loader, &o.u, &o.r, 3);
         control->min_surfaces = 15;
-        walk_some(loader, &u, &r, UINT64_MAX);
-        CHECK_EQ(r.failed, 0);
-        CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
+        walk_some(o.loader, &o.u, &o.r, UINT64_MAX);
+        CHECK_EQ(o.r.failed, 0);
+        CHECK_EQ(bzna_loader_statistics(o.loader, &stats, sizeof stats, NULL), BZNA_OK);
         CHECK_EQ(stats.samples_nvdec, 60);
         CHECK_EQ(stats.decoders_made, 4);
-        bzna_loader_close(loader);
-        consumer_close(&u, &r);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        reading_end(&o);
     }
     archive_free(a);
 }
@@ -2926,32 +2930,27 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
     for (int kind = HOST; kind <= SYNCED; kind += ROUNDS(1, 2)) {
         bzna_loader_config c = config_of(4, BZNA_DEVICE_CUDA, 0), other = c;
         bzna_context *context = gpu_context(1);
-        bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader *loader;
         bzna_batch *batches[2];
         bzna_batch_info info;
-        consumer u;
-        run r;
+        reading o;
         void *pinned = NULL;
         uint64_t start;
         c.order.epochs = 3;
         c.pipeline.batches_in_flight = 2;
-        consumer_open(&u, GIVEN, &c);
-        loader = loader_open(context, dataset, &c);
-        r = run_of(a, &c);
-        walk_some(loader, &u, &r, 4);
+        reading_start(&o, context, a, GIVEN, &c);
+        walk_some(o.loader, &o.u, &o.r, 4);
         CHECK(enter(0));
         CHECK_EQ(driver.host_alloc(&pinned, 4096, 0), 0);
         for (int i = 0; i < 2; i++) {
             seen s;
-            REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batches[i], NULL) == BZNA_OK);
-            see(&r, batches[i], &info, &s);
+            REQUIRE(bzna_loader_next(o.loader, BZNA_WAIT_FOREVER, &batches[i], NULL) == BZNA_OK);
+            see(&o.r, batches[i], &info, &s);
         }
-        CHECK_EQ(driver.stream_sync(u.stream), 0);
+        CHECK_EQ(driver.stream_sync(o.u.stream), 0);
         sleep_us(200000); /* all streams are quiet: both batches are there, and on loan */
         control->stream_us = 1000 * ms;
         start = bzi_os_now_ns();
-        CHECK_EQ(driver.download(pinned, (CUdeviceptr)(uintptr_t)info.image.data, 4096, u.stream), 0);
+        CHECK_EQ(driver.download(pinned, (CUdeviceptr)(uintptr_t)info.image.data, 4096, o.u.stream), 0);
         sleep_us(100000);
         control->stream_us = 0;
         for (int i = 0; i < 2; i++)
@@ -2960,17 +2959,13 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
         CHECK_EQ(walk(context, a, &other, kind, NULL).failed, 0);  /* another loader, start to end */
         const int late = seconds_since(start) >= 0.0008 * ms;
         CHECK(!late || ms < 30000);
-        CHECK(late || bzna_loader_next(loader, 0, &batches[0], NULL) == BZNA_AGAIN);
-        walk_some(loader, &u, &r, UINT64_MAX);
+        CHECK(late || bzna_loader_next(o.loader, 0, &batches[0], NULL) == BZNA_AGAIN);
+        walk_some(o.loader, &o.u, &o.r, UINT64_MAX);
         CHECK(seconds_since(start) > 0.00095 * ms);
         CHECK(enter(0));
         driver.host_free(pinned);
         leave(0);
-        bzna_loader_close(loader);
-        consumer_close(&u, &r);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        reading_end(&o);
         if (late && ms < 30000) {
             ms *= 4;
             kind -= ROUNDS(1, 2);
@@ -3006,25 +3001,16 @@ TEST(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
     {
         bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
-        bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader *loader;
         bzna_statistics stats;
-        consumer u;
-        run r;
+        reading o;
         c.pipeline.batches_in_flight = 1;
-        consumer_open(&u, GIVEN, &c);
-        loader = loader_open(context, dataset, &c);
-        r = run_of(a, &c);
+        reading_start(&o, context, a, GIVEN, &c);
         for (int i = 0; i < 6; i++)
-            bzna_batch_release(take_and_work(loader, &u, &r, i, SLOWED(200, 700)));
+            bzna_batch_release(take_and_work(o.loader, &o.u, &o.r, i, SLOWED(200, 700)));
         memset(&stats, 0, sizeof stats);
-        bzna_loader_statistics(loader, &stats, sizeof stats, NULL);
+        bzna_loader_statistics(o.loader, &stats, sizeof stats, NULL);
         CHECK_EQ(stats.limiting_stage, BZNA_STAGE_DELIVER);
-        bzna_loader_close(loader);
-        consumer_close(&u, &r);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        reading_end(&o);
     }
     archive_free(a);
 }
@@ -3039,34 +3025,25 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
     {
         bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
-        bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader *loader;
         bzna_batch *batch;
-        consumer u;
-        run r;
+        reading o;
         uint64_t start;
         c.order.epochs = 4;
         c.pipeline.batches_in_flight = 1;
-        consumer_open(&u, GIVEN, &c);
-        loader = loader_open(context, dataset, &c);
-        r = run_of(a, &c);
+        reading_start(&o, context, a, GIVEN, &c);
         start = bzi_os_now_ns();
-        batch = take_and_work(loader, &u, &r, 0, 700);
+        batch = take_and_work(o.loader, &o.u, &o.r, 0, 700);
         fake->fail("cuEventRecord", 1, 1, 0);
         fake->fail("cuStreamSynchronize", 1, 1, 0);
         CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
-        CHECK_EQ(bzna_loader_next(loader, 0, &batch, NULL), BZNA_E_DEVICE);
-        CHECK_EQ(bzna_loader_reset(loader, 3, NULL), BZNA_OK);
-        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+        CHECK_EQ(bzna_loader_next(o.loader, 0, &batch, NULL), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_loader_reset(o.loader, 3, NULL), BZNA_OK);
+        REQUIRE(bzna_loader_next(o.loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
         CHECK(seconds_since(start) > 0.7);
         /* of the first batch: copied whole before the second was written */
-        check_slots(&r, &u.kept[0].s, u.kept[0].pinned);
+        check_slots(&o.r, &o.u.kept[0].s, o.u.kept[0].pinned);
         bzna_batch_release(batch);
-        bzna_loader_close(loader);
-        consumer_close(&u, &r);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        reading_end(&o);
     }
     archive_free(a);
 }
@@ -3142,9 +3119,7 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
                 CHECK_EQ(driver.free((CUdeviceptr)(uintptr_t)buffers[i].data), 0);
         leave(0);
         driver.release(0);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        close_all(NULL, dataset, context);
     }
     archive_free(a);
 }
@@ -3213,33 +3188,24 @@ TEST(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_
         for (int leg = 0; leg < 3; leg++) {
             int on_gpu = (way + leg) % 2, kind = !on_gpu ? HOST : way / 2 ? QUEUED : HOST;
             bzna_context *context = any_context(on_gpu);
-            bzna_dataset *dataset = archive_open(context, a);
             bzna_loader_config c = config_of((uint32_t[]){ 5, 8, 6 }[leg],
                                              kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
-            bzna_loader *loader;
-            consumer u;
-            run r;
+            reading o;
             delays(200, 200, 0);
             c.decode.decoder = on_gpu ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
             c.order.epochs = 2;
-            consumer_open(&u, kind, &c);
-            loader = loader_open(context, dataset, &c);
-            r = run_of(a, &c);
+            reading_start(&o, context, a, kind, &c);
             if (leg) {
-                CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
-                r.epoch = epoch;
-                r.position = position;
+                CHECK_EQ(bzna_loader_restore(o.loader, &state, NULL), BZNA_OK);
+                o.r.epoch = epoch;
+                o.r.position = position;
             }
-            walk_some(loader, &u, &r, leg == 2 ? UINT64_MAX : 4);
-            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
-            epoch = r.epoch;
-            position = r.position;
-            batches += r.batches;
-            bzna_loader_close(loader);
-            consumer_close(&u, &r);
-            bzna_dataset_close(dataset);
-            bzna_context_close(context);
-            finish();
+            walk_some(o.loader, &o.u, &o.r, leg == 2 ? UINT64_MAX : 4);
+            CHECK_EQ(bzna_loader_save(o.loader, &state, sizeof state, NULL), BZNA_OK);
+            epoch = o.r.epoch;
+            position = o.r.position;
+            batches += o.r.batches;
+            reading_end(&o);
         }
         CHECK(epoch == 1 && position == 50 && batches > 8);
     }
@@ -3558,10 +3524,7 @@ TEST(a_picture_takes_three_calls_of_the_driver_and_parts_of_a_status_a_launch_an
             /* of the session one a batch, or more if its queue ran dry; of the consumer, who copies, and its release */
             CHECK(calls[FAKE_cuEventRecord] - records <= 4 * (kind == HOST ? 2 : 4) + 4);
         }
-        bzna_loader_close(loader);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        close_all(loader, dataset, context);
     }
     archive_free(a);
 }
@@ -3599,10 +3562,7 @@ TEST(a_data_set_that_changes_is_noticed_and_every_status_is_asked_for_again)
         for (uint64_t i = 0; i < DAMAGED && epoch == 0; i++)
             archive_damage(a, i, 0);
     }
-    bzna_loader_close(loader);
-    bzna_dataset_close(dataset);
-    bzna_context_close(context);
-    finish();
+    close_all(loader, dataset, context);
     archive_free(a);
 }
 
@@ -3733,10 +3693,7 @@ TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_three_of_one_or_as_m
         CHECK(control->max_busy_decoders >= (long long)bzi_min(ways[i].sessions, (uint64_t)ways[i].engines));
         CHECK(control->max_busy_decoders <= (long long)ways[i].sessions);
         CHECK(control->max_busy_engines >= (long long)bzi_min(ways[i].sessions, (uint64_t)ways[i].engines) - 1);
-        bzna_loader_close(loader);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        finish();
+        close_all(loader, dataset, context);
     }
     archive_free(a);
 }
@@ -4109,9 +4066,7 @@ TEST(jpegs_are_decoded_in_software_and_nothing_has_fallen_back)
     bzna_loader_close(loader);
     dataset->parts[0].container->ops = video_ops;
     bzna_decoder_close(decoder);
-    bzna_dataset_close(dataset);
-    bzna_context_close(context);
-    finish();
+    close_all(NULL, dataset, context);
     archive_free(a);
 }
 

@@ -2,8 +2,8 @@
 # Windows: the library, its suites, the tool and the fakes of NVIDIA's libraries, built by MinGW-w64 and run by Wine.
 # WINDOWS: the folder that `sh tests/make/windows.sh FOLDER FFMPEG` has made, with libavcodec and libjpeg-turbo
 # (BUILD/windows); without it, what decodes nothing runs. What the tool writes must be what BZNA, this system's, writes.
-# Usage: sh tests/windows/ports_windows.sh BZNA BUILD, from the repository root (make test-ports). ONLY: suites, "tool" or "checks",
-# the last of which are of the tool without test_tool.sh.
+# Usage: sh tests/windows/ports_windows.sh BZNA BUILD, from the repository root (make test-ports). ONLY: suites, "tool"
+# or "checks", the last of which are of the tool without test_tool.sh.
 BZNA=${1:-build/bzna}; BUILD=${2:-build}
 case $BZNA in /*) ;; *) BZNA=$PWD/$BZNA ;; esac
 W=${WINDOWS:-$BUILD/windows}; T="$BUILD/tests/windows"
@@ -12,7 +12,8 @@ export WINEDEBUG=-all WINEPATH="Z:$(cd "$W" 2>/dev/null && pwd | tr / '\\')\\bin
 export CUDA_VISIBLE_DEVICES=                                # suites without fakes are of the CPU
 has_decoders() { [ -e "$W/lib/libavcodec.dll.a" ] && [ -e "$W/lib/libjpeg.a" ] && pkg-config --exists ffnvcodec && [ -s "$BUILD/benzina_kernels.ptx.h" ]; }
 
-# -Wno-float-conversion: MinGW's isfinite makes a float of a double. -Wno-attributes: its pedantry about FFmpeg's headers.
+# -Wno-float-conversion: MinGW's isfinite makes a float of a double. -Wno-attributes: its pedantry about FFmpeg's
+# headers.
 warn="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Wno-float-conversion"
 flags="-std=c11 -ffp-contract=off -I."
 static="-static-libgcc -Wl,-Bstatic -lpthread -Wl,-Bdynamic"
@@ -31,7 +32,8 @@ job() { # suite: its log, and its closing line in the form of the suites'
     case " $on_fakes " in *" $1 "*) folder="$T/fakes"; WINEPATH="$WINEPATH;Z:$(cd "$T/fakes" && pwd | tr / '\\')"; unset CUDA_VISIBLE_DEVICES ;; *) folder="$T/bin" ;; esac
     program="$folder/test_$1.exe"
     # shellcheck disable=SC2086
-    if $cc $flags -O0 -Werror=incompatible-pointer-types -D_WIN32_WINNT=0x0602 -Itests/windows/include "-DTEST_BUILD=\"$T\"" -DTEST_EMULATED -o "$program" "tests/unit/test_$1.c" \
+    if $cc $flags -O0 -Werror=incompatible-pointer-types -D_WIN32_WINNT=0x0602 \
+        -Itests/windows/include "-DTEST_BUILD=\"$T\"" -DTEST_EMULATED -o "$program" "tests/unit/test_$1.c" \
         $libs $static -lsynchronization; then timeout 900 wine "$program"
     else echo "FAIL test_$1 does not compile"; echo "test_$1: 0 passed, 1 failed"; fi > "$T/$1.log" 2>&1
     echo "exit status $?" >> "$T/$1.log"
@@ -60,9 +62,11 @@ if has_decoders; then
     suites="$suites $decoding $on_fakes"
     fakes="-std=c11 -O1 -shared -ffp-contract=off -D_GNU_SOURCE -D_WIN32_WINNT=0x0602 -Wl,--export-all-symbols -Wl,--exclude-libs,ALL"
     # shellcheck disable=SC2086
-    check "the fake of nvcuda.dll" $cc $fakes $flags -o "$T/fakes/nvcuda.dll" tests/fake/fake_cuda.c -Wl,--out-implib,"$T/nvcuda.dll.a" $static -lsynchronization
+    check "the fake of nvcuda.dll" $cc $fakes $flags -o "$T/fakes/nvcuda.dll" tests/fake/fake_cuda.c \
+        -Wl,--out-implib,"$T/nvcuda.dll.a" $static -lsynchronization
     # shellcheck disable=SC2086
-    check "the fake of nvcuvid.dll" $cc $fakes $flags -o "$T/fakes/nvcuvid.dll" tests/fake/fake_nvcuvid.c "$T/nvcuda.dll.a" $libs $static -lsynchronization
+    check "the fake of nvcuvid.dll" $cc $fakes $flags -o "$T/fakes/nvcuvid.dll" tests/fake/fake_nvcuvid.c \
+        "$T/nvcuda.dll.a" $libs $static -lsynchronization
 else
     suites="$suites limits"
     skip "decoders, the tool and the fakes" "no libavcodec for Windows here [sh tests/make/windows.sh $W FFMPEG]"
@@ -99,7 +103,8 @@ has_decoders || end
 
 # --- the tool ---
 # shellcheck disable=SC2086
-check "the tool builds" $cc $flags -Wall -Wextra -Wshadow -Werror -O0 -DBZNA_NO_STREAMS -o "$T/bin/bzna.exe" examples/bzna/*.c "$T/benzina.o" -L"$W/lib" -lavformat -lswscale \
+check "the tool builds" $cc $flags -Wall -Wextra -Wshadow -Werror -O0 -DBZNA_NO_STREAMS -o "$T/bin/bzna.exe" \
+    examples/bzna/*.c "$T/benzina.o" -L"$W/lib" -lavformat -lswscale \
     $libs $static -lshell32
 [ -e "$T/bin/bzna.exe" ] || end
 own="$PWD/$T/bzna"
@@ -160,17 +165,21 @@ for file in "$t"/a/batch/*.ppm; do same "a warped picture, $(basename "$file")" 
 
 # --- what Windows has of its own ---
 long=$(printf 'a%.0s' $(seq 120)); deep="$t/$long/$long/$long"
-check "a path of more than 260 characters" sh -c "mkdir -p '$deep' && cp -r '$t/jpegs' '$deep' && '$own' pack '$deep/jpegs' -o '$deep/x.bzna' --codec copy && cmp '$deep/x.bzna' '$t/a/copy.bzna'"
+check "a path of more than 260 characters" \
+    sh -c "mkdir -p '$deep' && cp -r '$t/jpegs' '$deep' && '$own' pack '$deep/jpegs' -o '$deep/x.bzna' --codec copy && cmp '$deep/x.bzna' '$t/a/copy.bzna'"
 check "paths with backslashes" sh -c "cd '$t' && '$own' pack '.\\jpegs' -o 'b\\back.bzna' --codec copy && cmp b/back.bzna a/copy.bzna"
 check "a path with a drive" sh -c "'$own' info 'Z:$(cd "$t/a" && pwd | tr / '\\')\\copy.bzna' | grep -q 'samples *16'"
 check "bytes are not translated" sh -c "'$own' extract $data/mini_h265.bzna 0 -o - --as ppm > '$t/b/stdout' && '$BZNA' extract $data/mini_h265.bzna 0 -o - --as ppm | cmp - '$t/b/stdout'"
 check "lines end in a line feed alone" sh -c "! '$own' list $data/mini_h265.bzna | grep -q \"\$(printf '\\r')\""
-check "a finished archive replaces another at once" sh -c "cp $data/mini_h265.bzna '$t/over.bzna' && '$own' pack '$t/jpegs' -o '$t/over.bzna' --codec copy --overwrite && cmp '$t/over.bzna' '$t/a/copy.bzna' && [ ! -e '$t/over.bzna.partial' ]"
+check "a finished archive replaces another at once" \
+    sh -c "cp $data/mini_h265.bzna '$t/over.bzna' && '$own' pack '$t/jpegs' -o '$t/over.bzna' --codec copy --overwrite && cmp '$t/over.bzna' '$t/a/copy.bzna' && [ ! -e '$t/over.bzna.partial' ]"
 # What another program has open is not replaced: it stays whole, and the new archive lies beside it.
-check "an archive that is read stays, and the new one is beside it" sh -c "cp $data/mini_h265.bzna '$t/read.bzna'; '$own' bench '$t/read.bzna' --seconds 8 --batch 4 --size 32 & sleep 4
+check "an archive that is read stays, and the new one is beside it" \
+    sh -c "cp $data/mini_h265.bzna '$t/read.bzna'; '$own' bench '$t/read.bzna' --seconds 8 --batch 4 --size 32 & sleep 4
     ! '$own' pack '$t/jpegs' -o '$t/read.bzna' --codec copy --overwrite || exit 0; cmp '$t/read.bzna' $data/mini_h265.bzna || exit 1; wait \$!
     cmp '$t/read.bzna.partial' '$t/a/copy.bzna'"
-check "two packs of one archive are refused" sh -c "'$own' pack '$t/drawn' -o '$t/twice.bzna' --preset placebo > /dev/null 2>&1 & sleep 3
+check "two packs of one archive are refused" \
+    sh -c "'$own' pack '$t/drawn' -o '$t/twice.bzna' --preset placebo > /dev/null 2>&1 & sleep 3
     '$own' pack '$t/drawn' -o '$t/twice.bzna' --preset ultrafast 2>&1 | grep 'another bzna is writing it'; said=\$?; wait \$!; exit \$said"
 # Ctrl-C, which Wine makes of SIGINT: what is done stays, and --resume goes on to the same bytes.
 "$BUILD/draw_pictures" "$t/many" 60 > /dev/null
@@ -178,9 +187,11 @@ wine "$PWD/$T/bin/bzna.exe" pack "$t/many" -o "$t/cut.bzna" --jobs 2 > "$t/cut.l
 pid=$!; seconds=0
 until [ -s "$t/cut.bzna.partial" ] && [ "$(wc -c < "$t/cut.bzna.partial")" -gt 60000 ] || [ $seconds -gt 60 ]; do sleep 1; seconds=$((seconds + 1)); done
 kill -INT $pid; wait $pid
-check "Ctrl-C leaves what is done" sh -c "cat '$t/cut.log'; grep -q 'bzna: interrupted' '$t/cut.log' && grep -q 'resume' '$t/cut.log' && [ ! -e '$t/cut.bzna' ] && [ -s '$t/cut.bzna.partial.log' ]"
+check "Ctrl-C leaves what is done" sh -c \
+    "cat '$t/cut.log'; grep -q 'bzna: interrupted' '$t/cut.log' && grep -q 'resume' '$t/cut.log' && [ ! -e '$t/cut.bzna' ] && [ -s '$t/cut.bzna.partial.log' ]"
 check "--resume goes on" "$own" pack "$t/many" -o "$t/cut.bzna" --jobs 2 --resume
 check "an uninterrupted run" "$own" pack "$t/many" -o "$t/whole.bzna" --jobs 3
 check "both are the same bytes" cmp "$t/cut.bzna" "$t/whole.bzna"
-check "the GPU that the fakes have is found" sh -c "unset CUDA_VISIBLE_DEVICES; WINEPATH='$WINEPATH;Z:$(cd "$T/fakes" && pwd | tr / '\\')' '$own' devices | grep -i nvdec"
+check "the GPU that the fakes have is found" \
+    sh -c "unset CUDA_VISIBLE_DEVICES; WINEPATH='$WINEPATH;Z:$(cd "$T/fakes" && pwd | tr / '\\')' '$own' devices | grep -i nvdec"
 end
