@@ -37,6 +37,7 @@ if torch is not None and importable("torchvision") is not None:
     from torchvision.transforms import RandomErasing as TheirErasing
     from torchvision.transforms import v2
 
+TEST_ALL = os.environ.get("TEST_ALL")
 WIDTH, HEIGHT = 224, 200
 MOST = 0.5                                      # of 255, on average
 
@@ -264,7 +265,7 @@ class Draws(unittest.TestCase):
         self.assertEqual((sizes["rotate"], sizes["brightness"], sizes["solarize"]), ({9.0}, {0.27}, {178.5}))
 
     def test_trivial_augment_draws_each_operation_and_bin_as_often(self):
-        found = draws(ops.TrivialAugmentWide(), 7000)
+        found = draws(ops.TrivialAugmentWide(), 14000 if TEST_ALL else 7000)
         self.check_even(
             collections.Counter(one[0] for (one,) in found), [one.kind for one in ops.TrivialAugmentWide().operations]
         )
@@ -272,7 +273,7 @@ class Draws(unittest.TestCase):
         self.check_even(bins, [float(n) for n in range(31)])
 
     def test_auto_augment_draws_each_pair_with_its_probabilities(self):
-        policy, count = ops.AutoAugment("imagenet"), 6000
+        policy, count = ops.AutoAugment("imagenet"), 12000 if TEST_ALL else 6000
         found = draws(policy, count)
         expected, operations = collections.Counter(), policy.operations
         for first, second in zip(operations[::2], operations[1::2]):
