@@ -545,6 +545,14 @@ static frame frame_to_copy(int32_t width, int32_t height, int is_gray)
     return f;
 }
 
+/* How many ways to copy differ from the plain loop, of three. */
+static int copies_that_differ(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int shift)
+{
+    return !rows_equal_the_plain_loop(slot, out, warp_copy_base, shift) +
+           !rows_equal_the_plain_loop(slot, out, warp_copy_avx2, shift) +
+           !rows_equal_the_plain_loop(slot, out, warp_copy_avx512, shift);
+}
+
 TEST(shifts_flips_and_crops_of_whole_pixels_are_copies_equal_to_the_plain_loop_to_the_bit)
 {
     int different = 0, tried = 0;
@@ -558,9 +566,7 @@ TEST(shifts_flips_and_crops_of_whole_pixels_are_copies_equal_to_the_plain_loop_t
             bzi_kernel_output out = output_of(width, 3, k / 4 % 2 ? NHWC : NCHW, k % 4, is_gray && k % 3 ? 1 : 3);
             f.slot.flags |= out.channels == 1 ? BZI_KERNEL_GRAY : 0;
             const int shift = random_int(0, 2) ? 0 : random_int(1, 15);
-            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_base, shift);
-            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_avx2, shift);
-            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_avx512, shift);
+            different += copies_that_differ(&f.slot, &out, shift);
             different += !rows_equal_the_plain_loop(&f.slot, &out, warp_front, shift);
             tried += 3;
             frame_free(&f);
@@ -589,9 +595,7 @@ TEST(rows_without_gaps_between_them_are_copied_as_the_plain_loop_copies_them)
             out.stride_y += rare == 5 ? out.stride_x : 0;
             out.stride_c *= out.stride_c > 1 && rare == 5 ? 2 : 1;
             f.slot.flags |= out.channels == 1 ? BZI_KERNEL_GRAY : 0;
-            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_base, rare);
-            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_avx2, rare);
-            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_avx512, rare);
+            different += copies_that_differ(&f.slot, &out, rare);
             tried += 3;
             frame_free(&f);
         }
