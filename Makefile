@@ -332,7 +332,7 @@ analyze: $(PTX)
 # batches. SEED: of a run that is to be repeated.
 soak: SECONDS = 3600
 soak: $(BUILD)/tests/test_soak
-	@CUDA_VISIBLE_DEVICES= nice $(BUILD)/tests/test_soak --soak $(SECONDS) $(SEED)
+	@CUDA_VISIBLE_DEVICES= TEST_ALL=1 nice $(BUILD)/tests/test_soak --soak $(SECONDS) $(SEED)
 
 # The answers of NVIDIA's parser that test_nvparser holds the library and the fake to, made anew. SRC: a checkout of
 # nvpro-samples/vk_video_samples; VULKAN: the folder "include" of one of KhronosGroup/Vulkan-Headers. nvparser-packets
