@@ -8018,6 +8018,9 @@ typedef struct bzi_container_ops {
                          bzna_error *err);
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
+    /* returns 1 if samples of two containers, which have this row, differ in nothing but their bytes: one size, and the
+     * pictures at the same place. NULL: not even those of one container are so alike */
+    int         (*alike)(const bzi_container *a, const bzi_container *b);
     void        (*close)(bzi_container *c); /* closes what own holds beside memory; NULL: nothing */
     /* gives the path of a sample that is a file of its own, or that of one of its files, of which it has file_count.
      * There is no locate then: sizes are found when they are opened. The bytes of a sample of several files are
@@ -12176,6 +12179,12 @@ static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *s
     return BZNA_OK;
 }
 
+static int bzi_records_alike(const bzi_container *a, const bzi_container *b)
+{
+    const bzi_records *own = a->own, *other = b->own;
+    return memcmp(&own->c, &other->c, sizeof own->c) == 0;
+}
+
 /* Tells files apart by their size and by how the caller describes their records. */
 static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
 {
@@ -12195,6 +12204,7 @@ static const bzi_container_ops bzi_records_ops = {
     .locate = bzi_records_locate,
     .field = bzi_records_field,
     .image = bzi_records_image,
+    .alike = bzi_records_alike,
     .fingerprint = bzi_records_fingerprint
 };
 
@@ -15869,6 +15879,9 @@ static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurre
     random->key[1] = key[1];
 }
 
+/* Returns 1 if no number of the stream was drawn yet. */
+static uint32_t bzi_random_is_fresh(const bzna_random *random) { return random->counter[3] == 0 && random->used == 4; }
+
 /* Returns the next 32 bits of the stream. */
 static uint32_t bzi_random_u32(bzna_random *random)
 {
@@ -17522,6 +17535,16 @@ static void bzi_picture_orient(const bzna_picture *picture, const double given[9
     }
 }
 
+/* Tells a slot where the samples of its picture lie. */
+static void bzi_slot_planes(bzi_kernel_slot *slot, const bzna_picture *picture)
+{
+    for (int i = 0; i < 3; i++) {
+        slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
+        slot->pitch[i] = (int32_t)picture->pitch[i];
+        slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
+    }
+}
+
 /* Makes the slot that warps a picture by a transform. channels: BZNA_CHANNELS_... Returns E_UNSUPPORTED for the
  * picture's color matrix. Pre: the transform was checked. */
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
@@ -17531,12 +17554,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     bzna_status status;
 
     memset(slot, 0, sizeof *slot);
-    for (int i = 0; i < 3; i++) {
-        slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
-        slot->pitch[i] = (int32_t)picture->pitch[i];
-        slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
-    }
-
+    bzi_slot_planes(slot, picture);
     slot->x0 = (int32_t)picture->crop_x;
     slot->y0 = (int32_t)picture->crop_y;
     slot->x1 = (int32_t)(picture->crop_x + picture->width - 1);
@@ -21892,7 +21910,9 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * ITEMS AND RUNS
  * An item is a slot of a batch and the sample for it. Items go through the queues in runs. A reader reads a run and
  * hands it over, and a worker takes it. A run has many small samples, so that threads wake for a run and not for each
- * sample. A large sample is a run by itself, and so is a sample for the pool. Only one thread holds a run at a time:
+ * sample. A large sample is a run by itself, and so is a sample for the pool. Only one thread holds a run at a time. The
+ * plan gives a run as many neighboring slots of one batch as it has items, and the thread that reads it finds their
+ * samples. Those that succeed are finished together:
  *
  *   free -> reader -> (pool -> engine ->) ready -> worker -> free
  *                                                  worker -> redo -> reader, when its slot takes another sample
@@ -21934,10 +21954,12 @@ typedef struct bzi_setup  bzi_setup;
 
 /* A list of items, linked by their next: a run, or a queue. An empty one is all zeros. */
 typedef struct bzi_run {
-    bzi_item *first;
-    bzi_item *last;
-    uint32_t  count;                  /* of items */
-    uint64_t  bytes;                  /* of the samples that were read without an error */
+    bzi_item   *first;
+    bzi_item   *last;
+    uint32_t    count;                /* of items */
+    uint32_t    slot;                 /* of a new run: its first item's; each of the others has the next one */
+    bzna_batch *batch;                /* of a new run: that its samples go into; NULL: each item has its plan */
+    uint64_t    bytes;                /* of a run that was read, and of all that are ready: of samples without an error */
 } bzi_run;
 
 struct bzi_item {
@@ -22012,6 +22034,8 @@ typedef struct bzi_view {
 
 /* Work memory of a thread: what each view of one sample needs, in the order of the loader's views. */
 typedef struct bzi_views {
+    uint32_t        fixed;            /* 1: no random number and no callback made the transforms */
+    uint32_t        stay;             /* 1: transforms and slots stay as the sample before has them, but for planes */
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
     bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
@@ -22259,6 +22283,9 @@ typedef struct bzi_worker {
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
     bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* their descriptions, then the decoded pictures */
     bzi_views    views;               /* of the sample at hand */
+    const bzi_container *before;      /* whose samples are like the one before, of which these are; NULL: none is */
+    const uint8_t *before_data;       /* where that one lay */
+    uint64_t     clock;               /* when it ended */
     bzi_buffer   workspace;           /* of the warp on the host */
     bzi_buffer   scratch_pixels;      /* of the passes behind it, on the host */
     bzi_buffer   drawn;               /* the copy of a picture that the user's callback draws into */
@@ -22570,24 +22597,39 @@ static void bzi_run_join(bzi_run *run, bzi_run more)
     *(run->last ? &run->last->next : &run->first) = more.first;
     run->last = more.last;
     run->count += more.count;
-    run->bytes += more.bytes;
 }
 
-/* Appends an item. Its bytes count only if it was read without an error. */
-static void bzi_run_add(bzi_run *run, bzi_item *item)
+/* Makes an item a run by itself. */
+static bzi_run bzi_run_of(bzi_item *item)
 {
     item->next = NULL;
-    bzi_run_join(run, (bzi_run){ item, item, 1, item->status == BZNA_OK ? item->extent.size : 0 });
+    return (bzi_run){ .first = item, .last = item, .count = 1 };
 }
 
-/* Puts an item before all others. */
-static void bzi_run_push(bzi_run *run, bzi_item *item)
+static void bzi_run_add(bzi_run *run, bzi_item *item) { bzi_run_join(run, bzi_run_of(item)); }
+
+/* Puts the items of a run before all others. */
+static void bzi_run_push(bzi_run *run, bzi_run more)
 {
     const bzi_run rest = *run;
 
     memset(run, 0, sizeof *run);
-    bzi_run_add(run, item);
+    bzi_run_join(run, more);
     bzi_run_join(run, rest);
+}
+
+/* Takes out and returns so many items, the first ones. Pre: there are as many, and count is not 0. */
+static bzi_run bzi_run_split(bzi_run *run, uint32_t count)
+{
+    bzi_run head = { .first = run->first, .last = run->first, .count = count };
+
+    for (uint32_t i = 1; i < count; i++)
+        head.last = head.last->next;
+    run->first = head.last->next;
+    run->last = run->first ? run->last : NULL;
+    run->count -= count;
+    head.last->next = NULL;
+    return head;
 }
 
 /* Takes out and returns the item after this one, or the first one if that is NULL. Returns NULL if there is none. */
@@ -22601,7 +22643,6 @@ static bzi_item *bzi_run_take(bzi_run *run, bzi_item *before)
     if (run->last == item)
         run->last = before;
     run->count--;
-    run->bytes -= item->status == BZNA_OK ? item->extent.size : 0;
     return item;
 }
 
@@ -22684,6 +22725,7 @@ static void bzi_ready_push(bzi_queues *queues, bzi_run run)
         bzi_queues_break(queues, &err);
     }
     run.first->run = run;
+    queues->ready.bytes += run.bytes;
     bzi_run_join(&queues->ready, run);
     if (queues->idle_workers && queues->reader_count)
         bzi_os_wake_one(&queues->worker_wake);
@@ -22704,13 +22746,13 @@ static bzi_run bzi_ready_pop(bzi_queues *queues)
 }
 
 /* Makes an item free. It keeps its memory. With the lock held. */
-static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->queues->free, item); }
+static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->queues->free, bzi_run_of(item)); }
 
-/* Makes all items of a list free. With the lock held. */
-static void bzi_run_free(bzi_run *run)
+/* Makes all items of a list free, so that it is empty. With the lock held. */
+static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 {
-    while (run->first)
-        bzi_item_free(bzi_run_take(run, NULL));
+    bzi_run_push(&queues->free, *run);
+    memset(run, 0, sizeof *run);
 }
 
 
@@ -22718,7 +22760,7 @@ static void bzi_run_free(bzi_run *run)
  * Calls: rooms 2, 4, 7, 47, 52, 70.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
- * this room are called with the loader's lock held. */
+ * this room but bzi_run_plan are called with the loader's lock held. */
 
 /* Appends a batch to a list, and sets its state. */
 static void bzi_batches_add(bzi_batches *list, bzna_batch *batch, uint32_t state)
@@ -22936,27 +22978,45 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
     return extent->source->is_file != 0;
 }
 
-/* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
-static int bzi_plan_item(bzi_plan *plan, bzi_queues *queues, bzi_item *item)
+/* Gives the next slots of a batch to free items, at most so many, and returns them. The run is empty if there is nothing
+ * to plan now. Pre: an item is free. */
+static bzi_run bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most)
 {
+    bzi_run run = { 0 };
     bzna_batch *batch;
 
     while (!queues->open)
         if (!bzi_plan_batch(plan, queues))
-            return 0;
-    item->batch = batch = queues->open;
-    item->slot = queues->next_slot++;
-    item->replacements = 0;
-
-    item->err = &batch->errors[item->slot];
-    item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
-    bzi_plan_sample(item);
-    item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
-    if (item->is_padding)
-        batch->indices[item->slot] = UINT64_MAX;
+            return run;
+    batch = queues->open;
+    run = bzi_run_split(&queues->free, bzi_min32(bzi_min32(most, queues->free.count),
+                                                 batch->slots - queues->next_slot));
+    run.batch = batch;
+    run.slot = queues->next_slot;
+    queues->next_slot += run.count;
     if (queues->next_slot == batch->slots)
         queues->open = NULL;
-    return 1;
+    return run;
+}
+
+/* Gives each item of a new run its plan: its slot and its sample. Without the lock: the order of a batch stays as it is
+ * until the batch is filled. */
+static void bzi_run_plan(bzi_run *run)
+{
+    bzna_batch *batch = run->batch;
+
+    for (bzi_item *item = run->first; item && batch; item = item->next) {
+        item->batch = batch;
+        item->slot = run->slot++;
+        item->replacements = 0;
+        item->err = &batch->errors[item->slot];
+        item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
+        bzi_plan_sample(item);
+        item->is_padding = item->setup->config.order.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
+        if (item->is_padding)
+            batch->indices[item->slot] = UINT64_MAX;
+    }
+    run->batch = NULL;
 }
 
 /* --- The pool's queue --- */
@@ -23901,11 +23961,13 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
 
 /* Draws the transforms of all views of a sample, as the config and the user's callback say. The sizes are those that
  * the sample's pictures state before they are decoded. */
-static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
+static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                  bzna_error *err)
 {
     const bzi_setup *setup = item->setup;
+    bzna_transform *transforms = views->transforms;
 
+    views->fixed = !setup->drawn_views && !setup->config.pipeline.transform;
     for (uint32_t i = 0; i < setup->view_count; i++) {
         const bzi_view *view = &setup->views[i];
         const bzi_output *output = view->output;
@@ -23920,6 +23982,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             *transform = output->transform;
             random = bzi_item_random(item, BZNA_OPERATION_WARP, number);
             bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
+            views->fixed &= bzi_random_is_fresh(&random);
         } else {
             bzi_view_share(output, setup->outputs, &transforms[view->number], pictures, transform);
         }
@@ -23927,6 +23990,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
         if (output->own_warp || output->own_color) {
             random = bzi_item_random(item, BZNA_OPERATION_COLOR, number);
             bzi_jitter_draw(&random, &output->jitter, transform);
+            views->fixed &= bzi_random_is_fresh(&random);
         }
         if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
             random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
@@ -23940,8 +24004,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return BZNA_OK;
 }
 
-/* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size. Where they are written is
- * set later. */
+/* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size, unless they stay. Where
+ * they are written is set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
@@ -23951,6 +24015,10 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
         const bzi_output *output = setup->views[i].output;
         if (output->picture != number)
             continue;
+        if (views->stay) {
+            bzi_slot_planes(&views->slots[i], picture);
+            continue;
+        }
         if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
                           &output->kernel, err) != BZNA_OK)
             return err->status;
@@ -24193,11 +24261,11 @@ static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *
     }
 }
 
-/* Draws the transforms of a sample, and asks the rules for its fields. */
+/* Draws the transforms of a sample, unless they stay, and asks the rules for its fields. */
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
-    if (bzi_item_draw(item, pictures, views->transforms, err) != BZNA_OK)
+    if (!views->stay && bzi_item_draw(item, pictures, views, err) != BZNA_OK)
         return err->status;
     bzi_item_put_operations(item, views->transforms);
     return bzi_item_rules(item, pictures, views, err);
@@ -24263,21 +24331,15 @@ static void bzi_reader_reclaim(bzna_loader *loader)
  * nothing to read now, or enough has been read ahead. With the lock held. */
 static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues)
 {
-    bzi_run run = { 0 };
-    uint32_t most = queues->sessions ? 1 : bzi_queues_run_length(queues);
+    const bzi_run run = { 0 };
 
     if (bzi_queues_interrupted(queues))
         return run;
-    if (queues->redo.count) {
-        bzi_run_add(&run, bzi_run_take(&queues->redo, NULL));
+    if (queues->redo.count)
+        return bzi_run_split(&queues->redo, 1);
+    if (!queues->free.count || (!queues->sessions && bzi_queues_is_ahead(queues, 1)))
         return run;
-    }
-
-    if (!queues->sessions && bzi_queues_is_ahead(queues, 1))
-        return run;
-    while (run.count < most && queues->free.count && bzi_plan_item(plan, queues, queues->free.first))
-        bzi_run_add(&run, bzi_run_take(&queues->free, NULL));
-    return run;
+    return bzi_plan_run(plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
 }
 
 /* Waits for a run to read, and returns it. Meanwhile it reclaims batches. The run is empty if the loader closes.
@@ -24646,13 +24708,15 @@ static int bzi_reader_submit(bzi_item *item)
 /* Reads a run, and returns the items that are done. The others go to *rest: those after the point where memory was
  * short, then those that are to be tried again after a pause. Each call finishes an item, or finds one more that is due
  * for a pause, so repeated calls come to an end. Without the lock. */
-static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, bzi_run *rest)
+static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, bzi_run *rest)
 {
     bzi_run done = { 0 }, tried = done;
+    const int is_new = run.batch != NULL;
     bzi_item *item;
     int is_short = 0;
 
     memset(rest, 0, sizeof *rest);
+    bzi_run_plan(&run);
     reader->first = run.first;
     reader->run_retries = 0;
     /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
@@ -24663,6 +24727,7 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         if (item->status != BZNA_OK)
             bzi_item_clear_fields(item, 0, reader->setup->column_count);
+        done.bytes += item->status == BZNA_OK ? item->extent.size : 0;
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
@@ -24674,9 +24739,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
 }
 
 /* Reads samples of the reader's run and hands them on. Some stay in the run if memory is short or they are to be tried
- * again. Returns 1 if the pool has the run now, else 0. With the lock held, but not while it reads.
- *   is_new   1 if none of the run's samples was read before */
-static int bzi_reader_pass(bzi_reader *reader, int is_new)
+ * again. Returns 1 if the pool has the run now, else 0. With the lock held, but not while it reads. */
+static int bzi_reader_pass(bzi_reader *reader)
 {
     bzi_queues *queues = reader->queues;
     bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_READ];
@@ -24684,7 +24748,7 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     bzi_run rest, done;
 
     bzi_queues_unlock(queues);
-    done = bzi_reader_read_run(reader, reader->run, is_new, &rest);
+    done = bzi_reader_read_run(reader, reader->run, &rest);
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
 
@@ -24718,8 +24782,8 @@ static void *bzi_reader_run(void *argument)
         bzi_queues_break(queues, &err);
     while ((reader->run = bzi_reader_take(loader)).count) {
         int in_pool = 0;
-        for (int is_new = 1; reader->run.count && !in_pool; is_new = 0)
-            in_pool = bzi_reader_pass(reader, is_new);
+        while (reader->run.count && !in_pool)
+            in_pool = bzi_reader_pass(reader);
         if (!in_pool)
             bzi_queues_done(queues);
     }
@@ -24829,9 +24893,8 @@ static int bzi_item_replace(bzi_item *item)
     return 1;
 }
 
-/* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. The caller then
- * calls bzi_queues_freed. With the lock held. */
-static void bzi_item_put(bzi_item *item)
+/* Notes in an item's batch what came of its sample. With the lock held. */
+static void bzi_item_note(const bzi_item *item)
 {
     bzna_batch *batch = item->batch;
 
@@ -24842,18 +24905,39 @@ static void bzi_item_put(bzi_item *item)
         batch->failed += item->result != BZNA_OK;
         batch->replaced += item->result == BZNA_OK && item->replacements;
     }
-
-    if (--batch->unfinished == 0)
-        bzi_batch_to_ready(batch);
-    bzi_item_free(item);
-    bzi_item_done(item);
 }
 
-/* The same, and calls it. With the lock held. */
+/* Counts slots of a batch that are written, or whose writing is enqueued. It may become ready by that. With the lock
+ * held. */
+static void bzi_batch_count_written(bzna_batch *batch, uint32_t slots)
+{
+    batch->unfinished -= slots;
+    if (!batch->unfinished)
+        bzi_batch_to_ready(batch);
+}
+
+/* Ends an item whose slot is written, or whose writing is enqueued. With the lock held. */
 static void bzi_item_finish(bzi_item *item)
 {
-    bzi_item_put(item);
+    bzi_item_note(item);
+    bzi_batch_count_written(item->batch, 1);
+    bzi_item_free(item);
+    bzi_item_done(item);
     bzi_queues_freed(item->queues);
+}
+
+/* Counts and ends the items of one batch whose samples succeeded. With the lock held. */
+static void bzi_run_finish(bzi_run run, bzi_queues *queues)
+{
+    if (!run.count)
+        return;
+    for (const bzi_item *item = run.first; item; item = item->next) {
+        bzi_item_account(item);
+        bzi_item_note(item);
+    }
+    bzi_batch_count_written(run.first->batch, run.count);
+    bzi_run_free(&run, queues);
+    bzi_queues_freed(queues);
 }
 
 /* --- Lanes --- */
@@ -25271,11 +25355,26 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
     return number ? bzi_error_prefix(err, worker->setup->picks[number].name) : err->status;
 }
 
-/* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
- * transforms decide which parts of the pictures are needed. */
-static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
+/* Returns 1 if a sample differs from the one before in nothing but its bytes, else 0. */
+static int bzi_worker_goes_on(const bzi_worker *worker, const bzi_item *item)
 {
+    const bzi_container *before = worker->before, *now = item->container;
+    return before && (now == before || (now->ops == before->ops && now->ops->alike(now, before)));
+}
+
+/* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
+ * transforms decide which parts of the pictures are needed.
+ *   goes_on   1: all is as for the sample before, but for bytes and what is random */
+static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, int goes_on, bzna_error *err)
+{
+    worker->views.stay = goes_on && worker->views.fixed;
     for (uint32_t i = 0; i < worker->setup->pick_count; i++) {
+        bzna_image *coded = &worker->images[i].coded;
+
+        if (goes_on) {
+            coded->data = item->data + ((const uint8_t *)coded->data - worker->before_data);
+            continue;
+        }
         if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
             return err->status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
@@ -25438,18 +25537,26 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
 
 /* --- Samples --- */
 
+/* Returns how long it is since the last call. */
+static uint64_t bzi_worker_time(bzi_worker *worker)
+{
+    const uint64_t before = worker->clock;
+
+    worker->clock = bzi_os_now_ns();
+    return worker->clock - before;
+}
+
 /* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzi_setup *setup = worker->setup;
-    uint64_t begin, decoded;
+    const int goes_on = bzi_worker_goes_on(worker, item);
     bzna_status status;
 
     if (!setup->slot_bytes)
         return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
-    begin = bzi_os_now_ns();
-    status = bzi_worker_parse(worker, item, err);
+    status = bzi_worker_parse(worker, item, goes_on, err);
     if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
     for (uint32_t i = 0; i < setup->pick_count && status == BZNA_OK; i++) {
@@ -25460,12 +25567,14 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
             bzi_worker_blame(worker, i, err);
             break;
         }
-        decoded = bzi_os_now_ns();
-        item->decode_ns += decoded - begin;
+        if (!goes_on || setup->config.pipeline.picture)     /* else there was nothing to do */
+            item->decode_ns += bzi_worker_time(worker);
         status = bzi_worker_warp(worker, item, i, wanted.shrink, err);
-        begin = bzi_os_now_ns();
-        item->warp_ns += begin - decoded;
+        item->warp_ns += bzi_worker_time(worker);
     }
+
+    worker->before = status == BZNA_OK && item->container->ops->alike ? item->container : NULL;
+    worker->before_data = item->data;
 
     /* Another sample may take the slot, and nothing of this one may be written there after that. */
     if (status != BZNA_OK && setup->on_device && setup->pick_count > 1)
@@ -25487,6 +25596,7 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
     bzi_item *item;
 
     while ((item = bzi_run_take(&run, NULL)) != NULL) {     /* another thread may have it after this */
+        bzi_worker_time(worker);
         if (bzi_worker_try(worker, item) != BZNA_OK)
             bzi_item_complete(item, lane);
         else
@@ -25509,24 +25619,16 @@ static void bzi_item_prefetch(const bzi_item *item)
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
     bzi_queues *queues = worker->queues;
-    bzi_run failed = { 0 };
+    bzi_run done = { 0 }, failed = { 0 };
     bzi_item *item;
 
-    for (item = run.first; item; item = item->next) {
-        bzi_item_prefetch(item->next);
-        bzi_worker_try(worker, item);
+    bzi_worker_time(worker);
+    while ((item = bzi_run_take(&run, NULL)) != NULL) {
+        bzi_item_prefetch(run.first);
+        bzi_run_add(bzi_worker_try(worker, item) == BZNA_OK ? &done : &failed, item);
     }
     bzi_queues_lock(queues);
-    while ((item = bzi_run_take(&run, NULL)) != NULL) {
-        if (item->result != BZNA_OK) {
-            bzi_run_add(&failed, item);
-            continue;
-        }
-        bzi_item_account(item);
-        bzi_item_put(item);
-    }
-
-    bzi_queues_freed(queues);
+    bzi_run_finish(done, queues);
     bzi_queues_unlock(queues);
     while ((item = bzi_run_take(&failed, NULL)) != NULL)
         bzi_item_complete(item, NULL);
@@ -25557,15 +25659,14 @@ static int bzi_worker_read(bzi_worker *worker)
 {
     bzi_queues *queues = worker->queues;
     bzi_reader *reader = worker->reader;
-    const int is_new = reader && !reader->run.count;
 
-    if (is_new)
+    if (reader && !reader->run.count)
         reader->run = bzi_reader_next(&worker->loader->plan, queues);
     if (!reader || !reader->run.count || bzi_queues_interrupted(queues))
         return 0;
 
     bzi_queues_begin(queues);
-    bzi_reader_pass(reader, is_new);
+    bzi_reader_pass(reader);
     bzi_queues_done(queues);
     return 1;
 }
@@ -25698,7 +25799,7 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
 
     bzi_os_lock(&pool->mutex);
     if (pool->queue.count) {
-        bzi_run_push(&pool->queue, item);
+        bzi_run_push(&pool->queue, bzi_run_of(item));
         given = 1;
     }
     bzi_os_unlock(&pool->mutex);
@@ -25776,7 +25877,6 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     bzi_queues *queues = item->queues;
     const bzna_error reason = *item->err;
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
-    bzi_run run = { 0 };
     uint32_t i = 0;
 
     if (!queues->worker_count) {
@@ -25795,8 +25895,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 
     queues->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
-    bzi_run_add(&run, item);
-    bzi_ready_push(queues, run);
+    bzi_ready_push(queues, bzi_run_of(item));
     bzi_item_done(item);
     bzi_queues_unlock(queues);
 
@@ -27105,10 +27204,10 @@ static void bzi_loader_clear(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
 
-    bzi_run_free(&queues->ready);
-    bzi_run_free(&queues->redo);
+    bzi_run_free(&queues->ready, queues);
+    bzi_run_free(&queues->redo, queues);
     for (uint32_t i = 0; !queues->reader_count && i < queues->worker_count; i++)
-        bzi_run_free(&loader->readers[i].run);
+        bzi_run_free(&loader->readers[i].run, queues);
 
     while (loader->consumer.pending.first)
         bzi_batch_to_free(bzi_batches_take(&loader->consumer.pending));
