@@ -21959,7 +21959,7 @@ typedef struct bzi_run {
     uint32_t    count;                /* of items */
     uint32_t    slot;                 /* of a new run: its first item's; each of the others has the next one */
     bzna_batch *batch;                /* of a new run: that its samples go into; NULL: each item has its plan */
-    uint64_t    bytes;                /* of a run that was read, and of all that are ready: of samples without an error */
+    uint64_t    bytes;                /* of a run that was read, and of all that are ready: without failed samples */
 } bzi_run;
 
 struct bzi_item {
@@ -22035,7 +22035,7 @@ typedef struct bzi_view {
 /* Work memory of a thread: what each view of one sample needs, in the order of the loader's views. */
 typedef struct bzi_views {
     uint32_t        fixed;            /* 1: no random number and no callback made the transforms */
-    uint32_t        stay;             /* 1: transforms and slots stay as the sample before has them, but for planes */
+    uint32_t        stay;             /* 1: transforms and slots, but for planes, are those of the sample before */
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
     bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
@@ -22978,8 +22978,8 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
     return extent->source->is_file != 0;
 }
 
-/* Gives the next slots of a batch to free items, at most so many, and returns them. The run is empty if there is nothing
- * to plan now. Pre: an item is free. */
+/* Gives the next slots of a batch to free items, at most so many, and returns them. The run is empty if there is
+ * nothing to plan now. Pre: an item is free. */
 static bzi_run bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most)
 {
     bzi_run run = { 0 };

@@ -797,7 +797,7 @@ TEST(samples_of_other_sizes_between_them_change_no_picture)
         CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
         for (uint32_t k = 0; k < info.count; k++, at++) {
             const uint8_t *record = records + at * RECORD, *pixels = (uint8_t *)info.image.data + k * PIXELS;
-            const uint8_t *of_other = record + LABEL + 3 * 3;             /* its middle begins 3 columns from the left */
+            const uint8_t *of_other = record + LABEL + 3 * 3;           /* its middle begins 3 columns from the left */
             for (int i = 0; i < PIXELS; i++) {
                 const int x = i % EDGE, y = i / EDGE % EDGE - 2, channel = i / EDGE / EDGE;
                 const uint8_t there = y < 0 || y >= 8 ? 0 : of_other[3 * (18 * y + x) + channel];
