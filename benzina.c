@@ -329,6 +329,14 @@ static uint32_t bzi_le32(const uint8_t *p)
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
+BZI_MAYBE_UNUSED static float bzi_le_float(const uint8_t *p)
+{
+    const uint32_t bits = bzi_le32(p);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 static uint64_t bzi_le64(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
 
 /* Returns the number of a box type, or of another type, that is given as text such as "moov". */
@@ -12176,15 +12184,7 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
 static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry *entry, uint64_t i)
 {
     const bzi_recordio *own = c->own;
-    uint32_t bits;
-    float value;
-
-    if (entry->row)
-        return own->list.labels[entry->row->label_at + i];
-
-    bits = bzi_le32(entry->labels + 4 * i);
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return entry->row ? own->list.labels[entry->row->label_at + i] : bzi_le_float(entry->labels + 4 * i);
 }
 
 /* --- Fields --- */
@@ -12497,12 +12497,7 @@ static int64_t bzi_records_integer(const uint8_t *p, uint32_t type)
 
 static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, float bias)
 {
-    const uint32_t bits = type == BZNA_RECORD_FLOAT32 ? bzi_le32(p) : 0;
-    double number;
-    float value;
-
-    memcpy(&value, &bits, sizeof value);
-    number = type == BZNA_RECORD_FLOAT32 ? (double)value : (double)bzi_records_integer(p, type);
+    const double number = type == BZNA_RECORD_FLOAT32 ? (double)bzi_le_float(p) : (double)bzi_records_integer(p, type);
     return (float)(number * (double)scale + (double)bias);
 }
 
@@ -17474,27 +17469,16 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 
 #define BZI_SIZED(kind_, sign_, from, to) { .kind = BZNA_OP_##kind_, .sign = sign_, .magnitude = { from, to } }
 
-static const bzna_operation bzi_rand_augment[] = {
-    { .kind = BZNA_OP_IDENTITY },
-    BZI_SIZED(SHEAR_X, 1, 0, 0.3f), BZI_SIZED(SHEAR_Y, 1, 0, 0.3f),
-    BZI_SIZED(TRANSLATE_X, 1, 0, 150.0f / 331), BZI_SIZED(TRANSLATE_Y, 1, 0, 150.0f / 331),
-    BZI_SIZED(ROTATE, 1, 0, 30),
-    BZI_SIZED(BRIGHTNESS, 1, 0, 0.9f), BZI_SIZED(SATURATION, 1, 0, 0.9f),
-    BZI_SIZED(CONTRAST, 1, 0, 0.9f), BZI_SIZED(SHARPNESS, 1, 0, 0.9f),
-    BZI_SIZED(POSTERIZE, 0, 8, 4), BZI_SIZED(SOLARIZE, 0, 255, 0),
-    { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE },
-};
+/* The operations of RandAugment and of TrivialAugment, with their largest magnitudes. */
+#define BZI_CHOICES(shear, move, distance, degrees, color, bits)                                                       \
+    { { .kind = BZNA_OP_IDENTITY }, BZI_SIZED(SHEAR_X, 1, 0, shear), BZI_SIZED(SHEAR_Y, 1, 0, shear),                  \
+      BZI_SIZED(TRANSLATE_X##move, 1, 0, distance), BZI_SIZED(TRANSLATE_Y##move, 1, 0, distance),                      \
+      BZI_SIZED(ROTATE, 1, 0, degrees), BZI_SIZED(BRIGHTNESS, 1, 0, color), BZI_SIZED(SATURATION, 1, 0, color),        \
+      BZI_SIZED(CONTRAST, 1, 0, color), BZI_SIZED(SHARPNESS, 1, 0, color), BZI_SIZED(POSTERIZE, 0, 8, bits),           \
+      BZI_SIZED(SOLARIZE, 0, 255, 0), { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE } }
 
-static const bzna_operation bzi_trivial_wide[] = {
-    { .kind = BZNA_OP_IDENTITY },
-    BZI_SIZED(SHEAR_X, 1, 0, 0.99f), BZI_SIZED(SHEAR_Y, 1, 0, 0.99f),
-    BZI_SIZED(TRANSLATE_X_PX, 1, 0, 32), BZI_SIZED(TRANSLATE_Y_PX, 1, 0, 32),
-    BZI_SIZED(ROTATE, 1, 0, 135),
-    BZI_SIZED(BRIGHTNESS, 1, 0, 0.99f), BZI_SIZED(SATURATION, 1, 0, 0.99f),
-    BZI_SIZED(CONTRAST, 1, 0, 0.99f), BZI_SIZED(SHARPNESS, 1, 0, 0.99f),
-    BZI_SIZED(POSTERIZE, 0, 8, 2), BZI_SIZED(SOLARIZE, 0, 255, 0),
-    { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE },
-};
+static const bzna_operation bzi_rand_augment[] = BZI_CHOICES(0.3f, , 150.0f / 331, 30, 0.9f, 4);
+static const bzna_operation bzi_trivial_wide[] = BZI_CHOICES(0.99f, _PX, 32, 135, 0.99f, 2);
 
 /* Operations of AutoAugment, with their probability, and one of 10 magnitudes. */
 #define BZI_AUTO(kind_, sign_, p, value) { .kind = BZNA_OP_##kind_, .sign = sign_, .probability = p, \
