@@ -358,18 +358,14 @@ BZI_KERNEL_FN void bzi_kernel_map_affine(const float h[9], int32_t x, int32_t y,
     *v = (h[3] * fx + h[4] * fy) + h[5];
 }
 
-BZI_KERNEL_FN void bzi_kernel_project(const float h[9], int32_t x, int32_t y, float *u, float *v)
-{
-    float w = (h[6] * (float)x + h[7] * (float)y) + h[8];
-    *u /= w;
-    *v /= w;
-}
-
 BZI_KERNEL_FN void bzi_kernel_map(const float h[9], int32_t x, int32_t y, float *u, float *v)
 {
     bzi_kernel_map_affine(h, x, y, u, v);
-    if (!bzi_kernel_affine(h))
-        bzi_kernel_project(h, x, y, u, v);
+    if (!bzi_kernel_affine(h)) {
+        float w = (h[6] * (float)x + h[7] * (float)y) + h[8];
+        *u /= w;
+        *v /= w;
+    }
 }
 
 /* At most half a pixel outside 0..last? Then it counts as the border. NaN is outside; last < 0 is an empty picture,
@@ -403,6 +399,9 @@ BZI_KERNEL_FN uint16_t bzi_kernel_read16(const uint8_t *sample)
 }
 #endif
 
+/* What lies at an address. */
+BZI_KERNEL_FN uint8_t *bzi_kernel_at(uint64_t address) { return (uint8_t *)(uintptr_t)address; }
+
 BZI_KERNEL_FN float bzi_kernel_load(const uint8_t *sample, int32_t depth, int32_t low_zeros)
 {
     if (depth <= 8)
@@ -413,7 +412,7 @@ BZI_KERNEL_FN float bzi_kernel_load(const uint8_t *sample, int32_t depth, int32_
 BZI_KERNEL_FN const uint8_t *bzi_kernel_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
                                             int32_t index)
 {
-    return (const uint8_t *)(uintptr_t)(view->plane[p] + (uint64_t)((int64_t)index * slot->pitch[p]));
+    return bzi_kernel_at(view->plane[p] + (uint64_t)((int64_t)index * slot->pitch[p]));
 }
 
 /* index * pitch in one instruction; compilers that widen pitch before the loop spend five on it. */
@@ -442,7 +441,7 @@ BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *slot, const bzi_kern
     const int32_t pitch = p == 0 ? slot->pitch[0] : p == 1 ? slot->pitch[1] : slot->pitch[2];
     const int32_t step = p == 0 ? slot->step[0] : p == 1 ? slot->step[1] : slot->step[2];
     const int64_t at = bzi_kernel_offset(y, pitch) + bzi_kernel_offset(x, step);
-    return bzi_kernel_load((const uint8_t *)(uintptr_t)(plane + (uint64_t)at), slot->depth, slot->low_zeros);
+    return bzi_kernel_load(bzi_kernel_at(plane + (uint64_t)at), slot->depth, slot->low_zeros);
 }
 
 BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x,
@@ -693,21 +692,19 @@ BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_
         c[i] = (c[i] - slot->bias[i] - (flags & BZI_KERNEL_MEAN ? mean[i] : 0.0f)) * slot->scale[i];
 }
 
-/* The mean picture's pixel, of the channels that there are. */
-BZI_KERNEL_FN void bzi_kernel_mean(const bzi_kernel_output *out, int32_t x, int32_t y, float mean[3])
+/* The mean picture's pixel number `at`, of the channels that there are. */
+BZI_KERNEL_FN void bzi_kernel_mean(const bzi_kernel_output *out, int64_t at, float mean[3])
 {
     const float *const picture = (const float *)(uintptr_t)out->mean;
-    const int64_t at = (int64_t)y * out->width + x, plane = (int64_t)out->width * out->height;
+    const int64_t plane = (int64_t)out->width * out->height;
     for (uint32_t i = 0; i < 3; i++)
         mean[i] = picture && i < out->channels ? BZI_KERNEL_READF(picture + (at + i * plane)) : 0.0f;
 }
 
-BZI_KERNEL_FN void bzi_kernel_fill_color(const bzi_kernel_slot *slot, const bzi_kernel_output *out, const float mean[3],
-                                         float c[3])
+BZI_KERNEL_FN void bzi_kernel_fill_color(const bzi_kernel_slot *slot, const float mean[3], float c[3])
 {
     for (int i = 0; i < 3; i++)
-        c[i] = out->mean && (slot->flags & BZI_KERNEL_FILL_MEAN) ? slot->fill[i] - mean[i] * slot->scale[i] :
-                                                                   slot->fill[i];
+        c[i] = slot->flags & BZI_KERNEL_FILL_MEAN ? slot->fill[i] - mean[i] * slot->scale[i] : slot->fill[i];
 }
 
 /* Y'CbCr at u, v, inside the picture, of two samples an axis. */
@@ -761,11 +758,11 @@ BZI_KERNEL_FN void bzi_kernel_paint(const bzi_kernel_slot *slot, const bzi_kerne
                                     int32_t y, float c[3])
 {
     float mean[3];
-    bzi_kernel_mean(out, x, y, mean);
+    bzi_kernel_mean(out, (int64_t)y * out->width + x, mean);
     if (inside)
         bzi_kernel_color_convert(slot, slot->flags | BZI_KERNEL_MEAN, mean, c);
     else
-        bzi_kernel_fill_color(slot, out, mean, c);
+        bzi_kernel_fill_color(slot, mean, c);
 }
 
 /* One output pixel: all steps. */
@@ -873,11 +870,17 @@ BZI_KERNEL_FN int32_t bzi_kernel_element_shift(uint32_t dtype)
     return dtype == BZI_KERNEL_FLOAT32 ? 2 : dtype == BZI_KERNEL_UINT8 ? 0 : 1;
 }
 
+/* Where channel c of a pixel lies in what begins at dst. */
+BZI_KERNEL_FN uint64_t bzi_kernel_address(uint64_t dst, const bzi_kernel_output *out, uint32_t c, int32_t y, int32_t x)
+{
+    const uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x + c * out->stride_c);
+    return dst + (element << bzi_kernel_element_shift(out->dtype));
+}
+
 /* Pixel x, y of what begins at dst. */
 BZI_KERNEL_FN void bzi_kernel_store(uint64_t dst, const bzi_kernel_output *out, int32_t x, int32_t y, const float c[3])
 {
-    const uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
-    BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, dst + (element << bzi_kernel_element_shift(out->dtype)), out, c);
+    BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, bzi_kernel_address(dst, out, 0, y, x), out, c);
 }
 
 /* A pixel of a slot, or its luma, where that is inside. */
@@ -966,7 +969,7 @@ BZI_KERNEL_FN int bzi_kernel_spans(const bzi_kernel_axis axis[2], float t, bzi_k
 BZI_KERNEL_FN void bzi_kernel_corners(uint64_t plane, int32_t pitch, int32_t bytes, const bzi_kernel_span *x,
                                       const bzi_kernel_span *y, const uint8_t *at[4])
 {
-    const uint8_t *first = (const uint8_t *)(uintptr_t)plane;
+    const uint8_t *first = bzi_kernel_at(plane);
     const uint8_t *left = first + bytes * x->first, *right = first + bytes * x->second;
     const int64_t above = bzi_kernel_offset(y->first, pitch), below = bzi_kernel_offset(y->second, pitch);
     at[0] = left + above;
@@ -1009,9 +1012,7 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
         if (aligned) {                         /* h[3] * x is 0, of whatever sign */
             v = slot->h[4] * (float)(int32_t)y + slot->h[5];
         } else {
-            bzi_kernel_map_affine(slot->h, (int32_t)x, (int32_t)y, &u, &v);
-            if (!bzi_kernel_affine(slot->h))
-                bzi_kernel_project(slot->h, (int32_t)x, (int32_t)y, &u, &v);
+            bzi_kernel_map(slot->h, (int32_t)x, (int32_t)y, &u, &v);
             inside = bzi_kernel_spans(view->x, u, column);
         }
         if (bzi_kernel_spans(view->y, v, row) && inside) {
@@ -1221,19 +1222,15 @@ BZI_KERNEL_CPU void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const b
                                            int32_t y, int32_t first, int32_t end)
 {
     const int has_mean = out->mean && (slot->flags & BZI_KERNEL_FILL_MEAN);
-    const int64_t at = y * out->stride_y + first * out->stride_x;
     if (first >= end)
         return;
-    bzi_kernel_output flat = *out;
-    flat.width = turned ? out->height : out->width;
-    flat.height = turned ? out->width : out->height;
     for (uint32_t i = 0; i < out->channels && !has_mean; i++)
-        bzi_kernel_fill_row(out->dtype, slot->fill[i], out->stride_x, end - first, (uint8_t *)(uintptr_t)slot->dst +
-                            ((at + i * out->stride_c) << bzi_kernel_element_shift(out->dtype)));
+        bzi_kernel_fill_row(out->dtype, slot->fill[i], out->stride_x, end - first,
+                            bzi_kernel_at(bzi_kernel_address(slot->dst, out, i, y, first)));
     for (int32_t x = first; x < end && has_mean; x++) {
         float mean[3], c[3];
-        bzi_kernel_mean(&flat, turned ? y : x, turned ? x : y, mean);
-        bzi_kernel_fill_color(slot, out, mean, c);
+        bzi_kernel_mean(out, turned ? (int64_t)x * out->height + y : (int64_t)y * out->width + x, mean);
+        bzi_kernel_fill_color(slot, mean, c);
         bzi_kernel_store(slot->dst, out, x, y, c);
     }
 }
@@ -2134,11 +2131,9 @@ BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bz
 BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out, int32_t y)
 {
-    const int32_t shift = bzi_kernel_element_shift(out->dtype);
     uint8_t *to[3];
-    for (uint32_t p = 0; p < 3; p++)
-        to[p] = out->stride_x == 1 ? (uint8_t *)(uintptr_t)(slot->dst +     /* 0: only sums are wanted */
-                                         (uint64_t)((y * out->stride_y + p * out->stride_c + lines->first) << shift)) :
+    for (uint32_t p = 0; p < 3; p++)           /* of no use where only sums are wanted */
+        to[p] = out->stride_x == 1 ? bzi_kernel_at(bzi_kernel_address(slot->dst, out, p, y, lines->first)) :
                                      (uint8_t *)(void *)lines->color[p];
     if (out->mean)
         bzi_kernel_read_mean(lines, out, y);
@@ -2152,8 +2147,7 @@ BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_line
                                                                 bzi_kernel_colors)(&lines->colors, lines, out, to);
     if (out->stride_x != 1)
         bzi_kernel_scatter(out, lines->level, lines->place, (const uint8_t *const *)to, lines->end - lines->first,
-                           (uint8_t *)(uintptr_t)slot->dst +
-                           ((y * out->stride_y + lines->first * out->stride_x) << shift));
+                           bzi_kernel_at(bzi_kernel_address(slot->dst, out, 0, y, lines->first)));
 }
 
 /* The inside of output row y. */
@@ -2593,8 +2587,8 @@ BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
             if (!is_level || begin == lines->first)
                 bzi_kernel_turned_along(&axis[1], run, rows);
             for (int p = c; p <= 2 * c; p++) {
-                const bzi_kernel_turned_plane plane = { &axis[0], &axis[1],
-                                                        (const uint8_t *)(uintptr_t)view->plane[p], slot->pitch[p] };
+                const bzi_kernel_turned_plane plane = { &axis[0], &axis[1], bzi_kernel_at(view->plane[p]),
+                                                        slot->pitch[p] };
                 bzi_kernel_turned_sums(&plane, x, rows, stop - begin, lines->rgb[p] + (begin - lines->first));
             }
             x += keeps ? BZI_KERNEL_TURNED_RUN : 0;
@@ -2864,8 +2858,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_copy *copy, uint32_t i
     bzi_kernel_fill_row(channel->dtype, channel->fill, 1, begin - first, to);
     for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED)
         bzi_kernel_copy_columns(channel, copy->level,
-                                (const uint8_t *)(uintptr_t)(channel->from +
-                                                             (uint64_t)(y * channel->pitch + at * channel->step)),
+                                bzi_kernel_at(channel->from + (uint64_t)(y * channel->pitch + at * channel->step)),
                                 at + BZI_KERNEL_COPIED < behind ? BZI_KERNEL_COPIED : behind - at,
                                 to + ((size_t)(at - first) << shift));
     bzi_kernel_fill_row(channel->dtype, channel->fill, 1, end - behind, to + ((size_t)(behind - first) << shift));
@@ -2875,7 +2868,6 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_copy *copy, uint32_t i
 BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kernel_copy *copy,
                                            const bzi_kernel_output *out, int32_t y)
 {
-    const int shift = bzi_kernel_element_shift(out->dtype);
     union {                                    /* elements of the output's type */
         float real[BZI_KERNEL_COPIED];
         uint16_t half[BZI_KERNEL_COPIED];
@@ -2884,11 +2876,10 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
     const uint8_t *const from[3] = { rows[0].byte, rows[1].byte, rows[2].byte };
     for (int32_t first = 0, end; first < out->width; first = end) {
         end = first + BZI_KERNEL_COPIED < out->width ? first + BZI_KERNEL_COPIED : out->width;
-        const int64_t at = y * out->stride_y + first * out->stride_x;
         for (uint32_t i = 0; i < out->channels; i++)
             bzi_kernel_copy_part(copy, i, y, first, end, rows[i].byte);
         bzi_kernel_scatter(out, copy->level, copy->place, from, end - first,
-                           (uint8_t *)(uintptr_t)slot->dst + (at << shift));
+                           bzi_kernel_at(bzi_kernel_address(slot->dst, out, 0, y, first)));
     }
 }
 
@@ -2911,24 +2902,33 @@ BZI_KERNEL_CPU void bzi_kernel_copy_join(bzi_kernel_copy *copy, bzi_kernel_outpu
  * than a copy. */
 BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *to, int level)
 {
-    const int shift = bzi_kernel_element_shift(to->dtype);
     bzi_kernel_output joined = *to, *const out = &joined;
     bzi_kernel_copy copy;
     if (!bzi_kernel_plan_copy(slot, out, &copy))
         return 0;
     bzi_kernel_copy_join(&copy, out);
     copy.level = level;
-    bzi_kernel_places(copy.place, shift);
+    if (out->stride_x != 1)
+        bzi_kernel_places(copy.place, bzi_kernel_element_shift(out->dtype));
     for (int32_t y = 0; y < out->height && out->stride_x != 1; y++)
         bzi_kernel_copy_pixels(slot, &copy, out, y);
     for (uint32_t i = 0; i < out->channels && out->stride_x == 1; i++)
         for (int32_t y = 0; y < out->height; y++)
-            bzi_kernel_copy_part(&copy, i, y, 0, out->width, (uint8_t *)(uintptr_t)slot->dst +
-                                                             ((y * out->stride_y + i * out->stride_c) << shift));
+            bzi_kernel_copy_part(&copy, i, y, 0, out->width,
+                                 bzi_kernel_at(bzi_kernel_address(slot->dst, out, i, y, 0)));
 #if BZI_KERNEL_X86
     _mm_sfence();                              /* other threads see what was stored past the caches */
 #endif
     return 1;
+}
+
+/* The fastest loop for a slot that is no copy. */
+BZI_KERNEL_CPU void bzi_kernel_warp_once(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
+                                         size_t workspace_bytes)
+{
+    if (!bzi_kernel_warp_separable(slot, out, workspace, workspace_bytes) &&
+        !bzi_kernel_warp_turned(slot, out, workspace, workspace_bytes))
+        bzi_kernel_warp_plain(slot, out);
 }
 
 /* The fastest loop for the slot; twice, where contrast needs the mean. */
@@ -2944,13 +2944,9 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
     if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
         local.sums = (uint64_t)(uintptr_t)sums;
         const bzi_kernel_slot first = bzi_kernel_summing(&local);
-        if (!bzi_kernel_warp_separable(&first, &no_mean, workspace, workspace_bytes) &&
-            !bzi_kernel_warp_turned(&first, &no_mean, workspace, workspace_bytes))
-            bzi_kernel_warp_plain(&first, &no_mean);
+        bzi_kernel_warp_once(&first, &no_mean, workspace, workspace_bytes);
     }
-    if (!bzi_kernel_warp_separable(&local, out, workspace, workspace_bytes) &&
-        !bzi_kernel_warp_turned(&local, out, workspace, workspace_bytes))
-        bzi_kernel_warp_plain(&local, out);
+    bzi_kernel_warp_once(&local, out, workspace, workspace_bytes);
 }
 #endif
 
@@ -2973,13 +2969,13 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
  * Instructions of PTX a pixel of 224 x 224, and loads and stores of global memory, as build/tests/test_ptx counts and
  * limits them. Behind them, the same where each thread reads what it needs from global memory, and adds up there:
  *
- *     tally         58.4    3.00  0.20       101    3.00  3.02
- *     table         19.5    0.20  0.02        88    3.92  0.02    of an operation that needs a tally
- *     map          124.8    3.00  3.00                            saturation
- *     sharpen      257.7    3.39  3.00       289   26.57  3.00
- *     blur        1075.8    8.54  3.00      2464  138.00  6.00    kernel of 23 x 23
- *     cover         85.4    0.00  0.00                            a small rectangle
- *     finish       111.2    3.00  3.00
+ *     tally         54.3    3.00  0.20       101    3.00  3.02
+ *     table         19.3    0.20  0.02        88    3.92  0.02    of an operation that needs a tally
+ *     map          115.2    3.00  3.00                            saturation
+ *     sharpen      249.7    3.39  3.00       289   26.57  3.00
+ *     blur        1071.5    8.54  3.00      2464  138.00  6.00    kernel of 23 x 23
+ *     cover         78.4    0.00  0.00                            a small rectangle
+ *     finish       103.0    3.00  3.00
  *
  * 62 registers (ptxas 13.0, sm_75 and sm_80; 61 for sm_90) and 15168 bytes of shared memory: four blocks of 256 threads
  * a multiprocessor, also where that has 64 KiB. Blurs keep windows of four samples in registers, so that a weight costs
@@ -3000,6 +2996,7 @@ enum {
 #define BZI_KERNEL_PART 4096          /* consecutive pixels whose histograms a block makes */
 #define BZI_KERNEL_TILE 32            /* columns and rows of a tile, whose neighbors a block looks at */
 #define BZI_KERNEL_RADIUS 31          /* of a blur, at most */
+#define BZI_KERNEL_BESIDE 32          /* samples that a row has before and behind it where it is blurred */
 #define BZI_KERNEL_REACH (BZI_KERNEL_TILE + 2 * BZI_KERNEL_RADIUS)      /* columns and rows of a tile and around it */
 
 typedef struct bzi_kernel_op {
@@ -3075,13 +3072,12 @@ BZI_KERNEL_FN int64_t bzi_kernel_plane_bytes(const bzi_kernel_output *out)
     return (int64_t)out->width * out->height;
 }
 
-/* A sample of plane c. mapped: through the tables; a constant where it can be. */
-BZI_KERNEL_FN uint32_t bzi_kernel_take8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at,
-                                        int mapped)
+/* A sample of plane c, through the tables if there are any. */
+BZI_KERNEL_FN uint32_t bzi_kernel_take8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at)
 {
-    const uint8_t *src = (const uint8_t *)(uintptr_t)pass->src + c * bzi_kernel_plane_bytes(out);
+    const uint8_t *src = bzi_kernel_at(pass->src) + c * bzi_kernel_plane_bytes(out);
     const uint32_t value = BZI_KERNEL_READ8(src + at);
-    return mapped ? BZI_KERNEL_READ8((const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE + value) : value;
+    return pass->tables ? BZI_KERNEL_READ8(bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE + value) : value;
 }
 
 BZI_KERNEL_FN void bzi_kernel_put8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at,
@@ -3262,7 +3258,7 @@ BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_of(const bzi_kernel_shared *shar
 BZI_KERNEL_FN void bzi_kernel_make_entry(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                                          const bzi_kernel_shared *shared, uint32_t c, uint32_t i)
 {
-    const uint8_t *from = (const uint8_t *)(uintptr_t)pass->tables;
+    const uint8_t *from = bzi_kernel_at(pass->tables);
     uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
     const uint32_t kind = pass->op[pass->first].kind, at = c * BZI_KERNEL_TABLE + i;
     uint32_t value = from ? BZI_KERNEL_READ8(from + at) : i;
@@ -3302,7 +3298,7 @@ BZI_KERNEL_FN void bzi_kernel_add_count(bzi_kernel_shared *shared, uint32_t bin)
 
 /* Histograms: a block makes those of a part. */
 BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_block block, int mapped)
+                                         bzi_kernel_block block)
 {
     const int is_gray = bzi_kernel_is_gray(pass->op[pass->first].kind);
     const uint32_t bins = is_gray ? BZI_KERNEL_TABLE : 3 * BZI_KERNEL_TABLE, parts = bzi_kernel_parts(out);
@@ -3317,7 +3313,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_
         for (uint32_t i = block.thread; i < count; i += block.threads) {
             uint32_t v[3];
             for (int c = 0; c < 3; c++)
-                v[c] = bzi_kernel_take8(pass, out, c, first + i, mapped);
+                v[c] = bzi_kernel_take8(pass, out, c, first + i);
             if (is_gray)
                 bzi_kernel_add_count(block.shared, bzi_kernel_gray8(v));
             for (uint32_t c = 0; c < 3 && !is_gray; c++)
@@ -3366,23 +3362,6 @@ BZI_KERNEL_FN void bzi_kernel_mix_channels(const bzi_kernel_op *op, uint32_t kin
     for (uint32_t c = 0; c < 3; c++)
         v[c] = kind == BZI_KERNEL_OP_SATURATION ? bzi_kernel_blend(op, v[c], (float)(int32_t)gray) :
                kind == BZI_KERNEL_OP_SHUFFLE ? bzi_kernel_pick(given, op->bits >> 2 * c & 3) : gray;
-}
-
-BZI_KERNEL_FN void bzi_kernel_pass_map(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                       bzi_kernel_thread thread, int mapped)
-{
-    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
-        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
-            const int64_t at = (int64_t)y * out->width + x;
-            uint32_t v[3];
-            for (int c = 0; c < 3; c++)
-                v[c] = bzi_kernel_take8(pass, out, c, at, mapped);
-            BZI_KERNEL_ROLLED
-            for (uint32_t k = pass->first; k < pass->end; k++)
-                bzi_kernel_mix_channels(&pass->op[k], pass->op[k].kind, v);
-            for (int c = 0; c < 3; c++)
-                bzi_kernel_put8(pass, out, c, at, v[c]);
-        }
 }
 
 /* --- Neighbors --- */
@@ -3580,8 +3559,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_tiles(const bzi_kernel_pass *pass, const bzi_
         for (int64_t c = 0; c < 3; c++) {
             const int64_t plane = c * bzi_kernel_plane_bytes(out);
             const bzi_kernel_tile tile = {
-                (const uint8_t *)(uintptr_t)pass->src + plane,
-                pass->tables ? (const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE : 0,
+                bzi_kernel_at(pass->src) + plane, pass->tables ? bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE : 0,
                 (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst + plane, out->width, out->height,
                 (int32_t)(i % across * BZI_KERNEL_TILE), (int32_t)(i / across * BZI_KERNEL_TILE),
                 is_blur ? (int32_t)op->bits : 1
@@ -3608,21 +3586,6 @@ BZI_KERNEL_FN void bzi_kernel_deliver(const bzi_kernel_pass *pass, const float m
         c[0] = bzi_kernel_luma(pass->luma, c);
     for (int i = 0; i < 3; i++)
         c[i] = (c[i] - pass->bias[i] - mean[i]) * pass->scale[i];
-}
-
-BZI_KERNEL_FN void bzi_kernel_pass_finish(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, int mapped)
-{
-    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
-        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
-            const int64_t at = (int64_t)y * out->width + x;
-            float mean[3], c[3];
-            for (int i = 0; i < 3; i++)
-                c[i] = (float)(int32_t)bzi_kernel_take8(pass, out, i, at, mapped);
-            bzi_kernel_mean(out, (int32_t)x, (int32_t)y, mean);
-            bzi_kernel_deliver(pass, mean, c);
-            bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
-        }
 }
 
 /* Does an operation cover a pixel? Squares of a grid: see bzna_drawn.area. */
@@ -3666,7 +3629,7 @@ BZI_KERNEL_FN int bzi_kernel_cover(const bzi_kernel_pass *pass, const bzi_kernel
             continue;
         float mean[3], noise[3] = { 0.0f, 0.0f, 0.0f };
         is_covered = 1;
-        bzi_kernel_mean(out, (int32_t)x, (int32_t)y, mean);
+        bzi_kernel_mean(out, (int64_t)y * out->width + x, mean);
         if (op->noise[0] != 0.0f || op->noise[1] != 0.0f || op->noise[2] != 0.0f)
             bzi_kernel_noise(op->key, x, y, noise);
         for (int i = 0; i < 3; i++)
@@ -3675,30 +3638,61 @@ BZI_KERNEL_FN int bzi_kernel_cover(const bzi_kernel_pass *pass, const bzi_kernel
     return is_covered;
 }
 
-/* Pixels above bottom and left of right. */
-BZI_KERNEL_FN void bzi_kernel_pass_cover(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_thread thread, uint32_t right, uint32_t bottom)
+/* A pixel of a pass that looks at no other: MAP, FINISH or COVER. kind is the pass's, a constant. */
+BZI_KERNEL_FN void bzi_kernel_pass_pixel(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t x,
+                                         uint32_t y, uint32_t kind)
 {
-    for (uint32_t y = thread.y; y < bottom; y += thread.step_y)
-        for (uint32_t x = thread.x; x < right; x += thread.step_x) {
-            float c[3] = { 0.0f, 0.0f, 0.0f };
-            if (bzi_kernel_cover(pass, out, x, y, c))
-                bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
-        }
+    const int64_t at = (int64_t)y * out->width + x;
+    float mean[3], c[3] = { 0.0f, 0.0f, 0.0f };
+    uint32_t v[3];
+    if (kind == BZI_KERNEL_PASS_COVER) {
+        if (bzi_kernel_cover(pass, out, x, y, c))
+            bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        v[i] = bzi_kernel_take8(pass, out, i, at);
+    if (kind == BZI_KERNEL_PASS_MAP) {
+        BZI_KERNEL_ROLLED
+        for (uint32_t k = pass->first; k < pass->end; k++)
+            bzi_kernel_mix_channels(&pass->op[k], pass->op[k].kind, v);
+        for (int i = 0; i < 3; i++)
+            bzi_kernel_put8(pass, out, i, at, v[i]);
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        c[i] = (float)(int32_t)v[i];
+    bzi_kernel_mean(out, at, mean);
+    bzi_kernel_deliver(pass, mean, c);
+    bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
 }
 
-/* What one thread does of a pass. mapped is a constant where it can be. */
-BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, bzi_kernel_block block, int mapped)
+/* Pixels above bottom and left of right. */
+BZI_KERNEL_FN void bzi_kernel_pass_pixels(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread, uint32_t right, uint32_t bottom, uint32_t kind)
 {
+    for (uint32_t y = thread.y; y < bottom; y += thread.step_y)
+        for (uint32_t x = thread.x; x < right; x += thread.step_x)
+            bzi_kernel_pass_pixel(pass, out, x, y, kind);
+}
+
+/* What one thread does of a pass. */
+BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread, bzi_kernel_block block)
+{
+    const uint32_t width = (uint32_t)out->width, height = (uint32_t)out->height;
     switch (pass->kind) {
-    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, block, mapped); break;
+    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, block); break;
     case BZI_KERNEL_PASS_TABLE:   bzi_kernel_pass_table(pass, out, block); break;
-    case BZI_KERNEL_PASS_MAP:     bzi_kernel_pass_map(pass, out, thread, mapped); break;
     case BZI_KERNEL_PASS_SHARPEN:
     case BZI_KERNEL_PASS_BLUR:    bzi_kernel_pass_tiles(pass, out, block); break;
-    case BZI_KERNEL_PASS_FINISH:  bzi_kernel_pass_finish(pass, out, thread, mapped); break;
-    default: bzi_kernel_pass_cover(pass, out, thread, (uint32_t)out->width, (uint32_t)out->height);
+    case BZI_KERNEL_PASS_MAP:
+        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_MAP);
+        break;
+    case BZI_KERNEL_PASS_FINISH:
+        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_FINISH);
+        break;
+    default: bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_COVER);
     }
 }
 
@@ -3707,7 +3701,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi
 /* Where in a view's scratch memory what lies; offsets in bytes, multiples of 256. */
 typedef struct bzi_kernel_scratch {
     uint64_t image[2], table[2], counts, bytes;
-    uint64_t lines, row, host_bytes;  /* of a blur on the CPU, behind those bytes */
+    uint64_t host_bytes;              /* with those of a blur on the CPU, which stand last */
 } bzi_kernel_scratch;
 
 BZI_KERNEL_FN bzi_kernel_scratch bzi_kernel_scratch_of(const bzi_kernel_output *out)
@@ -3715,10 +3709,9 @@ BZI_KERNEL_FN bzi_kernel_scratch bzi_kernel_scratch_of(const bzi_kernel_output *
     const uint64_t image = (3 * (uint64_t)bzi_kernel_plane_bytes(out) + 255) / 256 * 256;
     const uint64_t counts = (uint64_t)bzi_kernel_parts(out) * (3 * BZI_KERNEL_TABLE * sizeof(uint32_t));
     bzi_kernel_scratch scratch = { { 0, image }, { 2 * image, 2 * image + 768 }, 2 * image + 1536,
-                                   2 * image + 1536 + counts, 0, 0, 0 };
-    scratch.lines = scratch.bytes;
-    scratch.row = scratch.lines + 2 * image;
-    scratch.host_bytes = scratch.row + (4 * ((uint64_t)out->width + 128) + 255) / 256 * 256;
+                                   2 * image + 1536 + counts, 0 };
+    const uint64_t lines = (uint64_t)out->height + 2 * BZI_KERNEL_RADIUS;
+    scratch.host_bytes = scratch.bytes + (4 * ((lines + 1) * (uint64_t)out->width + 64) + 255) / 256 * 256;
     return scratch;
 }
 
@@ -3815,7 +3808,7 @@ BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes p
                                      BZI_KERNEL_BLOCK(y) * BZI_KERNEL_BLOCKS(x) + BZI_KERNEL_BLOCK(x),
                                      BZI_KERNEL_BLOCKS(x) * BZI_KERNEL_BLOCKS(y) };
     const bzi_kernel_pass *pass = &passes.pass[BZI_KERNEL_BLOCK(z)];
-    bzi_kernel_pass_thread(pass, &out, thread, block, pass->tables != 0);
+    bzi_kernel_pass_thread(pass, &out, thread, block);
 }
 #else
 /* The passes again, faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through
@@ -3843,8 +3836,8 @@ BZI_KERNEL_FN void bzi_kernel_apply_tables(bzi_kernel_pass *pass, const bzi_kern
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
     for (int c = 0; c < 3 && pass->tables; c++) {
-        const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE;
-        uint8_t *samples = (uint8_t *)(uintptr_t)pass->src + c * plane;
+        const uint8_t *table = bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE;
+        uint8_t *samples = bzi_kernel_at(pass->src) + c * plane;
         for (int64_t i = bzi_kernel_level() >= 3 ? bzi_kernel_look_up_512(table, samples, plane) : 0; i < plane; i++)
             samples[i] = table[samples[i]];
     }
@@ -3883,7 +3876,7 @@ BZI_KERNEL_FN void bzi_kernel_count_ends(const uint8_t *samples, int64_t count, 
 BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables, *samples = (const uint8_t *)(uintptr_t)pass->src;
+    const uint8_t *table = bzi_kernel_at(pass->tables), *samples = bzi_kernel_at(pass->src);
     uint32_t *counts = (uint32_t *)(uintptr_t)pass->counts;
     memset(counts, 0, 3 * BZI_KERNEL_TABLE * sizeof *counts);
     for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE, samples += plane) {
@@ -3901,8 +3894,8 @@ BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bz
 BZI_KERNEL_FN void bzi_kernel_tally_grays(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int mapped)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint8_t *restrict r = (const uint8_t *)(uintptr_t)pass->src, *restrict g = r + plane, *restrict b = g + plane;
-    const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables;
+    const uint8_t *restrict r = bzi_kernel_at(pass->src), *restrict g = r + plane, *restrict b = g + plane;
+    const uint8_t *table = bzi_kernel_at(pass->tables);
     uint64_t total = 0;
     for (int64_t first = 0; first < plane; first += 65536) {
         const int64_t end = first + 65536 < plane ? first + 65536 : plane;
@@ -3971,8 +3964,8 @@ BZI_KERNEL_FN void bzi_kernel_map_planes(const bzi_kernel_op *given, uint32_t ki
 BZI_KERNEL_FN void bzi_kernel_map_all(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint8_t *src = (const uint8_t *)(uintptr_t)pass->src;
-    uint8_t *dst = (uint8_t *)(uintptr_t)pass->dst;
+    const uint8_t *src = bzi_kernel_at(pass->src);
+    uint8_t *dst = bzi_kernel_at(pass->dst);
     for (uint32_t k = pass->first; k < pass->end; k++, src = dst)
         switch (pass->op[k].kind) {
 #define MAP(kind) case kind: bzi_kernel_map_planes(&pass->op[k], kind, src, dst, plane); break;
@@ -4009,13 +4002,13 @@ BZI_KERNEL_FN void bzi_kernel_blend_row(const bzi_kernel_op *given, const uint8_
 BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out), width = out->width;
-    uint8_t *smooth = (uint8_t *)(uintptr_t)pass->counts;
+    uint8_t *smooth = bzi_kernel_at(pass->counts);
     if (out->width < 3 || out->height < 3) {
-        memcpy((void *)(uintptr_t)pass->dst, (const void *)(uintptr_t)pass->src, (size_t)(3 * plane));
+        memcpy(bzi_kernel_at(pass->dst), bzi_kernel_at(pass->src), (size_t)(3 * plane));
         return;
     }
     for (int32_t y = 0; y < 3 * out->height; y++) {
-        const uint8_t *from = (const uint8_t *)(uintptr_t)pass->src + y * width;
+        const uint8_t *from = bzi_kernel_at(pass->src) + y * width;
         const int is_border = y % out->height == 0 || y % out->height == out->height - 1;
         if (!is_border) {
             bzi_kernel_smooth_row(from - width, from, from + width, smooth, out->width);
@@ -4023,73 +4016,56 @@ BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const 
             smooth[width - 1] = from[width - 1];
         }
         bzi_kernel_blend_row(&pass->op[pass->first], from, is_border ? from : smooth,
-                             (uint8_t *)(uintptr_t)pass->dst + y * width, out->width);
+                             bzi_kernel_at(pass->dst) + y * width, out->width);
     }
 }
 
-#define BZI_KERNEL_BESIDE 32          /* samples that a row has before and behind it: more than a blur's radius */
-
-/* A row of a plane, and what is reflected beyond it, blurred along x. */
-BZI_KERNEL_FN void bzi_kernel_blur_row(const bzi_kernel_op *op, float norm, float *restrict row, int32_t width,
-                                       const uint8_t *restrict from, uint16_t *restrict to)
+/* Samples of a row, blurred along x or y: `step` apart are their neighbors, which lie beyond the plane as well. */
+BZI_KERNEL_FN void bzi_kernel_blur_row(const bzi_kernel_op *op, float norm, const float *restrict from, int64_t step,
+                                       int32_t width, float *restrict to)
 {
-    const int32_t radius = (int32_t)op->bits;
-    for (int32_t i = 0; i < width; i++)
-        row[BZI_KERNEL_BESIDE + i] = (float)from[i];
-    for (int32_t i = 1; i <= radius; i++) {
-        row[BZI_KERNEL_BESIDE - i] = (float)from[i];
-        row[BZI_KERNEL_BESIDE + width - 1 + i] = (float)from[width - 1 - i];
-    }
     for (int32_t first = 0; first < width; first += 64) {
         const int32_t count = first + 64 < width ? 64 : width - first;
-        const float *at = row + BZI_KERNEL_BESIDE + first;
+        const float *at = from + first;
         bzi_kernel_bell bell = bzi_kernel_bell_of(op);
         float sum[64];
         memcpy(sum, at, (size_t)count * sizeof *sum);
-        for (int32_t k = 1; k <= radius; k++, bzi_kernel_bell_next(&bell))
+        for (int64_t k = 1; k <= op->bits; k++, bzi_kernel_bell_next(&bell))
             for (int32_t i = 0; i < count; i++)
-                sum[i] += bell.weight * (at[i - k] + at[i + k]);
+                sum[i] += bell.weight * (at[i - k * step] + at[i + k * step]);
         for (int32_t i = 0; i < count; i++)
-            to[first + i] = bzi_kernel_fixed(sum[i] * norm);
+            to[first + i] = sum[i] * norm;
     }
 }
 
-/* A row of what that made, blurred along y; plane: of uint16_t. */
-BZI_KERNEL_FN void bzi_kernel_blur_column(const bzi_kernel_op *op, float norm, const uint16_t *restrict plane,
-                                          const bzi_kernel_output *out, int32_t y, uint8_t *restrict to)
+/* A plane: its rows, to lines of whole numbers, in 1/256, and those. Around both is what is reflected. */
+BZI_KERNEL_FN void bzi_kernel_blur_plane(const bzi_kernel_op *op, const bzi_kernel_output *out, const uint8_t *src,
+                                         uint8_t *dst, float *scratch)
 {
-    const int32_t radius = (int32_t)op->bits, width = out->width, last = out->height - 1;
-    for (int32_t first = 0; first < width; first += 64) {
-        const int32_t count = first + 64 < width ? 64 : width - first;
-        const uint16_t *middle = plane + (int64_t)y * width + first;
-        bzi_kernel_bell bell = bzi_kernel_bell_of(op);
-        float sum[64];
-        for (int32_t i = 0; i < count; i++)
-            sum[i] = (float)middle[i];
-        for (int32_t k = 1; k <= radius; k++, bzi_kernel_bell_next(&bell)) {
-            const uint16_t *low = plane + (int64_t)bzi_kernel_reflect(y - k, last) * width + first;
-            const uint16_t *high = plane + (int64_t)bzi_kernel_reflect(y + k, last) * width + first;
-            for (int32_t i = 0; i < count; i++)
-                sum[i] += bell.weight * (float)(low[i] + high[i]);
+    const int32_t radius = (int32_t)op->bits, width = out->width, last = width - 1, bottom = out->height - 1;
+    const float norm = bzi_kernel_bell_norm(op);
+    float *row = scratch + BZI_KERNEL_BESIDE, *lines = row + width + BZI_KERNEL_BESIDE + (int64_t)radius * width;
+    float *line = lines;
+    for (int32_t y = 0; y <= bottom; y++, line += width, src += width) {
+        for (int32_t i = 0; i < width; i++)
+            row[i] = (float)src[i];
+        for (int32_t i = 1; i <= radius; i++) {
+            row[-i] = row[i];
+            row[last + i] = row[last - i];
         }
-        for (int32_t i = 0; i < count; i++)
-            to[first + i] = bzi_kernel_byte(bzi_kernel_unfixed(sum[i] * norm));
+        bzi_kernel_blur_row(op, norm, row, 1, width, line);
+        for (int32_t i = 0; i < width; i++)
+            line[i] = (float)bzi_kernel_fixed(line[i]);
     }
-}
-
-/* Rows to lines of uint16_t, in 1/256, and those to columns. row: for one row and what is beside it. */
-BZI_KERNEL_FN void bzi_kernel_blur_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint16_t *lines,
-                                          float *row)
-{
-    const bzi_kernel_op op = pass->op[pass->first];
-    const float norm = bzi_kernel_bell_norm(&op);
-    for (int32_t y = 0; y < 3 * out->height; y++) {
-        const int64_t at = (int64_t)y * out->width;
-        bzi_kernel_blur_row(&op, norm, row, out->width, (const uint8_t *)(uintptr_t)pass->src + at, lines + at);
+    for (int64_t i = width; i <= (int64_t)radius * width; i += width) {
+        memcpy(lines - i, lines + i, (size_t)width * sizeof *lines);
+        memcpy(line - width + i, line - width - i, (size_t)width * sizeof *lines);
     }
-    for (int32_t y = 0; y < 3 * out->height; y++)
-        bzi_kernel_blur_column(&op, norm, lines + y / out->height * bzi_kernel_plane_bytes(out), out, y % out->height,
-                               (uint8_t *)(uintptr_t)pass->dst + (int64_t)y * out->width);
+    for (int32_t y = 0; y <= bottom; y++, dst += width) {
+        bzi_kernel_blur_row(op, norm, lines + (int64_t)y * width, width, width, row);
+        for (int32_t i = 0; i < width; i++)
+            dst[i] = bzi_kernel_byte(bzi_kernel_unfixed(row[i]));
+    }
 }
 
 /* Samples to the batch: a copy of whole pixels, or, where it takes more than that, pixel by pixel. */
@@ -4107,20 +4083,19 @@ BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const 
         slot.scale[i] = pass->scale[i];
     }
     if ((pass->flags & BZI_KERNEL_GRAY) || !bzi_kernel_warp_copy(&slot, out, bzi_kernel_level()))
-        bzi_kernel_pass_finish(pass, out, all, 0);
+        bzi_kernel_pass_pixels(pass, out, all, (uint32_t)out->width, (uint32_t)out->height,
+                               BZI_KERNEL_PASS_FINISH);
 }
 
 /* Rows of a rectangle of one color, from the second one on: copies of the first. */
 BZI_KERNEL_CPU void bzi_kernel_repeat_row(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t left,
                                           uint32_t top, uint32_t right, uint32_t bottom)
 {
-    const int shift = bzi_kernel_element_shift(out->dtype), is_planar = out->stride_x == 1;
-    const size_t bytes = (size_t)((int64_t)(right - left) * out->stride_x) << shift;
-    for (uint32_t c = 0; c < (is_planar ? out->channels : 1); c++) {
-        const int64_t first = top * out->stride_y + left * out->stride_x + c * out->stride_c;
-        uint8_t *row = (uint8_t *)(uintptr_t)pass->dst + ((uint64_t)first << shift);
+    const size_t bytes = (size_t)((int64_t)(right - left) * out->stride_x) << bzi_kernel_element_shift(out->dtype);
+    for (uint32_t c = 0; c < (out->stride_x == 1 ? out->channels : 1); c++) {
+        const uint8_t *row = bzi_kernel_at(bzi_kernel_address(pass->dst, out, c, (int32_t)top, (int32_t)left));
         for (uint32_t y = top + 1; y < bottom; y++)
-            memcpy(row + ((uint64_t)((y - top) * out->stride_y) << shift), row, bytes);
+            memcpy(bzi_kernel_at(bzi_kernel_address(pass->dst, out, c, (int32_t)y, (int32_t)left)), row, bytes);
     }
 }
 
@@ -4138,7 +4113,8 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
         const uint32_t right = is_grid || op->area[2] > width ? width : op->area[2];
         const uint32_t bottom = is_grid || op->area[3] > height ? height : op->area[3];
         const bzi_kernel_thread from = { left, top, 1, 1 };
-        bzi_kernel_pass_cover(&pass, out, from, right, is_plain && top < bottom ? top + 1 : bottom);
+        bzi_kernel_pass_pixels(&pass, out, from, right, is_plain && top < bottom ? top + 1 : bottom,
+                               BZI_KERNEL_PASS_COVER);
         if (is_plain && left < right)
             bzi_kernel_repeat_row(&pass, out, left, top, right, bottom);
     }
@@ -4147,7 +4123,7 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
 /* scratch: that of the view. */
 BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_output *out, uint64_t scratch)
 {
-    const bzi_kernel_scratch at = bzi_kernel_scratch_of(out);
+    const int64_t plane = bzi_kernel_plane_bytes(out);
     const uint32_t kind = pass->kind;
     if (kind == BZI_KERNEL_PASS_MAP || kind == BZI_KERNEL_PASS_SHARPEN || kind == BZI_KERNEL_PASS_BLUR ||
         kind == BZI_KERNEL_PASS_FINISH)
@@ -4165,8 +4141,10 @@ BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_o
     case BZI_KERNEL_PASS_MAP:     bzi_kernel_map_all(pass, out); break;
     case BZI_KERNEL_PASS_SHARPEN: bzi_kernel_sharpen_planes(pass, out); break;
     case BZI_KERNEL_PASS_BLUR:
-        bzi_kernel_blur_planes(pass, out, (uint16_t *)(uintptr_t)(scratch + at.lines),
-                               (float *)(uintptr_t)(scratch + at.row));
+        for (int64_t at = 0; at < 3 * plane; at += plane)
+            bzi_kernel_blur_plane(&pass->op[pass->first], out, bzi_kernel_at(pass->src) + at,
+                                  bzi_kernel_at(pass->dst) + at,
+                                  (float *)(uintptr_t)(scratch + bzi_kernel_scratch_of(out).bytes));
         break;
     case BZI_KERNEL_PASS_FINISH:  bzi_kernel_finish_planes(pass, out); break;
     default:                      bzi_kernel_cover_planes(pass, out);
