@@ -3794,9 +3794,6 @@ static void bzi_inflate_fixed(bzi_inflater *z)
 /* 3.2.5: inflates a block's data, which are bytes and repetitions of earlier bytes. Returns 0 if they are damaged. */
 static int bzi_inflate_data(bzi_inflater *z)
 {
-    static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
-                                       1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
-
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
 
@@ -3817,7 +3814,8 @@ static int bzi_inflate_data(bzi_inflater *z)
         if (symbol > 29)
             return 0;
 
-        distance = near[symbol] + bzi_inflate_bits(z, symbol < 4 ? 0 : symbol / 2 - 1);
+        more = symbol < 4 ? 0 : symbol / 2 - 1;
+        distance = (symbol < 4 ? symbol : (2 + symbol % 2) << more) + 1 + bzi_inflate_bits(z, more);
         if (distance > z->size)
             return 0;
 
@@ -6323,6 +6321,9 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
+/* A kind whose files begin with these bytes, whatever is looked for. */
+#define BZI_BEGINS(magic, what) { magic, 0, sizeof magic - 1, 0, what }
+
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
@@ -6331,31 +6332,31 @@ static const struct bzi_unread {
     uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
     const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
-    { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
-    { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+    BZI_BEGINS("\x1f\x8b", "compressed by gzip: decompress it (gunzip), or read it through a source that does"),
+    BZI_BEGINS("(\xb5/\xfd", "compressed by zstd: decompress it (unzstd), or read it through a source that does"),
     { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-    { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
-    { "\x04\"M\x18", 0, 4, 0, "compressed by lz4: decompress it (unlz4), or read it through a source that does" },
-    { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
-    { "7z\xbc\xaf\x27\x1c", 0, 6, 0, "a 7z file, which is not read: unpack it into a folder" },
-    { "Rar!\x1a\x07", 0, 6, 0, "a RAR file, which is not read: unpack it into a folder" },
-    { "PAR1", 0, 4, 0, "a parquet file" BZI_UNREAD },
-    { "ARROW1", 0, 6, 0, "an Arrow file" BZI_UNREAD },
-    { "\x89HDF\r\n\x1a\n", 0, 8, 0, "an HDF5 file" BZI_UNREAD },
+    BZI_BEGINS("\xfd" "7zXZ", "compressed by xz: decompress it (unxz), or read it through a source that does"),
+    BZI_BEGINS("\x04\"M\x18", "compressed by lz4: decompress it (unlz4), or read it through a source that does"),
+    BZI_BEGINS("PK\x03\x04", "a zip file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("7z\xbc\xaf\x27\x1c", "a 7z file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("Rar!\x1a\x07", "a RAR file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("PAR1", "a parquet file" BZI_UNREAD),
+    BZI_BEGINS("ARROW1", "an Arrow file" BZI_UNREAD),
+    BZI_BEGINS("\x89HDF\r\n\x1a\n", "an HDF5 file" BZI_UNREAD),
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
+    BZI_BEGINS("\x93NUMPY", "a numpy array (.npy): its bytes after the header are read as dataset_config.records"),
 #ifdef BENZINA_NO_HEIF
     { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
-    { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
-    { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
-    { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
-    { "v/1\x01", 0, 4, 0, "an OpenEXR picture, which is not read" },
-    { "%PDF-", 0, 5, 0, "a PDF document, which is not read" },
-    { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
+    BZI_BEGINS("\0\0\0\x0cJXL ", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("\xff\x0a", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("8BPS", "a Photoshop file (PSD), which is not read"),
+    BZI_BEGINS("v/1\x01", "an OpenEXR picture, which is not read"),
+    BZI_BEGINS("%PDF-", "a PDF document, which is not read"),
+    BZI_BEGINS("\x1a\x45\xdf\xa3", "a video (Matroska, WebM), which is not read"),
     { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
     { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
     { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, not a picture" },
@@ -6363,7 +6364,7 @@ static const struct bzi_unread {
     { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
-    { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
+    BZI_BEGINS("\n#\xd7\xce", "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)"),
 #endif
 };
 
@@ -16501,6 +16502,10 @@ typedef struct bzi_range {
     double      most;                 /* the largest number allowed */
 } bzi_range;
 
+/* The range of a member that is a number, and of one that is a pair: least..most for both of its numbers. */
+#define BZI_RANGE(of, member, least, most)      { #member, (of)->member, (of)->member, least, most }
+#define BZI_RANGE_PAIR(of, member, least, most) { #member, (of)->member[0], (of)->member[1], least, most }
+
 /* Returns the name of the first range that does not hold, or NULL if all do. */
 static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 {
@@ -16515,25 +16520,25 @@ BZI_COLD
 static const char *bzi_warp_fault(const bzna_warp *p)
 {
     const bzi_range ranges[] = {
-        { "scale", p->scale[0], p->scale[1], DBL_MIN, p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6 },
-        { "ratio", p->ratio[0], p->ratio[1], bzi_is_set(p->ratio) ? DBL_MIN : 0, 1e6 },
-        { "degrees", p->degrees[0], p->degrees[1], -1e6, 1e6 },
+        BZI_RANGE_PAIR(p, scale, DBL_MIN, p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6),
+        BZI_RANGE_PAIR(p, ratio, bzi_is_set(p->ratio) ? DBL_MIN : 0, 1e6),
+        BZI_RANGE_PAIR(p, degrees, -1e6, 1e6),
         { "translate", p->translate[0], p->translate[0], 0, 1e6 },
         { "translate", p->translate[1], p->translate[1], 0, 1e6 },
-        { "flip_h", p->flip_h, p->flip_h, 0, 1 },
-        { "flip_v", p->flip_v, p->flip_v, 0, 1 },
-        { "rotate", p->rotate[0], p->rotate[1], -1e6, 1e6 },
-        { "shear", p->shear[0], p->shear[1], -89.999, 89.999 },
+        BZI_RANGE(p, flip_h, 0, 1),
+        BZI_RANGE(p, flip_v, 0, 1),
+        BZI_RANGE_PAIR(p, rotate, -1e6, 1e6),
+        BZI_RANGE_PAIR(p, shear, -89.999, 89.999),
         { "shear", p->shear[2], p->shear[3], -89.999, 89.999 },
-        { "perspective", p->perspective, p->perspective, 0, 1 },
-        { "perspective_p", p->perspective_p, p->perspective_p, 0, 1 },
-        { "shear_ratio", p->shear_ratio, p->shear_ratio, 0, 1e6 },
+        BZI_RANGE(p, perspective, 0, 1),
+        BZI_RANGE(p, perspective_p, 0, 1),
+        BZI_RANGE(p, shear_ratio, 0, 1e6),
         { "canvas_px", p->canvas_px[0], p->canvas_px[1] ? p->canvas_px[1] : 1e6, 0, 1e6 },
-        { "crop_px", p->crop_px[0], p->crop_px[1], p->crop_px[1] ? 1 : 0, 1e6 },
-        { "pad_px", 0, p->pad_px, 0, 1e6 },
-        { "short_edge_px", 0, p->short_edge_px, 0, 1e6 },
-        { "has_crop_start", 0, p->has_crop_start, 0, 1 },
-        { "law", 0, p->law, 0, BZNA_LAW_TORCHVISION },
+        BZI_RANGE_PAIR(p, crop_px, p->crop_px[1] ? 1 : 0, 1e6),
+        BZI_RANGE(p, pad_px, 0, 1e6),
+        BZI_RANGE(p, short_edge_px, 0, 1e6),
+        BZI_RANGE(p, has_crop_start, 0, 1),
+        BZI_RANGE(p, law, 0, BZNA_LAW_TORCHVISION),
     };
     return bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
 }
@@ -16630,16 +16635,16 @@ static const char *bzi_jitter_fault(const bzna_jitter *j)
 {
     const float *hls = j->mxnet_hls;
     const bzi_range ranges[] = {
-        { "brightness", j->brightness[0], j->brightness[1], 0, 1e6 },
-        { "contrast", j->contrast[0], j->contrast[1], 0, 1e6 },
-        { "saturation", j->saturation[0], j->saturation[1], 0, 1e6 },
-        { "hue", j->hue[0], j->hue[1], -0.5, 0.5 },
-        { "grayscale", j->grayscale, j->grayscale, 0, 1 },
+        BZI_RANGE_PAIR(j, brightness, 0, 1e6),
+        BZI_RANGE_PAIR(j, contrast, 0, 1e6),
+        BZI_RANGE_PAIR(j, saturation, 0, 1e6),
+        BZI_RANGE_PAIR(j, hue, -0.5, 0.5),
+        BZI_RANGE(j, grayscale, 0, 1),
         { "mxnet_hls", hls[0], hls[0], 0, 180 },
         { "mxnet_hls", hls[1], hls[1], 0, 255 },
         { "mxnet_hls", hls[2], hls[2], 0, 255 },
-        { "mxnet_contrast", j->mxnet_contrast, j->mxnet_contrast, 0, 0.999 },
-        { "mxnet_illumination", j->mxnet_illumination, j->mxnet_illumination, 0, 1e6 },
+        BZI_RANGE(j, mxnet_contrast, 0, 0.999),
+        BZI_RANGE(j, mxnet_illumination, 0, 1e6),
         { "mxnet_clamp_hue", j->mxnet_clamp_hue, 1, 0, 1 },
         { "reserved", 0, (double)(j->reserved0 | j->reserved[0] | j->reserved[1]), 0, 0 },
     };
@@ -17238,16 +17243,6 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 
 #include "benzina_kernels.cu"
 
-_Static_assert((int)BZI_KERNEL_FLOAT32 == BZNA_DTYPE_FLOAT32 && (int)BZI_KERNEL_FLOAT16 == BZNA_DTYPE_FLOAT16 &&
-                   (int)BZI_KERNEL_BFLOAT16 == BZNA_DTYPE_BFLOAT16 && (int)BZI_KERNEL_UINT8 == BZNA_DTYPE_UINT8,
-               "the kernel's types of elements are the API's");
-_Static_assert((int)BZI_KERNEL_LINEAR == BZNA_FILTER_LINEAR && (int)BZI_KERNEL_NEAREST == BZNA_FILTER_NEAREST &&
-                   (int)BZI_KERNEL_CUBIC == BZNA_FILTER_CUBIC && (int)BZI_KERNEL_AREA == BZNA_FILTER_AREA &&
-                   (int)BZI_KERNEL_LANCZOS4 == BZNA_FILTER_LANCZOS4 &&
-                   (int)BZI_KERNEL_LANCZOS3 == BZNA_FILTER_LANCZOS3 &&
-                   (int)BZI_KERNEL_CUBIC_075 == BZNA_FILTER_CUBIC_075,
-               "the kernel's filters are the API's");
-
 /* The names by which messages call a transform's settings: its own members, or those of a loader's config. */
 typedef struct bzi_transform_names {
     const char *filter;
@@ -17303,11 +17298,16 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
             return BZI_MISUSE(err, "transform.color[%d]: not a finite number", i);
 
     const bzi_range ranges[] = {
-        { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
-        { "hls", t->hls[2], t->hls[2], -255, 255 }, { "brightness", 0, t->brightness, 0, 1e6 },
-        { "contrast", 0, t->contrast, 0, 1e6 },     { "saturation", 0, t->saturation, 0, 1e6 },
-        { "hue", t->hue, t->hue, -0.5, 0.5 },       { "clamp_hue", 0, t->clamp_hue, 0, 1 },
-        { "grayscale", 0, t->grayscale, 0, 1 },     { "reserved0", 0, t->reserved0, 0, 0 },
+        { "hls", t->hls[0], t->hls[0], -180, 180 },
+        { "hls", t->hls[1], t->hls[1], -255, 255 },
+        { "hls", t->hls[2], t->hls[2], -255, 255 },
+        BZI_RANGE(t, brightness, 0, 1e6),
+        BZI_RANGE(t, contrast, 0, 1e6),
+        BZI_RANGE(t, saturation, 0, 1e6),
+        BZI_RANGE(t, hue, -0.5, 0.5),
+        BZI_RANGE(t, clamp_hue, 0, 1),
+        BZI_RANGE(t, grayscale, 0, 1),
+        BZI_RANGE(t, reserved0, 0, 0),
     };
     const char *fault = bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
     if (fault)
@@ -17498,7 +17498,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
     slot->antialias = t->antialias != BZNA_ANTIALIAS_ROUND || bzi_slot_rounds(slot, picture) ? t->antialias :
-                                                                                             BZI_KERNEL_WIDEN;
+                                                                                             BZNA_ANTIALIAS_AUTO;
 
     bzi_slot_colors(slot, t, channels);
     bzi_slot_clip(slot, t);
@@ -17613,7 +17613,7 @@ static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
-    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias == BZI_KERNEL_NARROW || slot->x0 || slot->y0 ||
+    uint32_t k = slot->filter == BZNA_FILTER_NEAREST || slot->antialias == BZNA_ANTIALIAS_OFF || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
 
     while (k > 1 && !((float)k * margin <= least))
@@ -17682,15 +17682,12 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
 
 #ifndef BENZINA_NO_AUGMENT
-_Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
-                   (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
-                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX && BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2,
-               "the kernel's operations are the API's");
+_Static_assert(BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2, "tiles have room for a blur's radius");
 
 /* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
 static bzi_kernel_output bzi_operations_planes(const bzi_kernel_output *out)
 {
-    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZI_KERNEL_UINT8, .channels = 3 };
+    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZNA_DTYPE_UINT8, .channels = 3 };
 
     planes.stride_c = bzi_kernel_plane_bytes(out);
     planes.stride_y = out->width;
