@@ -2887,7 +2887,8 @@ BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_k
         return 0;
     bzi_kernel_copy_join(&copy, out);
     copy.level = level;
-    bzi_kernel_places(copy.place, bzi_kernel_element_shift(out->dtype));
+    if (out->stride_x != 1)
+        bzi_kernel_places(copy.place, bzi_kernel_element_shift(out->dtype));
     for (int32_t y = 0; y < out->height && out->stride_x != 1; y++)
         bzi_kernel_copy_pixels(slot, &copy, out, y);
     for (uint32_t i = 0; i < out->channels && out->stride_x == 1; i++)

@@ -3024,7 +3024,7 @@ class Lifetimes(unittest.TestCase):
         loader_of(jpeg_shrink=True, jpeg_shrink_margin=1.5).close()
         with self.assertRaisesRegex(benzina.Error, "jpeg_shrink_margin: it needs jpeg_shrink"):
             list(loader_of(jpeg_shrink_margin=1.5))
-        with self.assertRaisesRegex(benzina.Error, "jpeg_shrink_margin: 0.5 is not from 1 to 64"):
+        with self.assertRaisesRegex(benzina.Error, r"jpeg_shrink_margin: 0.5 is not in 1\.\.64"):
             list(loader_of(jpeg_shrink=True, jpeg_shrink_margin=0.5))
 
 

@@ -378,7 +378,7 @@ for file in benzina.h benzina.c benzina_kernels.cu; do check "nothing_that_msvc_
 check only_software_decode_knows_libavcodec \
     sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /Software decode|Includes/ && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_jpeg_decode_knows_libjpeg sh -c \
-    "awk '/^\/\* ==== /{room=\$0} room !~ /JPEG decode|Includes/ && /[^_a-z.>]jpeg_[a-z]|J(ERR|WRN|SAMP|CS)_|JSAMP/ && !/^ \*|\"/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
+    "awk '/^\/\* ==== /{room=\$0} room !~ /JPEG decode|Includes|Settings/ && /[^_a-z.>]jpeg_[a-z]|J(ERR|WRN|SAMP|CS)_|JSAMP/ && !/^ \*|\"/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_cuda_and_nvdec_know_the_driver \
     sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /CUDA|NVDEC|Includes| OS/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 

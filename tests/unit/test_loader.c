@@ -1396,8 +1396,8 @@ TEST(what_a_callback_returns_is_checked_before_it_is_used)
     bzna_loader_config c = config_of(40, BZNA_ORDER_SEQUENTIAL);
     static const char *const fields[] = { "transform.matrix",     "transform.matrix",
                                           "transform.filter",     "transform.antialias",
-                                          "transform.fill_space", "transform.bias, scale or fill",
-                                          "transform.color",      "transform.bias, scale or fill" };
+                                          "transform.fill_space", "is not a finite number",
+                                          "transform.color",      "is not a finite number" };
     bzna_loader *loader;
     bzna_batch *batch;
     c.pipeline.transform = wild_callback;
