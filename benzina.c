@@ -9,51 +9,52 @@
  *       8  memory            the only caller of the user's allocator
  *       9  blocks            the cache of file parts that were read last, with its locks
  *   10-11  host              errors, log, limits; open files, whose number is limited; sources
- *      12  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
- *   13-16  codecs            NAL units; AV1; metadata: clap, colr, TIFF, EXIF, XMP; JPEG
- *   17-19  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
- *      20  codecs            the table of codecs
- *   21-22  HEIF              the items of a file, their properties, grids
- *   23-24  pictures          finding a codec; a picture as container and stream describe it
- *   25-26  boxes             mp4 boxes by table; fragments
- *      27  sample tables     the places of a track's samples
- *      28  containers        their types: a type of container is a row of operations
- *      29  HEIF files        alone, or among other pictures
- *      30  pictures          that are files
- *   31-32  mp4               archives, plain video; their samples
- *      33  lists             of samples, as text
- *      34  names             texts in one buffer
- *   35-37  folders           threads that open files; directories; pictures that are files; pairs of folders
- *   38-41  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      42  records           of one size
- *      43  providers         samples that the caller's functions give
- *      44  paths             and patterns
- *      45  opening           the table of containers
- *   46-47  data sets         a sample, its pictures and fields; parts over containers
- *   48-50  writer            the same boxes, the other way: pictures, tracks, archives
- *      51  elementary        exp, log, sin, cos, tan, the same on every machine
- *      52  random, order     Philox, the keyed permutation, shards
- *      53  transforms        parameters -> homography
- *      54  color             jitter, color -> matrix
- *      55  policies          operations that are drawn for a view
- *      56  kernels           benzina_kernels.cu as plain C
- *      57  operations        what is drawn -> the passes of the kernels
- *      58  JPEG decode       libjpeg-turbo; nothing else touches it
- *   59-60  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
- *   61-63  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   64-67  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   68-69  loader            its state; the locks live here; its tensors
- *      70  queues            runs of samples, and who is woken for them
- *   71-75  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   76-77  readers           threads that read samples in the planned order; reading
- *   78-82  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      83  contexts          the host, the device and its pool
- *      84  parts, closing    a loader's batches, queues, order, threads
- *      85  without threads   the caller's thread reads and decodes
- *   86-87  delivering        what the consumer's calls do; positions
- *      88  statistics        what was counted, and what limits a loader
- *   89-91  configuration     defaults, checks; outputs; opening
- *   92-96  public API        validate, delegate
+ *      12  settings          of the caller's structs: what they may be, and what zeros stand for
+ *      13  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
+ *   14-17  codecs            NAL units; AV1; metadata: clap, colr, TIFF, EXIF, XMP; JPEG
+ *   18-20  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
+ *      21  codecs            the table of codecs
+ *   22-23  HEIF              the items of a file, their properties, grids
+ *   24-25  pictures          finding a codec; a picture as container and stream describe it
+ *   26-27  boxes             mp4 boxes by table; fragments
+ *      28  sample tables     the places of a track's samples
+ *      29  containers        their types: a type of container is a row of operations
+ *      30  HEIF files        alone, or among other pictures
+ *      31  pictures          that are files
+ *   32-33  mp4               archives, plain video; their samples
+ *      34  lists             of samples, as text
+ *      35  names             texts in one buffer
+ *   36-38  folders           threads that open files; directories; pictures that are files; pairs of folders
+ *   39-42  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      43  records           of one size
+ *      44  providers         samples that the caller's functions give
+ *      45  paths             and patterns
+ *      46  opening           the table of containers
+ *   47-48  data sets         a sample, its pictures and fields; parts over containers
+ *   49-51  writer            the same boxes, the other way: pictures, tracks, archives
+ *      52  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      53  random, order     Philox, the keyed permutation, shards
+ *      54  transforms        parameters -> homography
+ *      55  color             jitter, color -> matrix
+ *      56  policies          operations that are drawn for a view
+ *      57  kernels           benzina_kernels.cu as plain C
+ *      58  operations        what is drawn -> the passes of the kernels
+ *      59  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   60-61  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
+ *   62-64  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   65-68  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   69-70  loader            its state; the locks live here; its tensors
+ *      71  queues            runs of samples, and who is woken for them
+ *   72-76  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
+ *   77-78  readers           threads that read samples in the planned order; reading
+ *   79-83  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      84  contexts          the host, the device and its pool
+ *      85  parts, closing    a loader's batches, queues, order, threads
+ *      86  without threads   the caller's thread reads and decodes
+ *   87-88  delivering        what the consumer's calls do; positions
+ *      89  statistics        what was counted, and what limits a loader
+ *   90-92  configuration     defaults, checks; outputs; opening
+ *   93-97  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -216,6 +217,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 /* decode sessions of a context: no device has a tenth as many engines */
 #define BZI_LIMIT_SESSIONS       256u
+#define BZI_LIMIT_SESSION_MAPPED 8u              /* pictures of a session that one launch of the kernel warps */
 #define BZI_LIMIT_SESSION_DEPTH  16u             /* pictures that a session has submitted and not mapped */
 
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
@@ -263,6 +265,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 /* default limit of a sample's bytes: a 16k x 16k picture at 8 bits a pixel */
 #define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)
+#define BZI_LIMIT_QUEUE_BYTES    (64u << 20)     /* default limit of the bytes that a writer keeps of samples */
 #define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default limit of the bytes that are read ahead */
 
 #define BZI_THUMB_EDGE           512u            /* pixels: a thumbnail's edge is at most this, as the format asks */
@@ -324,6 +327,14 @@ static uint64_t bzi_be64(const uint8_t *p) { return (uint64_t)bzi_be32(p) << 32 
 static uint32_t bzi_le32(const uint8_t *p)
 {
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
+BZI_MAYBE_UNUSED static float bzi_le_float(const uint8_t *p)
+{
+    const uint32_t bits = bzi_le32(p);
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 static uint64_t bzi_le64(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
@@ -571,9 +582,8 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
 
-    for (size_t i = known; i < given; i++)
-        if (((const uint8_t *)src)[i])
-            return 0;
+    if (given > known && !bzi_is_zero((const uint8_t *)src + known, given - known))
+        return 0;
 
     memcpy(dst, src, given < known ? given : known);
     return 1;
@@ -661,7 +671,6 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
  *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
  *     bzi_os_thread_join(thread)
- *     bzi_native_mutex and its functions are for the room of locks alone, which makes these of them:
  *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
@@ -961,7 +970,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef pthread_mutex_t bzi_native_mutex;
+typedef pthread_mutex_t bzi_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
@@ -1014,21 +1023,25 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { pthread_mutex_destroy(mutex); }
-static void bzi_native_lock(bzi_native_mutex *mutex) { pthread_mutex_lock(mutex); }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { pthread_mutex_unlock(mutex); }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    return (void)rank, pthread_mutex_init(mutex, NULL);
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
+static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
 static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
 #ifdef __APPLE__
 static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
     const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
@@ -1051,7 +1064,7 @@ static int bzi_os_cond_init(bzi_cond *cond)
     return error;
 }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const struct timespec deadline = bzi_posix_time(deadline_ns);
     return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
@@ -1409,7 +1422,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef SRWLOCK            bzi_native_mutex;
+typedef SRWLOCK            bzi_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
 
@@ -1458,19 +1471,23 @@ static void bzi_os_thread_join(bzi_thread thread)
     CloseHandle(thread);
 }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
-static void bzi_native_lock(bzi_native_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    return (void)rank, InitializeSRWLock(mutex), 0;
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 
@@ -1488,7 +1505,7 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
 
 #ifdef BENZINA_NO_THREADS
 
-typedef char bzi_native_mutex;
+typedef char bzi_mutex;
 typedef char bzi_cond;
 typedef char bzi_thread;
 
@@ -1500,20 +1517,20 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return *mutex = 0; }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
-static void bzi_native_lock(bzi_native_mutex *mutex) { (void)mutex; }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return (void)mutex, 1; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { (void)mutex; }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank) { return (void)rank, *mutex = 0; }
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
+static void bzi_os_unlock(bzi_mutex *mutex) { (void)mutex; }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return *cond = 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_all(bzi_cond *cond) { (void)cond; }
 /* Nothing ever waits without a deadline: what another thread would have to do is an error before that. */
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { (void)cond, (void)mutex; }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { (void)cond, (void)mutex; }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
 
@@ -1531,8 +1548,8 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
  *
  * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
  * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
- * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which checks these rules. Elsewhere, ranks take neither
- * time nor memory. */
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which puts functions that check these rules before those
+ * of the system. Elsewhere, ranks take neither time nor memory. */
 
 enum {
     BZI_RANK_LOADER,
@@ -1550,58 +1567,8 @@ enum {
 #ifdef BENZINA_CHECK_LOCKS
 #  include "tests/unit/locks.h"
 #else
-#  define BZI_RANK_MEMBER
-#  define BZI_RANK_SET(mutex, of) ((void)(of))
-#  define BZI_RANK_TAKE(mutex)    ((void)0)
-#  define BZI_RANK_DROP(mutex)    ((void)0)
-#  define BZI_RANK_WAIT(mutex)    ((void)0)
-#  define BZI_RANK_CALLBACK()     ((void)0)
+#  define BZI_RANK_CALLBACK() ((void)0)
 #endif
-
-typedef struct bzi_mutex {
-    bzi_native_mutex native;
-    BZI_RANK_MEMBER
-} bzi_mutex;
-
-static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
-{
-    BZI_RANK_SET(mutex, rank);
-    return bzi_native_mutex_init(&mutex->native);
-}
-
-static void bzi_os_mutex_free(bzi_mutex *mutex) { bzi_native_mutex_free(&mutex->native); }
-
-static void bzi_os_lock(bzi_mutex *mutex)
-{
-    BZI_RANK_TAKE(mutex);
-    bzi_native_lock(&mutex->native);
-}
-
-static int bzi_os_try_lock(bzi_mutex *mutex)
-{
-    if (!bzi_native_try_lock(&mutex->native))
-        return 0;
-    BZI_RANK_TAKE(mutex);
-    return 1;
-}
-
-static void bzi_os_unlock(bzi_mutex *mutex)
-{
-    BZI_RANK_DROP(mutex);
-    bzi_native_unlock(&mutex->native);
-}
-
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
-{
-    BZI_RANK_WAIT(mutex);
-    bzi_native_wait(cond, &mutex->native);
-}
-
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
-{
-    BZI_RANK_WAIT(mutex);
-    return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
-}
 
 /* A lock and what is waited for with it. Returns 1, or 0 if the system has none left; nothing of it was made then. */
 static int bzi_os_locks_init(bzi_mutex *mutex, uint32_t rank, bzi_cond *conds, uint32_t count)
@@ -1832,7 +1799,7 @@ static void bzi_owned_free(bzi_owned *kept)
 
 
 /* ==== 9. Blocks =====================================================================================================
- * Calls: rooms 2, 7-8.
+ * Calls: rooms 2, 4, 8.
  *
  * The parts of files that were read last, for files whose index entries are read one by one. Each block has one place,
  * which it shares with others. A leaf lock is held for a comparison and a copy: nothing is allocated, read or called
@@ -2555,7 +2522,387 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 }
 
 
-/* ==== 12. Cursor =====================================================================================================
+/* ==== 12. Settings =================================================================================================
+ * Calls: rooms 2, 10.
+ *
+ * What the members of the caller's structs may be, and what zeros in them stand for: one table, by which they are
+ * checked and completed, and from which `make bindings` makes those of Rust, Julia and Python. Rules that join several
+ * members, or depend on a data set, stand where they are used. */
+
+/* A setting. */
+typedef struct bzi_setting {
+    const char *name;                 /* as callers write it */
+    uint32_t    of;                   /* BZI_OF_...: its struct */
+    uint32_t    type;                 /* BZI_IS_... */
+    uint32_t    offset;               /* of the member in its struct */
+    uint32_t    bytes;                /* of the member, which may be an array */
+    double      least;                /* the smallest number allowed; of two members, the second one's offset */
+    double      most;                 /* the largest; 0: any, if it is finite; of two members, the second one's bytes */
+    double      preset;               /* what 0 stands for; 0: itself, or what the code that uses it says */
+} bzi_setting;
+
+enum {
+    BZI_IS_FREE,                      /* anything */
+    BZI_IS_COUNT,                     /* uint32_t */
+    BZI_IS_COUNT64,                   /* uint64_t */
+    BZI_IS_CHOICE,                    /* uint32_t or int32_t: one of an enumeration, from 0 on */
+    BZI_IS_FORMAT,                    /* likewise, and later versions may know more */
+    BZI_IS_BITS,                      /* uint32_t: bits that may be set together */
+    BZI_IS_SWITCH,                    /* uint32_t: 0 or 1 */
+    BZI_IS_REAL,                      /* floats */
+    BZI_IS_REAL64,                    /* doubles */
+    BZI_IS_RANGE,                     /* pairs of floats, lo..hi */
+    BZI_IS_RANGE64,                   /* pairs of doubles, lo..hi */
+    BZI_IS_BOTH,                      /* two members of which both are given, or neither */
+    BZI_IS_FIRST_ONLY,                /* must be 0 in outputs beside the first one */
+    BZI_IS_EXTRA_ONLY,                /* must be 0 in the first output */
+    BZI_IS_RESERVED                   /* words without a meaning, which are 0, so that they can have one later */
+};
+
+/* Structs of the caller's, bzna_... without that; of loader_output, rules for those beside the first one, too. */
+enum {
+    BZI_OF_context_config, BZI_OF_dataset_config, BZI_OF_writer_config, BZI_OF_writer_sample, BZI_OF_output,
+    BZI_OF_loader_config, BZI_OF_loader_output, BZI_OF_extra_output, BZI_OF_loader_outputs, BZI_OF_loader_order,
+    BZI_OF_loader_shard, BZI_OF_warp, BZI_OF_loader_filter, BZI_OF_loader_color, BZI_OF_jitter, BZI_OF_loader_fields,
+    BZI_OF_loader_read, BZI_OF_loader_decode, BZI_OF_loader_errors, BZI_OF_loader_pipeline, BZI_OF_loader_augment,
+    BZI_OF_transform, BZI_OF_records, BZI_OF_source, BZI_OF_sink, BZI_OF_provider, BZI_OF_affine, BZI_OF_picture,
+    BZI_OF_statistics
+};
+
+#define BZI_BYTES(of, member) sizeof ((bzna_##of *)0)->member
+#define BZI_ROW(key, type, of, member, least, most, preset)                                                            \
+    { #member, BZI_OF_##key, BZI_IS_##type, offsetof(bzna_##of, member), BZI_BYTES(of, member), least, most, preset }
+#define BZI_BOTH(of, a, b)                                                                                             \
+    { #a ", " #b, BZI_OF_##of, BZI_IS_BOTH, offsetof(bzna_##of, a), BZI_BYTES(of, a), offsetof(bzna_##of, b),          \
+      BZI_BYTES(of, b), 0 }
+#define BZI_SETTING(type, of, member, least, most, preset) BZI_ROW(of, type, of, member, least, most, preset)
+#define BZI_FREE(of, member)                               BZI_SETTING(FREE, of, member, 0, 0, 0)
+#define BZI_COUNT(of, member, least, most)                 BZI_SETTING(COUNT, of, member, least, most, 0)
+#define BZI_COUNT64(of, member, most, preset)              BZI_SETTING(COUNT64, of, member, 0, most, preset)
+#define BZI_CHOICE(of, member, last)                       BZI_SETTING(CHOICE, of, member, 0, last, 0)
+#define BZI_FORMAT(of, member, last)                       BZI_SETTING(FORMAT, of, member, 0, last, 0)
+#define BZI_SWITCH(of, member)                             BZI_SETTING(SWITCH, of, member, 0, 1, 0)
+#define BZI_REAL(of, member, least, most)                  BZI_SETTING(REAL, of, member, least, most, 0)
+#define BZI_REAL64(of, member, least, most)                BZI_SETTING(REAL64, of, member, least, most, 0)
+#define BZI_RANGE(of, member, least, most)                 BZI_SETTING(RANGE, of, member, least, most, 0)
+#define BZI_RANGE64(of, member, least, most)               BZI_SETTING(RANGE64, of, member, least, most, 0)
+#define BZI_FIRST_ONLY(member) BZI_ROW(extra_output, FIRST_ONLY, loader_output, member, 0, 0, 0)
+#define BZI_EXTRA_ONLY(member) BZI_SETTING(EXTRA_ONLY, loader_output, member, 0, 0, 0)
+#define BZI_RESERVED(of, member)                           BZI_SETTING(RESERVED, of, member, 0, 0, 0)
+
+static const bzi_setting bzi_settings[] = {
+    BZI_SETTING(CHOICE, context_config, log_level, 0, BZNA_LOG_DEBUG, BZNA_LOG_WARNING),
+    BZI_CHOICE(context_config, device.kind, BZNA_DEVICE_CUDA),
+    BZI_FREE(context_config, device.ordinal),
+    BZI_BOTH(context_config, allocator.alloc, allocator.release),
+    BZI_SWITCH(context_config, log_any_thread),
+    BZI_SETTING(COUNT, context_config, max_edge_px, 1, 65535, BZI_LIMIT_EDGE),
+    BZI_COUNT64(context_config, max_sample_bytes, 0, BZI_LIMIT_SAMPLE_BYTES),
+    BZI_COUNT(context_config, sessions, 0, BZI_LIMIT_SESSIONS),
+    BZI_COUNT(context_config, sessions_per_engine, 0, BZI_LIMIT_SESSIONS),
+    BZI_SETTING(COUNT, context_config, session_depth, 1, BZI_LIMIT_SESSION_DEPTH, 4),
+    BZI_SETTING(COUNT, context_config, session_mapped, 1, BZI_LIMIT_SESSION_MAPPED, BZI_LIMIT_SESSION_MAPPED),
+    BZI_FREE(context_config, decode_memory_bytes),
+    BZI_BOTH(context_config, device_allocator.alloc, device_allocator.release),
+    BZI_SWITCH(context_config, no_threads),
+    BZI_SETTING(BITS, context_config, codecs, 0, 2 * BZNA_ALLOW_JPEG2000 - 1, 0),
+
+    BZI_RESERVED(dataset_config, reserved0),
+    BZI_BOTH(dataset_config, classes, class_count),
+    BZI_CHOICE(dataset_config, class_order, BZNA_CLASS_ORDER_NUMERIC),
+    BZI_CHOICE(dataset_config, orientation, BZNA_ORIENTATION_IGNORE),
+    BZI_CHOICE(dataset_config, palette, BZNA_PALETTE_INDEX),
+    BZI_BOTH(dataset_config, index, index_bytes),
+
+    BZI_COUNT(output, width, 1, BZI_LIMIT_EDGE),
+    BZI_COUNT(output, height, 1, BZI_LIMIT_EDGE),
+    BZI_FORMAT(output, dtype, BZNA_DTYPE_UINT8),
+    BZI_FORMAT(output, layout, BZNA_LAYOUT_NHWC),
+    BZI_FORMAT(output, channels, BZNA_CHANNELS_GRAY),
+
+    BZI_COUNT(loader_output, batch_size, 1, BZI_LIMIT_BATCH),
+    BZI_FREE(loader_output, views),
+    BZI_SETTING(COUNT, loader_output, slices, 0, 0, 1),
+    BZI_CHOICE(loader_output, device.kind, BZNA_DEVICE_CUDA),
+    BZI_FREE(loader_output, device.ordinal),
+    BZI_EXTRA_ONLY(name),
+    BZI_EXTRA_ONLY(field),
+    BZI_EXTRA_ONLY(warp),
+    BZI_EXTRA_ONLY(filter),
+    BZI_EXTRA_ONLY(color),
+    BZI_EXTRA_ONLY(augment),
+    BZI_RESERVED(loader_output, reserved0),
+    BZI_RESERVED(loader_output, reserved),
+
+    BZI_FIRST_ONLY(batch_size),
+    BZI_FIRST_ONLY(slices),
+    BZI_FIRST_ONLY(device),
+    BZI_FIRST_ONLY(stream),
+    BZI_FIRST_ONLY(buffers),
+    BZI_FIRST_ONLY(buffer_count),
+    BZI_ROW(extra_output, RESERVED, loader_output, reserved0, 0, 0, 0),
+    BZI_ROW(extra_output, RESERVED, loader_output, reserved, 0, 0, 0),
+
+    BZI_COUNT64(loader_outputs, count, BZI_LIMIT_OUTPUTS - 1, 0),
+    BZI_BOTH(loader_outputs, ptr, count),
+    BZI_RESERVED(loader_outputs, reserved),
+
+    BZI_CHOICE(loader_order, kind, BZNA_ORDER_GIVEN),
+    BZI_CHOICE(loader_order, last_batch, BZNA_LAST_FILL),
+    BZI_FREE(loader_order, seed),
+    BZI_COUNT64(loader_order, epochs, 0, 1),
+    BZI_FREE(loader_order, first_epoch),
+    BZI_BOTH(loader_order, indices, index_count),
+    BZI_CHOICE(loader_order, weighting, BZNA_WEIGHTING_ONCE),
+    BZI_SWITCH(loader_order, weights_by_part),
+    BZI_COUNT64(loader_order, epoch_samples, 0x1p63, 0),
+    BZI_REAL64(loader_order, pad_value, -FLT_MAX, FLT_MAX),
+    BZI_FREE(loader_order, pad_target),
+    BZI_RESERVED(loader_order, reserved),
+
+    BZI_FREE(loader_shard, rank),
+    BZI_SETTING(COUNT, loader_shard, world_size, 0, 0, 1),
+    BZI_RESERVED(loader_shard, reserved),
+
+    BZI_CHOICE(warp, kind, BZNA_WARP_MXNET),
+    BZI_CHOICE(warp, law, BZNA_LAW_TORCHVISION),
+    BZI_REAL64(warp, scale, 0, 1e6),
+    BZI_RANGE64(warp, ratio, 0, 1e6),
+    BZI_RANGE64(warp, degrees, -1e6, 1e6),
+    BZI_REAL64(warp, translate, 0, 1e6),
+    BZI_REAL64(warp, flip_h, 0, 1),
+    BZI_REAL64(warp, flip_v, 0, 1),
+    BZI_RANGE64(warp, rotate, -1e6, 1e6),
+    BZI_RANGE64(warp, shear, -89.999, 89.999),
+    BZI_REAL64(warp, perspective, 0, 1),
+    BZI_REAL64(warp, perspective_p, 0, 1),
+    BZI_SWITCH(warp, resize),
+    BZI_SWITCH(warp, keep_ratio),
+    BZI_SWITCH(warp, random_crop),
+    BZI_REAL64(warp, shear_ratio, 0, 1e6),
+    BZI_COUNT(warp, canvas_px, 0, 1e6),
+    BZI_COUNT(warp, crop_px, 0, 1e6),
+    BZI_COUNT(warp, pad_px, 0, 1e6),
+    BZI_COUNT(warp, short_edge_px, 0, 1e6),
+    BZI_SWITCH(warp, has_crop_start),
+    BZI_FREE(warp, crop_x_start),
+    BZI_FREE(warp, crop_y_start),
+    BZI_RESERVED(warp, reserved0),
+    BZI_RESERVED(warp, reserved1),
+    BZI_RESERVED(warp, reserved),
+
+    BZI_CHOICE(loader_filter, kind, BZNA_FILTER_CUBIC_075),
+    BZI_CHOICE(loader_filter, antialias, BZNA_ANTIALIAS_ROUND),
+    BZI_RESERVED(loader_filter, reserved),
+
+    BZI_REAL(loader_color, mean, 0, 0),
+    BZI_REAL(loader_color, std, 0, FLT_MAX),
+    BZI_REAL(loader_color, bias, 0, 0),
+    BZI_REAL(loader_color, scale, 0, 0),
+    BZI_REAL(loader_color, fill, 0, 0),
+    BZI_CHOICE(loader_color, fill_space, BZNA_FILL_OUTPUT),
+    BZI_CHOICE(loader_color, matrix, BZNA_MATRIX_BT2020_FULL),
+    BZI_RESERVED(loader_color, reserved0),
+    BZI_RESERVED(loader_color, reserved),
+
+    BZI_RANGE(jitter, brightness, 0, 1e6),
+    BZI_RANGE(jitter, contrast, 0, 1e6),
+    BZI_RANGE(jitter, saturation, 0, 1e6),
+    BZI_RANGE(jitter, hue, -0.5, 0.5),
+    BZI_REAL(jitter, grayscale, 0, 1),
+    BZI_REAL(jitter, mxnet_hls[0], 0, 180),
+    BZI_REAL(jitter, mxnet_hls[1], 0, 255),
+    BZI_REAL(jitter, mxnet_hls[2], 0, 255),
+    BZI_REAL(jitter, mxnet_contrast, 0, 0.999),
+    BZI_REAL(jitter, mxnet_illumination, 0, 1e6),
+    BZI_SWITCH(jitter, mxnet_clamp_hue),
+    BZI_RESERVED(jitter, reserved0),
+    BZI_RESERVED(jitter, reserved),
+
+    BZI_COUNT(loader_fields, rule_count, 0, BZI_LIMIT_RULES),
+    BZI_BOTH(loader_fields, rules, rule_count),
+    BZI_SWITCH(loader_fields, geometry),
+    BZI_RESERVED(loader_fields, reserved),
+
+    BZI_COUNT(loader_read, threads, 0, BZI_LIMIT_READERS),
+    BZI_COUNT(loader_read, ahead_samples, 0, BZI_LIMIT_READ_AHEAD),
+    BZI_COUNT64(loader_read, memory_bytes, 0, BZI_LIMIT_READ_BYTES),
+    BZI_COUNT(loader_read, retries, 0, BZI_LIMIT_RETRIES),
+    BZI_COUNT64(loader_read, backoff_ns, 0, 1e7),
+    BZI_RESERVED(loader_read, reserved0),
+    BZI_RESERVED(loader_read, reserved),
+
+    BZI_CHOICE(loader_decode, decoder, BZNA_DECODER_NVDEC),
+    BZI_COUNT(loader_decode, threads, 0, BZI_LIMIT_THREADS),
+    BZI_CHOICE(loader_decode, jpeg, BZNA_DECODER_NVDEC),
+    BZI_SWITCH(loader_decode, jpeg_shrink),
+    BZI_SETTING(REAL, loader_decode, jpeg_shrink_margin, 1, 64, 1),
+    BZI_RESERVED(loader_decode, reserved0),
+    BZI_RESERVED(loader_decode, reserved),
+
+    BZI_CHOICE(loader_errors, policy, BZNA_ON_ERROR_STOP),
+    BZI_CHOICE(loader_errors, callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE),
+    BZI_RESERVED(loader_errors, reserved),
+
+    BZI_SETTING(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3),
+    BZI_SWITCH(loader_pipeline, restore_any_pixels),
+    BZI_BOTH(loader_pipeline, cpus, cpu_count),
+    BZI_SWITCH(loader_pipeline, no_threads),
+    BZI_RESERVED(loader_pipeline, reserved),
+
+    BZI_COUNT(loader_augment, policy_count, 0, BZI_LIMIT_POLICIES),
+    BZI_BOTH(loader_augment, policies, policy_count),
+    BZI_SWITCH(loader_augment, beyond_crop),
+    BZI_RESERVED(loader_augment, reserved),
+
+    BZI_CHOICE(transform, filter, BZNA_FILTER_CUBIC_075),
+    BZI_REAL64(transform, homography, 0, 0),
+    BZI_REAL(transform, bias, 0, 0),
+    BZI_REAL(transform, scale, 0, 0),
+    BZI_REAL(transform, fill, 0, 0),
+    BZI_CHOICE(transform, fill_space, BZNA_FILL_OUTPUT),
+    BZI_CHOICE(transform, matrix, BZNA_MATRIX_BT2020_FULL),
+    BZI_CHOICE(transform, antialias, BZNA_ANTIALIAS_ROUND),
+    BZI_SWITCH(transform, clamp_hue),
+    BZI_SWITCH(transform, grayscale),
+    BZI_REAL(transform, color, 0, 0),
+    BZI_REAL(transform, hls[0], -180, 180),
+    BZI_REAL(transform, hls[1], -255, 255),
+    BZI_REAL(transform, hls[2], -255, 255),
+    BZI_REAL(transform, brightness, 0, 1e6),
+    BZI_REAL(transform, contrast, 0, 1e6),
+    BZI_REAL(transform, saturation, 0, 1e6),
+    BZI_REAL(transform, hue, -0.5, 0.5),
+    BZI_COUNT(transform, operation_count, 0, BZNA_OPERATIONS_MAX),
+    BZI_REAL64(transform, clip, 0, 0),
+    BZI_REAL64(transform, clip_size, 0, 0),
+    BZI_RESERVED(transform, reserved0),
+    BZI_RESERVED(transform, reserved1),
+
+    BZI_BOTH(writer_config, classes, class_count),
+    BZI_COUNT64(writer_config, queue_bytes, 0, BZI_LIMIT_QUEUE_BYTES),
+    BZI_RESERVED(writer_config, reserved),
+
+    BZI_CHOICE(writer_sample, split, BZNA_SPLIT_TEST),
+    BZI_SWITCH(writer_sample, has_target),
+    BZI_COUNT(writer_sample, field_count, 0, BZI_LIMIT_ARCHIVE_FIELDS),
+    BZI_RESERVED(writer_sample, reserved),
+
+    BZI_RESERVED(loader_config, reserved0),
+    BZI_RESERVED(records, reserved0),
+    BZI_RESERVED(source, reserved0),
+    BZI_RESERVED(sink, reserved0),
+    BZI_RESERVED(provider, reserved),
+};
+
+/* Checks a setting that is a whole number. */
+static bzna_status bzi_setting_check_integer(const char *where, const bzi_setting *s, const void *at, bzna_error *err)
+{
+    static const char *const faults[] = {
+        [BZI_IS_COUNT] = "%s.%s: %llu is not in %.0f..%.0f",
+        [BZI_IS_COUNT64] = "%s.%s: %llu is not in %.0f..%.0f",
+        [BZI_IS_CHOICE] = "%s.%s: %llu is not known",
+        [BZI_IS_FORMAT] = "%s.%s: %llu is not supported; %.0f to %.0f are",
+        [BZI_IS_BITS] = "%s.%s: 0x%llx has bits that are not known",
+        [BZI_IS_SWITCH] = "%s.%s: neither 0 nor 1",
+    };
+    uint64_t value;
+    uint32_t low;
+
+    memcpy(&low, at, sizeof low);
+    value = low;
+    if (s->type == BZI_IS_COUNT64)
+        memcpy(&value, at, sizeof value);
+    if (value >= (uint64_t)s->least && (s->most == 0 || value <= (uint64_t)s->most))
+        return BZNA_OK;
+    return BZI_FAIL(err, s->type == BZI_IS_FORMAT ? BZNA_E_UNSUPPORTED : BZNA_E_ARGUMENT, faults[s->type], where,
+                    s->name, (bzi_llu)value, s->least, s->most);
+}
+
+/* Checks a setting that is one real number, or several. */
+static bzna_status bzi_setting_check_reals(const char *where, const bzi_setting *s, const void *at, bzna_error *err)
+{
+    const int is_double = s->type == BZI_IS_REAL64 || s->type == BZI_IS_RANGE64;
+    const int is_pairs = s->type == BZI_IS_RANGE || s->type == BZI_IS_RANGE64;
+    const size_t count = s->bytes / (is_double ? sizeof(double) : sizeof(float));
+    double value = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const double before = value;
+        value = is_double ? ((const double *)at)[i] : (double)((const float *)at)[i];
+        if (!isfinite(value))
+            return BZI_MISUSE(err, "%s.%s: %g is not a finite number", where, s->name, value);
+        if (s->most != 0 && (value < s->least || value > s->most))
+            return BZI_MISUSE(err, "%s.%s: %g is not in %g..%g", where, s->name, value, s->least, s->most);
+        if (is_pairs && i % 2 && value < before)
+            return BZI_MISUSE(err, "%s.%s: %g..%g is no range", where, s->name, before, value);
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_setting_check(const char *where, const bzi_setting *s, const uint8_t *values, bzna_error *err)
+{
+    const uint8_t *at = values + s->offset;
+    const int is_set = !bzi_is_zero(at, s->bytes);
+    const uint32_t bytes = s->type == BZI_IS_COUNT64 ? 8 : 4;
+    bzna_status status = BZNA_OK;
+
+    switch (s->type) {
+    case BZI_IS_FREE:
+        return BZNA_OK;
+    case BZI_IS_RESERVED:
+        return is_set ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where) : BZNA_OK;
+    case BZI_IS_FIRST_ONLY:
+        return is_set ? BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, s->name) : BZNA_OK;
+    case BZI_IS_EXTRA_ONLY:
+        return is_set ? BZI_MISUSE(err, "%s.%s: is only for extra_outputs; for the first output, set fields.image and "
+                                   "the config's own groups", where, s->name) : BZNA_OK;
+    case BZI_IS_BOTH:
+        return is_set == bzi_is_zero(values + (size_t)s->least, (size_t)s->most) ?
+                   BZI_MISUSE(err, "%s.%s: one is given without the other", where, s->name) : BZNA_OK;
+    case BZI_IS_REAL: case BZI_IS_REAL64: case BZI_IS_RANGE: case BZI_IS_RANGE64:
+        return is_set || s->preset == 0 ? bzi_setting_check_reals(where, s, at, err) : BZNA_OK;
+    default:
+        for (uint32_t i = 0; i < s->bytes && (is_set || s->preset == 0) && status == BZNA_OK; i += bytes)
+            status = bzi_setting_check_integer(where, s, at + i, err);
+        return status;
+    }
+}
+
+/* Checks a struct of the caller's. of: BZI_OF_...: which one it is. where: what errors call it. */
+BZI_COLD
+static bzna_status bzi_settings_check(uint32_t of, const void *values, const char *where, bzna_error *err)
+{
+    for (size_t i = 0; i < BZI_LENGTH(bzi_settings); i++)
+        if (bzi_settings[i].of == of && bzi_setting_check(where, &bzi_settings[i], values, err) != BZNA_OK)
+            return err->status;
+    return BZNA_OK;
+}
+
+/* Replaces zeros by what they stand for. Pre: the struct was checked. */
+BZI_COLD
+static void bzi_settings_resolve(uint32_t of, void *values)
+{
+    for (size_t i = 0; i < BZI_LENGTH(bzi_settings); i++) {
+        const bzi_setting *s = &bzi_settings[i];
+        uint8_t *at = (uint8_t *)values + s->offset;
+        const uint32_t whole = (uint32_t)s->preset;
+        const uint64_t large = (uint64_t)s->preset;
+        const float real = (float)s->preset;
+
+        if (s->of != of || s->preset == 0 || !bzi_is_zero(at, s->bytes))
+            continue;
+        if (s->type == BZI_IS_COUNT64)
+            memcpy(at, &large, sizeof large);
+        else if (s->type == BZI_IS_REAL)
+            memcpy(at, &real, sizeof real);
+        else
+            memcpy(at, &whole, sizeof whole);
+    }
+}
+
+
+/* ==== 13. Cursor =====================================================================================================
  * Calls: rooms 2, 8.
  *
  * Readers of bytes, boxes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one
@@ -2877,8 +3224,8 @@ static void bzi_out_end(bzi_out *out)
 #endif
 
 
-/* ==== 13. NAL units ==================================================================================================
- * Calls: rooms 2, 12.
+/* ==== 14. NAL units ==================================================================================================
+ * Calls: rooms 2, 13.
  *
  * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
  * that others own, and allocates nothing. */
@@ -3362,8 +3709,8 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 }
 
 
-/* ==== 14. AV1 =======================================================================================================
- * Calls: rooms 12-13.
+/* ==== 15. AV1 =======================================================================================================
+ * Calls: rooms 13-14.
  *
  * Coded pictures of AV1: their open bitstream units, and what the sequence header states. Numbers of sections are those
  * of the "AV1 Bitstream & Decoding Process Specification". */
@@ -3532,8 +3879,8 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 15. Metadata: clap, colr, TIFF, EXIF, XMP =====================================================================
- * Calls: rooms 2, 12.
+/* ==== 16. Metadata: clap, colr, TIFF, EXIF, XMP =====================================================================
+ * Calls: rooms 2, 13.
  *
  * What stands beside the coded pixels: the part of a frame that is seen, its color, and how it is to be turned. EXIF
  * data have TIFF's format, and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as
@@ -3829,9 +4176,6 @@ static void bzi_inflate_fixed(bzi_inflater *z)
 /* 3.2.5: inflates a block's data, which are bytes and repetitions of earlier bytes. Returns 0 if they are damaged. */
 static int bzi_inflate_data(bzi_inflater *z)
 {
-    static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
-                                       1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
-
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
 
@@ -3852,7 +4196,8 @@ static int bzi_inflate_data(bzi_inflater *z)
         if (symbol > 29)
             return 0;
 
-        distance = near[symbol] + bzi_inflate_bits(z, symbol < 4 ? 0 : symbol / 2 - 1);
+        more = symbol < 4 ? 0 : symbol / 2 - 1;
+        distance = (symbol < 4 ? symbol : (2 + symbol % 2) << more) + 1 + bzi_inflate_bits(z, more);
         if (distance > z->size)
             return 0;
 
@@ -3918,8 +4263,8 @@ BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
 }
 
 
-/* ==== 16. JPEG ======================================================================================================
- * Calls: rooms 2, 10, 12, 15.
+/* ==== 17. JPEG ======================================================================================================
+ * Calls: rooms 2, 10, 13, 16.
  *
  * The header of a JPEG, down to its first scan, and what it states (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
  * libjpeg-turbo reads the header again when it decodes, and judges tables and scans. The decoder of JPEGs is chosen
@@ -4280,8 +4625,8 @@ typedef struct bzi_codec {
 
 
 #ifndef BENZINA_NO_STILLS
-/* ==== 17. Stills ====================================================================================================
- * Calls: rooms 2, 10, 12, 15-16.
+/* ==== 18. Stills ====================================================================================================
+ * Calls: rooms 2, 10, 13, 16-17.
  *
  * PNG, WebP and GIF. The next rooms have the other kinds of stills, and the list of all. Sizes and orientation are read
  * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
@@ -4600,8 +4945,8 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 18. Stills: BMP, TIFF, PNM ====================================================================================
- * Calls: rooms 2, 10, 12, 15-17.
+/* ==== 19. Stills: BMP, TIFF, PNM ====================================================================================
+ * Calls: rooms 2, 10, 13, 16-18.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
  * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
@@ -4792,7 +5137,7 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
     format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
-    format->pixel_bits = (uint32_t)bzi_min(bits ? bits : 8, 16) * (uint32_t)bzi_min(samples, 4);
+    format->pixel_bits = bzi_min32(bits ? bits : 8, 16) * bzi_min32(samples, 4);
     format->orientation = bzi_tiff_orientation(file);
     if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
         xmp.count <= file.size - xmp.at)
@@ -4924,8 +5269,8 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 }
 
 
-/* ==== 19. Stills: JPEG 2000, the list ==============================================================================
- * Calls: rooms 2, 10, 12, 16-18.
+/* ==== 20. Stills: JPEG 2000, the list ==============================================================================
+ * Calls: rooms 2, 10, 13, 17-19.
  *
  * libavcodec decodes these. A row of the list is a kind of still. */
 
@@ -4991,15 +5336,15 @@ static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
 {
     const uint32_t levels = bzi_cursor_u8(c), width = (bzi_cursor_u8(c) & 15) + 2, height = (bzi_cursor_u8(c) & 15) + 2;
 
-    parts->block = (uint32_t)bzi_min(parts->block, width + height);
+    parts->block = bzi_min32(parts->block, width + height);
     bzi_cursor_take(c, 2);
     for (uint32_t i = 0; style & 1 && i <= levels && !c->overrun; i++) {
         const uint32_t size = bzi_cursor_u8(c), x = size & 15, y = size >> 4;
 
         /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
-        parts->precinct = (uint32_t)bzi_min(parts->precinct, x + y);
-        parts->block = (uint32_t)bzi_min(parts->block, bzi_min(width, i && x ? x - 1 : x) +
-                                         bzi_min(height, i && y ? y - 1 : y));
+        parts->precinct = bzi_min32(parts->precinct, x + y);
+        parts->block = bzi_min32(parts->block, bzi_min32(width, i && x ? x - 1 : x) +
+                                               bzi_min32(height, i && y ? y - 1 : y));
     }
 }
 
@@ -5074,7 +5419,7 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
     components = bzi_cursor_u16(&c);
-    format->pixel_bits = (uint32_t)bzi_min(components, 4);                  /* libavcodec takes no more */
+    format->pixel_bits = bzi_min32(components, 4);                  /* libavcodec takes no more */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -5165,8 +5510,8 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 #endif
 
 
-/* ==== 20. Codecs ====================================================================================================
- * Calls: rooms 2, 10, 12-14, 16, 19.
+/* ==== 21. Codecs ====================================================================================================
+ * Calls: rooms 2, 10, 13-15, 17, 20.
  *
  * A codec is a row of the table below, with its functions; HEIF's row stands with HEIF's functions. Other rooms ask
  * the row, and do not need to know which codec it is. */
@@ -5559,8 +5904,8 @@ static uint32_t bzi_codec_length_size(const bzi_codec *codec, bzi_span config)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 21. HEIF: items ===============================================================================================
- * Calls: rooms 2, 10, 12, 20.
+/* ==== 22. HEIF: items ===============================================================================================
+ * Calls: rooms 2, 10, 13, 21.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
  * item refers to which. Room 22 has their properties. This room works on memory that others own, and allocates nothing:
@@ -5871,8 +6216,8 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 22. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 10, 12-16, 20-21.
+/* ==== 23. HEIF: properties ==========================================================================================
+ * Calls: rooms 2, 10, 13-17, 21-22.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -6297,8 +6642,8 @@ static const bzi_codec bzi_codec_heif = {
 #endif
 
 
-/* ==== 23. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 8, 12, 16, 19-20, 22.
+/* ==== 24. Codecs: finding them ======================================================================================
+ * Calls: rooms 2, 8, 13, 17, 20-21, 23.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read; the keys by
  * which decoders are kept. */
@@ -6358,6 +6703,9 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
+/* A kind whose files begin with these bytes, whatever is looked for. */
+#define BZI_BEGINS(magic, what) { magic, 0, sizeof magic - 1, 0, what }
+
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
@@ -6366,31 +6714,31 @@ static const struct bzi_unread {
     uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
     const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
-    { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
-    { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+    BZI_BEGINS("\x1f\x8b", "compressed by gzip: decompress it (gunzip), or read it through a source that does"),
+    BZI_BEGINS("(\xb5/\xfd", "compressed by zstd: decompress it (unzstd), or read it through a source that does"),
     { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-    { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
-    { "\x04\"M\x18", 0, 4, 0, "compressed by lz4: decompress it (unlz4), or read it through a source that does" },
-    { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
-    { "7z\xbc\xaf\x27\x1c", 0, 6, 0, "a 7z file, which is not read: unpack it into a folder" },
-    { "Rar!\x1a\x07", 0, 6, 0, "a RAR file, which is not read: unpack it into a folder" },
-    { "PAR1", 0, 4, 0, "a parquet file" BZI_UNREAD },
-    { "ARROW1", 0, 6, 0, "an Arrow file" BZI_UNREAD },
-    { "\x89HDF\r\n\x1a\n", 0, 8, 0, "an HDF5 file" BZI_UNREAD },
+    BZI_BEGINS("\xfd" "7zXZ", "compressed by xz: decompress it (unxz), or read it through a source that does"),
+    BZI_BEGINS("\x04\"M\x18", "compressed by lz4: decompress it (unlz4), or read it through a source that does"),
+    BZI_BEGINS("PK\x03\x04", "a zip file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("7z\xbc\xaf\x27\x1c", "a 7z file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("Rar!\x1a\x07", "a RAR file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("PAR1", "a parquet file" BZI_UNREAD),
+    BZI_BEGINS("ARROW1", "an Arrow file" BZI_UNREAD),
+    BZI_BEGINS("\x89HDF\r\n\x1a\n", "an HDF5 file" BZI_UNREAD),
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
+    BZI_BEGINS("\x93NUMPY", "a numpy array (.npy): its bytes after the header are read as dataset_config.records"),
 #ifdef BENZINA_NO_HEIF
     { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
-    { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
-    { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
-    { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
-    { "v/1\x01", 0, 4, 0, "an OpenEXR picture, which is not read" },
-    { "%PDF-", 0, 5, 0, "a PDF document, which is not read" },
-    { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
+    BZI_BEGINS("\0\0\0\x0cJXL ", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("\xff\x0a", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("8BPS", "a Photoshop file (PSD), which is not read"),
+    BZI_BEGINS("v/1\x01", "an OpenEXR picture, which is not read"),
+    BZI_BEGINS("%PDF-", "a PDF document, which is not read"),
+    BZI_BEGINS("\x1a\x45\xdf\xa3", "a video (Matroska, WebM), which is not read"),
     { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
     { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
     { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, not a picture" },
@@ -6398,7 +6746,7 @@ static const struct bzi_unread {
     { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
-    { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
+    BZI_BEGINS("\n#\xd7\xce", "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)"),
 #endif
 };
 
@@ -6586,8 +6934,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 24. Pictures ==================================================================================================
- * Calls: rooms 2, 10, 13, 20, 23.
+/* ==== 25. Pictures ==================================================================================================
+ * Calls: rooms 2, 10, 14, 21, 24.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -6892,8 +7240,8 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 }
 
 
-/* ==== 25. Boxes =====================================================================================================
- * Calls: rooms 2, 10, 12, 15, 20.
+/* ==== 26. Boxes =====================================================================================================
+ * Calls: rooms 2, 10, 13, 16, 21.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. There, a track's tables stay in the file. */
@@ -7314,8 +7662,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 }
 
 
-/* ==== 26. Boxes: fragments, rules ===================================================================================
- * Calls: rooms 2, 11-12, 25.
+/* ==== 27. Boxes: fragments, rules ===================================================================================
+ * Calls: rooms 2, 11, 13, 26.
  *
  * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
@@ -7641,8 +7989,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 }
 
 
-/* ==== 27. Sample tables =============================================================================================
- * Calls: rooms 2, 10-11, 15, 20.
+/* ==== 28. Sample tables =============================================================================================
+ * Calls: rooms 2, 10-11, 16, 21.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -7917,11 +8265,11 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
 }
 
 
-/* ==== 28. Containers ================================================================================================
+/* ==== 29. Containers ================================================================================================
  * Calls: rooms 2, 10.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 27 to 47
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 28 to 48
  * knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
@@ -8018,6 +8366,9 @@ typedef struct bzi_container_ops {
                          bzna_error *err);
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
+    /* returns 1 if samples of two containers, which have this row, differ in nothing but their bytes: one size, and the
+     * pictures at the same place. NULL: not even those of one container are so alike */
+    int         (*alike)(const bzi_container *a, const bzi_container *b);
     void        (*close)(bzi_container *c); /* closes what own holds beside memory; NULL: nothing */
     /* gives the path of a sample that is a file of its own, or that of one of its files, of which it has file_count.
      * There is no locate then: sizes are found when they are opened. The bytes of a sample of several files are
@@ -8092,8 +8443,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 29. HEIF: files ===============================================================================================
- * Calls: rooms 2, 10, 12, 20-22, 25-28.
+/* ==== 30. HEIF: files ===============================================================================================
+ * Calls: rooms 2, 10, 13, 21-23, 26-29.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
@@ -8270,8 +8621,8 @@ static const bzi_container_ops bzi_heif_ops = {
 #endif
 
 
-/* ==== 30. Pictures in files ========================================================================================
- * Calls: rooms 21, 24, 29.
+/* ==== 31. Pictures in files ========================================================================================
+ * Calls: rooms 22, 25, 30.
  *
  * A picture that is a file of its own, by itself or among the bytes of a sample. */
 
@@ -8286,8 +8637,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 31. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 8, 10-12, 20, 23, 25-28.
+/* ==== 32. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 8, 10-11, 13, 21, 24, 26-29.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
@@ -8705,8 +9056,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 32. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 8, 10-12, 20, 23, 25-28, 30-31.
+/* ==== 33. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 8, 10-11, 13, 21, 24, 26-29, 31-32.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9032,7 +9383,7 @@ static const bzi_container_ops bzi_mp4_video = {
 
 
 #if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
-/* ==== 33. Lists =====================================================================================================
+/* ==== 34. Lists =====================================================================================================
  * Calls: rooms 2, 8, 10-11.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
@@ -9542,7 +9893,7 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 #endif
 
 
-/* ==== 34. Names ====================================================================================================
+/* ==== 35. Names ====================================================================================================
  * Calls: rooms 2, 8, 10.
  *
  * Texts in one buffer: paths of files, names of classes. */
@@ -9602,8 +9953,8 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 }
 
 
-/* ==== 35. Opening: threads, directories =============================================================================
- * Calls: rooms 2, 4, 7-8, 10, 34.
+/* ==== 36. Opening: threads, directories =============================================================================
+ * Calls: rooms 2, 4, 8, 10, 35.
  *
  * Work that several threads share: files that are opened, and folders that are listed. The files under a folder whose
  * names have certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by the path of their
@@ -9902,8 +10253,8 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 }
 
 
-/* ==== 36. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 23, 28, 30, 33-35.
+/* ==== 37. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 8, 10-11, 24, 29, 31, 34-36.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -10343,8 +10694,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 37. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8, 10, 28, 30, 33, 35-36.
+/* ==== 38. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 8, 10, 29, 31, 34, 36-37.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -10540,8 +10891,8 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 38. tar: headers ==============================================================================================
- * Calls: rooms 2, 8, 10-12, 33.
+/* ==== 39. tar: headers ==============================================================================================
+ * Calls: rooms 2, 8, 10-11, 13, 34.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -10841,8 +11192,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 39. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8, 10, 33-34, 38.
+/* ==== 40. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 8, 10, 34-35, 39.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -11232,8 +11583,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 40. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 10, 28, 30, 33, 38-39. */
+/* ==== 41. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 10, 29, 31, 34, 39-40. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -11412,8 +11763,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 41. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 8, 10-11, 28, 30, 33.
+/* ==== 42. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 8, 10-11, 29, 31, 34.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -11793,15 +12144,7 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
 static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry *entry, uint64_t i)
 {
     const bzi_recordio *own = c->own;
-    uint32_t bits;
-    float value;
-
-    if (entry->row)
-        return own->list.labels[entry->row->label_at + i];
-
-    bits = bzi_le32(entry->labels + 4 * i);
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return entry->row ? own->list.labels[entry->row->label_at + i] : bzi_le_float(entry->labels + 4 * i);
 }
 
 /* --- Fields --- */
@@ -11896,8 +12239,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 
 #ifndef BENZINA_NO_RECORDS
-/* ==== 42. Containers: raw records ===================================================================================
- * Calls: rooms 2, 10, 24, 28.
+/* ==== 43. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 10, 25, 29.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -12114,12 +12457,7 @@ static int64_t bzi_records_integer(const uint8_t *p, uint32_t type)
 
 static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, float bias)
 {
-    const uint32_t bits = type == BZNA_RECORD_FLOAT32 ? bzi_le32(p) : 0;
-    double number;
-    float value;
-
-    memcpy(&value, &bits, sizeof value);
-    number = type == BZNA_RECORD_FLOAT32 ? (double)value : (double)bzi_records_integer(p, type);
+    const double number = type == BZNA_RECORD_FLOAT32 ? (double)bzi_le_float(p) : (double)bzi_records_integer(p, type);
     return (float)(number * (double)scale + (double)bias);
 }
 
@@ -12129,9 +12467,8 @@ static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const b
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
-    const uint32_t one = 1;                                 /* as records have it, on machines of their byte order */
 
-    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && bzi_le32((const uint8_t *)&one) == one) {
+    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && !bzi_is_big_endian()) {
         bzi_value_put(value, from, count * sizeof(float));
         return;
     }
@@ -12176,6 +12513,12 @@ static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *s
     return BZNA_OK;
 }
 
+static int bzi_records_alike(const bzi_container *a, const bzi_container *b)
+{
+    const bzi_records *own = a->own, *other = b->own;
+    return memcmp(&own->c, &other->c, sizeof own->c) == 0;
+}
+
 /* Tells files apart by their size and by how the caller describes their records. */
 static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
 {
@@ -12195,12 +12538,13 @@ static const bzi_container_ops bzi_records_ops = {
     .locate = bzi_records_locate,
     .field = bzi_records_field,
     .image = bzi_records_image,
+    .alike = bzi_records_alike,
     .fingerprint = bzi_records_fingerprint
 };
 
 
-/* ==== 43. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-8, 10-11, 24, 28, 30, 34.
+/* ==== 44. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7-8, 10-11, 25, 29, 31, 35.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -12682,8 +13026,8 @@ static const bzi_container_ops bzi_provider_ops = {
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 44. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 8, 10, 33-35.
+/* ==== 45. Paths and patterns ========================================================================================
+ * Calls: rooms 2, 4, 8, 10, 34-36.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -13147,8 +13491,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 #endif
 
 
-/* ==== 45. Containers: opening =======================================================================================
- * Calls: rooms 2, 8, 10-11, 23, 29, 32, 36-37, 40-42.
+/* ==== 46. Containers: opening =======================================================================================
+ * Calls: rooms 2, 8, 10-11, 24, 30, 33, 37-38, 41-43.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -13400,8 +13744,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 46. Samples ===================================================================================================
- * Calls: rooms 2, 8, 10-11, 23-24, 28.
+/* ==== 47. Samples ===================================================================================================
+ * Calls: rooms 2, 8, 10-11, 24-25, 29.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -13801,8 +14145,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 47. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 34-37, 45.
+/* ==== 48. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 8, 10-11, 35-38, 46.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -14176,8 +14520,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 48. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8, 10, 12-14, 16, 20, 23-24.
+/* ==== 49. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 8, 10, 13-15, 17, 21, 24-25.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
@@ -14602,8 +14946,8 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 49. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 12, 23, 25, 28, 48.
+/* ==== 50. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 13, 24, 26, 29, 49.
  *
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
@@ -14918,13 +15262,10 @@ static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error
 {
     bzna_status status = BZNA_OK;
 
-    if (sample->split > BZNA_SPLIT_TEST)
-        return BZI_MISUSE(err, "sample.split: %u is not known", sample->split);
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
         return BZI_MISUSE(err, "sample.name: longer than 65535 bytes");
-    if (sample->field_count > BZI_LIMIT_ARCHIVE_FIELDS || (sample->field_count && !sample->fields))
-        return BZI_MISUSE(err, "sample.fields: field_count is %u, and fields is %s; at most %u are allowed",
-                          sample->field_count, sample->fields ? "not NULL" : "NULL", BZI_LIMIT_ARCHIVE_FIELDS);
+    if (sample->field_count && !sample->fields)
+        return BZI_MISUSE(err, "sample.fields: is NULL, and field_count is %u", sample->field_count);
     for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
         status = bzi_sample_check_field(sample, i, err);
     return status;
@@ -15030,8 +15371,6 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
 
 /* --- Writers --- */
 
-#define BZI_QUEUE_BYTES (64u << 20)   /* limit of the queue, if the caller sets none */
-
 struct bzna_writer {
     bzi_host     *host;               /* a reference is held */
     bzna_sink     sink;               /* where to write; if write_at is NULL, to `file` */
@@ -15125,8 +15464,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 50. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 12, 48-49.
+/* ==== 51. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 13, 49-50.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -15143,12 +15482,8 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
     bzi_out *names = &writer->class_names;
     uint64_t bytes = 0;
 
-    writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
+    writer->queue_limit = config->queue_bytes;
     writer->class_count = config->class_count;
-    if (!config->classes != !config->class_count)
-        return BZI_MISUSE(err, "writer_config.classes: class_count is %u, and classes is%s NULL", config->class_count,
-                          config->classes ? " not" : "");
-
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *name = config->classes[i];
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
@@ -15635,7 +15970,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 #endif
 
 
-/* ==== 51. Elementary functions ======================================================================================
+/* ==== 52. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -15792,8 +16127,8 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 52. Random numbers, order =====================================================================================
- * Calls: rooms 2, 51.
+/* ==== 53. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 52.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -15835,8 +16170,7 @@ static void bzi_random_begin(bzna_random *random, uint64_t seed, uint64_t epoch)
 
     memset(random, 0, sizeof *random);
     bzi_random_epoch(seed, epoch, 0, key);
-    random->key[0] = key[0];
-    random->key[1] = key[1];
+    memcpy(random->key, key, sizeof random->key);
     random->used = 4;
 }
 
@@ -15865,9 +16199,11 @@ static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurre
         return;
 
     bzi_philox(counter, random->key, key);
-    random->key[0] = key[0];
-    random->key[1] = key[1];
+    memcpy(random->key, key, sizeof random->key);
 }
+
+/* Returns 1 if no number of the stream was drawn yet. */
+static uint32_t bzi_random_is_fresh(const bzna_random *random) { return random->counter[3] == 0 && random->used == 4; }
 
 /* Returns the next 32 bits of the stream. */
 static uint32_t bzi_random_u32(bzna_random *random)
@@ -16154,8 +16490,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 53. Transforms ================================================================================================
- * Calls: rooms 2, 10, 51-52.
+/* ==== 54. Transforms ================================================================================================
+ * Calls: rooms 2, 10, 12, 52-53.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -16498,9 +16834,9 @@ static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_
 /* Returns 1 if a pair of numbers was given. */
 static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 0; }
 
-/* Refuses unknown values, and fields that are set but have no effect on the kind of warp. */
+/* Refuses fields that are set but have no effect on the kind of warp. Pre: that is known. */
 BZI_COLD
-static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
+static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where, bzna_error *err)
 {
     const struct {
         const char *name;
@@ -16526,13 +16862,6 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
         { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
     };
 
-    if (w->reserved0 || w->reserved1 || !bzi_is_zero(w->reserved, sizeof w->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
-    if (w->kind > BZNA_WARP_MXNET)
-        return BZI_MISUSE(err, "%s.kind: %u is not known", where, w->kind);
-    if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
-        return BZI_MISUSE(err, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
-
     for (size_t i = 0; i < BZI_LENGTH(fields); i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
             return BZI_MISUSE(err, "%s.%s: has no effect on this kind of warp (%u)", where, fields[i].name, w->kind);
@@ -16540,50 +16869,20 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
     return BZNA_OK;
 }
 
-/* A range to be checked: least <= lo <= hi <= most must hold, which NaN does not. */
-typedef struct bzi_range {
-    const char *name;                 /* that messages call it by */
-    double      lo;                   /* as the caller gave it; a single number is both lo and hi */
-    double      hi;
-    double      least;                /* the smallest number allowed */
-    double      most;                 /* the largest number allowed */
-} bzi_range;
-
-/* Returns the name of the first range that does not hold, or NULL if all do. */
-static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
+/* Returns the name of the first field that does not fit with others, or NULL if all do. */
+static const char *bzi_warp_fault(const bzna_warp *w)
 {
-    for (size_t i = 0; i < count; i++)
-        if (!(ranges[i].lo >= ranges[i].least && ranges[i].hi >= ranges[i].lo && ranges[i].most >= ranges[i].hi))
-            return ranges[i].name;
+    const double most = w->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6;
+
+    if (!(w->scale[0] >= DBL_MIN && w->scale[1] >= w->scale[0] && w->scale[1] <= most))
+        return "scale";
+    if (bzi_is_set(w->ratio) && !(w->ratio[0] >= DBL_MIN))
+        return "ratio";
+    if (w->canvas_px[1] && w->canvas_px[0] > w->canvas_px[1])
+        return "canvas_px";
+    if (w->crop_px[0] > w->crop_px[1] || (w->crop_px[1] && !w->crop_px[0]))
+        return "crop_px";
     return NULL;
-}
-
-/* Returns the name of the first field that is out of its range, or NULL if none is. */
-BZI_COLD
-static const char *bzi_warp_fault(const bzna_warp *p)
-{
-    const bzi_range ranges[] = {
-        { "scale", p->scale[0], p->scale[1], DBL_MIN, p->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6 },
-        { "ratio", p->ratio[0], p->ratio[1], bzi_is_set(p->ratio) ? DBL_MIN : 0, 1e6 },
-        { "degrees", p->degrees[0], p->degrees[1], -1e6, 1e6 },
-        { "translate", p->translate[0], p->translate[0], 0, 1e6 },
-        { "translate", p->translate[1], p->translate[1], 0, 1e6 },
-        { "flip_h", p->flip_h, p->flip_h, 0, 1 },
-        { "flip_v", p->flip_v, p->flip_v, 0, 1 },
-        { "rotate", p->rotate[0], p->rotate[1], -1e6, 1e6 },
-        { "shear", p->shear[0], p->shear[1], -89.999, 89.999 },
-        { "shear", p->shear[2], p->shear[3], -89.999, 89.999 },
-        { "perspective", p->perspective, p->perspective, 0, 1 },
-        { "perspective_p", p->perspective_p, p->perspective_p, 0, 1 },
-        { "shear_ratio", p->shear_ratio, p->shear_ratio, 0, 1e6 },
-        { "canvas_px", p->canvas_px[0], p->canvas_px[1] ? p->canvas_px[1] : 1e6, 0, 1e6 },
-        { "crop_px", p->crop_px[0], p->crop_px[1], p->crop_px[1] ? 1 : 0, 1e6 },
-        { "pad_px", 0, p->pad_px, 0, 1e6 },
-        { "short_edge_px", 0, p->short_edge_px, 0, 1e6 },
-        { "has_crop_start", 0, p->has_crop_start, 0, 1 },
-        { "law", 0, p->law, 0, BZNA_LAW_TORCHVISION },
-    };
-    return bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
 }
 
 /* The defaults of a kind of warp, by BZNA_WARP_... */
@@ -16608,10 +16907,10 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 {
     const char *fault;
     const struct bzi_warp_defaults *d;
-    bzna_status status = bzi_warp_check_fields(given, where, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (bzi_settings_check(BZI_OF_warp, given, where, err) != BZNA_OK ||
+        bzi_warp_check_effects(given, where, err) != BZNA_OK)
+        return err->status;
 
     d = &bzi_warp_defaults[given->kind];
     *w = *given;
@@ -16631,13 +16930,13 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 
     fault = bzi_warp_fault(w);
     if (fault)
-        return BZI_MISUSE(err, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
+        return BZI_MISUSE(err, "%s.%s: out of its range, or not lo..hi", where, fault);
     return BZNA_OK;
 }
 
 
-/* ==== 54. Transforms: color =========================================================================================
- * Calls: rooms 2, 52-53.
+/* ==== 55. Transforms: color =========================================================================================
+ * Calls: rooms 2, 53-54.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -16670,28 +16969,6 @@ static int bzi_color_is_identity(const float color[12])
         if (color[i] != (i % 5 == 0 ? 1 : 0))
             return 0;
     return 1;
-}
-
-/* Returns the name of the first field that is out of its range, or NULL if none is. */
-BZI_COLD
-static const char *bzi_jitter_fault(const bzna_jitter *j)
-{
-    const float *hls = j->mxnet_hls;
-    const bzi_range ranges[] = {
-        { "brightness", j->brightness[0], j->brightness[1], 0, 1e6 },
-        { "contrast", j->contrast[0], j->contrast[1], 0, 1e6 },
-        { "saturation", j->saturation[0], j->saturation[1], 0, 1e6 },
-        { "hue", j->hue[0], j->hue[1], -0.5, 0.5 },
-        { "grayscale", j->grayscale, j->grayscale, 0, 1 },
-        { "mxnet_hls", hls[0], hls[0], 0, 180 },
-        { "mxnet_hls", hls[1], hls[1], 0, 255 },
-        { "mxnet_hls", hls[2], hls[2], 0, 255 },
-        { "mxnet_contrast", j->mxnet_contrast, j->mxnet_contrast, 0, 0.999 },
-        { "mxnet_illumination", j->mxnet_illumination, j->mxnet_illumination, 0, 1e6 },
-        { "mxnet_clamp_hue", j->mxnet_clamp_hue, 1, 0, 1 },
-        { "reserved", 0, (double)(j->reserved0 | j->reserved[0] | j->reserved[1]), 0, 0 },
-    };
-    return bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
 }
 
 /* Draws the jitter of one sample into t. MXNet's shifts of H, L and S are whole numbers; a sum of two draws makes small
@@ -16754,8 +17031,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 55. Policies =================================================================================================
- * Calls: rooms 2, 10, 51-53.
+/* ==== 56. Policies =================================================================================================
+ * Calls: rooms 2, 10, 12, 52-54.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -16951,11 +17228,8 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
 {
     const char *fault;
 
-    if (!bzi_is_zero(a->reserved, sizeof a->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
-    if (!a->policies != !a->policy_count || a->policy_count > BZI_LIMIT_POLICIES || a->beyond_crop > 1)
-        return BZI_MISUSE(err, "%s: %u policies at %s; at most %u are allowed, and beyond_crop is 0 or 1", where,
-                          a->policy_count, a->policies ? "an address" : "NULL", BZI_LIMIT_POLICIES);
+    if (bzi_settings_check(BZI_OF_loader_augment, a, where, err) != BZNA_OK)
+        return err->status;
 
     for (uint32_t i = 0; i < a->policy_count; i++) {
         const bzna_policy *p = &a->policies[i];
@@ -17162,27 +17436,16 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 
 #define BZI_SIZED(kind_, sign_, from, to) { .kind = BZNA_OP_##kind_, .sign = sign_, .magnitude = { from, to } }
 
-static const bzna_operation bzi_rand_augment[] = {
-    { .kind = BZNA_OP_IDENTITY },
-    BZI_SIZED(SHEAR_X, 1, 0, 0.3f), BZI_SIZED(SHEAR_Y, 1, 0, 0.3f),
-    BZI_SIZED(TRANSLATE_X, 1, 0, 150.0f / 331), BZI_SIZED(TRANSLATE_Y, 1, 0, 150.0f / 331),
-    BZI_SIZED(ROTATE, 1, 0, 30),
-    BZI_SIZED(BRIGHTNESS, 1, 0, 0.9f), BZI_SIZED(SATURATION, 1, 0, 0.9f),
-    BZI_SIZED(CONTRAST, 1, 0, 0.9f), BZI_SIZED(SHARPNESS, 1, 0, 0.9f),
-    BZI_SIZED(POSTERIZE, 0, 8, 4), BZI_SIZED(SOLARIZE, 0, 255, 0),
-    { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE },
-};
+/* The operations of RandAugment and of TrivialAugment, with their largest magnitudes. */
+#define BZI_CHOICES(shear, move, distance, degrees, color, bits)                                                       \
+    { { .kind = BZNA_OP_IDENTITY }, BZI_SIZED(SHEAR_X, 1, 0, shear), BZI_SIZED(SHEAR_Y, 1, 0, shear),                  \
+      BZI_SIZED(TRANSLATE_X##move, 1, 0, distance), BZI_SIZED(TRANSLATE_Y##move, 1, 0, distance),                      \
+      BZI_SIZED(ROTATE, 1, 0, degrees), BZI_SIZED(BRIGHTNESS, 1, 0, color), BZI_SIZED(SATURATION, 1, 0, color),        \
+      BZI_SIZED(CONTRAST, 1, 0, color), BZI_SIZED(SHARPNESS, 1, 0, color), BZI_SIZED(POSTERIZE, 0, 8, bits),           \
+      BZI_SIZED(SOLARIZE, 0, 255, 0), { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE } }
 
-static const bzna_operation bzi_trivial_wide[] = {
-    { .kind = BZNA_OP_IDENTITY },
-    BZI_SIZED(SHEAR_X, 1, 0, 0.99f), BZI_SIZED(SHEAR_Y, 1, 0, 0.99f),
-    BZI_SIZED(TRANSLATE_X_PX, 1, 0, 32), BZI_SIZED(TRANSLATE_Y_PX, 1, 0, 32),
-    BZI_SIZED(ROTATE, 1, 0, 135),
-    BZI_SIZED(BRIGHTNESS, 1, 0, 0.99f), BZI_SIZED(SATURATION, 1, 0, 0.99f),
-    BZI_SIZED(CONTRAST, 1, 0, 0.99f), BZI_SIZED(SHARPNESS, 1, 0, 0.99f),
-    BZI_SIZED(POSTERIZE, 0, 8, 2), BZI_SIZED(SOLARIZE, 0, 255, 0),
-    { .kind = BZNA_OP_AUTOCONTRAST }, { .kind = BZNA_OP_EQUALIZE },
-};
+static const bzna_operation bzi_rand_augment[] = BZI_CHOICES(0.3f, , 150.0f / 331, 30, 0.9f, 4);
+static const bzna_operation bzi_trivial_wide[] = BZI_CHOICES(0.99f, _PX, 32, 135, 0.99f, 2);
 
 /* Operations of AutoAugment, with their probability, and one of 10 magnitudes. */
 #define BZI_AUTO(kind_, sign_, p, value) { .kind = BZNA_OP_##kind_, .sign = sign_, .probability = p, \
@@ -17278,100 +17541,31 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
     (void)size;
     (void)t;
 }
-
-static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *p)
-{
-    (void)preset;
-    (void)draws;
-    (void)magnitude;
-    memset(p, 0, sizeof *p);
-    return 0;
-}
 #endif
 
 
-/* ==== 56. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 10, 15, 53-55.
+/* ==== 57. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 10, 12, 16, 55-56.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
 #include "benzina_kernels.cu"
 
-_Static_assert((int)BZI_KERNEL_FLOAT32 == BZNA_DTYPE_FLOAT32 && (int)BZI_KERNEL_FLOAT16 == BZNA_DTYPE_FLOAT16 &&
-                   (int)BZI_KERNEL_BFLOAT16 == BZNA_DTYPE_BFLOAT16 && (int)BZI_KERNEL_UINT8 == BZNA_DTYPE_UINT8,
-               "the kernel's types of elements are the API's");
-_Static_assert((int)BZI_KERNEL_LINEAR == BZNA_FILTER_LINEAR && (int)BZI_KERNEL_NEAREST == BZNA_FILTER_NEAREST &&
-                   (int)BZI_KERNEL_CUBIC == BZNA_FILTER_CUBIC && (int)BZI_KERNEL_AREA == BZNA_FILTER_AREA &&
-                   (int)BZI_KERNEL_LANCZOS4 == BZNA_FILTER_LANCZOS4 &&
-                   (int)BZI_KERNEL_LANCZOS3 == BZNA_FILTER_LANCZOS3 &&
-                   (int)BZI_KERNEL_CUBIC_075 == BZNA_FILTER_CUBIC_075,
-               "the kernel's filters are the API's");
-
-/* The names by which messages call a transform's settings: its own members, or those of a loader's config. */
-typedef struct bzi_transform_names {
-    const char *filter;
-    const char *antialias;
-    const char *matrix;
-    const char *fill_space;
-} bzi_transform_names;
-
-/* where: the struct that the names belong to. */
-static bzna_status bzi_transform_check_settings(const bzna_transform *t, const char *where,
-                                                const bzi_transform_names *names, bzna_error *err)
+_Static_assert(BZI_LIMIT_SESSION_MAPPED == BZI_KERNEL_SLOTS, "a launch warps as many pictures as a session may map");
+/* Refuses what the area filter cannot be. */
+static bzna_status bzi_filter_check(const char *where, uint32_t filter, uint32_t antialias, bzna_error *err)
 {
-    if (t->filter > BZNA_FILTER_CUBIC_075)
-        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->filter, t->filter);
-    if (t->antialias > BZNA_ANTIALIAS_ROUND)
-        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->antialias, t->antialias);
-    if (t->antialias == BZNA_ANTIALIAS_OFF && t->filter == BZNA_FILTER_AREA)
-        return BZI_MISUSE(err, "%s.%s: the area filter takes the mean of the pixels that it covers; its antialiasing "
-                          "cannot be switched off", where, names->antialias);
-    if (t->matrix > BZNA_MATRIX_BT2020_FULL)
-        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->matrix, t->matrix);
-    if (t->fill_space > BZNA_FILL_OUTPUT)
-        return BZI_MISUSE(err, "%s.%s: %u is not known", where, names->fill_space, t->fill_space);
-    return BZNA_OK;
-}
-
-/* Checks what a transform says of its rectangle, and how many operations it has. */
-static bzna_status bzi_transform_check_clip(const bzna_transform *t, bzna_error *err)
-{
-    if (t->reserved1 || t->operation_count > BZNA_OPERATIONS_MAX)
-        return BZI_MISUSE(err, "transform.operation_count: %u; at most %u are allowed, and reserved1 must be 0",
-                          t->operation_count, BZNA_OPERATIONS_MAX);
-    if (!bzi_finite(t->clip, 6) || !bzi_finite(t->clip_size, 2))
-        return BZI_MISUSE(err, "transform.clip or clip_size: not a finite number");
-    return BZNA_OK;
+    return filter != BZNA_FILTER_AREA || antialias != BZNA_ANTIALIAS_OFF ? BZNA_OK :
+               BZI_MISUSE(err, "%s.antialias: the area filter takes the mean of the pixels that it covers; its "
+                          "antialiasing cannot be switched off", where);
 }
 
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
-    static const bzi_transform_names names = { "filter", "antialias", "matrix", "fill_space" };
-
-    if (!bzi_finite(t->homography, 9))
-        return BZI_MISUSE(err, "transform.homography: not a finite number");
-
-    for (int i = 0; i < 3; i++)
-        if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_MISUSE(err, "transform.bias, scale or fill: channel %d is not a finite number", i);
-
-    for (int i = 0; i < 12; i++)
-        if (!isfinite(t->color[i]))
-            return BZI_MISUSE(err, "transform.color[%d]: not a finite number", i);
-
-    const bzi_range ranges[] = {
-        { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
-        { "hls", t->hls[2], t->hls[2], -255, 255 }, { "brightness", 0, t->brightness, 0, 1e6 },
-        { "contrast", 0, t->contrast, 0, 1e6 },     { "saturation", 0, t->saturation, 0, 1e6 },
-        { "hue", t->hue, t->hue, -0.5, 0.5 },       { "clamp_hue", 0, t->clamp_hue, 0, 1 },
-        { "grayscale", 0, t->grayscale, 0, 1 },     { "reserved0", 0, t->reserved0, 0, 0 },
-    };
-    const char *fault = bzi_ranges_fault(ranges, BZI_LENGTH(ranges));
-    if (fault)
-        return BZI_MISUSE(err, "transform.%s: out of its range, or not a number", fault);
-    if (bzi_transform_check_clip(t, err) != BZNA_OK || bzi_transform_check_operations(t, err) != BZNA_OK)
+    if (bzi_settings_check(BZI_OF_transform, t, "transform", err) != BZNA_OK ||
+        bzi_transform_check_operations(t, err) != BZNA_OK)
         return err->status;
-    return bzi_transform_check_settings(t, "transform", &names, err);
+    return bzi_filter_check("transform", t->filter, t->antialias, err);
 }
 
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
@@ -17522,6 +17716,16 @@ static void bzi_picture_orient(const bzna_picture *picture, const double given[9
     }
 }
 
+/* Tells a slot where the samples of its picture lie. */
+static void bzi_slot_planes(bzi_kernel_slot *slot, const bzna_picture *picture)
+{
+    for (int i = 0; i < 3; i++) {
+        slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
+        slot->pitch[i] = (int32_t)picture->pitch[i];
+        slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
+    }
+}
+
 /* Makes the slot that warps a picture by a transform. channels: BZNA_CHANNELS_... Returns E_UNSUPPORTED for the
  * picture's color matrix. Pre: the transform was checked. */
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
@@ -17531,12 +17735,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     bzna_status status;
 
     memset(slot, 0, sizeof *slot);
-    for (int i = 0; i < 3; i++) {
-        slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
-        slot->pitch[i] = (int32_t)picture->pitch[i];
-        slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
-    }
-
+    bzi_slot_planes(slot, picture);
     slot->x0 = (int32_t)picture->crop_x;
     slot->y0 = (int32_t)picture->crop_y;
     slot->x1 = (int32_t)(picture->crop_x + picture->width - 1);
@@ -17555,7 +17754,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
     slot->antialias = t->antialias != BZNA_ANTIALIAS_ROUND || bzi_slot_rounds(slot, picture) ? t->antialias :
-                                                                                             BZI_KERNEL_WIDEN;
+                                                                                             BZNA_ANTIALIAS_AUTO;
 
     bzi_slot_colors(slot, t, channels);
     bzi_slot_clip(slot, t);
@@ -17670,7 +17869,7 @@ static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
-    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias == BZI_KERNEL_NARROW || slot->x0 || slot->y0 ||
+    uint32_t k = slot->filter == BZNA_FILTER_NEAREST || slot->antialias == BZNA_ANTIALIAS_OFF || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
 
     while (k > 1 && !((float)k * margin <= least))
@@ -17732,22 +17931,19 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 57. Operations ===============================================================================================
- * Calls: rooms 2, 51, 55-56.
+/* ==== 58. Operations ===============================================================================================
+ * Calls: rooms 2, 52, 56-57.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
 
 #ifndef BENZINA_NO_AUGMENT
-_Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
-                   (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
-                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX && BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2,
-               "the kernel's operations are the API's");
+_Static_assert(BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2, "tiles have room for a blur's radius");
 
 /* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
 static bzi_kernel_output bzi_operations_planes(const bzi_kernel_output *out)
 {
-    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZI_KERNEL_UINT8, .channels = 3 };
+    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZNA_DTYPE_UINT8, .channels = 3 };
 
     planes.stride_c = bzi_kernel_plane_bytes(out);
     planes.stride_y = out->width;
@@ -17948,7 +18144,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 }
 
 
-/* ==== 58. JPEG decode ===============================================================================================
+/* ==== 59. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8, 10.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -18402,8 +18598,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 59. Software decode ===========================================================================================
- * Calls: rooms 2, 8, 10, 16, 20, 23, 58.
+/* ==== 60. Software decode ===========================================================================================
+ * Calls: rooms 2, 8, 10, 17, 21, 24, 59.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -18875,8 +19071,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 60. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 8, 10, 21-22, 24, 56, 59.
+/* ==== 61. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 8, 10, 22-23, 25, 57, 60.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -19215,7 +19411,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 }
 
 
-/* ==== 61. CUDA: the driver ==========================================================================================
+/* ==== 62. CUDA: the driver ==========================================================================================
  * Calls: rooms 2, 4, 10.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -19410,8 +19606,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 62. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 20, 23, 61, and the kernels' structs.
+/* ==== 63. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 21, 24, 62, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -19828,8 +20024,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 63. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-8, 10, 54, 56, 61-62.
+/* ==== 64. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 3-4, 7-8, 10, 55, 57, 62-63.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -20268,8 +20464,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 64. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 10, 23, 62.
+/* ==== 65. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 10, 24, 63.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -20714,8 +20910,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 65. NVDEC sessions ============================================================================================
- * Calls: rooms 10, 20, 23, 59, 62, 64.
+/* ==== 66. NVDEC sessions ============================================================================================
+ * Calls: rooms 10, 21, 24, 60, 63, 65.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -21087,8 +21283,8 @@ static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_pic
 
 #endif
 
-/* ==== 66. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 8, 10, 23, 59, 61-65.
+/* ==== 67. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2, 4, 8, 10, 24, 60, 62-66.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -21332,8 +21528,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 67. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 10, 23-24, 59-60, 62-66.
+/* ==== 68. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 7, 10, 24-25, 60-61, 63-67.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -21864,7 +22060,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
 #endif
 
 
-/* ==== 68. Loader: state =============================================================================================
+/* ==== 69. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -21892,7 +22088,9 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * ITEMS AND RUNS
  * An item is a slot of a batch and the sample for it. Items go through the queues in runs. A reader reads a run and
  * hands it over, and a worker takes it. A run has many small samples, so that threads wake for a run and not for each
- * sample. A large sample is a run by itself, and so is a sample for the pool. Only one thread holds a run at a time:
+ * sample. A large sample is a run by itself, and so is a sample for the pool. The plan gives a run neighboring slots of
+ * one batch, as many as it has items. The thread that reads it finds their samples, and those that succeed are finished
+ * together. Only one thread holds a run at a time:
  *
  *   free -> reader -> (pool -> engine ->) ready -> worker -> free
  *                                                  worker -> redo -> reader, when its slot takes another sample
@@ -21934,10 +22132,12 @@ typedef struct bzi_setup  bzi_setup;
 
 /* A list of items, linked by their next: a run, or a queue. An empty one is all zeros. */
 typedef struct bzi_run {
-    bzi_item *first;
-    bzi_item *last;
-    uint32_t  count;                  /* of items */
-    uint64_t  bytes;                  /* of the samples that were read without an error */
+    bzi_item   *first;
+    bzi_item   *last;
+    uint32_t    count;                /* of items */
+    uint32_t    slot;                 /* of a new run: its first item's; each of the others has the next one */
+    bzna_batch *batch;                /* of a new run: that its samples go into; NULL: each item has its plan */
+    uint64_t    bytes;                /* of a run that was read, and of all that are ready: without failed samples */
 } bzi_run;
 
 struct bzi_item {
@@ -22012,6 +22212,8 @@ typedef struct bzi_view {
 
 /* Work memory of a thread: what each view of one sample needs, in the order of the loader's views. */
 typedef struct bzi_views {
+    uint32_t        fixed;            /* 1: no random number and no callback made the transforms */
+    uint32_t        stay;             /* 1: transforms and slots, but for planes, are those of the sample before */
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
     bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
@@ -22259,6 +22461,9 @@ typedef struct bzi_worker {
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
     bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* their descriptions, then the decoded pictures */
     bzi_views    views;               /* of the sample at hand */
+    const bzi_container *before;      /* whose samples are like the one before, of which these are; NULL: none is */
+    const uint8_t *before_data;       /* where that one lay */
+    uint64_t     clock;               /* when it ended */
     bzi_buffer   workspace;           /* of the warp on the host */
     bzi_buffer   scratch_pixels;      /* of the passes behind it, on the host */
     bzi_buffer   drawn;               /* the copy of a picture that the user's callback draws into */
@@ -22373,8 +22578,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 69. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 56.
+/* ==== 70. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 57.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -22478,8 +22683,8 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 }
 
 
-/* ==== 70. Loader: queues ===========================================================================================
- * Calls: rooms 2, 4, 7, 10.
+/* ==== 71. Loader: queues ===========================================================================================
+ * Calls: rooms 2, 4, 10.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
@@ -22570,24 +22775,39 @@ static void bzi_run_join(bzi_run *run, bzi_run more)
     *(run->last ? &run->last->next : &run->first) = more.first;
     run->last = more.last;
     run->count += more.count;
-    run->bytes += more.bytes;
 }
 
-/* Appends an item. Its bytes count only if it was read without an error. */
-static void bzi_run_add(bzi_run *run, bzi_item *item)
+/* Makes an item a run by itself. */
+static bzi_run bzi_run_of(bzi_item *item)
 {
     item->next = NULL;
-    bzi_run_join(run, (bzi_run){ item, item, 1, item->status == BZNA_OK ? item->extent.size : 0 });
+    return (bzi_run){ .first = item, .last = item, .count = 1 };
 }
 
-/* Puts an item before all others. */
-static void bzi_run_push(bzi_run *run, bzi_item *item)
+static void bzi_run_add(bzi_run *run, bzi_item *item) { bzi_run_join(run, bzi_run_of(item)); }
+
+/* Puts the items of a run before all others. */
+static void bzi_run_push(bzi_run *run, bzi_run more)
 {
     const bzi_run rest = *run;
 
     memset(run, 0, sizeof *run);
-    bzi_run_add(run, item);
+    bzi_run_join(run, more);
     bzi_run_join(run, rest);
+}
+
+/* Takes out and returns so many items, the first ones. Pre: there are as many, and count is not 0. */
+static bzi_run bzi_run_split(bzi_run *run, uint32_t count)
+{
+    bzi_run head = { .first = run->first, .last = run->first, .count = count };
+
+    for (uint32_t i = 1; i < count; i++)
+        head.last = head.last->next;
+    run->first = head.last->next;
+    run->last = run->first ? run->last : NULL;
+    run->count -= count;
+    head.last->next = NULL;
+    return head;
 }
 
 /* Takes out and returns the item after this one, or the first one if that is NULL. Returns NULL if there is none. */
@@ -22601,7 +22821,6 @@ static bzi_item *bzi_run_take(bzi_run *run, bzi_item *before)
     if (run->last == item)
         run->last = before;
     run->count--;
-    run->bytes -= item->status == BZNA_OK ? item->extent.size : 0;
     return item;
 }
 
@@ -22684,6 +22903,7 @@ static void bzi_ready_push(bzi_queues *queues, bzi_run run)
         bzi_queues_break(queues, &err);
     }
     run.first->run = run;
+    queues->ready.bytes += run.bytes;
     bzi_run_join(&queues->ready, run);
     if (queues->idle_workers && queues->reader_count)
         bzi_os_wake_one(&queues->worker_wake);
@@ -22704,21 +22924,21 @@ static bzi_run bzi_ready_pop(bzi_queues *queues)
 }
 
 /* Makes an item free. It keeps its memory. With the lock held. */
-static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->queues->free, item); }
+static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->queues->free, bzi_run_of(item)); }
 
-/* Makes all items of a list free. With the lock held. */
-static void bzi_run_free(bzi_run *run)
+/* Makes all items of a list free, so that it is empty. With the lock held. */
+static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 {
-    while (run->first)
-        bzi_item_free(bzi_run_take(run, NULL));
+    bzi_run_push(&queues->free, *run);
+    memset(run, 0, sizeof *run);
 }
 
 
-/* ==== 71. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 47, 52, 70.
+/* ==== 72. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 48, 53, 71.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
- * this room are called with the loader's lock held. */
+ * this room but bzi_run_plan are called with the loader's lock held. */
 
 /* Appends a batch to a list, and sets its state. */
 static void bzi_batches_add(bzi_batches *list, bzna_batch *batch, uint32_t state)
@@ -22936,27 +23156,45 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
     return extent->source->is_file != 0;
 }
 
-/* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
-static int bzi_plan_item(bzi_plan *plan, bzi_queues *queues, bzi_item *item)
+/* Gives the next slots of a batch to free items, at most so many, and returns them. The run is empty if there is
+ * nothing to plan now. Pre: an item is free. */
+static bzi_run bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most)
 {
+    bzi_run run = { 0 };
     bzna_batch *batch;
 
     while (!queues->open)
         if (!bzi_plan_batch(plan, queues))
-            return 0;
-    item->batch = batch = queues->open;
-    item->slot = queues->next_slot++;
-    item->replacements = 0;
-
-    item->err = &batch->errors[item->slot];
-    item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
-    bzi_plan_sample(item);
-    item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
-    if (item->is_padding)
-        batch->indices[item->slot] = UINT64_MAX;
+            return run;
+    batch = queues->open;
+    run = bzi_run_split(&queues->free, bzi_min32(bzi_min32(most, queues->free.count),
+                                                 batch->slots - queues->next_slot));
+    run.batch = batch;
+    run.slot = queues->next_slot;
+    queues->next_slot += run.count;
     if (queues->next_slot == batch->slots)
         queues->open = NULL;
-    return 1;
+    return run;
+}
+
+/* Gives each item of a new run its plan: its slot and its sample. Without the lock: the order of a batch stays as it is
+ * until the batch is filled. */
+static void bzi_run_plan(bzi_run *run)
+{
+    bzna_batch *batch = run->batch;
+
+    for (bzi_item *item = run->first; item && batch; item = item->next) {
+        item->batch = batch;
+        item->slot = run->slot++;
+        item->replacements = 0;
+        item->err = &batch->errors[item->slot];
+        item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
+        bzi_plan_sample(item);
+        item->is_padding = item->setup->config.order.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
+        if (item->is_padding)
+            batch->indices[item->slot] = UINT64_MAX;
+    }
+    run->batch = NULL;
 }
 
 /* --- The pool's queue --- */
@@ -23005,8 +23243,8 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 }
 
 
-/* ==== 72. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 8, 10, 52, 70-71.
+/* ==== 73. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 8, 10, 53, 71-72.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -23236,8 +23474,8 @@ static bzi_shard bzi_loader_epoch(bzna_loader *loader)
 }
 
 
-/* ==== 73. Loader: fields ============================================================================================
- * Calls: rooms 2, 8, 10, 23, 45-46, 69.
+/* ==== 74. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8, 10, 24, 46-47, 70.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -23760,8 +23998,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 74. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 10, 52-57, 60.
+/* ==== 75. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 10, 53-58, 61.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -23901,11 +24139,13 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
 
 /* Draws the transforms of all views of a sample, as the config and the user's callback say. The sizes are those that
  * the sample's pictures state before they are decoded. */
-static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
+static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                  bzna_error *err)
 {
     const bzi_setup *setup = item->setup;
+    bzna_transform *transforms = views->transforms;
 
+    views->fixed = !setup->drawn_views && !setup->config.pipeline.transform;
     for (uint32_t i = 0; i < setup->view_count; i++) {
         const bzi_view *view = &setup->views[i];
         const bzi_output *output = view->output;
@@ -23920,6 +24160,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             *transform = output->transform;
             random = bzi_item_random(item, BZNA_OPERATION_WARP, number);
             bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
+            views->fixed &= bzi_random_is_fresh(&random);
         } else {
             bzi_view_share(output, setup->outputs, &transforms[view->number], pictures, transform);
         }
@@ -23927,6 +24168,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
         if (output->own_warp || output->own_color) {
             random = bzi_item_random(item, BZNA_OPERATION_COLOR, number);
             bzi_jitter_draw(&random, &output->jitter, transform);
+            views->fixed &= bzi_random_is_fresh(&random);
         }
         if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
             random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
@@ -23940,8 +24182,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return BZNA_OK;
 }
 
-/* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size. Where they are written is
- * set later. */
+/* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size, unless they stay. Where
+ * they are written is set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
@@ -23951,6 +24193,10 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
         const bzi_output *output = setup->views[i].output;
         if (output->picture != number)
             continue;
+        if (views->stay) {
+            bzi_slot_planes(&views->slots[i], picture);
+            continue;
+        }
         if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
                           &output->kernel, err) != BZNA_OK)
             return err->status;
@@ -23972,8 +24218,8 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzi_setup *setup, const 
 }
 
 
-/* ==== 75. Loader: rules ============================================================================================
- * Calls: rooms 7, 10, 56, 73-74.
+/* ==== 76. Loader: rules ============================================================================================
+ * Calls: rooms 7, 10, 57, 74-75.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -24193,19 +24439,19 @@ static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *
     }
 }
 
-/* Draws the transforms of a sample, and asks the rules for its fields. */
+/* Draws the transforms of a sample, unless they stay, and asks the rules for its fields. */
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
-    if (bzi_item_draw(item, pictures, views->transforms, err) != BZNA_OK)
+    if (!views->stay && bzi_item_draw(item, pictures, views, err) != BZNA_OK)
         return err->status;
     bzi_item_put_operations(item, views->transforms);
     return bzi_item_rules(item, pictures, views, err);
 }
 
 
-/* ==== 76. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 63, 70-71.
+/* ==== 77. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 8, 10, 64, 71-72.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -24263,21 +24509,15 @@ static void bzi_reader_reclaim(bzna_loader *loader)
  * nothing to read now, or enough has been read ahead. With the lock held. */
 static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues)
 {
-    bzi_run run = { 0 };
-    uint32_t most = queues->sessions ? 1 : bzi_queues_run_length(queues);
+    const bzi_run run = { 0 };
 
     if (bzi_queues_interrupted(queues))
         return run;
-    if (queues->redo.count) {
-        bzi_run_add(&run, bzi_run_take(&queues->redo, NULL));
+    if (queues->redo.count)
+        return bzi_run_split(&queues->redo, 1);
+    if (!queues->free.count || (!queues->sessions && bzi_queues_is_ahead(queues, 1)))
         return run;
-    }
-
-    if (!queues->sessions && bzi_queues_is_ahead(queues, 1))
-        return run;
-    while (run.count < most && queues->free.count && bzi_plan_item(plan, queues, queues->free.first))
-        bzi_run_add(&run, bzi_run_take(&queues->free, NULL));
-    return run;
+    return bzi_plan_run(plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
 }
 
 /* Waits for a run to read, and returns it. Meanwhile it reclaims batches. The run is empty if the loader closes.
@@ -24412,8 +24652,8 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 }
 
 
-/* ==== 77. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 7, 10-11, 21, 46, 62, 70-71, 73, 76.
+/* ==== 78. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 10-11, 22, 47, 63, 71-72, 74, 77.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -24646,13 +24886,15 @@ static int bzi_reader_submit(bzi_item *item)
 /* Reads a run, and returns the items that are done. The others go to *rest: those after the point where memory was
  * short, then those that are to be tried again after a pause. Each call finishes an item, or finds one more that is due
  * for a pause, so repeated calls come to an end. Without the lock. */
-static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, bzi_run *rest)
+static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, bzi_run *rest)
 {
     bzi_run done = { 0 }, tried = done;
+    const int is_new = run.batch != NULL;
     bzi_item *item;
     int is_short = 0;
 
     memset(rest, 0, sizeof *rest);
+    bzi_run_plan(&run);
     reader->first = run.first;
     reader->run_retries = 0;
     /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
@@ -24663,6 +24905,7 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         if (item->status != BZNA_OK)
             bzi_item_clear_fields(item, 0, reader->setup->column_count);
+        done.bytes += item->status == BZNA_OK ? item->extent.size : 0;
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
@@ -24674,9 +24917,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
 }
 
 /* Reads samples of the reader's run and hands them on. Some stay in the run if memory is short or they are to be tried
- * again. Returns 1 if the pool has the run now, else 0. With the lock held, but not while it reads.
- *   is_new   1 if none of the run's samples was read before */
-static int bzi_reader_pass(bzi_reader *reader, int is_new)
+ * again. Returns 1 if the pool has the run now, else 0. With the lock held, but not while it reads. */
+static int bzi_reader_pass(bzi_reader *reader)
 {
     bzi_queues *queues = reader->queues;
     bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_READ];
@@ -24684,7 +24926,7 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     bzi_run rest, done;
 
     bzi_queues_unlock(queues);
-    done = bzi_reader_read_run(reader, reader->run, is_new, &rest);
+    done = bzi_reader_read_run(reader, reader->run, &rest);
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
 
@@ -24718,8 +24960,8 @@ static void *bzi_reader_run(void *argument)
         bzi_queues_break(queues, &err);
     while ((reader->run = bzi_reader_take(loader)).count) {
         int in_pool = 0;
-        for (int is_new = 1; reader->run.count && !in_pool; is_new = 0)
-            in_pool = bzi_reader_pass(reader, is_new);
+        while (reader->run.count && !in_pool)
+            in_pool = bzi_reader_pass(reader);
         if (!in_pool)
             bzi_queues_done(queues);
     }
@@ -24730,8 +24972,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 78. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 10, 45-46, 56-57, 63, 69-71, 75.
+/* ==== 79. Decode stages: lanes ======================================================================================
+ * Calls: rooms 4, 10, 46-47, 57-58, 64, 70-72, 76.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -24829,9 +25071,8 @@ static int bzi_item_replace(bzi_item *item)
     return 1;
 }
 
-/* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. The caller then
- * calls bzi_queues_freed. With the lock held. */
-static void bzi_item_put(bzi_item *item)
+/* Notes in an item's batch what came of its sample. With the lock held. */
+static void bzi_item_note(const bzi_item *item)
 {
     bzna_batch *batch = item->batch;
 
@@ -24842,18 +25083,39 @@ static void bzi_item_put(bzi_item *item)
         batch->failed += item->result != BZNA_OK;
         batch->replaced += item->result == BZNA_OK && item->replacements;
     }
-
-    if (--batch->unfinished == 0)
-        bzi_batch_to_ready(batch);
-    bzi_item_free(item);
-    bzi_item_done(item);
 }
 
-/* The same, and calls it. With the lock held. */
+/* Counts slots of a batch that are written, or whose writing is enqueued. It may become ready by that. With the lock
+ * held. */
+static void bzi_batch_count_written(bzna_batch *batch, uint32_t slots)
+{
+    batch->unfinished -= slots;
+    if (!batch->unfinished)
+        bzi_batch_to_ready(batch);
+}
+
+/* Ends an item whose slot is written, or whose writing is enqueued. With the lock held. */
 static void bzi_item_finish(bzi_item *item)
 {
-    bzi_item_put(item);
+    bzi_item_note(item);
+    bzi_batch_count_written(item->batch, 1);
+    bzi_item_free(item);
+    bzi_item_done(item);
     bzi_queues_freed(item->queues);
+}
+
+/* Counts and ends the items of one batch whose samples succeeded. With the lock held. */
+static void bzi_run_finish(bzi_run run, bzi_queues *queues)
+{
+    if (!run.count)
+        return;
+    for (const bzi_item *item = run.first; item; item = item->next) {
+        bzi_item_account(item);
+        bzi_item_note(item);
+    }
+    bzi_batch_count_written(run.first->batch, run.count);
+    bzi_run_free(&run, queues);
+    bzi_queues_freed(queues);
 }
 
 /* --- Lanes --- */
@@ -25109,8 +25371,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 }
 
 
-/* ==== 79. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7-8, 10, 23-24, 56-57, 60, 63, 69, 74-75, 78.
+/* ==== 80. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 7-8, 10, 24-25, 57-58, 61, 64, 70, 75-76, 79.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -25271,11 +25533,26 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
     return number ? bzi_error_prefix(err, worker->setup->picks[number].name) : err->status;
 }
 
-/* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
- * transforms decide which parts of the pictures are needed. */
-static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
+/* Returns 1 if a sample differs from the one before in nothing but its bytes, else 0. */
+static int bzi_worker_goes_on(const bzi_worker *worker, const bzi_item *item)
 {
+    const bzi_container *before = worker->before, *now = item->container;
+    return before && (now == before || (now->ops == before->ops && now->ops->alike(now, before)));
+}
+
+/* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
+ * transforms decide which parts of the pictures are needed.
+ *   goes_on   1: all is as for the sample before, but for bytes and what is random */
+static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, int goes_on, bzna_error *err)
+{
+    worker->views.stay = goes_on && worker->views.fixed;
     for (uint32_t i = 0; i < worker->setup->pick_count; i++) {
+        bzna_image *coded = &worker->images[i].coded;
+
+        if (goes_on) {
+            coded->data = item->data + ((const uint8_t *)coded->data - worker->before_data);
+            continue;
+        }
         if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
             return err->status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
@@ -25335,8 +25612,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 80. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 2, 4, 7, 60, 62-63, 69-70, 75-79.
+/* ==== 81. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 2, 4, 61, 63-64, 70-71, 76-80.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -25438,18 +25715,26 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
 
 /* --- Samples --- */
 
+/* Returns how long it is since the last call. */
+static uint64_t bzi_worker_time(bzi_worker *worker)
+{
+    const uint64_t before = worker->clock;
+
+    worker->clock = bzi_os_now_ns();
+    return worker->clock - before;
+}
+
 /* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzi_setup *setup = worker->setup;
-    uint64_t begin, decoded;
+    const int goes_on = bzi_worker_goes_on(worker, item);
     bzna_status status;
 
     if (!setup->slot_bytes)
         return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
-    begin = bzi_os_now_ns();
-    status = bzi_worker_parse(worker, item, err);
+    status = bzi_worker_parse(worker, item, goes_on, err);
     if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
     for (uint32_t i = 0; i < setup->pick_count && status == BZNA_OK; i++) {
@@ -25460,12 +25745,14 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
             bzi_worker_blame(worker, i, err);
             break;
         }
-        decoded = bzi_os_now_ns();
-        item->decode_ns += decoded - begin;
+        if (!goes_on || setup->config.pipeline.picture)     /* else there was nothing to do */
+            item->decode_ns += bzi_worker_time(worker);
         status = bzi_worker_warp(worker, item, i, wanted.shrink, err);
-        begin = bzi_os_now_ns();
-        item->warp_ns += begin - decoded;
+        item->warp_ns += bzi_worker_time(worker);
     }
+
+    worker->before = status == BZNA_OK && item->container->ops->alike ? item->container : NULL;
+    worker->before_data = item->data;
 
     /* Another sample may take the slot, and nothing of this one may be written there after that. */
     if (status != BZNA_OK && setup->on_device && setup->pick_count > 1)
@@ -25487,6 +25774,7 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
     bzi_item *item;
 
     while ((item = bzi_run_take(&run, NULL)) != NULL) {     /* another thread may have it after this */
+        bzi_worker_time(worker);
         if (bzi_worker_try(worker, item) != BZNA_OK)
             bzi_item_complete(item, lane);
         else
@@ -25509,24 +25797,16 @@ static void bzi_item_prefetch(const bzi_item *item)
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
     bzi_queues *queues = worker->queues;
-    bzi_run failed = { 0 };
+    bzi_run done = { 0 }, failed = { 0 };
     bzi_item *item;
 
-    for (item = run.first; item; item = item->next) {
-        bzi_item_prefetch(item->next);
-        bzi_worker_try(worker, item);
+    bzi_worker_time(worker);
+    while ((item = bzi_run_take(&run, NULL)) != NULL) {
+        bzi_item_prefetch(run.first);
+        bzi_run_add(bzi_worker_try(worker, item) == BZNA_OK ? &done : &failed, item);
     }
     bzi_queues_lock(queues);
-    while ((item = bzi_run_take(&run, NULL)) != NULL) {
-        if (item->result != BZNA_OK) {
-            bzi_run_add(&failed, item);
-            continue;
-        }
-        bzi_item_account(item);
-        bzi_item_put(item);
-    }
-
-    bzi_queues_freed(queues);
+    bzi_run_finish(done, queues);
     bzi_queues_unlock(queues);
     while ((item = bzi_run_take(&failed, NULL)) != NULL)
         bzi_item_complete(item, NULL);
@@ -25557,15 +25837,14 @@ static int bzi_worker_read(bzi_worker *worker)
 {
     bzi_queues *queues = worker->queues;
     bzi_reader *reader = worker->reader;
-    const int is_new = reader && !reader->run.count;
 
-    if (is_new)
+    if (reader && !reader->run.count)
         reader->run = bzi_reader_next(&worker->loader->plan, queues);
     if (!reader || !reader->run.count || bzi_queues_interrupted(queues))
         return 0;
 
     bzi_queues_begin(queues);
-    bzi_reader_pass(reader, is_new);
+    bzi_reader_pass(reader);
     bzi_queues_done(queues);
     return 1;
 }
@@ -25623,8 +25902,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 81. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 7, 10, 20, 63-67, 70, 74-75, 78.
+/* ==== 82. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 10, 21, 64-68, 71, 75-76, 79.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -25698,7 +25977,7 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
 
     bzi_os_lock(&pool->mutex);
     if (pool->queue.count) {
-        bzi_run_push(&pool->queue, item);
+        bzi_run_push(&pool->queue, bzi_run_of(item));
         given = 1;
     }
     bzi_os_unlock(&pool->mutex);
@@ -25776,7 +26055,6 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     bzi_queues *queues = item->queues;
     const bzna_error reason = *item->err;
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
-    bzi_run run = { 0 };
     uint32_t i = 0;
 
     if (!queues->worker_count) {
@@ -25795,8 +26073,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 
     queues->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
-    bzi_run_add(&run, item);
-    bzi_ready_push(queues, run);
+    bzi_ready_push(queues, bzi_run_of(item));
     bzi_item_done(item);
     bzi_queues_unlock(queues);
 
@@ -25940,8 +26217,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 #endif
 
-/* ==== 82. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-8, 10, 24, 60, 62-66, 69, 74-75, 78, 81.
+/* ==== 83. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 25, 61, 63-67, 70, 75-76, 79, 82.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -26284,8 +26561,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 83. Contexts ==================================================================================================
- * Calls: rooms 7-8, 10, 61-63, 82.
+/* ==== 84. Contexts ==================================================================================================
+ * Calls: rooms 7-8, 10, 62-64, 83.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -26402,8 +26679,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 84. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 47, 59, 62-64, 70-73, 76-77, 79-80, 83.
+/* ==== 85. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 48, 60, 63-65, 71-74, 77-78, 80-81, 84.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -26779,8 +27056,8 @@ static void bzi_loader_unref(bzna_loader *loader)
 }
 
 
-/* ==== 85. Without threads ============================================================================================
- * Calls: rooms 10, 62, 70-71, 76, 80.
+/* ==== 86. Without threads ============================================================================================
+ * Calls: rooms 10, 63, 71-72, 77, 81.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
@@ -26814,8 +27091,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 86. Delivering ================================================================================================
- * Calls: rooms 2, 4, 7, 10, 62-63, 69-71, 84-85.
+/* ==== 87. Delivering ================================================================================================
+ * Calls: rooms 2, 4, 10, 63-64, 70-72, 85-86.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -27095,8 +27372,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 87. Positions ==================================================================================================
- * Calls: rooms 2, 7, 10, 62, 70-72, 84.
+/* ==== 88. Positions ==================================================================================================
+ * Calls: rooms 2, 4, 10, 63, 71-73, 85.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -27105,10 +27382,10 @@ static void bzi_loader_clear(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
 
-    bzi_run_free(&queues->ready);
-    bzi_run_free(&queues->redo);
+    bzi_run_free(&queues->ready, queues);
+    bzi_run_free(&queues->redo, queues);
     for (uint32_t i = 0; !queues->reader_count && i < queues->worker_count; i++)
-        bzi_run_free(&loader->readers[i].run);
+        bzi_run_free(&loader->readers[i].run, queues);
 
     while (loader->consumer.pending.first)
         bzi_batch_to_free(bzi_batches_take(&loader->consumer.pending));
@@ -27321,8 +27598,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 88. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 63, 70-71.
+/* ==== 89. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 64, 71-72.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -27501,88 +27778,23 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 89. Configuration =============================================================================================
- * Calls: rooms 2, 4, 10, 52, 54, 56, 72.
+/* ==== 90. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 10, 12, 53, 57, 73.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
-    if (device.kind < BZNA_DEVICE_AUTO || device.kind > BZNA_DEVICE_CUDA)
-        return BZI_MISUSE(err, "%s.kind: %d is neither AUTO, CPU nor CUDA", field, (int)device.kind);
-    if (device.ordinal < 0 || (device.ordinal && device.kind != BZNA_DEVICE_CUDA))
-        return BZI_MISUSE(err, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on", field,
+    return device.ordinal >= 0 && (!device.ordinal || device.kind == BZNA_DEVICE_CUDA) ? BZNA_OK :
+               BZI_MISUSE(err, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on", field,
                           (int)device.ordinal);
-    return BZNA_OK;
 }
-
-/* A setting that is a number, and what it may be; or two settings of which both are given, or neither; or words of a
- * group that have no meaning yet, and must be 0, so that they can have one later. */
-typedef struct bzi_number {
-    const char *name;
-    void       *value;                /* a uint32_t, or those words. NULL: it is two settings */
-    uint32_t    most;                 /* the largest value that is allowed; of two settings, 1: one of them is given; of
-                                         words, their bytes */
-    uint32_t    preset;               /* its value if 0 was given; 0: it stays 0 */
-    uint32_t    kind;                 /* what is said of one that is not allowed */
-} bzi_number;
-
-enum { BZI_NUMBER_COUNT, BZI_NUMBER_SIZE, BZI_NUMBER_CHOICE, BZI_NUMBER_SWITCH, BZI_NUMBER_WORDS };
-
-/* Fills in presets, and checks numbers. where: the config that they belong to. A size must not be 0. */
-BZI_COLD
-static bzna_status bzi_numbers_check(const char *where, const bzi_number *n, size_t count, bzna_error *err)
-{
-    static const char *const faults[] = { "%s.%s: %u is more than %u", "%s.%s: %u is not in 1..%u",
-                                          "%s.%s: %u is not known", "%s.%s: neither 0 nor 1" };
-
-    for (; count; n++, count--) {
-        uint32_t *value = n->value;
-        if (!value && n->most)
-            return BZI_MISUSE(err, "%s.%s: one is given without the other", where, n->name);
-        if (!value)
-            continue;
-        if (n->kind == BZI_NUMBER_WORDS) {
-            if (!bzi_is_zero(value, n->most))
-                return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.%s: reserved words are set", where, n->name);
-            continue;
-        }
-        *value = bzi_default(*value, n->preset);
-        if (*value > n->most || (!*value && n->kind == BZI_NUMBER_SIZE))
-            return BZI_MISUSE(err, faults[n->kind], where, n->name, *value, n->most);
-    }
-    return BZNA_OK;
-}
-
-#define BZI_COUNT(member, most, preset) { #member, &c->member, most, preset, BZI_NUMBER_COUNT }
-#define BZI_SIZE(member, most)          { #member, &c->member, most, 0, BZI_NUMBER_SIZE }
-#define BZI_CHOICE(member, last)        { #member, &c->member, last, 0, BZI_NUMBER_CHOICE }
-#define BZI_SWITCH(member)              { #member, &c->member, 1, 0, BZI_NUMBER_SWITCH }
-#define BZI_BOTH(a, b)                  { #a ", " #b, NULL, !c->a != !c->b, 0, 0 }
-#define BZI_WORDS(group, words)         { #group, &c->group.words, sizeof c->group.words, 0, BZI_NUMBER_WORDS }
 
 /* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
-    const bzi_number numbers[] = {
-        BZI_SWITCH(no_threads),
-        BZI_COUNT(max_edge_px, 65535, BZI_LIMIT_EDGE),
-        BZI_COUNT(sessions, BZI_LIMIT_SESSIONS, 0),
-        BZI_COUNT(sessions_per_engine, BZI_LIMIT_SESSIONS, 0),
-        BZI_COUNT(session_depth, BZI_LIMIT_SESSION_DEPTH, 4),
-        BZI_COUNT(session_mapped, BZI_KERNEL_SLOTS, BZI_KERNEL_SLOTS),
-        BZI_BOTH(allocator.alloc, allocator.release),
-        BZI_BOTH(device_allocator.alloc, device_allocator.release),
-    };
-
-    if (bzi_numbers_check("context_config", numbers, BZI_LENGTH(numbers), err) != BZNA_OK ||
-        bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
+    if (bzi_device_check_wanted("context_config.device", c->device, err) != BZNA_OK)
         return err->status;
-    if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
-        return BZI_MISUSE(err, "context_config.log_level: %d is not known", c->log_level);
-
-    if (c->codecs & ~(2 * BZNA_ALLOW_JPEG2000 - 1u))
-        return BZI_MISUSE(err, "context_config.codecs: 0x%x has bits that are not known", c->codecs);
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_MISUSE(err, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
 
@@ -27591,32 +27803,13 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         c->allocator.release = bzi_os_release;
     }
 
-    c->log_level = c->log_level ? c->log_level : BZNA_LOG_WARNING;
-    c->max_sample_bytes = c->max_sample_bytes ? c->max_sample_bytes : BZI_LIMIT_SAMPLE_BYTES;
-    return BZNA_OK;
-}
-
-/* Checks the shape of an output. what: how errors name it. */
-BZI_COLD
-static bzna_status bzi_output_check(const char *what, bzna_output *c, bzna_error *err)
-{
-    const bzi_number numbers[] = { BZI_SIZE(width, BZI_LIMIT_EDGE), BZI_SIZE(height, BZI_LIMIT_EDGE) };
-    if (bzi_numbers_check(what, numbers, BZI_LENGTH(numbers), err) != BZNA_OK)
-        return err->status;
-    if (c->dtype > BZNA_DTYPE_UINT8)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32, float16, bfloat16 and uint8", what,
-                        c->dtype);
-    if (c->layout > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, c->layout);
-    if (c->channels > BZNA_CHANNELS_GRAY)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.channels: %u; only BZNA_CHANNELS_RGB, _BGR, _GRAY", what,
-                        c->channels);
+    bzi_settings_resolve(BZI_OF_context_config, c);
     return BZNA_OK;
 }
 
 /* Writes "group.member", the name of a setting in messages. */
 enum { BZI_SETTING_BYTES = 80 };
-static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, const char *member)
+static const char *bzi_setting_name(char text[BZI_SETTING_BYTES], const char *group, const char *member)
 {
     snprintf(text, BZI_SETTING_BYTES, "%s.%s", group, member);
     return text;
@@ -27653,65 +27846,42 @@ static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dat
     if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
         return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples "
                           "with a weight", (bzi_llu)c->epoch_samples, (bzi_llu)positive);
-    if (c->epoch_samples > (uint64_t)1 << 63)
-        return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu are more than 2^63",
-                          (bzi_llu)c->epoch_samples);
 
     if (!c->epoch_samples)
         c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
     return BZNA_OK;
 }
 
-/* Checks the loader's settings that are numbers, or go together, and fills in defaults of numbers. Where there are no
- * threads, processors are not counted, for which C libraries open a file, and a sandbox may forbid that. */
-static bzna_status bzi_loader_check_numbers(bzna_loader_config *c, bzna_error *err)
+/* Checks and completes the groups of the loader's settings, but for those that outputs may have of their own. Where
+ * there are no threads, processors are not counted: C libraries open a file for that, which a sandbox may forbid. */
+static bzna_status bzi_loader_check_groups(bzna_loader_config *c, bzna_error *err)
 {
-    const bzi_number numbers[] = {
-        BZI_WORDS(output, reserved0),
-        BZI_WORDS(output, reserved),
-        BZI_WORDS(extra_outputs, reserved),
-        BZI_WORDS(order, reserved),
-        BZI_WORDS(shard, reserved),
-        BZI_WORDS(filter, reserved),
-        BZI_WORDS(color, reserved0),
-        BZI_WORDS(color, reserved),
-        BZI_WORDS(fields, reserved),
-        BZI_WORDS(read, reserved0),
-        BZI_WORDS(read, reserved),
-        BZI_WORDS(decode, reserved0),
-        BZI_WORDS(decode, reserved),
-        BZI_WORDS(errors, reserved),
-        BZI_WORDS(pipeline, reserved),
-        BZI_SIZE(output.batch_size, BZI_LIMIT_BATCH),
-        BZI_COUNT(output.slices, UINT32_MAX, 1),
-        BZI_CHOICE(order.kind, BZNA_ORDER_GIVEN),
-        BZI_CHOICE(order.last_batch, BZNA_LAST_FILL),
-        BZI_CHOICE(order.weighting, BZNA_WEIGHTING_ONCE),
-        BZI_SWITCH(order.weights_by_part),
-        BZI_COUNT(shard.world_size, UINT32_MAX, 1),
-        BZI_SWITCH(fields.geometry),
-        BZI_COUNT(fields.rule_count, BZI_LIMIT_RULES, 0),
-        BZI_COUNT(read.threads, BZI_LIMIT_READERS, 0),
-        BZI_COUNT(read.ahead_samples, BZI_LIMIT_READ_AHEAD, 0),
-        BZI_COUNT(read.retries, BZI_LIMIT_RETRIES, 0),
-        BZI_COUNT(decode.threads, BZI_LIMIT_THREADS, c->pipeline.no_threads ? 1 : bzi_os_processors()),
-        BZI_CHOICE(decode.decoder, BZNA_DECODER_NVDEC),
-        BZI_CHOICE(decode.jpeg, BZNA_DECODER_NVDEC),
-        BZI_SWITCH(decode.jpeg_shrink),
-        BZI_CHOICE(errors.policy, BZNA_ON_ERROR_STOP),
-        BZI_CHOICE(errors.callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE),
-        BZI_COUNT(pipeline.batches_in_flight, BZI_LIMIT_IN_FLIGHT, 3),
-        BZI_SWITCH(pipeline.restore_any_pixels),
-        BZI_SWITCH(pipeline.no_threads),
-        BZI_BOTH(order.indices, order.index_count),
-        BZI_BOTH(fields.rules, fields.rule_count),
-        BZI_BOTH(pipeline.cpus, pipeline.cpu_count),
-        BZI_BOTH(extra_outputs.ptr, extra_outputs.count),
+    const struct {
+        uint32_t    of;
+        void       *values;
+        const char *where;
+    } groups[] = {
+        { BZI_OF_loader_output, &c->output, "loader_config.output" },
+        { BZI_OF_loader_outputs, &c->extra_outputs, "loader_config.extra_outputs" },
+        { BZI_OF_loader_order, &c->order, "loader_config.order" },
+        { BZI_OF_loader_shard, &c->shard, "loader_config.shard" },
+        { BZI_OF_loader_fields, &c->fields, "loader_config.fields" },
+        { BZI_OF_loader_read, &c->read, "loader_config.read" },
+        { BZI_OF_loader_decode, &c->decode, "loader_config.decode" },
+        { BZI_OF_loader_errors, &c->errors, "loader_config.errors" },
+        { BZI_OF_loader_pipeline, &c->pipeline, "loader_config.pipeline" },
     };
 
+    for (size_t i = 0; i < BZI_LENGTH(groups); i++) {
+        if (bzi_settings_check(groups[i].of, groups[i].values, groups[i].where, err) != BZNA_OK)
+            return err->status;
+        bzi_settings_resolve(groups[i].of, groups[i].values);
+    }
     if (c->pipeline.no_threads)
         c->decode.threads = 1;                              /* the thread in next does its work */
-    return bzi_numbers_check("loader_config", numbers, BZI_LENGTH(numbers), err);
+    else if (!c->decode.threads)
+        c->decode.threads = bzi_os_processors();
+    return BZNA_OK;
 }
 
 /* Checks what an epoch consists of: indices, weights, epoch_samples. */
@@ -27754,12 +27924,8 @@ static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 
 static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *err)
 {
-    if (c->jpeg_shrink_margin != 0 && !c->jpeg_shrink)
+    if (c->jpeg_shrink_margin != 1 && !c->jpeg_shrink)
         return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
-    c->jpeg_shrink_margin = c->jpeg_shrink_margin == 0 ? 1 : c->jpeg_shrink_margin;
-    if (!(c->jpeg_shrink_margin >= 1 && c->jpeg_shrink_margin <= 64))
-        return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: %g is not from 1 to 64",
-                          (double)c->jpeg_shrink_margin);
 #ifdef BENZINA_NO_JPEG
     if (c->jpeg_shrink)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
@@ -27774,10 +27940,6 @@ static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
     bzna_loader_order *order = &c->order;
     bzi_shard shard;
 
-    c->read.backoff_ns = c->read.backoff_ns ? c->read.backoff_ns : 10000000;
-    c->read.memory_bytes = c->read.memory_bytes ? c->read.memory_bytes : BZI_LIMIT_READ_BYTES;
-    order->epochs = order->epochs ? order->epochs : 1;
-
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
             return BZI_MISUSE(err, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
@@ -27789,8 +27951,6 @@ static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
 
     if (order->last_batch != BZNA_LAST_FILL && (order->pad_value != 0 || order->pad_target))
         return BZI_MISUSE(err, "loader_config.order.pad_value, pad_target: they have an effect on BZNA_LAST_FILL only");
-    if (!isfinite((float)order->pad_value))
-        return BZI_MISUSE(err, "loader_config.order.pad_value: %g is not a finite float32", order->pad_value);
 
     if (c->shard.rank >= c->shard.world_size)
         return BZI_MISUSE(err, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
@@ -27830,12 +27990,14 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
 static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_filter *filter,
                                            const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
-    static const bzi_transform_names names = { "filter.kind", "filter.antialias", "color.matrix", "color.fill_space" };
-    const char *fault = bzi_jitter_fault(&c->jitter);
+    char text[BZI_SETTING_BYTES];
     int divides = 0, multiplies = 0;
 
-    if (fault)
-        return BZI_MISUSE(err, "%s.color.jitter.%s: out of its range, or not a number", where, fault);
+    if (bzi_settings_check(BZI_OF_loader_filter, filter, bzi_setting_name(text, where, "filter"), err) != BZNA_OK ||
+        bzi_filter_check(text, filter->kind, filter->antialias, err) != BZNA_OK ||
+        bzi_settings_check(BZI_OF_loader_color, c, bzi_setting_name(text, where, "color"), err) != BZNA_OK ||
+        bzi_settings_check(BZI_OF_jitter, &c->jitter, bzi_setting_name(text, where, "color.jitter"), err) != BZNA_OK)
+        return err->status;
 
     for (int i = 0; i < 3; i++) {
         divides |= c->mean[i] != 0 || c->std[i] != 0;
@@ -27847,26 +28009,23 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
                           "which multiplies", where);
 
     for (int i = 0; i < 3; i++) {
-        if (c->std[i] < 0)
-            return BZI_MISUSE(err, "%s.color.std: channel %d is negative", where, i);
         t->bias[i] = divides ? c->mean[i] : c->bias[i];
         t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
         t->fill[i] = c->fill[i];
-        if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_MISUSE(err, "%s.color.%s, %s, fill: channel %d is not a finite number", where, divides ? "mean"
-                              : "bias", divides ? "std" : "scale", i);
+        if (!isfinite(t->scale[i]))
+            return BZI_MISUSE(err, "%s.color.std: 1 / %g of channel %d is not a finite number", where, c->std[i], i);
     }
 
     t->fill_space = c->fill_space;
     t->matrix = c->matrix;
     t->filter = filter->kind;
     t->antialias = filter->antialias;
-    return bzi_transform_check_settings(t, where, &names, err);
+    return BZNA_OK;
 }
 
 
-/* ==== 90. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 10, 53-56, 89.
+/* ==== 91. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 10, 12, 54-57, 90.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -27948,7 +28107,7 @@ static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_out
                           output->views, first->views);
     if (bzi_loader_lacks_pictures(&setup->config))
         shape.width = shape.height = 1;                     /* the rest of it is checked nevertheless */
-    return bzi_output_check(output->where, &shape, err);
+    return bzi_settings_check(BZI_OF_output, &shape, output->where, err);
 }
 
 /* Makes an output. What a further one does not set itself, it shares with the first one. */
@@ -27964,11 +28123,8 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     if (number)
         snprintf(output->where, sizeof output->where, "loader_config.extra_outputs[%u]", number - 1);
     bzi_string_copy(output->group, sizeof output->group, number ? output->where : "loader_config");
-    if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
-        !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
-        !bzi_is_zero(color->reserved, sizeof color->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set, in it, its filter or its color",
-                        output->where);
+    if (number && bzi_settings_check(BZI_OF_extra_output, e, output->where, err) != BZNA_OK)
+        return err->status;
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
@@ -27976,8 +28132,8 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
         bzi_loader_check_colors(output->group, filter, color, &output->transform, err) != BZNA_OK ||
         bzi_setup_mean(color, output, err) != BZNA_OK ||
         (e->warp &&
-         bzi_warp_resolve(e->warp, bzi_setting(text, output->group, "warp"), &output->warp, err) != BZNA_OK) ||
-        (e->augment && bzi_augment_check(e->augment, bzi_setting(text, output->group, "augment"), e->warp != NULL,
+         bzi_warp_resolve(e->warp, bzi_setting_name(text, output->group, "warp"), &output->warp, err) != BZNA_OK) ||
+        (e->augment && bzi_augment_check(e->augment, bzi_setting_name(text, output->group, "augment"), e->warp != NULL,
                                          err) != BZNA_OK))
         return err->status;
 
@@ -27994,14 +28150,8 @@ static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
     bzna_loader_output first = c->output;
     bzna_status status;
 
-    if (first.name || first.field || first.warp || first.filter || first.color || first.augment)
-        return BZI_MISUSE(err, "loader_config.output: name, field, warp, filter, color and augment are only for "
-                          "extra_outputs; for the first output, set fields.image and the config's own groups");
     if (first.slices > 1 && (first.views > 1 || given->count))
         return BZI_MISUSE(err, "loader_config.output.slices: not together with views or extra_outputs");
-    if (given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_MISUSE(err, "loader_config.extra_outputs.count: %llu is more than %u",
-                          (bzi_llu)given->count, BZI_LIMIT_OUTPUTS - 1);
 
     first.name = "image";
     first.warp = &c->warp;
@@ -28009,19 +28159,8 @@ static bzna_status bzi_setup_outputs(bzi_setup *setup, bzna_error *err)
     first.color = &c->color;
     first.augment = &c->augment;
     status = bzi_setup_output(setup, &first, err);
-    for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
-        const bzna_loader_output *extra = &given->ptr[i];
-        const char *set = extra->batch_size                             ? "batch_size" :
-                          extra->slices                                 ? "slices" :
-                          extra->device.kind || extra->device.ordinal   ? "device" :
-                          extra->stream                                 ? "stream" :
-                          extra->buffers || extra->buffer_count         ? "buffers" :
-                                                                          NULL;
-
-        if (set)                                            /* it belongs to the batches */
-            return BZI_MISUSE(err, "loader_config.extra_outputs[%u].%s: can only be set for the first output", i, set);
-        status = bzi_setup_output(setup, extra, err);
-    }
+    for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++)
+        status = bzi_setup_output(setup, &given->ptr[i], err);
     return status;
 }
 
@@ -28030,7 +28169,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 {
     bzna_loader_config *config = &setup->config;
 
-    if (bzi_loader_check_numbers(config, err) != BZNA_OK ||
+    if (bzi_loader_check_groups(config, err) != BZNA_OK ||
         bzi_loader_check_order(&config->order, setup->dataset, err) != BZNA_OK ||
         bzi_setup_check_counts(setup, err) != BZNA_OK ||
         bzi_setup_outputs(setup, err) != BZNA_OK)
@@ -28039,8 +28178,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 }
 
 
-/* ==== 91. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 45-47, 57, 62-63, 67, 69, 72-73, 78, 83-84, 89-90.
+/* ==== 92. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 46-48, 58, 63-64, 68, 70, 73-74, 79, 84-85, 90-91.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -28321,7 +28460,7 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
             return status;
         if (status == BZNA_E_NOT_FOUND && !err->native_code) {      /* with an errno, the file is not there */
             bzi_container_fail(part->container, part->first, err);
-            return bzi_error_prefix(err, bzi_setting(text, output->group, i ? "field" : "fields.image"));
+            return bzi_error_prefix(err, bzi_setting_name(text, output->group, i ? "field" : "fields.image"));
         }
     }
     return BZNA_OK;
@@ -28417,7 +28556,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 92. Public API: contexts ======================================================================================
+/* ==== 93. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -28521,15 +28660,9 @@ BZNA_API const char *bzna_status_name(bzna_status status)
 
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
-static bzna_status bzi_api_reserved(const void *words, size_t bytes, const char *name, bzna_error *err)
-{
-    return bzi_is_zero(words, bytes) ? BZNA_OK :
-                                       BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name);
-}
-
-/* Completes the caller's struct over the defaults that are in dst. reserved: offset of a word that must be zero; 0:
- * there is none. */
-static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, size_t reserved, const char *name,
+/* Completes the caller's struct over the defaults that are in dst, and checks its settings. of: BZI_OF_...: which one
+ * it is. name: what errors call it. */
+static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, uint32_t of, const char *name,
                                    bzna_error *err)
 {
     uint32_t size;
@@ -28538,20 +28671,18 @@ static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, s
     if (!bzi_struct_in_over(dst, known, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
                         size);
-
-    return reserved ? bzi_api_reserved((const uint8_t *)dst + reserved, sizeof size, name, err) : BZNA_OK;
+    return bzi_settings_check(of, dst, name, err);
 }
 
 /* Does the same if all defaults are zeros. */
-static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t reserved, const char *name,
+static bzna_status bzi_api_in(void *dst, size_t known, const void *given, uint32_t of, const char *name,
                               bzna_error *err)
 {
     memset(dst, 0, known);
-    return bzi_api_in_over(dst, known, given, reserved, name, err);
+    return bzi_api_in_over(dst, known, given, of, name, err);
 }
 
-#define BZI_API_IN(all, given, reserved, name)                                               \
-    BZI_API_TRY(bzi_api_in(&(all), sizeof(all), given, reserved, name, &e))
+#define BZI_API_IN(all, given, of) BZI_API_TRY(bzi_api_in(&(all), sizeof(all), given, BZI_OF_##of, #of, &e))
 
 /* Functions that clear a struct of the caller's, and set its size. */
 #define BZI_API_INIT(name)                                                                   \
@@ -28589,7 +28720,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     BZI_API_BEGIN_WITH(out);
     *out = NULL;
     if (config)
-        BZI_API_IN(c, config, 0, "context_config");
+        BZI_API_IN(c, config, context_config);
     BZI_API_TRY(bzi_context_check(&c, &e));
     BZI_API_TRY(bzi_context_make(&c, out, &e));
 
@@ -28684,7 +28815,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 93. Public API: data sets =====================================================================================
+/* ==== 94. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 /* Finds the container of a sample, and makes its index the one in there. */
@@ -28701,21 +28832,12 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     if (!config)
         return BZNA_OK;
 
-    if (bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err) != BZNA_OK ||
-        (c->records && bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
-                                  "dataset_config.records", err) != BZNA_OK))
+    if (bzi_api_in(c, sizeof *c, config, BZI_OF_dataset_config, "dataset_config", err) != BZNA_OK ||
+        (c->records && bzi_api_in(records, sizeof *records, c->records, BZI_OF_records, "dataset_config.records",
+                                  err) != BZNA_OK))
         return err->status;
     c->records = c->records ? records : NULL;
 
-    const bzi_number numbers[] = {
-        BZI_CHOICE(class_order, BZNA_CLASS_ORDER_NUMERIC),
-        BZI_CHOICE(orientation, BZNA_ORIENTATION_IGNORE),
-        BZI_CHOICE(palette, BZNA_PALETTE_INDEX),
-        BZI_BOTH(index, index_bytes),
-        BZI_BOTH(classes, class_count),
-    };
-    if (bzi_numbers_check("dataset_config", numbers, BZI_LENGTH(numbers), err) != BZNA_OK)
-        return err->status;
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
             return BZI_MISUSE(err, "dataset_config.classes[%u]: is NULL", i);
@@ -28865,7 +28987,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
 
     BZI_API_BEGIN_OUT(out, context, source);
 
-    BZI_API_IN(callbacks, source, offsetof(bzna_source, reserved0), "source");
+    BZI_API_IN(callbacks, source, source);
     if (!callbacks.size || (!callbacks.read_at && !callbacks.memory))
         BZI_API_MISUSE("source.%s: must be given", callbacks.read_at || callbacks.memory ? "size" : "read_at");
     BZI_API_END(bzi_api_open_input(context, (bzi_input){ .kind = "source" }, &callbacks, config, out, &e));
@@ -28883,8 +29005,7 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzn
     BZI_API_BEGIN_OUT(out, context, provider);
 
 #ifndef BENZINA_NO_RECORDS
-    BZI_API_IN(all, provider, 0, "provider");
-    BZI_API_TRY(bzi_api_reserved(all.reserved, sizeof all.reserved, "provider", &e));
+    BZI_API_IN(all, provider, provider);
     BZI_API_END(bzi_api_open_input(context, (bzi_input){ .given = &all, .ops = &bzi_provider_ops,
                                                         .kind = "provider" }, NULL, config, out, &e));
 #else
@@ -29078,7 +29199,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 94. Public API: pictures, numbers, warps ======================================================================
+/* ==== 95. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 struct bzna_decoder {
@@ -29197,14 +29318,12 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
                                       bzna_error *err)
 {
     bzna_transform all;
-    const char *fault;
 
     BZI_API_BEGIN_WITH(random, jitter, transform);
 
-    if ((fault = bzi_jitter_fault(jitter)) != NULL)
-        BZI_API_MISUSE("jitter.%s: out of its range, or not a number", fault);
+    BZI_API_TRY(bzi_settings_check(BZI_OF_jitter, jitter, "jitter", &e));
     bzi_transform_init(&all);
-    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
+    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
 
     bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
@@ -29218,11 +29337,13 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
 {
     BZI_API_BEGIN_WITH(policy);
 #ifdef BENZINA_NO_AUGMENT
+    (void)preset, (void)draws, (void)magnitude;
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
-#endif
+#else
     if (!bzi_policy_preset(preset, draws, magnitude, policy))
         BZI_API_MISUSE("there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
     return BZNA_OK;
+#endif
 }
 
 BZI_COLD
@@ -29236,7 +29357,7 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
-    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e));
+    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
     if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
         BZI_API_MISUSE("out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
                      BZI_LIMIT_EDGE);
@@ -29256,7 +29377,7 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     bzna_affine a;
 
     BZI_API_BEGIN_WITH(affine, homography);
-    BZI_API_IN(a, affine, 0, "affine");
+    BZI_API_IN(a, affine, affine);
 
     const double numbers[] = { a.crop_x, a.crop_y, a.crop_width, a.crop_height, a.degrees, a.translate_x,
                                a.translate_y };
@@ -29338,14 +29459,13 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_BEGIN_WITH(picture, transform, output, dst);
 
     bzi_transform_init(&t);
-    BZI_API_IN(p, picture, 0, "picture");
-    BZI_API_TRY(bzi_api_in_over(&t, sizeof t, transform, 0, "transform", &e));
-    BZI_API_IN(o, output, 0, "output");
+    BZI_API_IN(p, picture, picture);
+    BZI_API_TRY(bzi_api_in_over(&t, sizeof t, transform, BZI_OF_transform, "transform", &e));
+    BZI_API_IN(o, output, output);
 
     bzi_transform_resolve(&t);
     bzi_api_picture_resolve(&p);
     out = bzi_output_make(&o);
-    BZI_API_TRY(bzi_output_check("output", &o, &e));
     BZI_API_TRY(bzi_api_picture_check(&p, &e));
     BZI_API_TRY(bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e));
 
@@ -29371,7 +29491,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 95. Public API: loaders =======================================================================================
+/* ==== 96. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
@@ -29398,7 +29518,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 
     BZI_API_BEGIN_OUT(out, context, dataset, config);
 
-    BZI_API_IN(own, config, offsetof(bzna_loader_config, reserved0), "loader_config");
+    BZI_API_IN(own, config, loader_config);
     if (context->host->no_threads)
         own.pipeline.no_threads |= 1;
     BZI_API_END(bzi_api_logged(context->host, bzi_loader_make(context, dataset, &own, out, &e)));
@@ -29604,8 +29724,8 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
 
     BZI_API_BEGIN_WITH(later, earlier);
 
-    BZI_API_IN(all, later, 0, "statistics");
-    BZI_API_IN(before, earlier, 0, "statistics");
+    BZI_API_IN(all, later, statistics);
+    BZI_API_IN(before, earlier, statistics);
     bzi_statistics_subtract(&all, &before);
     bzi_statistics_judge(&all);
     BZI_API_ANSWER(since);
@@ -29628,7 +29748,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 96. Public API: batches, writers =============================================================================
+/* ==== 97. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 #ifdef BENZINA_NO_WRITER
@@ -29813,13 +29933,13 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
 
-    if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink", err) != BZNA_OK)
+    if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, BZI_OF_sink, "sink", err) != BZNA_OK)
         return err->status;
     if (sink && !callbacks.write_at)
         return BZI_MISUSE(err, "sink.write_at: must be given");
-    if ((config && bzi_api_in(&c, sizeof c, config, 0, "writer_config", err) != BZNA_OK) ||
-        bzi_api_reserved(c.reserved, sizeof c.reserved, "writer_config", err) != BZNA_OK)
+    if (config && bzi_api_in(&c, sizeof c, config, BZI_OF_writer_config, "writer_config", err) != BZNA_OK)
         return err->status;
+    bzi_settings_resolve(BZI_OF_writer_config, &c);
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
@@ -29847,11 +29967,8 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
     if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
-    if (bzi_api_in(&sample, sizeof sample, given, 0, "sample", err) != BZNA_OK ||
-        bzi_api_reserved(sample.reserved, sizeof sample.reserved, "sample", err) != BZNA_OK)
+    if (bzi_api_in(&sample, sizeof sample, given, BZI_OF_writer_sample, "sample", err) != BZNA_OK)
         return err->status;
-    if (sample.has_target > 1)
-        return BZI_MISUSE(err, "sample.has_target: neither 0 nor 1");
     if (sample.has_target && sample.target == BZNA_TARGET_NONE)
         return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "
                           "to 0 for that");

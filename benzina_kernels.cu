@@ -46,14 +46,9 @@
 #  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize")
 #endif
 
-#if defined(__clang__) && defined(__CUDA__)       /* without CUDA's headers, nor any other */
-typedef __UINT8_TYPE__  uint8_t;
-typedef __UINT16_TYPE__ uint16_t;
-typedef __INT32_TYPE__  int32_t;
-typedef __UINT32_TYPE__ uint32_t;
-typedef __INT64_TYPE__  int64_t;
-typedef __UINT64_TYPE__ uint64_t;
-typedef __UINTPTR_TYPE__ uintptr_t;
+#include "benzina.h"                  /* numbers of filters, types of elements, operations */
+
+#if defined(__clang__) && defined(__CUDA__)       /* without CUDA's headers */
 #  define BZI_KERNEL_CUDA  1
 #  define BZI_KERNEL_GLOBAL_FN extern "C" __attribute__((global)) void
 #  define BZI_KERNEL_TWO   __attribute__((launch_bounds(256, 2)))
@@ -72,7 +67,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_MIN(a, b) __builtin_fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) __builtin_fmaxf(a, b)
 #elif defined(__CUDACC__)
-#  include <stdint.h>
 #  define BZI_KERNEL_CUDA  1
 #  define BZI_KERNEL_GLOBAL_FN extern "C" __global__ void
 #  define BZI_KERNEL_TWO   __launch_bounds__(256, 2)
@@ -92,8 +86,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
 #else
 #  include <math.h>
-#  include <stddef.h>
-#  include <stdint.h>
 #  include <string.h>
 #  if defined(__x86_64__) && defined(__GNUC__)
 #    include <cpuid.h>
@@ -149,12 +141,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #define BZI_KERNEL_HUE   256u    /* shift by hue */
 #define BZI_KERNEL_CLIP  512u    /* clip counts */
 
-/* BZNA_FILTER_... */
-enum {
-    BZI_KERNEL_LINEAR = 0, BZI_KERNEL_NEAREST = 1, BZI_KERNEL_CUBIC = 2, BZI_KERNEL_AREA = 3, BZI_KERNEL_LANCZOS4 = 4,
-    BZI_KERNEL_LANCZOS3 = 5, BZI_KERNEL_CUBIC_075 = 6
-};
-
 /* One sample: surface, warp, color, destination. Addresses are integers so that one layout serves host and device. The
  * rectangle lies inside the frame, 0 <= x0, 0 <= y0; x1 < x0 or y1 < y0 is an empty picture, which is all fill. H,
  * colors and fill may hold anything at all. */
@@ -175,8 +161,8 @@ typedef struct bzi_kernel_slot {
     float    fill[3];         /* out of bounds, in OUTPUT units */
     uint32_t flags;           /* BZI_KERNEL_COLOR, _GRAY, _FILL_MEAN */
     float    luma[3];         /* weights for _GRAY; as constants, they would keep gcc from vectorizing */
-    uint32_t filter;          /* BZI_KERNEL_LINEAR, ... */
-    uint32_t antialias;       /* BZI_KERNEL_WIDEN, ... */
+    uint32_t filter;          /* BZNA_FILTER_... */
+    uint32_t antialias;       /* BZNA_ANTIALIAS_...; ROUND is for a separable H and any filter but nearest */
     float    hls[3];          /* added to H (in 0..6), L (0..255), S (0..1) */
     float    brightness;      /* R'G'B' times it */
     float    contrast, offset;/* R'G'B' times contrast, plus offset: (1 - contrast) times the mean luma */
@@ -195,9 +181,6 @@ typedef struct bzi_kernel_slot {
 typedef struct bzi_kernel_slots {
     bzi_kernel_slot slot[BZI_KERNEL_SLOTS];
 } bzi_kernel_slots;
-
-/* Types of elements: BZNA_DTYPE_... */
-enum { BZI_KERNEL_FLOAT32 = 0, BZI_KERNEL_FLOAT16 = 1, BZI_KERNEL_BFLOAT16 = 2, BZI_KERNEL_UINT8 = 3 };
 
 typedef struct bzi_kernel_output {
     int32_t  width, height;
@@ -285,12 +268,12 @@ BZI_KERNEL_FN float bzi_kernel_length(float a, float b)
 
 BZI_KERNEL_FN int bzi_kernel_is_lanczos(uint32_t filter)
 {
-    return filter == BZI_KERNEL_LANCZOS3 || filter == BZI_KERNEL_LANCZOS4;
+    return filter == BZNA_FILTER_LANCZOS3 || filter == BZNA_FILTER_LANCZOS4;
 }
 
 BZI_KERNEL_FN int bzi_kernel_is_cubic(uint32_t filter)
 {
-    return filter == BZI_KERNEL_CUBIC || filter == BZI_KERNEL_CUBIC_075;
+    return filter == BZNA_FILTER_CUBIC || filter == BZNA_FILTER_CUBIC_075;
 }
 
 BZI_KERNEL_FN int bzi_kernel_is_ramp(uint32_t filter)
@@ -301,13 +284,9 @@ BZI_KERNEL_FN int bzi_kernel_is_ramp(uint32_t filter)
 /* How far a filter reaches, in samples, where it is not widened. */
 BZI_KERNEL_FN float bzi_kernel_support(uint32_t filter)
 {
-    return filter == BZI_KERNEL_LANCZOS4 ? 4.0f : filter == BZI_KERNEL_LANCZOS3 ? 3.0f :
+    return filter == BZNA_FILTER_LANCZOS4 ? 4.0f : filter == BZNA_FILTER_LANCZOS3 ? 3.0f :
            bzi_kernel_is_cubic(filter) ? 2.0f : 1.0f;
 }
-
-/* Where the warp shrinks, the filter widens; it never does; or it widens, and what each pass makes, the horizontal and
- * the vertical one, is rounded to whole samples. ROUND is for a separable H and any filter but nearest. */
-enum { BZI_KERNEL_WIDEN = 0, BZI_KERNEL_NARROW = 1, BZI_KERNEL_ROUND = 2 };
 
 /* The lengths of the gradients of u and v, by which filters widen; du_x is du/dx. */
 BZI_KERNEL_FN void bzi_kernel_shrink(const bzi_kernel_slot *slot, float du_x, float du_y, float dv_x, float dv_y,
@@ -315,7 +294,7 @@ BZI_KERNEL_FN void bzi_kernel_shrink(const bzi_kernel_slot *slot, float du_x, fl
 {
     const float most = bzi_kernel_is_separable(slot->h) ? 1e9f :
                                                           0.5f * BZI_KERNEL_TAPS / bzi_kernel_support(slot->filter);
-    const int narrow = slot->antialias == BZI_KERNEL_NARROW;
+    const int narrow = slot->antialias == BZNA_ANTIALIAS_OFF;
     shrink[0] = narrow ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(du_x, du_y), most);
     shrink[1] = narrow ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(dv_x, dv_y), most);
 }
@@ -326,9 +305,9 @@ BZI_KERNEL_FN int bzi_kernel_kind(const bzi_kernel_slot *slot, const float shrin
     const uint32_t filter = slot->filter;
     if (!bzi_kernel_is_ramp(filter))
         return BZI_KERNEL_SHARP;
-    if (slot->antialias == BZI_KERNEL_ROUND)
+    if (slot->antialias == BZNA_ANTIALIAS_ROUND)
         return BZI_KERNEL_RAMP;
-    return filter == BZI_KERNEL_NEAREST || slot->antialias ||
+    return filter == BZNA_FILTER_NEAREST || slot->antialias ||
            (bzi_kernel_affine(slot->h) && shrink[0] <= 1.0f && shrink[1] <= 1.0f) ? BZI_KERNEL_LERP : BZI_KERNEL_RAMP;
 }
 
@@ -358,18 +337,14 @@ BZI_KERNEL_FN void bzi_kernel_map_affine(const float h[9], int32_t x, int32_t y,
     *v = (h[3] * fx + h[4] * fy) + h[5];
 }
 
-BZI_KERNEL_FN void bzi_kernel_project(const float h[9], int32_t x, int32_t y, float *u, float *v)
-{
-    float w = (h[6] * (float)x + h[7] * (float)y) + h[8];
-    *u /= w;
-    *v /= w;
-}
-
 BZI_KERNEL_FN void bzi_kernel_map(const float h[9], int32_t x, int32_t y, float *u, float *v)
 {
     bzi_kernel_map_affine(h, x, y, u, v);
-    if (!bzi_kernel_affine(h))
-        bzi_kernel_project(h, x, y, u, v);
+    if (!bzi_kernel_affine(h)) {
+        float w = (h[6] * (float)x + h[7] * (float)y) + h[8];
+        *u /= w;
+        *v /= w;
+    }
 }
 
 /* At most half a pixel outside 0..last? Then it counts as the border. NaN is outside; last < 0 is an empty picture,
@@ -379,7 +354,7 @@ BZI_KERNEL_FN int bzi_kernel_inside(float t, float last) { return t >= -0.5f && 
 /* Where two samples an axis are taken: chroma of the nearest luma sample, too. */
 BZI_KERNEL_FN float bzi_kernel_place(uint32_t filter, float t, float last)
 {
-    return bzi_kernel_clamp(filter == BZI_KERNEL_NEAREST ? (float)bzi_kernel_floor(t + 0.5f) : t, last);
+    return bzi_kernel_clamp(filter == BZNA_FILTER_NEAREST ? (float)bzi_kernel_floor(t + 0.5f) : t, last);
 }
 
 BZI_KERNEL_FN bzi_kernel_tap bzi_kernel_tap_of(bzi_kernel_axis axis, float t)
@@ -403,6 +378,9 @@ BZI_KERNEL_FN uint16_t bzi_kernel_read16(const uint8_t *sample)
 }
 #endif
 
+/* What lies at an address. */
+BZI_KERNEL_FN uint8_t *bzi_kernel_at(uint64_t address) { return (uint8_t *)(uintptr_t)address; }
+
 BZI_KERNEL_FN float bzi_kernel_load(const uint8_t *sample, int32_t depth, int32_t low_zeros)
 {
     if (depth <= 8)
@@ -413,7 +391,7 @@ BZI_KERNEL_FN float bzi_kernel_load(const uint8_t *sample, int32_t depth, int32_
 BZI_KERNEL_FN const uint8_t *bzi_kernel_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
                                             int32_t index)
 {
-    return (const uint8_t *)(uintptr_t)(view->plane[p] + (uint64_t)((int64_t)index * slot->pitch[p]));
+    return bzi_kernel_at(view->plane[p] + (uint64_t)((int64_t)index * slot->pitch[p]));
 }
 
 /* index * pitch in one instruction; compilers that widen pitch before the loop spend five on it. */
@@ -442,7 +420,7 @@ BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *slot, const bzi_kern
     const int32_t pitch = p == 0 ? slot->pitch[0] : p == 1 ? slot->pitch[1] : slot->pitch[2];
     const int32_t step = p == 0 ? slot->step[0] : p == 1 ? slot->step[1] : slot->step[2];
     const int64_t at = bzi_kernel_offset(y, pitch) + bzi_kernel_offset(x, step);
-    return bzi_kernel_load((const uint8_t *)(uintptr_t)(plane + (uint64_t)at), slot->depth, slot->low_zeros);
+    return bzi_kernel_load(bzi_kernel_at(plane + (uint64_t)at), slot->depth, slot->low_zeros);
 }
 
 BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x,
@@ -467,7 +445,7 @@ typedef struct bzi_kernel_taps {
 /* OpenCV's filters repeat the samples of the border; PIL's have no weight outside. */
 BZI_KERNEL_FN int bzi_kernel_repeats(uint32_t filter)
 {
-    return filter == BZI_KERNEL_LANCZOS4 || filter == BZI_KERNEL_CUBIC_075;
+    return filter == BZNA_FILTER_LANCZOS4 || filter == BZNA_FILTER_CUBIC_075;
 }
 
 /* sin(pi x) sin(pi x / n) n / (pi x)^2 for 0 <= x < n = 3 or 4: its zeros, times a polynomial in x^2. Off by at most
@@ -490,12 +468,12 @@ BZI_KERNEL_FN float bzi_kernel_lanczos(int three, float x)
 BZI_KERNEL_FN float bzi_kernel_weight(const bzi_kernel_taps *taps, int32_t i)
 {
     const uint32_t filter = taps->filter;
-    float x = (float)i - taps->position, a = filter == BZI_KERNEL_CUBIC ? -0.5f : -0.75f;
+    float x = (float)i - taps->position, a = filter == BZNA_FILTER_CUBIC ? -0.5f : -0.75f;
     x = BZI_KERNEL_MAX(x, -x) * taps->narrow;
     if (bzi_kernel_is_ramp(filter))
-        return bzi_kernel_clamp((filter == BZI_KERNEL_AREA ? taps->radius : 1.0f) - x, 1.0f);
+        return bzi_kernel_clamp((filter == BZNA_FILTER_AREA ? taps->radius : 1.0f) - x, 1.0f);
     if (bzi_kernel_is_lanczos(filter))
-        return bzi_kernel_lanczos(filter == BZI_KERNEL_LANCZOS3, x);
+        return bzi_kernel_lanczos(filter == BZNA_FILTER_LANCZOS3, x);
     float near = ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f, far = (((x - 5.0f) * x + 8.0f) * x - 4.0f) * a;
     return x < 1.0f ? near : x < 2.0f ? far : 0.0f;
 }
@@ -508,11 +486,11 @@ BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_reach(uint32_t filter, bzi_kernel_axis 
     bzi_kernel_taps taps;
     const int is_ramp = bzi_kernel_is_ramp(filter);
     float wide = shrink * axis.scale;
-    taps.filter = axis.scale < 1.0f && wide <= 1.0f && !is_ramp ? BZI_KERNEL_LINEAR : filter;
+    taps.filter = axis.scale < 1.0f && wide <= 1.0f && !is_ramp ? BZNA_FILTER_LINEAR : filter;
     wide = axis.scale < 1.0f && shrink > 1.0f && is_ramp ? bzi_kernel_length(1.0f, wide) : wide;
     wide = BZI_KERNEL_MIN(BZI_KERNEL_MAX(wide, 1.0f), axis.last + 1.0f);
-    taps.radius = taps.filter == BZI_KERNEL_AREA ? 0.5f * wide + 0.5f : bzi_kernel_support(taps.filter) * wide;
-    taps.narrow = taps.filter == BZI_KERNEL_AREA ? 1.0f : 1.0f / wide;
+    taps.radius = taps.filter == BZNA_FILTER_AREA ? 0.5f * wide + 0.5f : bzi_kernel_support(taps.filter) * wide;
+    taps.narrow = taps.filter == BZNA_FILTER_AREA ? 1.0f : 1.0f / wide;
     taps.position = t * axis.scale + axis.offset;
     taps.begin = bzi_kernel_floor(taps.position - taps.radius) + 1;
     taps.count = -bzi_kernel_floor(-2.0f * taps.radius);
@@ -555,7 +533,7 @@ BZI_KERNEL_FN float bzi_kernel_most(const bzi_kernel_slot *slot) { return (float
 BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
                                            const bzi_kernel_taps *x, const bzi_kernel_taps *y, float sum[2])
 {
-    const int rounds = slot->antialias == BZI_KERNEL_ROUND;
+    const int rounds = slot->antialias == BZNA_ANTIALIAS_ROUND;
     const float most = bzi_kernel_most(slot);
     float weights_x = 0.0f, weights_y = 0.0f;
     sum[0] = sum[1] = 0.0f;
@@ -693,21 +671,19 @@ BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_
         c[i] = (c[i] - slot->bias[i] - (flags & BZI_KERNEL_MEAN ? mean[i] : 0.0f)) * slot->scale[i];
 }
 
-/* The mean picture's pixel, of the channels that there are. */
-BZI_KERNEL_FN void bzi_kernel_mean(const bzi_kernel_output *out, int32_t x, int32_t y, float mean[3])
+/* The mean picture's pixel number `at`, of the channels that there are. */
+BZI_KERNEL_FN void bzi_kernel_mean(const bzi_kernel_output *out, int64_t at, float mean[3])
 {
     const float *const picture = (const float *)(uintptr_t)out->mean;
-    const int64_t at = (int64_t)y * out->width + x, plane = (int64_t)out->width * out->height;
+    const int64_t plane = (int64_t)out->width * out->height;
     for (uint32_t i = 0; i < 3; i++)
         mean[i] = picture && i < out->channels ? BZI_KERNEL_READF(picture + (at + i * plane)) : 0.0f;
 }
 
-BZI_KERNEL_FN void bzi_kernel_fill_color(const bzi_kernel_slot *slot, const bzi_kernel_output *out, const float mean[3],
-                                         float c[3])
+BZI_KERNEL_FN void bzi_kernel_fill_color(const bzi_kernel_slot *slot, const float mean[3], float c[3])
 {
     for (int i = 0; i < 3; i++)
-        c[i] = out->mean && (slot->flags & BZI_KERNEL_FILL_MEAN) ? slot->fill[i] - mean[i] * slot->scale[i] :
-                                                                   slot->fill[i];
+        c[i] = slot->flags & BZI_KERNEL_FILL_MEAN ? slot->fill[i] - mean[i] * slot->scale[i] : slot->fill[i];
 }
 
 /* Y'CbCr at u, v, inside the picture, of two samples an axis. */
@@ -761,11 +737,11 @@ BZI_KERNEL_FN void bzi_kernel_paint(const bzi_kernel_slot *slot, const bzi_kerne
                                     int32_t y, float c[3])
 {
     float mean[3];
-    bzi_kernel_mean(out, x, y, mean);
+    bzi_kernel_mean(out, (int64_t)y * out->width + x, mean);
     if (inside)
         bzi_kernel_color_convert(slot, slot->flags | BZI_KERNEL_MEAN, mean, c);
     else
-        bzi_kernel_fill_color(slot, out, mean, c);
+        bzi_kernel_fill_color(slot, mean, c);
 }
 
 /* One output pixel: all steps. */
@@ -833,11 +809,11 @@ BZI_KERNEL_FN uint8_t bzi_kernel_byte(float value)
 /* Element `at` of an array of a type, which is a constant where it can be. */
 BZI_KERNEL_FN void bzi_kernel_set(uint32_t dtype, void BZI_KERNEL_GLOBAL *array, int64_t at, float value)
 {
-    if (dtype == BZI_KERNEL_FLOAT32)
+    if (dtype == BZNA_DTYPE_FLOAT32)
         ((float BZI_KERNEL_GLOBAL *)array)[at] = value;
-    else if (dtype == BZI_KERNEL_FLOAT16)
+    else if (dtype == BZNA_DTYPE_FLOAT16)
         ((uint16_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_half(value);
-    else if (dtype == BZI_KERNEL_BFLOAT16)
+    else if (dtype == BZNA_DTYPE_BFLOAT16)
         ((uint16_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_bfloat(value);
     else
         ((uint8_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_byte(value);
@@ -846,14 +822,14 @@ BZI_KERNEL_FN void bzi_kernel_set(uint32_t dtype, void BZI_KERNEL_GLOBAL *array,
 /* Calls a function whose first argument is the type, as a constant. */
 #define BZI_KERNEL_BY_TYPE(dtype, function, ...)                                                                       \
     do {                                                                                                               \
-        if ((dtype) == BZI_KERNEL_FLOAT32)                                                                             \
-            function(BZI_KERNEL_FLOAT32, __VA_ARGS__);                                                                 \
-        else if ((dtype) == BZI_KERNEL_FLOAT16)                                                                        \
-            function(BZI_KERNEL_FLOAT16, __VA_ARGS__);                                                                 \
-        else if ((dtype) == BZI_KERNEL_BFLOAT16)                                                                       \
-            function(BZI_KERNEL_BFLOAT16, __VA_ARGS__);                                                                \
+        if ((dtype) == BZNA_DTYPE_FLOAT32)                                                                             \
+            function(BZNA_DTYPE_FLOAT32, __VA_ARGS__);                                                                 \
+        else if ((dtype) == BZNA_DTYPE_FLOAT16)                                                                        \
+            function(BZNA_DTYPE_FLOAT16, __VA_ARGS__);                                                                 \
+        else if ((dtype) == BZNA_DTYPE_BFLOAT16)                                                                       \
+            function(BZNA_DTYPE_BFLOAT16, __VA_ARGS__);                                                                \
         else                                                                                                           \
-            function(BZI_KERNEL_UINT8, __VA_ARGS__);                                                                   \
+            function(BZNA_DTYPE_UINT8, __VA_ARGS__);                                                                   \
     } while (0)
 
 /* A pixel into the batch, its first element to address. */
@@ -870,14 +846,20 @@ BZI_KERNEL_FN void bzi_kernel_put(uint32_t dtype, uint64_t address, const bzi_ke
 /* log2 of an element's bytes. */
 BZI_KERNEL_FN int32_t bzi_kernel_element_shift(uint32_t dtype)
 {
-    return dtype == BZI_KERNEL_FLOAT32 ? 2 : dtype == BZI_KERNEL_UINT8 ? 0 : 1;
+    return dtype == BZNA_DTYPE_FLOAT32 ? 2 : dtype == BZNA_DTYPE_UINT8 ? 0 : 1;
+}
+
+/* Where channel c of a pixel lies in what begins at dst. */
+BZI_KERNEL_FN uint64_t bzi_kernel_address(uint64_t dst, const bzi_kernel_output *out, uint32_t c, int32_t y, int32_t x)
+{
+    const uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x + c * out->stride_c);
+    return dst + (element << bzi_kernel_element_shift(out->dtype));
 }
 
 /* Pixel x, y of what begins at dst. */
 BZI_KERNEL_FN void bzi_kernel_store(uint64_t dst, const bzi_kernel_output *out, int32_t x, int32_t y, const float c[3])
 {
-    const uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
-    BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, dst + (element << bzi_kernel_element_shift(out->dtype)), out, c);
+    BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_put, bzi_kernel_address(dst, out, 0, y, x), out, c);
 }
 
 /* A pixel of a slot, or its luma, where that is inside. */
@@ -966,7 +948,7 @@ BZI_KERNEL_FN int bzi_kernel_spans(const bzi_kernel_axis axis[2], float t, bzi_k
 BZI_KERNEL_FN void bzi_kernel_corners(uint64_t plane, int32_t pitch, int32_t bytes, const bzi_kernel_span *x,
                                       const bzi_kernel_span *y, const uint8_t *at[4])
 {
-    const uint8_t *first = (const uint8_t *)(uintptr_t)plane;
+    const uint8_t *first = bzi_kernel_at(plane);
     const uint8_t *left = first + bytes * x->first, *right = first + bytes * x->second;
     const int64_t above = bzi_kernel_offset(y->first, pitch), below = bzi_kernel_offset(y->second, pitch);
     at[0] = left + above;
@@ -1009,9 +991,7 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
         if (aligned) {                         /* h[3] * x is 0, of whatever sign */
             v = slot->h[4] * (float)(int32_t)y + slot->h[5];
         } else {
-            bzi_kernel_map_affine(slot->h, (int32_t)x, (int32_t)y, &u, &v);
-            if (!bzi_kernel_affine(slot->h))
-                bzi_kernel_project(slot->h, (int32_t)x, (int32_t)y, &u, &v);
+            bzi_kernel_map(slot->h, (int32_t)x, (int32_t)y, &u, &v);
             inside = bzi_kernel_spans(view->x, u, column);
         }
         if (bzi_kernel_spans(view->y, v, row) && inside) {
@@ -1063,7 +1043,7 @@ BZI_KERNEL_FN void bzi_kernel_ramp_thread(const bzi_kernel_slot *slot, const bzi
     bzi_kernel_output no_mean = *out;
     local.h[1] = local.h[3] = local.h[6] = local.h[7] = 0.0f;
     local.h[8] = 1.0f;
-    local.filter = local.filter == BZI_KERNEL_AREA ? BZI_KERNEL_AREA : BZI_KERNEL_LINEAR;
+    local.filter = local.filter == BZNA_FILTER_AREA ? BZNA_FILTER_AREA : BZNA_FILTER_LINEAR;
     local.antialias = 0;
     local.depth = 8;
     local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_GRAY;
@@ -1086,7 +1066,7 @@ BZI_KERNEL_FN void bzi_kernel_linear_thread(const bzi_kernel_slot *slot, const b
 {
     bzi_kernel_slot local = *slot;             /* read before the loops: what they use then stays in registers */
     bzi_kernel_output no_mean = *out;
-    local.filter = BZI_KERNEL_LINEAR;
+    local.filter = BZNA_FILTER_LINEAR;
     local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_GRAY;
     no_mean.mean = 0;
     bzi_kernel_pixels(&local, &no_mean, thread, BZI_KERNEL_LERP);
@@ -1129,8 +1109,8 @@ enum { BZI_KERNEL_NV12, BZI_KERNEL_NV12_RAMP, BZI_KERNEL_ANY_LINEAR, BZI_KERNEL_
 BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     const int nv12 = bzi_kernel_nv12(slot, out), kind = bzi_kernel_view_of(slot).kind;
-    if (out->mean || slot->filter == BZI_KERNEL_NEAREST || (slot->flags & (BZI_KERNEL_JITTER | BZI_KERNEL_CLIP)) ||
-        slot->antialias == BZI_KERNEL_ROUND)
+    if (out->mean || slot->filter == BZNA_FILTER_NEAREST || (slot->flags & (BZI_KERNEL_JITTER | BZI_KERNEL_CLIP)) ||
+        slot->antialias == BZNA_ANTIALIAS_ROUND)
         return BZI_KERNEL_ANY;
     if (kind == BZI_KERNEL_LERP)
         return nv12 ? BZI_KERNEL_NV12 : BZI_KERNEL_ANY_LINEAR;
@@ -1221,19 +1201,15 @@ BZI_KERNEL_CPU void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const b
                                            int32_t y, int32_t first, int32_t end)
 {
     const int has_mean = out->mean && (slot->flags & BZI_KERNEL_FILL_MEAN);
-    const int64_t at = y * out->stride_y + first * out->stride_x;
     if (first >= end)
         return;
-    bzi_kernel_output flat = *out;
-    flat.width = turned ? out->height : out->width;
-    flat.height = turned ? out->width : out->height;
     for (uint32_t i = 0; i < out->channels && !has_mean; i++)
-        bzi_kernel_fill_row(out->dtype, slot->fill[i], out->stride_x, end - first, (uint8_t *)(uintptr_t)slot->dst +
-                            ((at + i * out->stride_c) << bzi_kernel_element_shift(out->dtype)));
+        bzi_kernel_fill_row(out->dtype, slot->fill[i], out->stride_x, end - first,
+                            bzi_kernel_at(bzi_kernel_address(slot->dst, out, i, y, first)));
     for (int32_t x = first; x < end && has_mean; x++) {
         float mean[3], c[3];
-        bzi_kernel_mean(&flat, turned ? y : x, turned ? x : y, mean);
-        bzi_kernel_fill_color(slot, out, mean, c);
+        bzi_kernel_mean(out, turned ? (int64_t)x * out->height + y : (int64_t)y * out->width + x, mean);
+        bzi_kernel_fill_color(slot, mean, c);
         bzi_kernel_store(slot->dst, out, x, y, c);
     }
 }
@@ -1494,8 +1470,8 @@ BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_
         scan->norm[i] = taps.position;
     }
     const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, shrink);
-    if (taps.filter == BZI_KERNEL_LINEAR)
-        bzi_kernel_plan_weights(scan, taps, BZI_KERNEL_LINEAR);
+    if (taps.filter == BZNA_FILTER_LINEAR)
+        bzi_kernel_plan_weights(scan, taps, BZNA_FILTER_LINEAR);
     else
         bzi_kernel_plan_weights(scan, taps, taps.filter);
 }
@@ -1638,11 +1614,11 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_choose_256(bzi_kernel
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, int streams, __m256 v)
 {
     (void)streams;
-    if (dtype == BZI_KERNEL_FLOAT32) {
+    if (dtype == BZNA_DTYPE_FLOAT32) {
         _mm256_storeu_ps((void *)to, v);
-    } else if (dtype == BZI_KERNEL_FLOAT16) {
+    } else if (dtype == BZNA_DTYPE_FLOAT16) {
         _mm_storeu_si128((void *)to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-    } else if (dtype == BZI_KERNEL_BFLOAT16) {
+    } else if (dtype == BZNA_DTYPE_BFLOAT16) {
         const bzi_kernel_uint256 bits = (bzi_kernel_uint256)v, high = bits >> 16;
         const bzi_kernel_uint256 rounded = (bits + (high & 1) + 0x7fff) >> 16, is_nan = (bzi_kernel_uint256)(v != v);
         __m256i half = (__m256i)((rounded & ~is_nan) | ((high | 0x40) & is_nan));
@@ -1658,14 +1634,14 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtyp
 /* Sixteen. streams: past the caches, which a batch does not fit into. */
 BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, int streams, __m512 v)
 {
-    if (dtype == BZI_KERNEL_UINT8) {           /* one store, not two: a tenth of the warp */
+    if (dtype == BZNA_DTYPE_UINT8) {           /* one store, not two: a tenth of the warp */
         __m512i bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
         _mm_storeu_si128((void *)to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
-    } else if (dtype == BZI_KERNEL_FLOAT32 && streams && (uintptr_t)to % 64 == 0) {
+    } else if (dtype == BZNA_DTYPE_FLOAT32 && streams && (uintptr_t)to % 64 == 0) {
         _mm512_stream_ps((float *)(void *)to, v);
-    } else if (dtype == BZI_KERNEL_FLOAT32) {
+    } else if (dtype == BZNA_DTYPE_FLOAT32) {
         _mm512_storeu_ps((void *)to, v);
-    } else if (dtype == BZI_KERNEL_FLOAT16) {
+    } else if (dtype == BZNA_DTYPE_FLOAT16) {
         _mm256_storeu_si256((void *)to, _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
     } else {
         bzi_kernel_put_256(to, dtype, 0, _mm512_castps512_ps256(v));
@@ -1894,7 +1870,7 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
         const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
         (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
                      bzi_kernel_horizontal_256)(lines, samples, c, lerp, lines->ring[p] + place);
-        if (slot->antialias == BZI_KERNEL_ROUND)
+        if (slot->antialias == BZNA_ANTIALIAS_ROUND)
             bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].norm, 1.0f, lines->x[c].room,
                                  bzi_kernel_most(slot));
     }
@@ -2134,11 +2110,9 @@ BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bz
 BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out, int32_t y)
 {
-    const int32_t shift = bzi_kernel_element_shift(out->dtype);
     uint8_t *to[3];
-    for (uint32_t p = 0; p < 3; p++)
-        to[p] = out->stride_x == 1 ? (uint8_t *)(uintptr_t)(slot->dst +     /* 0: only sums are wanted */
-                                         (uint64_t)((y * out->stride_y + p * out->stride_c + lines->first) << shift)) :
+    for (uint32_t p = 0; p < 3; p++)           /* of no use where only sums are wanted */
+        to[p] = out->stride_x == 1 ? bzi_kernel_at(bzi_kernel_address(slot->dst, out, p, y, lines->first)) :
                                      (uint8_t *)(void *)lines->color[p];
     if (out->mean)
         bzi_kernel_read_mean(lines, out, y);
@@ -2152,8 +2126,7 @@ BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_line
                                                                 bzi_kernel_colors)(&lines->colors, lines, out, to);
     if (out->stride_x != 1)
         bzi_kernel_scatter(out, lines->level, lines->place, (const uint8_t *const *)to, lines->end - lines->first,
-                           (uint8_t *)(uintptr_t)slot->dst +
-                           ((y * out->stride_y + lines->first * out->stride_x) << shift));
+                           bzi_kernel_at(bzi_kernel_address(slot->dst, out, 0, y, lines->first)));
 }
 
 /* The inside of output row y. */
@@ -2166,7 +2139,7 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
         bzi_kernel_take(lines, slot, view, 1, y);
     else
         bzi_kernel_take_whole(lines, 1, lines->row);
-    if (slot->antialias == BZI_KERNEL_ROUND)
+    if (slot->antialias == BZNA_ANTIALIAS_ROUND)
         bzi_kernel_round_rows(slot, lines);
     bzi_kernel_emit(slot, lines, out, y);
 }
@@ -2258,7 +2231,7 @@ BZI_KERNEL_CPU bzi_kernel_turned bzi_kernel_turned_of(const bzi_kernel_slot *slo
 BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     if (!bzi_kernel_level() || bzi_kernel_is_separable(slot->h) || !bzi_kernel_affine(slot->h) || slot->depth != 8 ||
-        slot->filter != BZI_KERNEL_LINEAR || slot->antialias > 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
+        slot->filter != BZNA_FILTER_LINEAR || slot->antialias > 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
         out->width < 1 || out->width > 16384)
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
@@ -2593,8 +2566,8 @@ BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
             if (!is_level || begin == lines->first)
                 bzi_kernel_turned_along(&axis[1], run, rows);
             for (int p = c; p <= 2 * c; p++) {
-                const bzi_kernel_turned_plane plane = { &axis[0], &axis[1],
-                                                        (const uint8_t *)(uintptr_t)view->plane[p], slot->pitch[p] };
+                const bzi_kernel_turned_plane plane = { &axis[0], &axis[1], bzi_kernel_at(view->plane[p]),
+                                                        slot->pitch[p] };
                 bzi_kernel_turned_sums(&plane, x, rows, stop - begin, lines->rgb[p] + (begin - lines->first));
             }
             x += keeps ? BZI_KERNEL_TURNED_RUN : 0;
@@ -2864,8 +2837,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_copy *copy, uint32_t i
     bzi_kernel_fill_row(channel->dtype, channel->fill, 1, begin - first, to);
     for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED)
         bzi_kernel_copy_columns(channel, copy->level,
-                                (const uint8_t *)(uintptr_t)(channel->from +
-                                                             (uint64_t)(y * channel->pitch + at * channel->step)),
+                                bzi_kernel_at(channel->from + (uint64_t)(y * channel->pitch + at * channel->step)),
                                 at + BZI_KERNEL_COPIED < behind ? BZI_KERNEL_COPIED : behind - at,
                                 to + ((size_t)(at - first) << shift));
     bzi_kernel_fill_row(channel->dtype, channel->fill, 1, end - behind, to + ((size_t)(behind - first) << shift));
@@ -2875,7 +2847,6 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_copy *copy, uint32_t i
 BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kernel_copy *copy,
                                            const bzi_kernel_output *out, int32_t y)
 {
-    const int shift = bzi_kernel_element_shift(out->dtype);
     union {                                    /* elements of the output's type */
         float real[BZI_KERNEL_COPIED];
         uint16_t half[BZI_KERNEL_COPIED];
@@ -2884,11 +2855,10 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
     const uint8_t *const from[3] = { rows[0].byte, rows[1].byte, rows[2].byte };
     for (int32_t first = 0, end; first < out->width; first = end) {
         end = first + BZI_KERNEL_COPIED < out->width ? first + BZI_KERNEL_COPIED : out->width;
-        const int64_t at = y * out->stride_y + first * out->stride_x;
         for (uint32_t i = 0; i < out->channels; i++)
             bzi_kernel_copy_part(copy, i, y, first, end, rows[i].byte);
         bzi_kernel_scatter(out, copy->level, copy->place, from, end - first,
-                           (uint8_t *)(uintptr_t)slot->dst + (at << shift));
+                           bzi_kernel_at(bzi_kernel_address(slot->dst, out, 0, y, first)));
     }
 }
 
@@ -2911,24 +2881,33 @@ BZI_KERNEL_CPU void bzi_kernel_copy_join(bzi_kernel_copy *copy, bzi_kernel_outpu
  * than a copy. */
 BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *to, int level)
 {
-    const int shift = bzi_kernel_element_shift(to->dtype);
     bzi_kernel_output joined = *to, *const out = &joined;
     bzi_kernel_copy copy;
     if (!bzi_kernel_plan_copy(slot, out, &copy))
         return 0;
     bzi_kernel_copy_join(&copy, out);
     copy.level = level;
-    bzi_kernel_places(copy.place, shift);
+    if (out->stride_x != 1)
+        bzi_kernel_places(copy.place, bzi_kernel_element_shift(out->dtype));
     for (int32_t y = 0; y < out->height && out->stride_x != 1; y++)
         bzi_kernel_copy_pixels(slot, &copy, out, y);
     for (uint32_t i = 0; i < out->channels && out->stride_x == 1; i++)
         for (int32_t y = 0; y < out->height; y++)
-            bzi_kernel_copy_part(&copy, i, y, 0, out->width, (uint8_t *)(uintptr_t)slot->dst +
-                                                             ((y * out->stride_y + i * out->stride_c) << shift));
+            bzi_kernel_copy_part(&copy, i, y, 0, out->width,
+                                 bzi_kernel_at(bzi_kernel_address(slot->dst, out, i, y, 0)));
 #if BZI_KERNEL_X86
     _mm_sfence();                              /* other threads see what was stored past the caches */
 #endif
     return 1;
+}
+
+/* The fastest loop for a slot that is no copy. */
+BZI_KERNEL_CPU void bzi_kernel_warp_once(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
+                                         size_t workspace_bytes)
+{
+    if (!bzi_kernel_warp_separable(slot, out, workspace, workspace_bytes) &&
+        !bzi_kernel_warp_turned(slot, out, workspace, workspace_bytes))
+        bzi_kernel_warp_plain(slot, out);
 }
 
 /* The fastest loop for the slot; twice, where contrast needs the mean. */
@@ -2944,13 +2923,9 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
     if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
         local.sums = (uint64_t)(uintptr_t)sums;
         const bzi_kernel_slot first = bzi_kernel_summing(&local);
-        if (!bzi_kernel_warp_separable(&first, &no_mean, workspace, workspace_bytes) &&
-            !bzi_kernel_warp_turned(&first, &no_mean, workspace, workspace_bytes))
-            bzi_kernel_warp_plain(&first, &no_mean);
+        bzi_kernel_warp_once(&first, &no_mean, workspace, workspace_bytes);
     }
-    if (!bzi_kernel_warp_separable(&local, out, workspace, workspace_bytes) &&
-        !bzi_kernel_warp_turned(&local, out, workspace, workspace_bytes))
-        bzi_kernel_warp_plain(&local, out);
+    bzi_kernel_warp_once(&local, out, workspace, workspace_bytes);
 }
 #endif
 
@@ -2973,33 +2948,24 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
  * Instructions of PTX a pixel of 224 x 224, and loads and stores of global memory, as build/tests/test_ptx counts and
  * limits them. Behind them, the same where each thread reads what it needs from global memory, and adds up there:
  *
- *     tally         58.4    3.00  0.20       101    3.00  3.02
- *     table         19.5    0.20  0.02        88    3.92  0.02    of an operation that needs a tally
- *     map          124.8    3.00  3.00                            saturation
- *     sharpen      257.7    3.39  3.00       289   26.57  3.00
- *     blur        1075.8    8.54  3.00      2464  138.00  6.00    kernel of 23 x 23
- *     cover         85.4    0.00  0.00                            a small rectangle
- *     finish       111.2    3.00  3.00
+ *     tally         54.3    3.00  0.20       101    3.00  3.02
+ *     table         19.3    0.20  0.02        88    3.92  0.02    of an operation that needs a tally
+ *     map          115.2    3.00  3.00                            saturation
+ *     sharpen      249.7    3.39  3.00       289   26.57  3.00
+ *     blur        1071.5    8.54  3.00      2464  138.00  6.00    kernel of 23 x 23
+ *     cover         78.4    0.00  0.00                            a small rectangle
+ *     finish       103.0    3.00  3.00
  *
  * 62 registers (ptxas 13.0, sm_75 and sm_80; 61 for sm_90) and 15168 bytes of shared memory: four blocks of 256 threads
  * a multiprocessor, also where that has 64 KiB. Blurs keep windows of four samples in registers, so that a weight costs
  * two loads of shared memory for four samples; unrolled by four they would take 69 registers for a tenth fewer
  * instructions. */
 
-/* BZNA_OP_... */
-enum {
-    BZI_KERNEL_OP_BRIGHTNESS = 16, BZI_KERNEL_OP_CONTRAST, BZI_KERNEL_OP_SATURATION, BZI_KERNEL_OP_HUE,
-    BZI_KERNEL_OP_GAMMA, BZI_KERNEL_OP_POSTERIZE, BZI_KERNEL_OP_SOLARIZE, BZI_KERNEL_OP_SOLARIZE_ADD,
-    BZI_KERNEL_OP_INVERT, BZI_KERNEL_OP_GRAYSCALE, BZI_KERNEL_OP_LIGHTING, BZI_KERNEL_OP_SHUFFLE,
-    BZI_KERNEL_OP_AUTOCONTRAST, BZI_KERNEL_OP_EQUALIZE, BZI_KERNEL_OP_SHARPNESS, BZI_KERNEL_OP_BLUR,
-    BZI_KERNEL_OP_ERASE = 48, BZI_KERNEL_OP_CUTOUT, BZI_KERNEL_OP_GRID_MASK
-};
-
-#define BZI_KERNEL_OPS 8              /* of a view, at most */
 #define BZI_KERNEL_TABLE 256          /* entries of a table, and bins of a histogram, of a channel */
 #define BZI_KERNEL_PART 4096          /* consecutive pixels whose histograms a block makes */
 #define BZI_KERNEL_TILE 32            /* columns and rows of a tile, whose neighbors a block looks at */
 #define BZI_KERNEL_RADIUS 31          /* of a blur, at most */
+#define BZI_KERNEL_BESIDE 32          /* samples that a row has before and behind it where it is blurred */
 #define BZI_KERNEL_REACH (BZI_KERNEL_TILE + 2 * BZI_KERNEL_RADIUS)      /* columns and rows of a tile and around it */
 
 typedef struct bzi_kernel_op {
@@ -3024,7 +2990,7 @@ typedef struct bzi_kernel_pass {
     uint32_t kind;            /* BZI_KERNEL_PASS_... */
     uint32_t first, end;      /* of op, those that the pass does */
     uint32_t pixels;          /* so many of op change pixels, the rest covers them */
-    bzi_kernel_op op[BZI_KERNEL_OPS];
+    bzi_kernel_op op[BZNA_OPERATIONS_MAX];
 } bzi_kernel_pass;
 
 typedef struct bzi_kernel_passes {
@@ -3075,13 +3041,12 @@ BZI_KERNEL_FN int64_t bzi_kernel_plane_bytes(const bzi_kernel_output *out)
     return (int64_t)out->width * out->height;
 }
 
-/* A sample of plane c. mapped: through the tables; a constant where it can be. */
-BZI_KERNEL_FN uint32_t bzi_kernel_take8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at,
-                                        int mapped)
+/* A sample of plane c, through the tables if there are any. */
+BZI_KERNEL_FN uint32_t bzi_kernel_take8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at)
 {
-    const uint8_t *src = (const uint8_t *)(uintptr_t)pass->src + c * bzi_kernel_plane_bytes(out);
+    const uint8_t *src = bzi_kernel_at(pass->src) + c * bzi_kernel_plane_bytes(out);
     const uint32_t value = BZI_KERNEL_READ8(src + at);
-    return mapped ? BZI_KERNEL_READ8((const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE + value) : value;
+    return pass->tables ? BZI_KERNEL_READ8(bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE + value) : value;
 }
 
 BZI_KERNEL_FN void bzi_kernel_put8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at,
@@ -3170,23 +3135,23 @@ BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t
 {
     const float v = (float)(int32_t)value;
     switch (op->kind) {
-    case BZI_KERNEL_OP_BRIGHTNESS:
+    case BZNA_OP_BRIGHTNESS:
         return bzi_kernel_blend(op, value, 0.0f);
-    case BZI_KERNEL_OP_CONTRAST:
+    case BZNA_OP_CONTRAST:
         return bzi_kernel_blend(op, value, stats->mean);
-    case BZI_KERNEL_OP_GAMMA:
+    case BZNA_OP_GAMMA:
         return bzi_kernel_truncate(bzi_kernel_power(v / 255.0f, op->a[0]) * 255.999f);
-    case BZI_KERNEL_OP_POSTERIZE:
+    case BZNA_OP_POSTERIZE:
         return value & op->bits;
-    case BZI_KERNEL_OP_SOLARIZE:
+    case BZNA_OP_SOLARIZE:
         return v >= op->a[0] ? 255 - value : value;
-    case BZI_KERNEL_OP_SOLARIZE_ADD:
+    case BZNA_OP_SOLARIZE_ADD:
         return value < 128 ? bzi_kernel_truncate(v + op->a[0]) : value;
-    case BZI_KERNEL_OP_INVERT:
+    case BZNA_OP_INVERT:
         return 255 - value;
-    case BZI_KERNEL_OP_LIGHTING:
+    case BZNA_OP_LIGHTING:
         return bzi_kernel_truncate(v + op->a[c] + 0.5f);
-    case BZI_KERNEL_OP_AUTOCONTRAST:
+    case BZNA_OP_AUTOCONTRAST:
         return stats->least == stats->most ? value :
                bzi_kernel_truncate((v - (float)(int32_t)stats->least) *      /* as PyTorch divides by a tensor */
                                    (1.0f / (float)(int32_t)(stats->most - stats->least) * 255.0f));
@@ -3198,11 +3163,11 @@ BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t
 /* Does an operation need counts of all pixels before it? */
 BZI_KERNEL_FN int bzi_kernel_counts(uint32_t kind)
 {
-    return kind == BZI_KERNEL_OP_CONTRAST || kind == BZI_KERNEL_OP_AUTOCONTRAST || kind == BZI_KERNEL_OP_EQUALIZE;
+    return kind == BZNA_OP_CONTRAST || kind == BZNA_OP_AUTOCONTRAST || kind == BZNA_OP_EQUALIZE;
 }
 
 /* A histogram of grays stands for the sum that it gives. */
-BZI_KERNEL_FN int bzi_kernel_is_gray(uint32_t kind) { return kind == BZI_KERNEL_OP_CONTRAST; }
+BZI_KERNEL_FN int bzi_kernel_is_gray(uint32_t kind) { return kind == BZNA_OP_CONTRAST; }
 
 BZI_KERNEL_FN uint32_t bzi_kernel_parts(const bzi_kernel_output *out)
 {
@@ -3262,7 +3227,7 @@ BZI_KERNEL_FN bzi_kernel_stats bzi_kernel_stats_of(const bzi_kernel_shared *shar
 BZI_KERNEL_FN void bzi_kernel_make_entry(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
                                          const bzi_kernel_shared *shared, uint32_t c, uint32_t i)
 {
-    const uint8_t *from = (const uint8_t *)(uintptr_t)pass->tables;
+    const uint8_t *from = bzi_kernel_at(pass->tables);
     uint8_t BZI_KERNEL_GLOBAL *to = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
     const uint32_t kind = pass->op[pass->first].kind, at = c * BZI_KERNEL_TABLE + i;
     uint32_t value = from ? BZI_KERNEL_READ8(from + at) : i;
@@ -3302,7 +3267,7 @@ BZI_KERNEL_FN void bzi_kernel_add_count(bzi_kernel_shared *shared, uint32_t bin)
 
 /* Histograms: a block makes those of a part. */
 BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_block block, int mapped)
+                                         bzi_kernel_block block)
 {
     const int is_gray = bzi_kernel_is_gray(pass->op[pass->first].kind);
     const uint32_t bins = is_gray ? BZI_KERNEL_TABLE : 3 * BZI_KERNEL_TABLE, parts = bzi_kernel_parts(out);
@@ -3317,7 +3282,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_
         for (uint32_t i = block.thread; i < count; i += block.threads) {
             uint32_t v[3];
             for (int c = 0; c < 3; c++)
-                v[c] = bzi_kernel_take8(pass, out, c, first + i, mapped);
+                v[c] = bzi_kernel_take8(pass, out, c, first + i);
             if (is_gray)
                 bzi_kernel_add_count(block.shared, bzi_kernel_gray8(v));
             for (uint32_t c = 0; c < 3 && !is_gray; c++)
@@ -3359,30 +3324,13 @@ BZI_KERNEL_FN uint32_t bzi_kernel_pick(const uint32_t v[3], uint32_t c) { return
 BZI_KERNEL_FN void bzi_kernel_mix_channels(const bzi_kernel_op *op, uint32_t kind, uint32_t v[3])
 {
     const uint32_t gray = bzi_kernel_gray8(v), given[3] = { v[0], v[1], v[2] };
-    if (kind == BZI_KERNEL_OP_HUE) {
+    if (kind == BZNA_OP_HUE) {
         bzi_kernel_turn_hue(op->a[0], v);
         return;
     }
     for (uint32_t c = 0; c < 3; c++)
-        v[c] = kind == BZI_KERNEL_OP_SATURATION ? bzi_kernel_blend(op, v[c], (float)(int32_t)gray) :
-               kind == BZI_KERNEL_OP_SHUFFLE ? bzi_kernel_pick(given, op->bits >> 2 * c & 3) : gray;
-}
-
-BZI_KERNEL_FN void bzi_kernel_pass_map(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                       bzi_kernel_thread thread, int mapped)
-{
-    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
-        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
-            const int64_t at = (int64_t)y * out->width + x;
-            uint32_t v[3];
-            for (int c = 0; c < 3; c++)
-                v[c] = bzi_kernel_take8(pass, out, c, at, mapped);
-            BZI_KERNEL_ROLLED
-            for (uint32_t k = pass->first; k < pass->end; k++)
-                bzi_kernel_mix_channels(&pass->op[k], pass->op[k].kind, v);
-            for (int c = 0; c < 3; c++)
-                bzi_kernel_put8(pass, out, c, at, v[c]);
-        }
+        v[c] = kind == BZNA_OP_SATURATION ? bzi_kernel_blend(op, v[c], (float)(int32_t)gray) :
+               kind == BZNA_OP_SHUFFLE ? bzi_kernel_pick(given, op->bits >> 2 * c & 3) : gray;
 }
 
 /* --- Neighbors --- */
@@ -3580,8 +3528,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_tiles(const bzi_kernel_pass *pass, const bzi_
         for (int64_t c = 0; c < 3; c++) {
             const int64_t plane = c * bzi_kernel_plane_bytes(out);
             const bzi_kernel_tile tile = {
-                (const uint8_t *)(uintptr_t)pass->src + plane,
-                pass->tables ? (const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE : 0,
+                bzi_kernel_at(pass->src) + plane, pass->tables ? bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE : 0,
                 (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst + plane, out->width, out->height,
                 (int32_t)(i % across * BZI_KERNEL_TILE), (int32_t)(i / across * BZI_KERNEL_TILE),
                 is_blur ? (int32_t)op->bits : 1
@@ -3610,26 +3557,11 @@ BZI_KERNEL_FN void bzi_kernel_deliver(const bzi_kernel_pass *pass, const float m
         c[i] = (c[i] - pass->bias[i] - mean[i]) * pass->scale[i];
 }
 
-BZI_KERNEL_FN void bzi_kernel_pass_finish(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, int mapped)
-{
-    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y)
-        for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
-            const int64_t at = (int64_t)y * out->width + x;
-            float mean[3], c[3];
-            for (int i = 0; i < 3; i++)
-                c[i] = (float)(int32_t)bzi_kernel_take8(pass, out, i, at, mapped);
-            bzi_kernel_mean(out, (int32_t)x, (int32_t)y, mean);
-            bzi_kernel_deliver(pass, mean, c);
-            bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
-        }
-}
-
 /* Does an operation cover a pixel? Squares of a grid: see bzna_drawn.area. */
 BZI_KERNEL_FN int bzi_kernel_covers(const bzi_kernel_op *op, uint32_t x, uint32_t y)
 {
     const uint32_t period = op->area[2];
-    if (op->kind != BZI_KERNEL_OP_GRID_MASK)
+    if (op->kind != BZNA_OP_GRID_MASK)
         return x >= op->area[0] && x < op->area[2] && y >= op->area[1] && y < op->area[3];
     return period && (x + period - op->area[0]) % period < op->area[3] &&
            (y + period - op->area[1]) % period < op->area[3];
@@ -3666,7 +3598,7 @@ BZI_KERNEL_FN int bzi_kernel_cover(const bzi_kernel_pass *pass, const bzi_kernel
             continue;
         float mean[3], noise[3] = { 0.0f, 0.0f, 0.0f };
         is_covered = 1;
-        bzi_kernel_mean(out, (int32_t)x, (int32_t)y, mean);
+        bzi_kernel_mean(out, (int64_t)y * out->width + x, mean);
         if (op->noise[0] != 0.0f || op->noise[1] != 0.0f || op->noise[2] != 0.0f)
             bzi_kernel_noise(op->key, x, y, noise);
         for (int i = 0; i < 3; i++)
@@ -3675,30 +3607,61 @@ BZI_KERNEL_FN int bzi_kernel_cover(const bzi_kernel_pass *pass, const bzi_kernel
     return is_covered;
 }
 
-/* Pixels above bottom and left of right. */
-BZI_KERNEL_FN void bzi_kernel_pass_cover(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                         bzi_kernel_thread thread, uint32_t right, uint32_t bottom)
+/* A pixel of a pass that looks at no other: MAP, FINISH or COVER. kind is the pass's, a constant. */
+BZI_KERNEL_FN void bzi_kernel_pass_pixel(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t x,
+                                         uint32_t y, uint32_t kind)
 {
-    for (uint32_t y = thread.y; y < bottom; y += thread.step_y)
-        for (uint32_t x = thread.x; x < right; x += thread.step_x) {
-            float c[3] = { 0.0f, 0.0f, 0.0f };
-            if (bzi_kernel_cover(pass, out, x, y, c))
-                bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
-        }
+    const int64_t at = (int64_t)y * out->width + x;
+    float mean[3], c[3] = { 0.0f, 0.0f, 0.0f };
+    uint32_t v[3];
+    if (kind == BZI_KERNEL_PASS_COVER) {
+        if (bzi_kernel_cover(pass, out, x, y, c))
+            bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        v[i] = bzi_kernel_take8(pass, out, i, at);
+    if (kind == BZI_KERNEL_PASS_MAP) {
+        BZI_KERNEL_ROLLED
+        for (uint32_t k = pass->first; k < pass->end; k++)
+            bzi_kernel_mix_channels(&pass->op[k], pass->op[k].kind, v);
+        for (int i = 0; i < 3; i++)
+            bzi_kernel_put8(pass, out, i, at, v[i]);
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        c[i] = (float)(int32_t)v[i];
+    bzi_kernel_mean(out, at, mean);
+    bzi_kernel_deliver(pass, mean, c);
+    bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
 }
 
-/* What one thread does of a pass. mapped is a constant where it can be. */
-BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, bzi_kernel_block block, int mapped)
+/* Pixels above bottom and left of right. */
+BZI_KERNEL_FN void bzi_kernel_pass_pixels(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread, uint32_t right, uint32_t bottom, uint32_t kind)
 {
+    for (uint32_t y = thread.y; y < bottom; y += thread.step_y)
+        for (uint32_t x = thread.x; x < right; x += thread.step_x)
+            bzi_kernel_pass_pixel(pass, out, x, y, kind);
+}
+
+/* What one thread does of a pass. */
+BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread, bzi_kernel_block block)
+{
+    const uint32_t width = (uint32_t)out->width, height = (uint32_t)out->height;
     switch (pass->kind) {
-    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, block, mapped); break;
+    case BZI_KERNEL_PASS_TALLY:   bzi_kernel_pass_tally(pass, out, block); break;
     case BZI_KERNEL_PASS_TABLE:   bzi_kernel_pass_table(pass, out, block); break;
-    case BZI_KERNEL_PASS_MAP:     bzi_kernel_pass_map(pass, out, thread, mapped); break;
     case BZI_KERNEL_PASS_SHARPEN:
     case BZI_KERNEL_PASS_BLUR:    bzi_kernel_pass_tiles(pass, out, block); break;
-    case BZI_KERNEL_PASS_FINISH:  bzi_kernel_pass_finish(pass, out, thread, mapped); break;
-    default: bzi_kernel_pass_cover(pass, out, thread, (uint32_t)out->width, (uint32_t)out->height);
+    case BZI_KERNEL_PASS_MAP:
+        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_MAP);
+        break;
+    case BZI_KERNEL_PASS_FINISH:
+        bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_FINISH);
+        break;
+    default: bzi_kernel_pass_pixels(pass, out, thread, width, height, BZI_KERNEL_PASS_COVER);
     }
 }
 
@@ -3707,7 +3670,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_thread(const bzi_kernel_pass *pass, const bzi
 /* Where in a view's scratch memory what lies; offsets in bytes, multiples of 256. */
 typedef struct bzi_kernel_scratch {
     uint64_t image[2], table[2], counts, bytes;
-    uint64_t lines, row, host_bytes;  /* of a blur on the CPU, behind those bytes */
+    uint64_t host_bytes;              /* with those of a blur on the CPU, which stand last */
 } bzi_kernel_scratch;
 
 BZI_KERNEL_FN bzi_kernel_scratch bzi_kernel_scratch_of(const bzi_kernel_output *out)
@@ -3715,10 +3678,9 @@ BZI_KERNEL_FN bzi_kernel_scratch bzi_kernel_scratch_of(const bzi_kernel_output *
     const uint64_t image = (3 * (uint64_t)bzi_kernel_plane_bytes(out) + 255) / 256 * 256;
     const uint64_t counts = (uint64_t)bzi_kernel_parts(out) * (3 * BZI_KERNEL_TABLE * sizeof(uint32_t));
     bzi_kernel_scratch scratch = { { 0, image }, { 2 * image, 2 * image + 768 }, 2 * image + 1536,
-                                   2 * image + 1536 + counts, 0, 0, 0 };
-    scratch.lines = scratch.bytes;
-    scratch.row = scratch.lines + 2 * image;
-    scratch.host_bytes = scratch.row + (4 * ((uint64_t)out->width + 128) + 255) / 256 * 256;
+                                   2 * image + 1536 + counts, 0 };
+    const uint64_t lines = (uint64_t)out->height + 2 * BZI_KERNEL_RADIUS;
+    scratch.host_bytes = scratch.bytes + (4 * ((lines + 1) * (uint64_t)out->width + 64) + 255) / 256 * 256;
     return scratch;
 }
 
@@ -3731,13 +3693,13 @@ typedef struct bzi_kernel_stage {
 
 BZI_KERNEL_FN int bzi_kernel_is_mix(uint32_t kind)
 {
-    return kind == BZI_KERNEL_OP_SATURATION || kind == BZI_KERNEL_OP_HUE || kind == BZI_KERNEL_OP_GRAYSCALE ||
-           kind == BZI_KERNEL_OP_SHUFFLE;
+    return kind == BZNA_OP_SATURATION || kind == BZNA_OP_HUE || kind == BZNA_OP_GRAYSCALE ||
+           kind == BZNA_OP_SHUFFLE;
 }
 
 BZI_KERNEL_FN int bzi_kernel_is_table(uint32_t kind)
 {
-    return !bzi_kernel_is_mix(kind) && kind != BZI_KERNEL_OP_SHARPNESS && kind != BZI_KERNEL_OP_BLUR;
+    return !bzi_kernel_is_mix(kind) && kind != BZNA_OP_SHARPNESS && kind != BZNA_OP_BLUR;
 }
 
 /* A table pass of the operation at hand, and of those behind it that need no counts. */
@@ -3762,7 +3724,7 @@ BZI_KERNEL_FN void bzi_kernel_next_image(const bzi_kernel_pass *view, bzi_kernel
                                          bzi_kernel_stage *stage, bzi_kernel_pass *pass)
 {
     const uint32_t kind = view->op[stage->at].kind;
-    pass->kind = kind == BZI_KERNEL_OP_SHARPNESS ? BZI_KERNEL_PASS_SHARPEN : kind == BZI_KERNEL_OP_BLUR ?
+    pass->kind = kind == BZNA_OP_SHARPNESS ? BZI_KERNEL_PASS_SHARPEN : kind == BZNA_OP_BLUR ?
                  BZI_KERNEL_PASS_BLUR : BZI_KERNEL_PASS_MAP;
     while (pass->kind == BZI_KERNEL_PASS_MAP && pass->end < view->pixels && bzi_kernel_is_mix(view->op[pass->end].kind))
         pass->end++;
@@ -3815,7 +3777,7 @@ BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes p
                                      BZI_KERNEL_BLOCK(y) * BZI_KERNEL_BLOCKS(x) + BZI_KERNEL_BLOCK(x),
                                      BZI_KERNEL_BLOCKS(x) * BZI_KERNEL_BLOCKS(y) };
     const bzi_kernel_pass *pass = &passes.pass[BZI_KERNEL_BLOCK(z)];
-    bzi_kernel_pass_thread(pass, &out, thread, block, pass->tables != 0);
+    bzi_kernel_pass_thread(pass, &out, thread, block);
 }
 #else
 /* The passes again, faster, with the same bits: loops over planes, of which compilers make vectors. Samples go through
@@ -3843,8 +3805,8 @@ BZI_KERNEL_FN void bzi_kernel_apply_tables(bzi_kernel_pass *pass, const bzi_kern
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
     for (int c = 0; c < 3 && pass->tables; c++) {
-        const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables + c * BZI_KERNEL_TABLE;
-        uint8_t *samples = (uint8_t *)(uintptr_t)pass->src + c * plane;
+        const uint8_t *table = bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE;
+        uint8_t *samples = bzi_kernel_at(pass->src) + c * plane;
         for (int64_t i = bzi_kernel_level() >= 3 ? bzi_kernel_look_up_512(table, samples, plane) : 0; i < plane; i++)
             samples[i] = table[samples[i]];
     }
@@ -3883,12 +3845,12 @@ BZI_KERNEL_FN void bzi_kernel_count_ends(const uint8_t *samples, int64_t count, 
 BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables, *samples = (const uint8_t *)(uintptr_t)pass->src;
+    const uint8_t *table = bzi_kernel_at(pass->tables), *samples = bzi_kernel_at(pass->src);
     uint32_t *counts = (uint32_t *)(uintptr_t)pass->counts;
     memset(counts, 0, 3 * BZI_KERNEL_TABLE * sizeof *counts);
     for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE, samples += plane) {
         uint32_t bins[BZI_KERNEL_TABLE] = { 0 };
-        if (pass->op[pass->first].kind == BZI_KERNEL_OP_AUTOCONTRAST && !table)
+        if (pass->op[pass->first].kind == BZNA_OP_AUTOCONTRAST && !table)
             bzi_kernel_count_ends(samples, plane, bins);
         else
             bzi_kernel_count_bytes(samples, plane, bins);
@@ -3901,8 +3863,8 @@ BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bz
 BZI_KERNEL_FN void bzi_kernel_tally_grays(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int mapped)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint8_t *restrict r = (const uint8_t *)(uintptr_t)pass->src, *restrict g = r + plane, *restrict b = g + plane;
-    const uint8_t *table = (const uint8_t *)(uintptr_t)pass->tables;
+    const uint8_t *restrict r = bzi_kernel_at(pass->src), *restrict g = r + plane, *restrict b = g + plane;
+    const uint8_t *table = bzi_kernel_at(pass->tables);
     uint64_t total = 0;
     for (int64_t first = 0; first < plane; first += 65536) {
         const int64_t end = first + 65536 < plane ? first + 65536 : plane;
@@ -3971,13 +3933,13 @@ BZI_KERNEL_FN void bzi_kernel_map_planes(const bzi_kernel_op *given, uint32_t ki
 BZI_KERNEL_FN void bzi_kernel_map_all(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
-    const uint8_t *src = (const uint8_t *)(uintptr_t)pass->src;
-    uint8_t *dst = (uint8_t *)(uintptr_t)pass->dst;
+    const uint8_t *src = bzi_kernel_at(pass->src);
+    uint8_t *dst = bzi_kernel_at(pass->dst);
     for (uint32_t k = pass->first; k < pass->end; k++, src = dst)
         switch (pass->op[k].kind) {
 #define MAP(kind) case kind: bzi_kernel_map_planes(&pass->op[k], kind, src, dst, plane); break;
-        MAP(BZI_KERNEL_OP_SATURATION) MAP(BZI_KERNEL_OP_HUE) MAP(BZI_KERNEL_OP_SHUFFLE)
-        default: bzi_kernel_map_planes(&pass->op[k], BZI_KERNEL_OP_GRAYSCALE, src, dst, plane);
+        MAP(BZNA_OP_SATURATION) MAP(BZNA_OP_HUE) MAP(BZNA_OP_SHUFFLE)
+        default: bzi_kernel_map_planes(&pass->op[k], BZNA_OP_GRAYSCALE, src, dst, plane);
 #undef MAP
         }
 }
@@ -4009,13 +3971,13 @@ BZI_KERNEL_FN void bzi_kernel_blend_row(const bzi_kernel_op *given, const uint8_
 BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out), width = out->width;
-    uint8_t *smooth = (uint8_t *)(uintptr_t)pass->counts;
+    uint8_t *smooth = bzi_kernel_at(pass->counts);
     if (out->width < 3 || out->height < 3) {
-        memcpy((void *)(uintptr_t)pass->dst, (const void *)(uintptr_t)pass->src, (size_t)(3 * plane));
+        memcpy(bzi_kernel_at(pass->dst), bzi_kernel_at(pass->src), (size_t)(3 * plane));
         return;
     }
     for (int32_t y = 0; y < 3 * out->height; y++) {
-        const uint8_t *from = (const uint8_t *)(uintptr_t)pass->src + y * width;
+        const uint8_t *from = bzi_kernel_at(pass->src) + y * width;
         const int is_border = y % out->height == 0 || y % out->height == out->height - 1;
         if (!is_border) {
             bzi_kernel_smooth_row(from - width, from, from + width, smooth, out->width);
@@ -4023,73 +3985,56 @@ BZI_KERNEL_FN void bzi_kernel_sharpen_planes(const bzi_kernel_pass *pass, const 
             smooth[width - 1] = from[width - 1];
         }
         bzi_kernel_blend_row(&pass->op[pass->first], from, is_border ? from : smooth,
-                             (uint8_t *)(uintptr_t)pass->dst + y * width, out->width);
+                             bzi_kernel_at(pass->dst) + y * width, out->width);
     }
 }
 
-#define BZI_KERNEL_BESIDE 32          /* samples that a row has before and behind it: more than a blur's radius */
-
-/* A row of a plane, and what is reflected beyond it, blurred along x. */
-BZI_KERNEL_FN void bzi_kernel_blur_row(const bzi_kernel_op *op, float norm, float *restrict row, int32_t width,
-                                       const uint8_t *restrict from, uint16_t *restrict to)
+/* Samples of a row, blurred along x or y: `step` apart are their neighbors, which lie beyond the plane as well. */
+BZI_KERNEL_FN void bzi_kernel_blur_row(const bzi_kernel_op *op, float norm, const float *restrict from, int64_t step,
+                                       int32_t width, float *restrict to)
 {
-    const int32_t radius = (int32_t)op->bits;
-    for (int32_t i = 0; i < width; i++)
-        row[BZI_KERNEL_BESIDE + i] = (float)from[i];
-    for (int32_t i = 1; i <= radius; i++) {
-        row[BZI_KERNEL_BESIDE - i] = (float)from[i];
-        row[BZI_KERNEL_BESIDE + width - 1 + i] = (float)from[width - 1 - i];
-    }
     for (int32_t first = 0; first < width; first += 64) {
         const int32_t count = first + 64 < width ? 64 : width - first;
-        const float *at = row + BZI_KERNEL_BESIDE + first;
+        const float *at = from + first;
         bzi_kernel_bell bell = bzi_kernel_bell_of(op);
         float sum[64];
         memcpy(sum, at, (size_t)count * sizeof *sum);
-        for (int32_t k = 1; k <= radius; k++, bzi_kernel_bell_next(&bell))
+        for (int64_t k = 1; k <= op->bits; k++, bzi_kernel_bell_next(&bell))
             for (int32_t i = 0; i < count; i++)
-                sum[i] += bell.weight * (at[i - k] + at[i + k]);
+                sum[i] += bell.weight * (at[i - k * step] + at[i + k * step]);
         for (int32_t i = 0; i < count; i++)
-            to[first + i] = bzi_kernel_fixed(sum[i] * norm);
+            to[first + i] = sum[i] * norm;
     }
 }
 
-/* A row of what that made, blurred along y; plane: of uint16_t. */
-BZI_KERNEL_FN void bzi_kernel_blur_column(const bzi_kernel_op *op, float norm, const uint16_t *restrict plane,
-                                          const bzi_kernel_output *out, int32_t y, uint8_t *restrict to)
+/* A plane: its rows, to lines of whole numbers, in 1/256, and those. Around both is what is reflected. */
+BZI_KERNEL_FN void bzi_kernel_blur_plane(const bzi_kernel_op *op, const bzi_kernel_output *out, const uint8_t *src,
+                                         uint8_t *dst, float *scratch)
 {
-    const int32_t radius = (int32_t)op->bits, width = out->width, last = out->height - 1;
-    for (int32_t first = 0; first < width; first += 64) {
-        const int32_t count = first + 64 < width ? 64 : width - first;
-        const uint16_t *middle = plane + (int64_t)y * width + first;
-        bzi_kernel_bell bell = bzi_kernel_bell_of(op);
-        float sum[64];
-        for (int32_t i = 0; i < count; i++)
-            sum[i] = (float)middle[i];
-        for (int32_t k = 1; k <= radius; k++, bzi_kernel_bell_next(&bell)) {
-            const uint16_t *low = plane + (int64_t)bzi_kernel_reflect(y - k, last) * width + first;
-            const uint16_t *high = plane + (int64_t)bzi_kernel_reflect(y + k, last) * width + first;
-            for (int32_t i = 0; i < count; i++)
-                sum[i] += bell.weight * (float)(low[i] + high[i]);
+    const int32_t radius = (int32_t)op->bits, width = out->width, last = width - 1, bottom = out->height - 1;
+    const float norm = bzi_kernel_bell_norm(op);
+    float *row = scratch + BZI_KERNEL_BESIDE, *lines = row + width + BZI_KERNEL_BESIDE + (int64_t)radius * width;
+    float *line = lines;
+    for (int32_t y = 0; y <= bottom; y++, line += width, src += width) {
+        for (int32_t i = 0; i < width; i++)
+            row[i] = (float)src[i];
+        for (int32_t i = 1; i <= radius; i++) {
+            row[-i] = row[i];
+            row[last + i] = row[last - i];
         }
-        for (int32_t i = 0; i < count; i++)
-            to[first + i] = bzi_kernel_byte(bzi_kernel_unfixed(sum[i] * norm));
+        bzi_kernel_blur_row(op, norm, row, 1, width, line);
+        for (int32_t i = 0; i < width; i++)
+            line[i] = (float)bzi_kernel_fixed(line[i]);
     }
-}
-
-/* Rows to lines of uint16_t, in 1/256, and those to columns. row: for one row and what is beside it. */
-BZI_KERNEL_FN void bzi_kernel_blur_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint16_t *lines,
-                                          float *row)
-{
-    const bzi_kernel_op op = pass->op[pass->first];
-    const float norm = bzi_kernel_bell_norm(&op);
-    for (int32_t y = 0; y < 3 * out->height; y++) {
-        const int64_t at = (int64_t)y * out->width;
-        bzi_kernel_blur_row(&op, norm, row, out->width, (const uint8_t *)(uintptr_t)pass->src + at, lines + at);
+    for (int64_t i = width; i <= (int64_t)radius * width; i += width) {
+        memcpy(lines - i, lines + i, (size_t)width * sizeof *lines);
+        memcpy(line - width + i, line - width - i, (size_t)width * sizeof *lines);
     }
-    for (int32_t y = 0; y < 3 * out->height; y++)
-        bzi_kernel_blur_column(&op, norm, lines + y / out->height * bzi_kernel_plane_bytes(out), out, y % out->height,
-                               (uint8_t *)(uintptr_t)pass->dst + (int64_t)y * out->width);
+    for (int32_t y = 0; y <= bottom; y++, dst += width) {
+        bzi_kernel_blur_row(op, norm, lines + (int64_t)y * width, width, width, row);
+        for (int32_t i = 0; i < width; i++)
+            dst[i] = bzi_kernel_byte(bzi_kernel_unfixed(row[i]));
+    }
 }
 
 /* Samples to the batch: a copy of whole pixels, or, where it takes more than that, pixel by pixel. */
@@ -4107,20 +4052,19 @@ BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const 
         slot.scale[i] = pass->scale[i];
     }
     if ((pass->flags & BZI_KERNEL_GRAY) || !bzi_kernel_warp_copy(&slot, out, bzi_kernel_level()))
-        bzi_kernel_pass_finish(pass, out, all, 0);
+        bzi_kernel_pass_pixels(pass, out, all, (uint32_t)out->width, (uint32_t)out->height,
+                               BZI_KERNEL_PASS_FINISH);
 }
 
 /* Rows of a rectangle of one color, from the second one on: copies of the first. */
 BZI_KERNEL_CPU void bzi_kernel_repeat_row(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t left,
                                           uint32_t top, uint32_t right, uint32_t bottom)
 {
-    const int shift = bzi_kernel_element_shift(out->dtype), is_planar = out->stride_x == 1;
-    const size_t bytes = (size_t)((int64_t)(right - left) * out->stride_x) << shift;
-    for (uint32_t c = 0; c < (is_planar ? out->channels : 1); c++) {
-        const int64_t first = top * out->stride_y + left * out->stride_x + c * out->stride_c;
-        uint8_t *row = (uint8_t *)(uintptr_t)pass->dst + ((uint64_t)first << shift);
+    const size_t bytes = (size_t)((int64_t)(right - left) * out->stride_x) << bzi_kernel_element_shift(out->dtype);
+    for (uint32_t c = 0; c < (out->stride_x == 1 ? out->channels : 1); c++) {
+        const uint8_t *row = bzi_kernel_at(bzi_kernel_address(pass->dst, out, c, (int32_t)top, (int32_t)left));
         for (uint32_t y = top + 1; y < bottom; y++)
-            memcpy(row + ((uint64_t)((y - top) * out->stride_y) << shift), row, bytes);
+            memcpy(bzi_kernel_at(bzi_kernel_address(pass->dst, out, c, (int32_t)y, (int32_t)left)), row, bytes);
     }
 }
 
@@ -4131,14 +4075,15 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
     bzi_kernel_pass pass = *given;
     for (pass.end = pass.first + 1; pass.end <= given->end; pass.first++, pass.end++) {
         const bzi_kernel_op *op = &given->op[pass.first];
-        const int is_grid = op->kind == BZI_KERNEL_OP_GRID_MASK;
+        const int is_grid = op->kind == BZNA_OP_GRID_MASK;
         const int is_plain = !is_grid && !(out->mean && op->bits) && op->noise[0] == 0.0f && op->noise[1] == 0.0f &&
                              op->noise[2] == 0.0f;
         const uint32_t left = is_grid ? 0 : op->area[0], top = is_grid ? 0 : op->area[1];
         const uint32_t right = is_grid || op->area[2] > width ? width : op->area[2];
         const uint32_t bottom = is_grid || op->area[3] > height ? height : op->area[3];
         const bzi_kernel_thread from = { left, top, 1, 1 };
-        bzi_kernel_pass_cover(&pass, out, from, right, is_plain && top < bottom ? top + 1 : bottom);
+        bzi_kernel_pass_pixels(&pass, out, from, right, is_plain && top < bottom ? top + 1 : bottom,
+                               BZI_KERNEL_PASS_COVER);
         if (is_plain && left < right)
             bzi_kernel_repeat_row(&pass, out, left, top, right, bottom);
     }
@@ -4147,7 +4092,7 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
 /* scratch: that of the view. */
 BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_output *out, uint64_t scratch)
 {
-    const bzi_kernel_scratch at = bzi_kernel_scratch_of(out);
+    const int64_t plane = bzi_kernel_plane_bytes(out);
     const uint32_t kind = pass->kind;
     if (kind == BZI_KERNEL_PASS_MAP || kind == BZI_KERNEL_PASS_SHARPEN || kind == BZI_KERNEL_PASS_BLUR ||
         kind == BZI_KERNEL_PASS_FINISH)
@@ -4165,8 +4110,10 @@ BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_o
     case BZI_KERNEL_PASS_MAP:     bzi_kernel_map_all(pass, out); break;
     case BZI_KERNEL_PASS_SHARPEN: bzi_kernel_sharpen_planes(pass, out); break;
     case BZI_KERNEL_PASS_BLUR:
-        bzi_kernel_blur_planes(pass, out, (uint16_t *)(uintptr_t)(scratch + at.lines),
-                               (float *)(uintptr_t)(scratch + at.row));
+        for (int64_t at = 0; at < 3 * plane; at += plane)
+            bzi_kernel_blur_plane(&pass->op[pass->first], out, bzi_kernel_at(pass->src) + at,
+                                  bzi_kernel_at(pass->dst) + at,
+                                  (float *)(uintptr_t)(scratch + bzi_kernel_scratch_of(out).bytes));
         break;
     case BZI_KERNEL_PASS_FINISH:  bzi_kernel_finish_planes(pass, out); break;
     default:                      bzi_kernel_cover_planes(pass, out);

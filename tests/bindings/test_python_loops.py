@@ -1571,7 +1571,7 @@ class Defaults(unittest.TestCase):
             (ValueError, "^mean: nan is not finite", dict(mean=float("nan"))),
             (ValueError, "^brightness: nan is not finite", dict(brightness=float("nan"))),
             (ValueError, "^shuffle: 2 is neither True nor False", dict(shuffle=2)),
-            (ValueError, "^multibuffering: 99 is more than 64", dict(multibuffering=99)),
+            (ValueError, r"^multibuffering: 99 is not in 1\.\.64", dict(multibuffering=99)),
             (ValueError, "^weights: 3 weights for 8 samples|^weights", dict(weights=[1, 2, 3], weighting="replace")),
             (ValueError, "^epochs: 0 is not within 1..", dict(epochs=0)),
         ):

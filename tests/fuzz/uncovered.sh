@@ -4,7 +4,7 @@
 # repository's root: sh tests/fuzz/uncovered.sh [BUILD [FIRST-ROOM LAST-ROOM]]. Rooms by their numbers in benzina.c.
 # Needs clang and llvm-cov of the same version (LLVM: the folder of llvm-profdata and llvm-cov). The reasons stand in
 # uncovered.txt.
-BUILD=${1:-build}; first=${2:-12}; last=${3:-47}
+BUILD=${1:-build}; first=${2:-13}; last=${3:-48}
 CLANG=${CLANG:-clang}
 LLVM=${LLVM:-$(dirname "$(readlink -f "$(command -v "$CLANG")")")}
 F="$BUILD/fuzz/coverage"

@@ -795,7 +795,7 @@ TEST(outputs_have_policies_of_their_own_and_masks_follow_what_moves)
     c = config_of();
     c.output.augment = &none;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &err), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(err.message, "augment are only for extra_outputs");
+    CHECK_CONTAINS(err.message, "output.augment: is only for extra_outputs");
 }
 
 TEST(a_state_of_a_run_with_other_policies_is_refused)

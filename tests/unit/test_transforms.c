@@ -1315,8 +1315,8 @@ TEST(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
         CHECK_CONTAINS(err.message, bad[i].says);
     }
     j = jitter_of(1, 1, 1, 0);
-    j.reserved[1] = 1;
-    CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_E_ARGUMENT);
+    j.reserved[7] = 1;
+    CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_E_STRUCT_SIZE);
     j = jitter_of(1, 1, 1, 0);
     j.mxnet_clamp_hue = 2;
     CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_E_ARGUMENT);
