@@ -672,7 +672,6 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
  *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
  *     bzi_os_thread_join(thread)
- *     bzi_native_mutex and its functions are for the room of locks alone, which makes these of them:
  *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
@@ -972,7 +971,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef pthread_mutex_t bzi_native_mutex;
+typedef pthread_mutex_t bzi_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
@@ -1025,21 +1024,25 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { pthread_mutex_destroy(mutex); }
-static void bzi_native_lock(bzi_native_mutex *mutex) { pthread_mutex_lock(mutex); }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { pthread_mutex_unlock(mutex); }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    return (void)rank, pthread_mutex_init(mutex, NULL);
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
+static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
 static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
 #ifdef __APPLE__
 static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
     const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
@@ -1062,7 +1065,7 @@ static int bzi_os_cond_init(bzi_cond *cond)
     return error;
 }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const struct timespec deadline = bzi_posix_time(deadline_ns);
     return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
@@ -1420,7 +1423,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef SRWLOCK            bzi_native_mutex;
+typedef SRWLOCK            bzi_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
 
@@ -1469,19 +1472,23 @@ static void bzi_os_thread_join(bzi_thread thread)
     CloseHandle(thread);
 }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
-static void bzi_native_lock(bzi_native_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    return (void)rank, InitializeSRWLock(mutex), 0;
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 
@@ -1499,7 +1506,7 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
 
 #ifdef BENZINA_NO_THREADS
 
-typedef char bzi_native_mutex;
+typedef char bzi_mutex;
 typedef char bzi_cond;
 typedef char bzi_thread;
 
@@ -1511,20 +1518,20 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return *mutex = 0; }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
-static void bzi_native_lock(bzi_native_mutex *mutex) { (void)mutex; }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return (void)mutex, 1; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { (void)mutex; }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank) { return (void)rank, *mutex = 0; }
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
+static void bzi_os_unlock(bzi_mutex *mutex) { (void)mutex; }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return *cond = 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_all(bzi_cond *cond) { (void)cond; }
 /* Nothing ever waits without a deadline: what another thread would have to do is an error before that. */
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { (void)cond, (void)mutex; }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { (void)cond, (void)mutex; }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
 
@@ -1542,8 +1549,8 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
  *
  * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
  * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
- * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which checks these rules. Elsewhere, ranks take neither
- * time nor memory. */
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which puts functions that check these rules before those
+ * of the system. Elsewhere, ranks take neither time nor memory. */
 
 enum {
     BZI_RANK_LOADER,
@@ -1561,58 +1568,8 @@ enum {
 #ifdef BENZINA_CHECK_LOCKS
 #  include "tests/unit/locks.h"
 #else
-#  define BZI_RANK_MEMBER
-#  define BZI_RANK_SET(mutex, of) ((void)(of))
-#  define BZI_RANK_TAKE(mutex)    ((void)0)
-#  define BZI_RANK_DROP(mutex)    ((void)0)
-#  define BZI_RANK_WAIT(mutex)    ((void)0)
-#  define BZI_RANK_CALLBACK()     ((void)0)
+#  define BZI_RANK_CALLBACK() ((void)0)
 #endif
-
-typedef struct bzi_mutex {
-    bzi_native_mutex native;
-    BZI_RANK_MEMBER
-} bzi_mutex;
-
-static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
-{
-    BZI_RANK_SET(mutex, rank);
-    return bzi_native_mutex_init(&mutex->native);
-}
-
-static void bzi_os_mutex_free(bzi_mutex *mutex) { bzi_native_mutex_free(&mutex->native); }
-
-static void bzi_os_lock(bzi_mutex *mutex)
-{
-    BZI_RANK_TAKE(mutex);
-    bzi_native_lock(&mutex->native);
-}
-
-static int bzi_os_try_lock(bzi_mutex *mutex)
-{
-    if (!bzi_native_try_lock(&mutex->native))
-        return 0;
-    BZI_RANK_TAKE(mutex);
-    return 1;
-}
-
-static void bzi_os_unlock(bzi_mutex *mutex)
-{
-    BZI_RANK_DROP(mutex);
-    bzi_native_unlock(&mutex->native);
-}
-
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
-{
-    BZI_RANK_WAIT(mutex);
-    bzi_native_wait(cond, &mutex->native);
-}
-
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
-{
-    BZI_RANK_WAIT(mutex);
-    return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
-}
 
 /* A lock and what is waited for with it. Returns 1, or 0 if the system has none left; nothing of it was made then. */
 static int bzi_os_locks_init(bzi_mutex *mutex, uint32_t rank, bzi_cond *conds, uint32_t count)
@@ -4220,9 +4177,6 @@ static void bzi_inflate_fixed(bzi_inflater *z)
 /* 3.2.5: inflates a block's data, which are bytes and repetitions of earlier bytes. Returns 0 if they are damaged. */
 static int bzi_inflate_data(bzi_inflater *z)
 {
-    static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
-                                       1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
-
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
 
@@ -4243,7 +4197,8 @@ static int bzi_inflate_data(bzi_inflater *z)
         if (symbol > 29)
             return 0;
 
-        distance = near[symbol] + bzi_inflate_bits(z, symbol < 4 ? 0 : symbol / 2 - 1);
+        more = symbol < 4 ? 0 : symbol / 2 - 1;
+        distance = (symbol < 4 ? symbol : (2 + symbol % 2) << more) + 1 + bzi_inflate_bits(z, more);
         if (distance > z->size)
             return 0;
 
@@ -6749,6 +6704,9 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
+/* A kind whose files begin with these bytes, whatever is looked for. */
+#define BZI_BEGINS(magic, what) { magic, 0, sizeof magic - 1, 0, what }
+
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
@@ -6757,31 +6715,31 @@ static const struct bzi_unread {
     uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
     const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
-    { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
-    { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+    BZI_BEGINS("\x1f\x8b", "compressed by gzip: decompress it (gunzip), or read it through a source that does"),
+    BZI_BEGINS("(\xb5/\xfd", "compressed by zstd: decompress it (unzstd), or read it through a source that does"),
     { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-    { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
-    { "\x04\"M\x18", 0, 4, 0, "compressed by lz4: decompress it (unlz4), or read it through a source that does" },
-    { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
-    { "7z\xbc\xaf\x27\x1c", 0, 6, 0, "a 7z file, which is not read: unpack it into a folder" },
-    { "Rar!\x1a\x07", 0, 6, 0, "a RAR file, which is not read: unpack it into a folder" },
-    { "PAR1", 0, 4, 0, "a parquet file" BZI_UNREAD },
-    { "ARROW1", 0, 6, 0, "an Arrow file" BZI_UNREAD },
-    { "\x89HDF\r\n\x1a\n", 0, 8, 0, "an HDF5 file" BZI_UNREAD },
+    BZI_BEGINS("\xfd" "7zXZ", "compressed by xz: decompress it (unxz), or read it through a source that does"),
+    BZI_BEGINS("\x04\"M\x18", "compressed by lz4: decompress it (unlz4), or read it through a source that does"),
+    BZI_BEGINS("PK\x03\x04", "a zip file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("7z\xbc\xaf\x27\x1c", "a 7z file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("Rar!\x1a\x07", "a RAR file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("PAR1", "a parquet file" BZI_UNREAD),
+    BZI_BEGINS("ARROW1", "an Arrow file" BZI_UNREAD),
+    BZI_BEGINS("\x89HDF\r\n\x1a\n", "an HDF5 file" BZI_UNREAD),
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
+    BZI_BEGINS("\x93NUMPY", "a numpy array (.npy): its bytes after the header are read as dataset_config.records"),
 #ifdef BENZINA_NO_HEIF
     { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
-    { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
-    { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
-    { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
-    { "v/1\x01", 0, 4, 0, "an OpenEXR picture, which is not read" },
-    { "%PDF-", 0, 5, 0, "a PDF document, which is not read" },
-    { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
+    BZI_BEGINS("\0\0\0\x0cJXL ", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("\xff\x0a", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("8BPS", "a Photoshop file (PSD), which is not read"),
+    BZI_BEGINS("v/1\x01", "an OpenEXR picture, which is not read"),
+    BZI_BEGINS("%PDF-", "a PDF document, which is not read"),
+    BZI_BEGINS("\x1a\x45\xdf\xa3", "a video (Matroska, WebM), which is not read"),
     { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
     { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
     { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, not a picture" },
@@ -6789,7 +6747,7 @@ static const struct bzi_unread {
     { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
-    { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
+    BZI_BEGINS("\n#\xd7\xce", "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)"),
 #endif
 };
 
@@ -17607,16 +17565,6 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 #include "benzina_kernels.cu"
 
 _Static_assert(BZI_LIMIT_SESSION_MAPPED == BZI_KERNEL_SLOTS, "a launch warps as many pictures as a session may map");
-_Static_assert((int)BZI_KERNEL_FLOAT32 == BZNA_DTYPE_FLOAT32 && (int)BZI_KERNEL_FLOAT16 == BZNA_DTYPE_FLOAT16 &&
-                   (int)BZI_KERNEL_BFLOAT16 == BZNA_DTYPE_BFLOAT16 && (int)BZI_KERNEL_UINT8 == BZNA_DTYPE_UINT8,
-               "the kernel's types of elements are the API's");
-_Static_assert((int)BZI_KERNEL_LINEAR == BZNA_FILTER_LINEAR && (int)BZI_KERNEL_NEAREST == BZNA_FILTER_NEAREST &&
-                   (int)BZI_KERNEL_CUBIC == BZNA_FILTER_CUBIC && (int)BZI_KERNEL_AREA == BZNA_FILTER_AREA &&
-                   (int)BZI_KERNEL_LANCZOS4 == BZNA_FILTER_LANCZOS4 &&
-                   (int)BZI_KERNEL_LANCZOS3 == BZNA_FILTER_LANCZOS3 &&
-                   (int)BZI_KERNEL_CUBIC_075 == BZNA_FILTER_CUBIC_075,
-               "the kernel's filters are the API's");
-
 /* Refuses what the area filter cannot be. */
 static bzna_status bzi_filter_check(const char *where, uint32_t filter, uint32_t antialias, bzna_error *err)
 {
@@ -17819,7 +17767,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
     slot->antialias = t->antialias != BZNA_ANTIALIAS_ROUND || bzi_slot_rounds(slot, picture) ? t->antialias :
-                                                                                             BZI_KERNEL_WIDEN;
+                                                                                             BZNA_ANTIALIAS_AUTO;
 
     bzi_slot_colors(slot, t, channels);
     bzi_slot_clip(slot, t);
@@ -17934,7 +17882,7 @@ static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
-    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias == BZI_KERNEL_NARROW || slot->x0 || slot->y0 ||
+    uint32_t k = slot->filter == BZNA_FILTER_NEAREST || slot->antialias == BZNA_ANTIALIAS_OFF || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
 
     while (k > 1 && !((float)k * margin <= least))
@@ -18003,15 +17951,12 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
 
 #ifndef BENZINA_NO_AUGMENT
-_Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
-                   (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
-                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX && BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2,
-               "the kernel's operations are the API's");
+_Static_assert(BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2, "tiles have room for a blur's radius");
 
 /* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
 static bzi_kernel_output bzi_operations_planes(const bzi_kernel_output *out)
 {
-    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZI_KERNEL_UINT8, .channels = 3 };
+    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZNA_DTYPE_UINT8, .channels = 3 };
 
     planes.stride_c = bzi_kernel_plane_bytes(out);
     planes.stride_y = out->width;
