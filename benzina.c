@@ -18104,13 +18104,11 @@ typedef struct bzi_kernel_pass {
 
 #endif
 
-/* Makes slot and passes of a view, as bzi_slot_make. Returns E_ARGUMENT for a transform that is out of its ranges. */
+/* Makes slot and passes of a view, as bzi_slot_make. Pre: the transform was checked. */
 static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
                                  const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
                                  bzna_error *err)
 {
-    if (bzi_transform_check(t, err) != BZNA_OK)
-        return err->status;
     bzi_operations_make(t, channels, out, pass);
     if (!pass->pixels)
         return bzi_slot_make(slot, picture, t, channels, err);
@@ -22204,6 +22202,7 @@ typedef struct bzi_output {
     uint32_t          own_color;      /* likewise, its color */
     bzna_warp         warp;
     bzna_transform    transform;      /* that every sample starts with */
+    uint32_t          is_checked;     /* 1: that is one that bzi_transform_check admits */
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
     uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
@@ -24195,6 +24194,18 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return BZNA_OK;
 }
 
+/* Checks a transform that was drawn. If it is the output's but for the warp, only that may be wrong. */
+static bzna_status bzi_view_check(const bzi_output *output, const bzna_transform *t, bzna_error *err)
+{
+    const size_t behind = offsetof(bzna_transform, homography) + sizeof t->homography;
+    const uint8_t *drawn = (const uint8_t *)t, *given = (const uint8_t *)&output->transform;
+
+    if (output->is_checked && bzi_finite(t->homography, 9) && t->filter == output->transform.filter &&
+        memcmp(drawn + behind, given + behind, sizeof *t - behind) == 0)
+        return BZNA_OK;
+    return bzi_transform_check(t, err);
+}
+
 /* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size, unless they stay. Where
  * they are written is set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
@@ -24210,7 +24221,8 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
             bzi_slot_planes(&views->slots[i], picture);
             continue;
         }
-        if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
+        if (bzi_view_check(output, &views->transforms[i], err) != BZNA_OK ||
+            bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
                           &output->kernel, err) != BZNA_OK)
             return err->status;
         bzi_slot_shrink(&views->slots[i], shrink);
@@ -28131,6 +28143,7 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     bzi_output *output = &setup->outputs[setup->output_count];
     const uint32_t number = setup->output_count;
     char text[BZI_SETTING_BYTES];
+    bzna_error ignored;
 
     bzi_string_copy(output->where, sizeof output->where, "loader_config.output");
     if (number)
@@ -28150,6 +28163,7 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
                                          err) != BZNA_OK))
         return err->status;
 
+    output->is_checked = bzi_transform_check(&output->transform, &ignored) == BZNA_OK;
     for (uint32_t i = 0; i < number; i++)
         output->random += setup->outputs[i].own_warp ? setup->outputs[i].views : 0;
     return bzi_setup_add(setup, e->field ? e->field : setup->config.fields.image, err);
@@ -29478,6 +29492,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_api_picture_resolve(&p);
     out = bzi_output_make(&o);
     BZI_API_TRY(bzi_api_picture_check(&p, &e));
+    BZI_API_TRY(bzi_transform_check(&t, &e));
     BZI_API_TRY(bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e));
 
     if (dst_bytes < bzi_output_bytes(&o))
