@@ -582,9 +582,8 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
 
-    for (size_t i = known; i < given; i++)
-        if (((const uint8_t *)src)[i])
-            return 0;
+    if (given > known && !bzi_is_zero((const uint8_t *)src + known, given - known))
+        return 0;
 
     memcpy(dst, src, given < known ? given : known);
     return 1;
@@ -1800,7 +1799,7 @@ static void bzi_owned_free(bzi_owned *kept)
 
 
 /* ==== 9. Blocks =====================================================================================================
- * Calls: rooms 2, 7-8.
+ * Calls: rooms 2, 4, 8.
  *
  * The parts of files that were read last, for files whose index entries are read one by one. Each block has one place,
  * which it shares with others. A leaf lock is held for a comparison and a copy: nothing is allocated, read or called
@@ -5138,7 +5137,7 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
     format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
-    format->pixel_bits = (uint32_t)bzi_min(bits ? bits : 8, 16) * (uint32_t)bzi_min(samples, 4);
+    format->pixel_bits = bzi_min32(bits ? bits : 8, 16) * bzi_min32(samples, 4);
     format->orientation = bzi_tiff_orientation(file);
     if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
         xmp.count <= file.size - xmp.at)
@@ -5337,15 +5336,15 @@ static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
 {
     const uint32_t levels = bzi_cursor_u8(c), width = (bzi_cursor_u8(c) & 15) + 2, height = (bzi_cursor_u8(c) & 15) + 2;
 
-    parts->block = (uint32_t)bzi_min(parts->block, width + height);
+    parts->block = bzi_min32(parts->block, width + height);
     bzi_cursor_take(c, 2);
     for (uint32_t i = 0; style & 1 && i <= levels && !c->overrun; i++) {
         const uint32_t size = bzi_cursor_u8(c), x = size & 15, y = size >> 4;
 
         /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
-        parts->precinct = (uint32_t)bzi_min(parts->precinct, x + y);
-        parts->block = (uint32_t)bzi_min(parts->block, bzi_min(width, i && x ? x - 1 : x) +
-                                         bzi_min(height, i && y ? y - 1 : y));
+        parts->precinct = bzi_min32(parts->precinct, x + y);
+        parts->block = bzi_min32(parts->block, bzi_min32(width, i && x ? x - 1 : x) +
+                                               bzi_min32(height, i && y ? y - 1 : y));
     }
 }
 
@@ -5420,7 +5419,7 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
     components = bzi_cursor_u16(&c);
-    format->pixel_bits = (uint32_t)bzi_min(components, 4);                  /* libavcodec takes no more */
+    format->pixel_bits = bzi_min32(components, 4);                  /* libavcodec takes no more */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -9955,7 +9954,7 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 
 
 /* ==== 36. Opening: threads, directories =============================================================================
- * Calls: rooms 2, 4, 7-8, 10, 35.
+ * Calls: rooms 2, 4, 8, 10, 35.
  *
  * Work that several threads share: files that are opened, and folders that are listed. The files under a folder whose
  * names have certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by the path of their
@@ -12468,9 +12467,8 @@ static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const b
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
-    const uint32_t one = 1;                                 /* as records have it, on machines of their byte order */
 
-    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && bzi_le32((const uint8_t *)&one) == one) {
+    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && !bzi_is_big_endian()) {
         bzi_value_put(value, from, count * sizeof(float));
         return;
     }
@@ -16172,8 +16170,7 @@ static void bzi_random_begin(bzna_random *random, uint64_t seed, uint64_t epoch)
 
     memset(random, 0, sizeof *random);
     bzi_random_epoch(seed, epoch, 0, key);
-    random->key[0] = key[0];
-    random->key[1] = key[1];
+    memcpy(random->key, key, sizeof random->key);
     random->used = 4;
 }
 
@@ -16202,8 +16199,7 @@ static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurre
         return;
 
     bzi_philox(counter, random->key, key);
-    random->key[0] = key[0];
-    random->key[1] = key[1];
+    memcpy(random->key, key, sizeof random->key);
 }
 
 /* Returns 1 if no number of the stream was drawn yet. */
@@ -17544,15 +17540,6 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
     (void)a;
     (void)size;
     (void)t;
-}
-
-static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *p)
-{
-    (void)preset;
-    (void)draws;
-    (void)magnitude;
-    memset(p, 0, sizeof *p);
-    return 0;
 }
 #endif
 
@@ -22696,7 +22683,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 
 
 /* ==== 71. Loader: queues ===========================================================================================
- * Calls: rooms 2, 4, 7, 10.
+ * Calls: rooms 2, 4, 10.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
@@ -22947,7 +22934,7 @@ static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 
 
 /* ==== 72. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 48, 53, 71.
+ * Calls: rooms 2, 4, 48, 53, 71.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_run_plan are called with the loader's lock held. */
@@ -24476,7 +24463,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 77. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 64, 71-72.
+ * Calls: rooms 2, 4, 8, 10, 64, 71-72.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -24678,7 +24665,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 
 
 /* ==== 78. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 7, 10-11, 22, 47, 63, 71-72, 74, 77.
+ * Calls: rooms 2, 4, 10-11, 22, 47, 63, 71-72, 74, 77.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -25638,7 +25625,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 
 
 /* ==== 81. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 2, 4, 7, 61, 63-64, 70-71, 76-80.
+ * Calls: rooms 2, 4, 61, 63-64, 70-71, 76-80.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -25928,7 +25915,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 82. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 7, 10, 21, 64-68, 71, 75-76, 79.
+ * Calls: rooms 2, 4, 10, 21, 64-68, 71, 75-76, 79.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -27117,7 +27104,7 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 87. Delivering ================================================================================================
- * Calls: rooms 2, 4, 7, 10, 63-64, 70-72, 85-86.
+ * Calls: rooms 2, 4, 10, 63-64, 70-72, 85-86.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -27398,7 +27385,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 88. Positions ==================================================================================================
- * Calls: rooms 2, 7, 10, 63, 71-73, 85.
+ * Calls: rooms 2, 4, 10, 63, 71-73, 85.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -29364,11 +29351,13 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
 {
     BZI_API_BEGIN_WITH(policy);
 #ifdef BENZINA_NO_AUGMENT
+    (void)preset, (void)draws, (void)magnitude;
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
-#endif
+#else
     if (!bzi_policy_preset(preset, draws, magnitude, policy))
         BZI_API_MISUSE("there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
     return BZNA_OK;
+#endif
 }
 
 BZI_COLD
