@@ -22188,8 +22188,7 @@ typedef struct bzi_output {
     uint32_t          own_filter;     /* likewise, its filter */
     uint32_t          own_color;      /* likewise, its color */
     bzna_warp         warp;
-    bzna_transform    transform;      /* that every sample starts with */
-    uint32_t          is_checked;     /* 1: that is one that bzi_transform_check admits */
+    bzna_transform    transform;      /* that every sample starts with; checked at open */
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
     uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
@@ -24187,7 +24186,7 @@ static bzna_status bzi_view_check(const bzi_output *output, const bzna_transform
     const size_t behind = offsetof(bzna_transform, homography) + sizeof t->homography;
     const uint8_t *drawn = (const uint8_t *)t, *given = (const uint8_t *)&output->transform;
 
-    if (output->is_checked && bzi_finite(t->homography, 9) && t->filter == output->transform.filter &&
+    if (bzi_finite(t->homography, 9) && t->filter == output->transform.filter &&
         memcmp(drawn + behind, given + behind, sizeof *t - behind) == 0)
         return BZNA_OK;
     return bzi_transform_check(t, err);
@@ -28130,7 +28129,6 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     bzi_output *output = &setup->outputs[setup->output_count];
     const uint32_t number = setup->output_count;
     char text[BZI_SETTING_BYTES];
-    bzna_error ignored;
 
     bzi_string_copy(output->where, sizeof output->where, "loader_config.output");
     if (number)
@@ -28143,6 +28141,7 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     output->jitter = color->jitter;
     if (bzi_setup_shape(setup, e, output, err) != BZNA_OK ||
         bzi_loader_check_colors(output->group, filter, color, &output->transform, err) != BZNA_OK ||
+        bzi_transform_check(&output->transform, err) != BZNA_OK ||
         bzi_setup_mean(color, output, err) != BZNA_OK ||
         (e->warp &&
          bzi_warp_resolve(e->warp, bzi_setting_name(text, output->group, "warp"), &output->warp, err) != BZNA_OK) ||
@@ -28150,7 +28149,6 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
                                          err) != BZNA_OK))
         return err->status;
 
-    output->is_checked = bzi_transform_check(&output->transform, &ignored) == BZNA_OK;
     for (uint32_t i = 0; i < number; i++)
         output->random += setup->outputs[i].own_warp ? setup->outputs[i].views : 0;
     return bzi_setup_add(setup, e->field ? e->field : setup->config.fields.image, err);
