@@ -21,7 +21,7 @@ void bench_rows(int side, int dtype, int nhwc, int padded, int times)
     static _Alignas(64) float to[8 * 3 * 512 * 512];
     const int32_t width = padded ? side : side < 100 ? 64 : WIDTH, height = padded ? side : side < 100 ? 48 : HEIGHT;
     const int32_t shift = !padded;
-    const uint64_t size = dtype == 0 ? 4 : dtype == 3 ? 1 : 2;      /* numbers, for versions name them differently */
+    const uint64_t size = dtype == 0 ? 4 : dtype == 3 ? 1 : 2;      /* numbers, for versions that name them otherwise */
     bzi_kernel_slot slot = { .x1 = width - 1, .y1 = height - 1, .shift_x = shift, .shift_y = shift, .depth = 8,
                              .step = { 1, 1, 1 }, .pitch = { WIDTH, WIDTH, WIDTH }, .scale = { 1, 1, 1 } };
     slot.h[0] = (float)width / (float)side;
