@@ -117,7 +117,7 @@ what:
 $(BUILD):
 	@mkdir -p $@
 
-$(BUILD)/benzina_kernels.ptx: benzina_kernels.cu | $(BUILD)
+$(BUILD)/benzina_kernels.ptx: benzina_kernels.cu benzina.h | $(BUILD)
 	$(CLANG_PTX) $(CLANG_ISA) -o $@ benzina_kernels.cu
 
 $(BUILD)/benzina_kernels.ptx.h: $(BUILD)/benzina_kernels.ptx tests/make/ptx_header.awk

@@ -582,9 +582,8 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
 
-    for (size_t i = known; i < given; i++)
-        if (((const uint8_t *)src)[i])
-            return 0;
+    if (given > known && !bzi_is_zero((const uint8_t *)src + known, given - known))
+        return 0;
 
     memcpy(dst, src, given < known ? given : known);
     return 1;
@@ -672,7 +671,6 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
  *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
  *     bzi_os_thread_join(thread)
- *     bzi_native_mutex and its functions are for the room of locks alone, which makes these of them:
  *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
@@ -972,7 +970,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef pthread_mutex_t bzi_native_mutex;
+typedef pthread_mutex_t bzi_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
@@ -1025,21 +1023,25 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { pthread_mutex_destroy(mutex); }
-static void bzi_native_lock(bzi_native_mutex *mutex) { pthread_mutex_lock(mutex); }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { pthread_mutex_unlock(mutex); }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    return (void)rank, pthread_mutex_init(mutex, NULL);
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
+static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
 static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
 #ifdef __APPLE__
 static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
     const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
@@ -1062,7 +1064,7 @@ static int bzi_os_cond_init(bzi_cond *cond)
     return error;
 }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const struct timespec deadline = bzi_posix_time(deadline_ns);
     return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
@@ -1420,7 +1422,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef SRWLOCK            bzi_native_mutex;
+typedef SRWLOCK            bzi_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
 
@@ -1469,19 +1471,23 @@ static void bzi_os_thread_join(bzi_thread thread)
     CloseHandle(thread);
 }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
-static void bzi_native_lock(bzi_native_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    return (void)rank, InitializeSRWLock(mutex), 0;
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 
@@ -1499,7 +1505,7 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
 
 #ifdef BENZINA_NO_THREADS
 
-typedef char bzi_native_mutex;
+typedef char bzi_mutex;
 typedef char bzi_cond;
 typedef char bzi_thread;
 
@@ -1511,20 +1517,20 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return *mutex = 0; }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
-static void bzi_native_lock(bzi_native_mutex *mutex) { (void)mutex; }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return (void)mutex, 1; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { (void)mutex; }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank) { return (void)rank, *mutex = 0; }
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
+static void bzi_os_unlock(bzi_mutex *mutex) { (void)mutex; }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return *cond = 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_all(bzi_cond *cond) { (void)cond; }
 /* Nothing ever waits without a deadline: what another thread would have to do is an error before that. */
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { (void)cond, (void)mutex; }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { (void)cond, (void)mutex; }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
 
@@ -1542,8 +1548,8 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
  *
  * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
  * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
- * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which checks these rules. Elsewhere, ranks take neither
- * time nor memory. */
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which puts functions that check these rules before those
+ * of the system. Elsewhere, ranks take neither time nor memory. */
 
 enum {
     BZI_RANK_LOADER,
@@ -1561,58 +1567,8 @@ enum {
 #ifdef BENZINA_CHECK_LOCKS
 #  include "tests/unit/locks.h"
 #else
-#  define BZI_RANK_MEMBER
-#  define BZI_RANK_SET(mutex, of) ((void)(of))
-#  define BZI_RANK_TAKE(mutex)    ((void)0)
-#  define BZI_RANK_DROP(mutex)    ((void)0)
-#  define BZI_RANK_WAIT(mutex)    ((void)0)
-#  define BZI_RANK_CALLBACK()     ((void)0)
+#  define BZI_RANK_CALLBACK() ((void)0)
 #endif
-
-typedef struct bzi_mutex {
-    bzi_native_mutex native;
-    BZI_RANK_MEMBER
-} bzi_mutex;
-
-static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
-{
-    BZI_RANK_SET(mutex, rank);
-    return bzi_native_mutex_init(&mutex->native);
-}
-
-static void bzi_os_mutex_free(bzi_mutex *mutex) { bzi_native_mutex_free(&mutex->native); }
-
-static void bzi_os_lock(bzi_mutex *mutex)
-{
-    BZI_RANK_TAKE(mutex);
-    bzi_native_lock(&mutex->native);
-}
-
-static int bzi_os_try_lock(bzi_mutex *mutex)
-{
-    if (!bzi_native_try_lock(&mutex->native))
-        return 0;
-    BZI_RANK_TAKE(mutex);
-    return 1;
-}
-
-static void bzi_os_unlock(bzi_mutex *mutex)
-{
-    BZI_RANK_DROP(mutex);
-    bzi_native_unlock(&mutex->native);
-}
-
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
-{
-    BZI_RANK_WAIT(mutex);
-    bzi_native_wait(cond, &mutex->native);
-}
-
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
-{
-    BZI_RANK_WAIT(mutex);
-    return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
-}
 
 /* A lock and what is waited for with it. Returns 1, or 0 if the system has none left; nothing of it was made then. */
 static int bzi_os_locks_init(bzi_mutex *mutex, uint32_t rank, bzi_cond *conds, uint32_t count)
@@ -1843,7 +1799,7 @@ static void bzi_owned_free(bzi_owned *kept)
 
 
 /* ==== 9. Blocks =====================================================================================================
- * Calls: rooms 2, 7-8.
+ * Calls: rooms 2, 4, 8.
  *
  * The parts of files that were read last, for files whose index entries are read one by one. Each block has one place,
  * which it shares with others. A leaf lock is held for a comparison and a copy: nothing is allocated, read or called
@@ -4220,9 +4176,6 @@ static void bzi_inflate_fixed(bzi_inflater *z)
 /* 3.2.5: inflates a block's data, which are bytes and repetitions of earlier bytes. Returns 0 if they are damaged. */
 static int bzi_inflate_data(bzi_inflater *z)
 {
-    static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
-                                       1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
-
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
 
@@ -4243,7 +4196,8 @@ static int bzi_inflate_data(bzi_inflater *z)
         if (symbol > 29)
             return 0;
 
-        distance = near[symbol] + bzi_inflate_bits(z, symbol < 4 ? 0 : symbol / 2 - 1);
+        more = symbol < 4 ? 0 : symbol / 2 - 1;
+        distance = (symbol < 4 ? symbol : (2 + symbol % 2) << more) + 1 + bzi_inflate_bits(z, more);
         if (distance > z->size)
             return 0;
 
@@ -5183,7 +5137,7 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
     format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
-    format->pixel_bits = (uint32_t)bzi_min(bits ? bits : 8, 16) * (uint32_t)bzi_min(samples, 4);
+    format->pixel_bits = bzi_min32(bits ? bits : 8, 16) * bzi_min32(samples, 4);
     format->orientation = bzi_tiff_orientation(file);
     if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
         xmp.count <= file.size - xmp.at)
@@ -5382,15 +5336,15 @@ static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
 {
     const uint32_t levels = bzi_cursor_u8(c), width = (bzi_cursor_u8(c) & 15) + 2, height = (bzi_cursor_u8(c) & 15) + 2;
 
-    parts->block = (uint32_t)bzi_min(parts->block, width + height);
+    parts->block = bzi_min32(parts->block, width + height);
     bzi_cursor_take(c, 2);
     for (uint32_t i = 0; style & 1 && i <= levels && !c->overrun; i++) {
         const uint32_t size = bzi_cursor_u8(c), x = size & 15, y = size >> 4;
 
         /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
-        parts->precinct = (uint32_t)bzi_min(parts->precinct, x + y);
-        parts->block = (uint32_t)bzi_min(parts->block, bzi_min(width, i && x ? x - 1 : x) +
-                                         bzi_min(height, i && y ? y - 1 : y));
+        parts->precinct = bzi_min32(parts->precinct, x + y);
+        parts->block = bzi_min32(parts->block, bzi_min32(width, i && x ? x - 1 : x) +
+                                               bzi_min32(height, i && y ? y - 1 : y));
     }
 }
 
@@ -5465,7 +5419,7 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
     components = bzi_cursor_u16(&c);
-    format->pixel_bits = (uint32_t)bzi_min(components, 4);                  /* libavcodec takes no more */
+    format->pixel_bits = bzi_min32(components, 4);                  /* libavcodec takes no more */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -6749,6 +6703,9 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
+/* A kind whose files begin with these bytes, whatever is looked for. */
+#define BZI_BEGINS(magic, what) { magic, 0, sizeof magic - 1, 0, what }
+
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
@@ -6757,31 +6714,31 @@ static const struct bzi_unread {
     uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
     const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
-    { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
-    { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+    BZI_BEGINS("\x1f\x8b", "compressed by gzip: decompress it (gunzip), or read it through a source that does"),
+    BZI_BEGINS("(\xb5/\xfd", "compressed by zstd: decompress it (unzstd), or read it through a source that does"),
     { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-    { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
-    { "\x04\"M\x18", 0, 4, 0, "compressed by lz4: decompress it (unlz4), or read it through a source that does" },
-    { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
-    { "7z\xbc\xaf\x27\x1c", 0, 6, 0, "a 7z file, which is not read: unpack it into a folder" },
-    { "Rar!\x1a\x07", 0, 6, 0, "a RAR file, which is not read: unpack it into a folder" },
-    { "PAR1", 0, 4, 0, "a parquet file" BZI_UNREAD },
-    { "ARROW1", 0, 6, 0, "an Arrow file" BZI_UNREAD },
-    { "\x89HDF\r\n\x1a\n", 0, 8, 0, "an HDF5 file" BZI_UNREAD },
+    BZI_BEGINS("\xfd" "7zXZ", "compressed by xz: decompress it (unxz), or read it through a source that does"),
+    BZI_BEGINS("\x04\"M\x18", "compressed by lz4: decompress it (unlz4), or read it through a source that does"),
+    BZI_BEGINS("PK\x03\x04", "a zip file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("7z\xbc\xaf\x27\x1c", "a 7z file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("Rar!\x1a\x07", "a RAR file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("PAR1", "a parquet file" BZI_UNREAD),
+    BZI_BEGINS("ARROW1", "an Arrow file" BZI_UNREAD),
+    BZI_BEGINS("\x89HDF\r\n\x1a\n", "an HDF5 file" BZI_UNREAD),
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
+    BZI_BEGINS("\x93NUMPY", "a numpy array (.npy): its bytes after the header are read as dataset_config.records"),
 #ifdef BENZINA_NO_HEIF
     { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
-    { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
-    { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
-    { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
-    { "v/1\x01", 0, 4, 0, "an OpenEXR picture, which is not read" },
-    { "%PDF-", 0, 5, 0, "a PDF document, which is not read" },
-    { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
+    BZI_BEGINS("\0\0\0\x0cJXL ", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("\xff\x0a", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("8BPS", "a Photoshop file (PSD), which is not read"),
+    BZI_BEGINS("v/1\x01", "an OpenEXR picture, which is not read"),
+    BZI_BEGINS("%PDF-", "a PDF document, which is not read"),
+    BZI_BEGINS("\x1a\x45\xdf\xa3", "a video (Matroska, WebM), which is not read"),
     { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
     { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
     { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, not a picture" },
@@ -6789,7 +6746,7 @@ static const struct bzi_unread {
     { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
-    { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
+    BZI_BEGINS("\n#\xd7\xce", "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)"),
 #endif
 };
 
@@ -9997,7 +9954,7 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 
 
 /* ==== 36. Opening: threads, directories =============================================================================
- * Calls: rooms 2, 4, 7-8, 10, 35.
+ * Calls: rooms 2, 4, 8, 10, 35.
  *
  * Work that several threads share: files that are opened, and folders that are listed. The files under a folder whose
  * names have certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by the path of their
@@ -12510,9 +12467,8 @@ static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const b
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
-    const uint32_t one = 1;                                 /* as records have it, on machines of their byte order */
 
-    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && bzi_le32((const uint8_t *)&one) == one) {
+    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && !bzi_is_big_endian()) {
         bzi_value_put(value, from, count * sizeof(float));
         return;
     }
@@ -15006,7 +14962,6 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
  * that have names, where each name begins and the last one ends, and the names end to end. */
 
 #define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
 
 /* --- Tracks --- */
 
@@ -16214,8 +16169,7 @@ static void bzi_random_begin(bzna_random *random, uint64_t seed, uint64_t epoch)
 
     memset(random, 0, sizeof *random);
     bzi_random_epoch(seed, epoch, 0, key);
-    random->key[0] = key[0];
-    random->key[1] = key[1];
+    memcpy(random->key, key, sizeof random->key);
     random->used = 4;
 }
 
@@ -16244,8 +16198,7 @@ static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurre
         return;
 
     bzi_philox(counter, random->key, key);
-    random->key[0] = key[0];
-    random->key[1] = key[1];
+    memcpy(random->key, key, sizeof random->key);
 }
 
 /* Returns 1 if no number of the stream was drawn yet. */
@@ -17587,15 +17540,6 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
     (void)size;
     (void)t;
 }
-
-static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *p)
-{
-    (void)preset;
-    (void)draws;
-    (void)magnitude;
-    memset(p, 0, sizeof *p);
-    return 0;
-}
 #endif
 
 
@@ -17607,16 +17551,6 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 #include "benzina_kernels.cu"
 
 _Static_assert(BZI_LIMIT_SESSION_MAPPED == BZI_KERNEL_SLOTS, "a launch warps as many pictures as a session may map");
-_Static_assert((int)BZI_KERNEL_FLOAT32 == BZNA_DTYPE_FLOAT32 && (int)BZI_KERNEL_FLOAT16 == BZNA_DTYPE_FLOAT16 &&
-                   (int)BZI_KERNEL_BFLOAT16 == BZNA_DTYPE_BFLOAT16 && (int)BZI_KERNEL_UINT8 == BZNA_DTYPE_UINT8,
-               "the kernel's types of elements are the API's");
-_Static_assert((int)BZI_KERNEL_LINEAR == BZNA_FILTER_LINEAR && (int)BZI_KERNEL_NEAREST == BZNA_FILTER_NEAREST &&
-                   (int)BZI_KERNEL_CUBIC == BZNA_FILTER_CUBIC && (int)BZI_KERNEL_AREA == BZNA_FILTER_AREA &&
-                   (int)BZI_KERNEL_LANCZOS4 == BZNA_FILTER_LANCZOS4 &&
-                   (int)BZI_KERNEL_LANCZOS3 == BZNA_FILTER_LANCZOS3 &&
-                   (int)BZI_KERNEL_CUBIC_075 == BZNA_FILTER_CUBIC_075,
-               "the kernel's filters are the API's");
-
 /* Refuses what the area filter cannot be. */
 static bzna_status bzi_filter_check(const char *where, uint32_t filter, uint32_t antialias, bzna_error *err)
 {
@@ -17819,7 +17753,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
     slot->antialias = t->antialias != BZNA_ANTIALIAS_ROUND || bzi_slot_rounds(slot, picture) ? t->antialias :
-                                                                                             BZI_KERNEL_WIDEN;
+                                                                                             BZNA_ANTIALIAS_AUTO;
 
     bzi_slot_colors(slot, t, channels);
     bzi_slot_clip(slot, t);
@@ -17934,7 +17868,7 @@ static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
-    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias == BZI_KERNEL_NARROW || slot->x0 || slot->y0 ||
+    uint32_t k = slot->filter == BZNA_FILTER_NEAREST || slot->antialias == BZNA_ANTIALIAS_OFF || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
 
     while (k > 1 && !((float)k * margin <= least))
@@ -18003,15 +17937,12 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
 
 #ifndef BENZINA_NO_AUGMENT
-_Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
-                   (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
-                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX && BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2,
-               "the kernel's operations are the API's");
+_Static_assert(BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2, "tiles have room for a blur's radius");
 
 /* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
 static bzi_kernel_output bzi_operations_planes(const bzi_kernel_output *out)
 {
-    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZI_KERNEL_UINT8, .channels = 3 };
+    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZNA_DTYPE_UINT8, .channels = 3 };
 
     planes.stride_c = bzi_kernel_plane_bytes(out);
     planes.stride_y = out->width;
@@ -18159,13 +18090,11 @@ typedef struct bzi_kernel_pass {
 
 #endif
 
-/* Makes slot and passes of a view, as bzi_slot_make. Returns E_ARGUMENT for a transform that is out of its ranges. */
+/* Makes slot and passes of a view, as bzi_slot_make. Pre: the transform was checked. */
 static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
                                  const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
                                  bzna_error *err)
 {
-    if (bzi_transform_check(t, err) != BZNA_OK)
-        return err->status;
     bzi_operations_make(t, channels, out, pass);
     if (!pass->pixels)
         return bzi_slot_make(slot, picture, t, channels, err);
@@ -22258,7 +22187,7 @@ typedef struct bzi_output {
     uint32_t          own_filter;     /* likewise, its filter */
     uint32_t          own_color;      /* likewise, its color */
     bzna_warp         warp;
-    bzna_transform    transform;      /* that every sample starts with */
+    bzna_transform    transform;      /* that every sample starts with; checked at open */
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
     uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
@@ -22752,7 +22681,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 
 
 /* ==== 71. Loader: queues ===========================================================================================
- * Calls: rooms 2, 4, 7, 10.
+ * Calls: rooms 2, 4, 10.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
@@ -23003,7 +22932,7 @@ static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 
 
 /* ==== 72. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 48, 53, 71.
+ * Calls: rooms 2, 4, 48, 53, 71.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_run_plan are called with the loader's lock held. */
@@ -24250,6 +24179,18 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return BZNA_OK;
 }
 
+/* Checks a transform that was drawn. If it is the output's but for the warp, only that may be wrong. */
+static bzna_status bzi_view_check(const bzi_output *output, const bzna_transform *t, bzna_error *err)
+{
+    const size_t behind = offsetof(bzna_transform, homography) + sizeof t->homography;
+    const uint8_t *drawn = (const uint8_t *)t, *given = (const uint8_t *)&output->transform;
+
+    if (bzi_finite(t->homography, 9) && t->filter == output->transform.filter &&
+        memcmp(drawn + behind, given + behind, sizeof *t - behind) == 0)
+        return BZNA_OK;
+    return bzi_transform_check(t, err);
+}
+
 /* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size, unless they stay. Where
  * they are written is set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
@@ -24265,7 +24206,8 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
             bzi_slot_planes(&views->slots[i], picture);
             continue;
         }
-        if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
+        if (bzi_view_check(output, &views->transforms[i], err) != BZNA_OK ||
+            bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
                           &output->kernel, err) != BZNA_OK)
             return err->status;
         bzi_slot_shrink(&views->slots[i], shrink);
@@ -24519,7 +24461,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 77. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 64, 71-72.
+ * Calls: rooms 2, 4, 8, 10, 64, 71-72.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -24721,7 +24663,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 
 
 /* ==== 78. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 7, 10-11, 22, 47, 63, 71-72, 74, 77.
+ * Calls: rooms 2, 4, 10-11, 22, 47, 63, 71-72, 74, 77.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -25681,7 +25623,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 
 
 /* ==== 81. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 2, 4, 7, 61, 63-64, 70-71, 76-80.
+ * Calls: rooms 2, 4, 61, 63-64, 70-71, 76-80.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -25971,7 +25913,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 82. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 7, 10, 21, 64-68, 71, 75-76, 79.
+ * Calls: rooms 2, 4, 10, 21, 64-68, 71, 75-76, 79.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -27160,7 +27102,7 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 87. Delivering ================================================================================================
- * Calls: rooms 2, 4, 7, 10, 63-64, 70-72, 85-86.
+ * Calls: rooms 2, 4, 10, 63-64, 70-72, 85-86.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -27441,7 +27383,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 88. Positions ==================================================================================================
- * Calls: rooms 2, 7, 10, 63, 71-73, 85.
+ * Calls: rooms 2, 4, 10, 63, 71-73, 85.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -28198,6 +28140,7 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     output->jitter = color->jitter;
     if (bzi_setup_shape(setup, e, output, err) != BZNA_OK ||
         bzi_loader_check_colors(output->group, filter, color, &output->transform, err) != BZNA_OK ||
+        bzi_transform_check(&output->transform, err) != BZNA_OK ||
         bzi_setup_mean(color, output, err) != BZNA_OK ||
         (e->warp &&
          bzi_warp_resolve(e->warp, bzi_setting_name(text, output->group, "warp"), &output->warp, err) != BZNA_OK) ||
@@ -29405,11 +29348,13 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
 {
     BZI_API_BEGIN_WITH(policy);
 #ifdef BENZINA_NO_AUGMENT
+    (void)preset, (void)draws, (void)magnitude;
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
-#endif
+#else
     if (!bzi_policy_preset(preset, draws, magnitude, policy))
         BZI_API_MISUSE("there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
     return BZNA_OK;
+#endif
 }
 
 BZI_COLD
@@ -29533,6 +29478,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_api_picture_resolve(&p);
     out = bzi_output_make(&o);
     BZI_API_TRY(bzi_api_picture_check(&p, &e));
+    BZI_API_TRY(bzi_transform_check(&t, &e));
     BZI_API_TRY(bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e));
 
     if (dst_bytes < bzi_output_bytes(&o))

@@ -78,23 +78,21 @@ static bzna_status sink_write_at(void *user, uint64_t offset, const void *src, u
         return size == out->expected_size && offset == out->position && !memcmp(src, out->expected, (size_t)size)
              ? BZNA_OK : BZNA_E_MISMATCH;
     /* At last the writer goes back and marks the archive as finished. Then the rest of it is on the disk. */
-    if (offset && offset < TOOL_ARCHIVE_FIRST && fsync(out->file) && errno != EINVAL && errno != EROFS)
-        return out->error = errno, BZNA_E_IO;
+    if (offset && offset < TOOL_ARCHIVE_FIRST) {
+        if ((out->error = pack_blocks_end(&out->blocks))) return BZNA_E_IO;
+        if (fsync(out->file) && errno != EINVAL && errno != EROFS) return out->error = errno, BZNA_E_IO;
+    }
     out->expected_size = size;
     out->checksum = pack_sample_checksum(src, (size_t)size);
-    for (uint64_t done = 0; done < size;) {
-        ssize_t put = pwrite(out->file, (const char *)src + done, (size_t)(size - done), (off_t)(offset + done));
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return out->error = put < 0 ? errno : ENOSPC, BZNA_E_IO;
-        done += (uint64_t)put;
-    }
-    return BZNA_OK;
+    out->error = pack_blocks_sample(&out->blocks, offset, src, size);
+    return out->error ? BZNA_E_IO : BZNA_OK;
 }
 
 static int write_failed(const pack_output *out, const bzna_error *err)
 {
     if (!out->error) return tool_error("%s: %s", out->partial, err->message);
-    return tool_error("%s: cannot be written: %s", out->partial, strerror(out->error));
+    return tool_error("%s: cannot be written: %s", out->blocks.is_log ? out->journal.path : out->partial,
+                      strerror(out->error));
 }
 
 static int writer_open(pack_output *out)
@@ -167,6 +165,15 @@ static void count_frame(pack_output *out, uint64_t pixels, uint64_t frame_pixels
     out->small += pixels * 4 < frame_pixels;
 }
 
+/* Writes the next file's line of the log. */
+static int line_add(pack_output *out, const pack_record *record)
+{
+    char *line = pack_journal_line(&out->files->list[out->done], record);
+    out->error = pack_blocks_line(&out->blocks, line);
+    free(line);
+    return out->error ? write_failed(out, NULL) : EXIT_OK;
+}
+
 int pack_output_add(pack_output *out, pack_result *result)
 {
     char *reason = result->reason;
@@ -180,7 +187,7 @@ int pack_output_add(pack_output *out, pack_result *result)
     pack_record record = { .reason = reason, .size = out->expected_size, .checksum = out->checksum,
                            .is_measured = result->input.is_measured, .psnr = result->input.psnr,
                            .ssim = result->input.ssim, .notes = result->input.notes };
-    if (status == EXIT_OK) status = pack_journal_add(&out->journal, &out->files->list[out->done], &record);
+    if (status == EXIT_OK) status = line_add(out, &record);
     const pack_encoded *e = &result->input;
     if (!reason) count_frame(out, (uint64_t)e->width * (uint64_t)e->height,
                              (uint64_t)e->frame_width * (uint64_t)e->frame_height);
@@ -298,12 +305,13 @@ static int go_through_earlier(pack_output *out)
     return pack_journal_keep(&out->journal, out->done);
 }
 
-int pack_output_begin(pack_output *out, pack_files *files)
+int pack_output_begin(pack_output *out, pack_files *files, int gathers)
 {
     const tool_options *o = out->options;
     int resume = o->resume && partial_size(out);
     out->files = files;
     if (pack_journal_open(&out->journal, out->partial)) return EXIT_INPUT;
+    out->blocks = (pack_blocks){ .archive = out->file, .log = out->journal.file, .is_gathering = gathers };
     if (resume && pack_journal_read(&out->journal, o, files)) return EXIT_INPUT;
     if (resume && !out->journal.is_begun)
         return tool_error("%s: has no log beside it, without which no run can go on; to begin again: bzna pack "
@@ -334,11 +342,13 @@ void pack_output_close(pack_output *out)
 {
     bzna_writer_close(out->writer);
     bzna_context_close(out->context);
+    if (!out->error && (out->error = pack_blocks_end(&out->blocks))) write_failed(out, NULL);
     if (out->file >= 0 && out->writer && out->position > TOOL_ARCHIVE_FIRST)
         tool_error("%s has %zu of %zu files; to go on, give the same command with --resume", out->partial, out->done,
                    out->files->count);
     else if (out->file >= 0 && !partial_size(out))
         partial_discard(out);
+    pack_blocks_free(&out->blocks);
     pack_journal_close(&out->journal);
     if (out->file >= 0) close(out->file);         /* which also unlocks it */
     free(out->partial);

@@ -2202,10 +2202,10 @@ static frame frame_random(int format, int warp, int32_t width, int32_t height)
     f.slot.top  = random_int(0, 1);
     random_rectangle(&f.slot, warp);
     random_warp(&f.slot, warp, width, height);
-    f.slot.filter = random_int(0, 2) ? BZI_KERNEL_LINEAR : (uint32_t)random_int(0, 6);
-    f.slot.antialias = f.slot.filter != BZI_KERNEL_AREA && warp != SHRUNK && random_int(0, 1);
-    if (f.slot.filter != BZI_KERNEL_NEAREST && bzi_kernel_is_separable(f.slot.h) && random_int(0, 3) == 0)
-        f.slot.antialias = BZI_KERNEL_ROUND;
+    f.slot.filter = random_int(0, 2) ? BZNA_FILTER_LINEAR : (uint32_t)random_int(0, 6);
+    f.slot.antialias = f.slot.filter != BZNA_FILTER_AREA && warp != SHRUNK && random_int(0, 1);
+    if (f.slot.filter != BZNA_FILTER_NEAREST && bzi_kernel_is_separable(f.slot.h) && random_int(0, 3) == 0)
+        f.slot.antialias = BZNA_ANTIALIAS_ROUND;
     random_colors(&f.slot, warp);
     frame_allow(&f);
     return f;
@@ -2326,11 +2326,11 @@ static int is_nan(const uint8_t *element, uint32_t dtype)
 {
     uint32_t number = 0;
     uint16_t half = 0;
-    if (dtype == BZI_KERNEL_FLOAT32)
+    if (dtype == BZNA_DTYPE_FLOAT32)
         memcpy(&number, element, sizeof number);
-    else if (dtype != BZI_KERNEL_UINT8)
+    else if (dtype != BZNA_DTYPE_UINT8)
         memcpy(&half, element, sizeof half);
-    return (number & INT32_MAX) > 0x7f800000 || (half & 0x7fff) > (dtype == BZI_KERNEL_FLOAT16 ? 0x7c00 : 0x7f80);
+    return (number & INT32_MAX) > 0x7f800000 || (half & 0x7fff) > (dtype == BZNA_DTYPE_FLOAT16 ? 0x7c00 : 0x7f80);
 }
 
 /* Which NaN a fill is, once it is a half or a mean was subtracted, is the conversion's choice, there and here. */
@@ -2477,9 +2477,9 @@ TEST(every_kernel_stores_numbers_of_every_kind_in_every_layout)
     for (uint32_t filter = 0; filter <= 6; filter++)        /* of each warp, widened and as it is */
         for (int warp = 0; warp < WARPS; warp++)
             for (uint32_t widened = 0; widened < 2; widened++) {
-                scene s = scene_of(1, -1, warp, 5, 3, 0, 3, BZI_KERNEL_FLOAT32);
+                scene s = scene_of(1, -1, warp, 5, 3, 0, 3, BZNA_DTYPE_FLOAT32);
                 s.frames[0].slot.filter = filter;
-                s.frames[0].slot.antialias = widened && filter != BZI_KERNEL_AREA;
+                s.frames[0].slot.antialias = widened && filter != BZNA_FILTER_AREA;
                 free(s.expected);
                 scene_expect(&s);
                 CHECK(scene_agrees(&s, ZEROS_ORDERED));
@@ -2851,7 +2851,7 @@ static void judge_ties(bzi_kernel_slot *slot, uint32_t dtype)
     slot->flags = 0;
     for (int c = 0; c < 3; c++) {
         slot->rgb[4 * c] = slot->scale[c] = 1.0f;
-        slot->bias[c] = dtype == BZI_KERNEL_BFLOAT16 ? -256.0f : -0.5f;
+        slot->bias[c] = dtype == BZNA_DTYPE_BFLOAT16 ? -256.0f : -0.5f;
         slot->fill[c] = NAN;
     }
 }
@@ -2909,7 +2909,7 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
                 judge_jitter(&s->frames[k].slot, i + k);
             for (int c = 0; c < 12; c++)
                 s->frames[k].slot.rgb[c] += (float)random_real(-0.1, 0.1);
-            if (s->out.dtype >= BZI_KERNEL_BFLOAT16 && (k == 1 || k == 7))
+            if (s->out.dtype >= BZNA_DTYPE_BFLOAT16 && (k == 1 || k == 7))
                 judge_ties(&s->frames[k].slot, s->out.dtype);
         }
         scene_expect(s);
@@ -2929,13 +2929,13 @@ TEST(instructions_a_pixel_are_counted_by_kernel)
         double      shrink;
         uint32_t    flags;
     } cases[] = {
-        { "nv12, linear", BZI_KERNEL_NV12, 2, BZI_KERNEL_LINEAR, 1, 1.5, 0 },
-        { "nv12_ramp, linear antialiased", BZI_KERNEL_NV12_RAMP, 2, BZI_KERNEL_LINEAR, 0, 1.5, 0 },
-        { "linear, linear", BZI_KERNEL_ANY_LINEAR, 3, BZI_KERNEL_LINEAR, 1, 1.5, 0 },
-        { "any, linear antialiased", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5, 0 },
-        { "any, cubic antialiased", BZI_KERNEL_ANY, 2, BZI_KERNEL_CUBIC, 0, 1.5, 0 },
-        { "any, linear antialiased, contrast", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5, BZI_KERNEL_JITTER },
-        { "any, linear antialiased, hue", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5,
+        { "nv12, linear", BZI_KERNEL_NV12, 2, BZNA_FILTER_LINEAR, 1, 1.5, 0 },
+        { "nv12_ramp, linear antialiased", BZI_KERNEL_NV12_RAMP, 2, BZNA_FILTER_LINEAR, 0, 1.5, 0 },
+        { "linear, linear", BZI_KERNEL_ANY_LINEAR, 3, BZNA_FILTER_LINEAR, 1, 1.5, 0 },
+        { "any, linear antialiased", BZI_KERNEL_ANY, 3, BZNA_FILTER_LINEAR, 0, 1.5, 0 },
+        { "any, cubic antialiased", BZI_KERNEL_ANY, 2, BZNA_FILTER_CUBIC, 0, 1.5, 0 },
+        { "any, linear antialiased, contrast", BZI_KERNEL_ANY, 3, BZNA_FILTER_LINEAR, 0, 1.5, BZI_KERNEL_JITTER },
+        { "any, linear antialiased, hue", BZI_KERNEL_ANY, 3, BZNA_FILTER_LINEAR, 0, 1.5,
           BZI_KERNEL_JITTER | BZI_KERNEL_HUE },
     };
     const int32_t side = ROUNDS(224, 64);
