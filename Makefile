@@ -117,7 +117,7 @@ what:
 $(BUILD):
 	@mkdir -p $@
 
-$(BUILD)/benzina_kernels.ptx: benzina_kernels.cu | $(BUILD)
+$(BUILD)/benzina_kernels.ptx: benzina_kernels.cu benzina.h | $(BUILD)
 	$(CLANG_PTX) $(CLANG_ISA) -o $@ benzina_kernels.cu
 
 $(BUILD)/benzina_kernels.ptx.h: $(BUILD)/benzina_kernels.ptx tests/make/ptx_header.awk
@@ -255,6 +255,12 @@ $(LIBRARY)/library.h $(LIBRARY)/library.c: $(LIBRARY)/library.%: tests/make/libr
 	LC_ALL=C awk -v want=$* -f tests/make/library.awk benzina.c > $@
 $(LIBRARY)/library.o: $(LIBRARY)/library.c benzina.h $(PTX)
 	$(CC) $(TEST_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -c -o $@ $<
+# The header as most suites include it, compiled once. Those of WITH_KERNELS define what it has before they include it.
+SUITE_H      = $(LIBRARY)/suite.h
+WITH_KERNELS = %_augment %_augment_device %_ptx %_kernels
+$(SUITE_H).gch: $(LIBRARY)/library.h benzina.h $(PTX)
+	printf '\043include "library.h"\n' > $(SUITE_H)
+	$(CC) $(TEST_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -x c-header -c -o $@ $(SUITE_H)
 # Some suites stand between the library and the system: its calls of these, by whatever name a file offset of 64 bits
 # gives them, come to functions of the suite, as test_pread. Its own calls do not.
 CALLS_driver     = dlopen dlsym pthread_create pthread_mutex_init pthread_cond_init
@@ -275,14 +281,17 @@ $(BETWEEN:%=$(BUILD)/tests/test_%): $(BUILD)/tests/test_%: $(LIBRARY)/test_%.o
 # One test binary. Suites ON_FAKE find the fake driver beside them.
 ON_FAKE     = %_nvdec %_device %_driver %_sessions %_soak %_races %_limits %_nvparser
 TEST_RPATH  = $(if $(filter $(ON_FAKE),$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake')
+TEST_HEADER = $(if $(filter $(WITH_KERNELS),$@),,-include $(SUITE_H))
+# Linkers take longest for the libraries that libavcodec needs, which are not asked about.
+TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)
 TEST_STREAM = $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
 TEST_FAKES  = $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 $(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h benzina_kernels.cu \
-              $(PTX) $(LIBRARY)/library.h $(LIBRARY)/library.o $(TEST_FAKES)
+              $(PTX) $(SUITE_H).gch $(LIBRARY)/library.o $(TEST_FAKES)
 	@mkdir -p $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' -DTEST_LINKED -I$(BUILD)/tests $(AV_CFLAGS) $(CUDA_CFLAGS) \
-	    $(LDFLAGS) $(TEST_RPATH) -o $@ $< $(TEST_STREAM) $(TEST_OBJECT) $(LIBS)
+	$(CC) $(TEST_CFLAGS) $(TEST_HEADER) -DTEST_BUILD='"$(BUILD)"' -DTEST_LINKED -I$(BUILD)/tests $(AV_CFLAGS) \
+	    $(CUDA_CFLAGS) $(LDFLAGS) $(TEST_LDFLAGS) $(TEST_RPATH) -o $@ $< $(TEST_STREAM) $(TEST_OBJECT) $(LIBS)
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)
 
 $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
@@ -323,7 +332,7 @@ analyze: $(PTX)
 # batches. SEED: of a run that is to be repeated.
 soak: SECONDS = 3600
 soak: $(BUILD)/tests/test_soak
-	@CUDA_VISIBLE_DEVICES= nice $(BUILD)/tests/test_soak --soak $(SECONDS) $(SEED)
+	@CUDA_VISIBLE_DEVICES= TEST_ALL=1 nice $(BUILD)/tests/test_soak --soak $(SECONDS) $(SEED)
 
 # The answers of NVIDIA's parser that test_nvparser holds the library and the fake to, made anew. SRC: a checkout of
 # nvpro-samples/vk_video_samples; VULKAN: the folder "include" of one of KhronosGroup/Vulkan-Headers. nvparser-packets

@@ -582,9 +582,8 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
 
-    for (size_t i = known; i < given; i++)
-        if (((const uint8_t *)src)[i])
-            return 0;
+    if (given > known && !bzi_is_zero((const uint8_t *)src + known, given - known))
+        return 0;
 
     memcpy(dst, src, given < known ? given : known);
     return 1;
@@ -672,7 +671,6 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
  *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
  *     bzi_os_thread_join(thread)
- *     bzi_native_mutex and its functions are for the room of locks alone, which makes these of them:
  *     bzi_os_mutex_init(mutex, rank)           BZI_RANK_...: where it stands in the order of locks
  *     bzi_os_mutex_free(mutex), bzi_os_lock(mutex), bzi_os_unlock(mutex)
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
@@ -972,7 +970,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef pthread_mutex_t bzi_native_mutex;
+typedef pthread_mutex_t bzi_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
@@ -1025,21 +1023,25 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { pthread_mutex_destroy(mutex); }
-static void bzi_native_lock(bzi_native_mutex *mutex) { pthread_mutex_lock(mutex); }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { pthread_mutex_unlock(mutex); }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    return (void)rank, pthread_mutex_init(mutex, NULL);
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
+static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
 static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
 static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
 #ifdef __APPLE__
 static int bzi_os_cond_init(bzi_cond *cond) { return pthread_cond_init(cond, NULL); }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
     const struct timespec left = bzi_posix_time(deadline_ns > now ? deadline_ns - now : 0);
@@ -1062,7 +1064,7 @@ static int bzi_os_cond_init(bzi_cond *cond)
     return error;
 }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const struct timespec deadline = bzi_posix_time(deadline_ns);
     return pthread_cond_timedwait(cond, mutex, &deadline) == ETIMEDOUT;
@@ -1420,7 +1422,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 #ifndef BENZINA_NO_THREADS
 
-typedef SRWLOCK            bzi_native_mutex;
+typedef SRWLOCK            bzi_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
 
@@ -1469,19 +1471,23 @@ static void bzi_os_thread_join(bzi_thread thread)
     CloseHandle(thread);
 }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return InitializeSRWLock(mutex), 0; }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
-static void bzi_native_lock(bzi_native_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
+{
+    return (void)rank, InitializeSRWLock(mutex), 0;
+}
+
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { AcquireSRWLockExclusive(mutex); }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return TryAcquireSRWLockExclusive(mutex) != 0; }
+static void bzi_os_unlock(bzi_mutex *mutex) { ReleaseSRWLockExclusive(mutex); }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return InitializeConditionVariable(cond), 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { WakeConditionVariable(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { WakeAllConditionVariable(cond); }
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *m) { SleepConditionVariableSRW(cond, m, INFINITE, 0); }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
 
@@ -1499,7 +1505,7 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
 
 #ifdef BENZINA_NO_THREADS
 
-typedef char bzi_native_mutex;
+typedef char bzi_mutex;
 typedef char bzi_cond;
 typedef char bzi_thread;
 
@@ -1511,20 +1517,20 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
 static void bzi_os_thread_join(bzi_thread thread) { (void)thread; }
 
-static int bzi_native_mutex_init(bzi_native_mutex *mutex) { return *mutex = 0; }
-static void bzi_native_mutex_free(bzi_native_mutex *mutex) { (void)mutex; }
-static void bzi_native_lock(bzi_native_mutex *mutex) { (void)mutex; }
-static int bzi_native_try_lock(bzi_native_mutex *mutex) { return (void)mutex, 1; }
-static void bzi_native_unlock(bzi_native_mutex *mutex) { (void)mutex; }
+static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank) { return (void)rank, *mutex = 0; }
+static void bzi_os_mutex_free(bzi_mutex *mutex) { (void)mutex; }
+static void bzi_os_lock(bzi_mutex *mutex) { (void)mutex; }
+static int bzi_os_try_lock(bzi_mutex *mutex) { return (void)mutex, 1; }
+static void bzi_os_unlock(bzi_mutex *mutex) { (void)mutex; }
 
 static int bzi_os_cond_init(bzi_cond *cond) { return *cond = 0; }
 static void bzi_os_cond_free(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_one(bzi_cond *cond) { (void)cond; }
 static void bzi_os_wake_all(bzi_cond *cond) { (void)cond; }
 /* Nothing ever waits without a deadline: what another thread would have to do is an error before that. */
-static void bzi_native_wait(bzi_cond *cond, bzi_native_mutex *mutex) { (void)cond, (void)mutex; }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { (void)cond, (void)mutex; }
 
-static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64_t deadline_ns)
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     const uint64_t now = bzi_os_now_ns();
 
@@ -1542,8 +1548,8 @@ static int bzi_native_wait_until(bzi_cond *cond, bzi_native_mutex *mutex, uint64
  *
  * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
  * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
- * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which checks these rules. Elsewhere, ranks take neither
- * time nor memory. */
+ * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which puts functions that check these rules before those
+ * of the system. Elsewhere, ranks take neither time nor memory. */
 
 enum {
     BZI_RANK_LOADER,
@@ -1561,58 +1567,8 @@ enum {
 #ifdef BENZINA_CHECK_LOCKS
 #  include "tests/unit/locks.h"
 #else
-#  define BZI_RANK_MEMBER
-#  define BZI_RANK_SET(mutex, of) ((void)(of))
-#  define BZI_RANK_TAKE(mutex)    ((void)0)
-#  define BZI_RANK_DROP(mutex)    ((void)0)
-#  define BZI_RANK_WAIT(mutex)    ((void)0)
-#  define BZI_RANK_CALLBACK()     ((void)0)
+#  define BZI_RANK_CALLBACK() ((void)0)
 #endif
-
-typedef struct bzi_mutex {
-    bzi_native_mutex native;
-    BZI_RANK_MEMBER
-} bzi_mutex;
-
-static int bzi_os_mutex_init(bzi_mutex *mutex, uint32_t rank)
-{
-    BZI_RANK_SET(mutex, rank);
-    return bzi_native_mutex_init(&mutex->native);
-}
-
-static void bzi_os_mutex_free(bzi_mutex *mutex) { bzi_native_mutex_free(&mutex->native); }
-
-static void bzi_os_lock(bzi_mutex *mutex)
-{
-    BZI_RANK_TAKE(mutex);
-    bzi_native_lock(&mutex->native);
-}
-
-static int bzi_os_try_lock(bzi_mutex *mutex)
-{
-    if (!bzi_native_try_lock(&mutex->native))
-        return 0;
-    BZI_RANK_TAKE(mutex);
-    return 1;
-}
-
-static void bzi_os_unlock(bzi_mutex *mutex)
-{
-    BZI_RANK_DROP(mutex);
-    bzi_native_unlock(&mutex->native);
-}
-
-static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex)
-{
-    BZI_RANK_WAIT(mutex);
-    bzi_native_wait(cond, &mutex->native);
-}
-
-static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
-{
-    BZI_RANK_WAIT(mutex);
-    return bzi_native_wait_until(cond, &mutex->native, deadline_ns);
-}
 
 /* A lock and what is waited for with it. Returns 1, or 0 if the system has none left; nothing of it was made then. */
 static int bzi_os_locks_init(bzi_mutex *mutex, uint32_t rank, bzi_cond *conds, uint32_t count)
@@ -1843,7 +1799,7 @@ static void bzi_owned_free(bzi_owned *kept)
 
 
 /* ==== 9. Blocks =====================================================================================================
- * Calls: rooms 2, 7-8.
+ * Calls: rooms 2, 4, 8.
  *
  * The parts of files that were read last, for files whose index entries are read one by one. Each block has one place,
  * which it shares with others. A leaf lock is held for a comparison and a copy: nothing is allocated, read or called
@@ -4220,9 +4176,6 @@ static void bzi_inflate_fixed(bzi_inflater *z)
 /* 3.2.5: inflates a block's data, which are bytes and repetitions of earlier bytes. Returns 0 if they are damaged. */
 static int bzi_inflate_data(bzi_inflater *z)
 {
-    static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
-                                       1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
-
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
 
@@ -4243,7 +4196,8 @@ static int bzi_inflate_data(bzi_inflater *z)
         if (symbol > 29)
             return 0;
 
-        distance = near[symbol] + bzi_inflate_bits(z, symbol < 4 ? 0 : symbol / 2 - 1);
+        more = symbol < 4 ? 0 : symbol / 2 - 1;
+        distance = (symbol < 4 ? symbol : (2 + symbol % 2) << more) + 1 + bzi_inflate_bits(z, more);
         if (distance > z->size)
             return 0;
 
@@ -5183,7 +5137,7 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
     format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
-    format->pixel_bits = (uint32_t)bzi_min(bits ? bits : 8, 16) * (uint32_t)bzi_min(samples, 4);
+    format->pixel_bits = bzi_min32(bits ? bits : 8, 16) * bzi_min32(samples, 4);
     format->orientation = bzi_tiff_orientation(file);
     if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
         xmp.count <= file.size - xmp.at)
@@ -5382,15 +5336,15 @@ static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
 {
     const uint32_t levels = bzi_cursor_u8(c), width = (bzi_cursor_u8(c) & 15) + 2, height = (bzi_cursor_u8(c) & 15) + 2;
 
-    parts->block = (uint32_t)bzi_min(parts->block, width + height);
+    parts->block = bzi_min32(parts->block, width + height);
     bzi_cursor_take(c, 2);
     for (uint32_t i = 0; style & 1 && i <= levels && !c->overrun; i++) {
         const uint32_t size = bzi_cursor_u8(c), x = size & 15, y = size >> 4;
 
         /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
-        parts->precinct = (uint32_t)bzi_min(parts->precinct, x + y);
-        parts->block = (uint32_t)bzi_min(parts->block, bzi_min(width, i && x ? x - 1 : x) +
-                                         bzi_min(height, i && y ? y - 1 : y));
+        parts->precinct = bzi_min32(parts->precinct, x + y);
+        parts->block = bzi_min32(parts->block, bzi_min32(width, i && x ? x - 1 : x) +
+                                               bzi_min32(height, i && y ? y - 1 : y));
     }
 }
 
@@ -5465,7 +5419,7 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
     components = bzi_cursor_u16(&c);
-    format->pixel_bits = (uint32_t)bzi_min(components, 4);                  /* libavcodec takes no more */
+    format->pixel_bits = bzi_min32(components, 4);                  /* libavcodec takes no more */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -6749,6 +6703,9 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
+/* A kind whose files begin with these bytes, whatever is looked for. */
+#define BZI_BEGINS(magic, what) { magic, 0, sizeof magic - 1, 0, what }
+
 /* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
@@ -6757,31 +6714,31 @@ static const struct bzi_unread {
     uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
     const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
-    { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
-    { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+    BZI_BEGINS("\x1f\x8b", "compressed by gzip: decompress it (gunzip), or read it through a source that does"),
+    BZI_BEGINS("(\xb5/\xfd", "compressed by zstd: decompress it (unzstd), or read it through a source that does"),
     { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-    { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
-    { "\x04\"M\x18", 0, 4, 0, "compressed by lz4: decompress it (unlz4), or read it through a source that does" },
-    { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
-    { "7z\xbc\xaf\x27\x1c", 0, 6, 0, "a 7z file, which is not read: unpack it into a folder" },
-    { "Rar!\x1a\x07", 0, 6, 0, "a RAR file, which is not read: unpack it into a folder" },
-    { "PAR1", 0, 4, 0, "a parquet file" BZI_UNREAD },
-    { "ARROW1", 0, 6, 0, "an Arrow file" BZI_UNREAD },
-    { "\x89HDF\r\n\x1a\n", 0, 8, 0, "an HDF5 file" BZI_UNREAD },
+    BZI_BEGINS("\xfd" "7zXZ", "compressed by xz: decompress it (unxz), or read it through a source that does"),
+    BZI_BEGINS("\x04\"M\x18", "compressed by lz4: decompress it (unlz4), or read it through a source that does"),
+    BZI_BEGINS("PK\x03\x04", "a zip file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("7z\xbc\xaf\x27\x1c", "a 7z file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("Rar!\x1a\x07", "a RAR file, which is not read: unpack it into a folder"),
+    BZI_BEGINS("PAR1", "a parquet file" BZI_UNREAD),
+    BZI_BEGINS("ARROW1", "an Arrow file" BZI_UNREAD),
+    BZI_BEGINS("\x89HDF\r\n\x1a\n", "an HDF5 file" BZI_UNREAD),
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
+    BZI_BEGINS("\x93NUMPY", "a numpy array (.npy): its bytes after the header are read as dataset_config.records"),
 #ifdef BENZINA_NO_HEIF
     { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
-    { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
-    { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
-    { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
-    { "v/1\x01", 0, 4, 0, "an OpenEXR picture, which is not read" },
-    { "%PDF-", 0, 5, 0, "a PDF document, which is not read" },
-    { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
+    BZI_BEGINS("\0\0\0\x0cJXL ", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("\xff\x0a", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("8BPS", "a Photoshop file (PSD), which is not read"),
+    BZI_BEGINS("v/1\x01", "an OpenEXR picture, which is not read"),
+    BZI_BEGINS("%PDF-", "a PDF document, which is not read"),
+    BZI_BEGINS("\x1a\x45\xdf\xa3", "a video (Matroska, WebM), which is not read"),
     { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
     { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
     { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, not a picture" },
@@ -6789,7 +6746,7 @@ static const struct bzi_unread {
     { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
-    { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
+    BZI_BEGINS("\n#\xd7\xce", "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)"),
 #endif
 };
 
@@ -8409,6 +8366,9 @@ typedef struct bzi_container_ops {
                          bzna_error *err);
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
+    /* returns 1 if samples of two containers, which have this row, differ in nothing but their bytes: one size, and the
+     * pictures at the same place. NULL: not even those of one container are so alike */
+    int         (*alike)(const bzi_container *a, const bzi_container *b);
     void        (*close)(bzi_container *c); /* closes what own holds beside memory; NULL: nothing */
     /* gives the path of a sample that is a file of its own, or that of one of its files, of which it has file_count.
      * There is no locate then: sizes are found when they are opened. The bytes of a sample of several files are
@@ -9994,7 +9954,7 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 
 
 /* ==== 36. Opening: threads, directories =============================================================================
- * Calls: rooms 2, 4, 7-8, 10, 35.
+ * Calls: rooms 2, 4, 8, 10, 35.
  *
  * Work that several threads share: files that are opened, and folders that are listed. The files under a folder whose
  * names have certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by the path of their
@@ -12507,9 +12467,8 @@ static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const b
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
-    const uint32_t one = 1;                                 /* as records have it, on machines of their byte order */
 
-    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && bzi_le32((const uint8_t *)&one) == one) {
+    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && !bzi_is_big_endian()) {
         bzi_value_put(value, from, count * sizeof(float));
         return;
     }
@@ -12554,6 +12513,12 @@ static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *s
     return BZNA_OK;
 }
 
+static int bzi_records_alike(const bzi_container *a, const bzi_container *b)
+{
+    const bzi_records *own = a->own, *other = b->own;
+    return memcmp(&own->c, &other->c, sizeof own->c) == 0;
+}
+
 /* Tells files apart by their size and by how the caller describes their records. */
 static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
 {
@@ -12573,6 +12538,7 @@ static const bzi_container_ops bzi_records_ops = {
     .locate = bzi_records_locate,
     .field = bzi_records_field,
     .image = bzi_records_image,
+    .alike = bzi_records_alike,
     .fingerprint = bzi_records_fingerprint
 };
 
@@ -16204,8 +16170,7 @@ static void bzi_random_begin(bzna_random *random, uint64_t seed, uint64_t epoch)
 
     memset(random, 0, sizeof *random);
     bzi_random_epoch(seed, epoch, 0, key);
-    random->key[0] = key[0];
-    random->key[1] = key[1];
+    memcpy(random->key, key, sizeof random->key);
     random->used = 4;
 }
 
@@ -16234,9 +16199,11 @@ static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurre
         return;
 
     bzi_philox(counter, random->key, key);
-    random->key[0] = key[0];
-    random->key[1] = key[1];
+    memcpy(random->key, key, sizeof random->key);
 }
+
+/* Returns 1 if no number of the stream was drawn yet. */
+static uint32_t bzi_random_is_fresh(const bzna_random *random) { return random->counter[3] == 0 && random->used == 4; }
 
 /* Returns the next 32 bits of the stream. */
 static uint32_t bzi_random_u32(bzna_random *random)
@@ -17574,15 +17541,6 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
     (void)size;
     (void)t;
 }
-
-static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *p)
-{
-    (void)preset;
-    (void)draws;
-    (void)magnitude;
-    memset(p, 0, sizeof *p);
-    return 0;
-}
 #endif
 
 
@@ -17594,16 +17552,6 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
 #include "benzina_kernels.cu"
 
 _Static_assert(BZI_LIMIT_SESSION_MAPPED == BZI_KERNEL_SLOTS, "a launch warps as many pictures as a session may map");
-_Static_assert((int)BZI_KERNEL_FLOAT32 == BZNA_DTYPE_FLOAT32 && (int)BZI_KERNEL_FLOAT16 == BZNA_DTYPE_FLOAT16 &&
-                   (int)BZI_KERNEL_BFLOAT16 == BZNA_DTYPE_BFLOAT16 && (int)BZI_KERNEL_UINT8 == BZNA_DTYPE_UINT8,
-               "the kernel's types of elements are the API's");
-_Static_assert((int)BZI_KERNEL_LINEAR == BZNA_FILTER_LINEAR && (int)BZI_KERNEL_NEAREST == BZNA_FILTER_NEAREST &&
-                   (int)BZI_KERNEL_CUBIC == BZNA_FILTER_CUBIC && (int)BZI_KERNEL_AREA == BZNA_FILTER_AREA &&
-                   (int)BZI_KERNEL_LANCZOS4 == BZNA_FILTER_LANCZOS4 &&
-                   (int)BZI_KERNEL_LANCZOS3 == BZNA_FILTER_LANCZOS3 &&
-                   (int)BZI_KERNEL_CUBIC_075 == BZNA_FILTER_CUBIC_075,
-               "the kernel's filters are the API's");
-
 /* Refuses what the area filter cannot be. */
 static bzna_status bzi_filter_check(const char *where, uint32_t filter, uint32_t antialias, bzna_error *err)
 {
@@ -17768,6 +17716,16 @@ static void bzi_picture_orient(const bzna_picture *picture, const double given[9
     }
 }
 
+/* Tells a slot where the samples of its picture lie. */
+static void bzi_slot_planes(bzi_kernel_slot *slot, const bzna_picture *picture)
+{
+    for (int i = 0; i < 3; i++) {
+        slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
+        slot->pitch[i] = (int32_t)picture->pitch[i];
+        slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
+    }
+}
+
 /* Makes the slot that warps a picture by a transform. channels: BZNA_CHANNELS_... Returns E_UNSUPPORTED for the
  * picture's color matrix. Pre: the transform was checked. */
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
@@ -17777,12 +17735,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     bzna_status status;
 
     memset(slot, 0, sizeof *slot);
-    for (int i = 0; i < 3; i++) {
-        slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
-        slot->pitch[i] = (int32_t)picture->pitch[i];
-        slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
-    }
-
+    bzi_slot_planes(slot, picture);
     slot->x0 = (int32_t)picture->crop_x;
     slot->y0 = (int32_t)picture->crop_y;
     slot->x1 = (int32_t)(picture->crop_x + picture->width - 1);
@@ -17801,7 +17754,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
     slot->antialias = t->antialias != BZNA_ANTIALIAS_ROUND || bzi_slot_rounds(slot, picture) ? t->antialias :
-                                                                                             BZI_KERNEL_WIDEN;
+                                                                                             BZNA_ANTIALIAS_AUTO;
 
     bzi_slot_colors(slot, t, channels);
     bzi_slot_clip(slot, t);
@@ -17916,7 +17869,7 @@ static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot, float margin)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
-    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias == BZI_KERNEL_NARROW || slot->x0 || slot->y0 ||
+    uint32_t k = slot->filter == BZNA_FILTER_NEAREST || slot->antialias == BZNA_ANTIALIAS_OFF || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
 
     while (k > 1 && !((float)k * margin <= least))
@@ -17985,15 +17938,12 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
 
 #ifndef BENZINA_NO_AUGMENT
-_Static_assert((int)BZI_KERNEL_OP_BRIGHTNESS == BZNA_OP_BRIGHTNESS && (int)BZI_KERNEL_OP_BLUR == BZNA_OP_BLUR &&
-                   (int)BZI_KERNEL_OP_ERASE == BZNA_OP_ERASE && (int)BZI_KERNEL_OP_GRID_MASK == BZNA_OP_GRID_MASK &&
-                   BZI_KERNEL_OPS == BZNA_OPERATIONS_MAX && BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2,
-               "the kernel's operations are the API's");
+_Static_assert(BZI_KERNEL_RADIUS >= BZI_BLUR_MOST / 2, "tiles have room for a blur's radius");
 
 /* Returns what the warp of a view with operations on pixels writes: three planes of bytes. */
 static bzi_kernel_output bzi_operations_planes(const bzi_kernel_output *out)
 {
-    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZI_KERNEL_UINT8, .channels = 3 };
+    bzi_kernel_output planes = { .width = out->width, .height = out->height, .dtype = BZNA_DTYPE_UINT8, .channels = 3 };
 
     planes.stride_c = bzi_kernel_plane_bytes(out);
     planes.stride_y = out->width;
@@ -22138,7 +22088,9 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * ITEMS AND RUNS
  * An item is a slot of a batch and the sample for it. Items go through the queues in runs. A reader reads a run and
  * hands it over, and a worker takes it. A run has many small samples, so that threads wake for a run and not for each
- * sample. A large sample is a run by itself, and so is a sample for the pool. Only one thread holds a run at a time:
+ * sample. A large sample is a run by itself, and so is a sample for the pool. The plan gives a run neighboring slots of
+ * one batch, as many as it has items. The thread that reads it finds their samples, and those that succeed are finished
+ * together. Only one thread holds a run at a time:
  *
  *   free -> reader -> (pool -> engine ->) ready -> worker -> free
  *                                                  worker -> redo -> reader, when its slot takes another sample
@@ -22180,10 +22132,12 @@ typedef struct bzi_setup  bzi_setup;
 
 /* A list of items, linked by their next: a run, or a queue. An empty one is all zeros. */
 typedef struct bzi_run {
-    bzi_item *first;
-    bzi_item *last;
-    uint32_t  count;                  /* of items */
-    uint64_t  bytes;                  /* of the samples that were read without an error */
+    bzi_item   *first;
+    bzi_item   *last;
+    uint32_t    count;                /* of items */
+    uint32_t    slot;                 /* of a new run: its first item's; each of the others has the next one */
+    bzna_batch *batch;                /* of a new run: that its samples go into; NULL: each item has its plan */
+    uint64_t    bytes;                /* of a run that was read, and of all that are ready: without failed samples */
 } bzi_run;
 
 struct bzi_item {
@@ -22258,6 +22212,8 @@ typedef struct bzi_view {
 
 /* Work memory of a thread: what each view of one sample needs, in the order of the loader's views. */
 typedef struct bzi_views {
+    uint32_t        fixed;            /* 1: no random number and no callback made the transforms */
+    uint32_t        stay;             /* 1: transforms and slots, but for planes, are those of the sample before */
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
     bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
@@ -22505,6 +22461,9 @@ typedef struct bzi_worker {
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
     bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* their descriptions, then the decoded pictures */
     bzi_views    views;               /* of the sample at hand */
+    const bzi_container *before;      /* whose samples are like the one before, of which these are; NULL: none is */
+    const uint8_t *before_data;       /* where that one lay */
+    uint64_t     clock;               /* when it ended */
     bzi_buffer   workspace;           /* of the warp on the host */
     bzi_buffer   scratch_pixels;      /* of the passes behind it, on the host */
     bzi_buffer   drawn;               /* the copy of a picture that the user's callback draws into */
@@ -22725,7 +22684,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 
 
 /* ==== 71. Loader: queues ===========================================================================================
- * Calls: rooms 2, 4, 7, 10.
+ * Calls: rooms 2, 4, 10.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
@@ -22816,24 +22775,39 @@ static void bzi_run_join(bzi_run *run, bzi_run more)
     *(run->last ? &run->last->next : &run->first) = more.first;
     run->last = more.last;
     run->count += more.count;
-    run->bytes += more.bytes;
 }
 
-/* Appends an item. Its bytes count only if it was read without an error. */
-static void bzi_run_add(bzi_run *run, bzi_item *item)
+/* Makes an item a run by itself. */
+static bzi_run bzi_run_of(bzi_item *item)
 {
     item->next = NULL;
-    bzi_run_join(run, (bzi_run){ item, item, 1, item->status == BZNA_OK ? item->extent.size : 0 });
+    return (bzi_run){ .first = item, .last = item, .count = 1 };
 }
 
-/* Puts an item before all others. */
-static void bzi_run_push(bzi_run *run, bzi_item *item)
+static void bzi_run_add(bzi_run *run, bzi_item *item) { bzi_run_join(run, bzi_run_of(item)); }
+
+/* Puts the items of a run before all others. */
+static void bzi_run_push(bzi_run *run, bzi_run more)
 {
     const bzi_run rest = *run;
 
     memset(run, 0, sizeof *run);
-    bzi_run_add(run, item);
+    bzi_run_join(run, more);
     bzi_run_join(run, rest);
+}
+
+/* Takes out and returns so many items, the first ones. Pre: there are as many, and count is not 0. */
+static bzi_run bzi_run_split(bzi_run *run, uint32_t count)
+{
+    bzi_run head = { .first = run->first, .last = run->first, .count = count };
+
+    for (uint32_t i = 1; i < count; i++)
+        head.last = head.last->next;
+    run->first = head.last->next;
+    run->last = run->first ? run->last : NULL;
+    run->count -= count;
+    head.last->next = NULL;
+    return head;
 }
 
 /* Takes out and returns the item after this one, or the first one if that is NULL. Returns NULL if there is none. */
@@ -22847,7 +22821,6 @@ static bzi_item *bzi_run_take(bzi_run *run, bzi_item *before)
     if (run->last == item)
         run->last = before;
     run->count--;
-    run->bytes -= item->status == BZNA_OK ? item->extent.size : 0;
     return item;
 }
 
@@ -22930,6 +22903,7 @@ static void bzi_ready_push(bzi_queues *queues, bzi_run run)
         bzi_queues_break(queues, &err);
     }
     run.first->run = run;
+    queues->ready.bytes += run.bytes;
     bzi_run_join(&queues->ready, run);
     if (queues->idle_workers && queues->reader_count)
         bzi_os_wake_one(&queues->worker_wake);
@@ -22950,21 +22924,21 @@ static bzi_run bzi_ready_pop(bzi_queues *queues)
 }
 
 /* Makes an item free. It keeps its memory. With the lock held. */
-static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->queues->free, item); }
+static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->queues->free, bzi_run_of(item)); }
 
-/* Makes all items of a list free. With the lock held. */
-static void bzi_run_free(bzi_run *run)
+/* Makes all items of a list free, so that it is empty. With the lock held. */
+static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 {
-    while (run->first)
-        bzi_item_free(bzi_run_take(run, NULL));
+    bzi_run_push(&queues->free, *run);
+    memset(run, 0, sizeof *run);
 }
 
 
 /* ==== 72. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 7, 48, 53, 71.
+ * Calls: rooms 2, 4, 48, 53, 71.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
- * this room are called with the loader's lock held. */
+ * this room but bzi_run_plan are called with the loader's lock held. */
 
 /* Appends a batch to a list, and sets its state. */
 static void bzi_batches_add(bzi_batches *list, bzna_batch *batch, uint32_t state)
@@ -23182,27 +23156,45 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
     return extent->source->is_file != 0;
 }
 
-/* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
-static int bzi_plan_item(bzi_plan *plan, bzi_queues *queues, bzi_item *item)
+/* Gives the next slots of a batch to free items, at most so many, and returns them. The run is empty if there is
+ * nothing to plan now. Pre: an item is free. */
+static bzi_run bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most)
 {
+    bzi_run run = { 0 };
     bzna_batch *batch;
 
     while (!queues->open)
         if (!bzi_plan_batch(plan, queues))
-            return 0;
-    item->batch = batch = queues->open;
-    item->slot = queues->next_slot++;
-    item->replacements = 0;
-
-    item->err = &batch->errors[item->slot];
-    item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
-    bzi_plan_sample(item);
-    item->is_padding = plan->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
-    if (item->is_padding)
-        batch->indices[item->slot] = UINT64_MAX;
+            return run;
+    batch = queues->open;
+    run = bzi_run_split(&queues->free, bzi_min32(bzi_min32(most, queues->free.count),
+                                                 batch->slots - queues->next_slot));
+    run.batch = batch;
+    run.slot = queues->next_slot;
+    queues->next_slot += run.count;
     if (queues->next_slot == batch->slots)
         queues->open = NULL;
-    return 1;
+    return run;
+}
+
+/* Gives each item of a new run its plan: its slot and its sample. Without the lock: the order of a batch stays as it is
+ * until the batch is filled. */
+static void bzi_run_plan(bzi_run *run)
+{
+    bzna_batch *batch = run->batch;
+
+    for (bzi_item *item = run->first; item && batch; item = item->next) {
+        item->batch = batch;
+        item->slot = run->slot++;
+        item->replacements = 0;
+        item->err = &batch->errors[item->slot];
+        item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
+        bzi_plan_sample(item);
+        item->is_padding = item->setup->config.order.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
+        if (item->is_padding)
+            batch->indices[item->slot] = UINT64_MAX;
+    }
+    run->batch = NULL;
 }
 
 /* --- The pool's queue --- */
@@ -24147,11 +24139,13 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
 
 /* Draws the transforms of all views of a sample, as the config and the user's callback say. The sizes are those that
  * the sample's pictures state before they are decoded. */
-static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
+static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                  bzna_error *err)
 {
     const bzi_setup *setup = item->setup;
+    bzna_transform *transforms = views->transforms;
 
+    views->fixed = !setup->drawn_views && !setup->config.pipeline.transform;
     for (uint32_t i = 0; i < setup->view_count; i++) {
         const bzi_view *view = &setup->views[i];
         const bzi_output *output = view->output;
@@ -24166,6 +24160,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             *transform = output->transform;
             random = bzi_item_random(item, BZNA_OPERATION_WARP, number);
             bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
+            views->fixed &= bzi_random_is_fresh(&random);
         } else {
             bzi_view_share(output, setup->outputs, &transforms[view->number], pictures, transform);
         }
@@ -24173,6 +24168,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
         if (output->own_warp || output->own_color) {
             random = bzi_item_random(item, BZNA_OPERATION_COLOR, number);
             bzi_jitter_draw(&random, &output->jitter, transform);
+            views->fixed &= bzi_random_is_fresh(&random);
         }
         if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
             random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
@@ -24186,8 +24182,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return BZNA_OK;
 }
 
-/* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size. Where they are written is
- * set later. */
+/* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size, unless they stay. Where
+ * they are written is set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
@@ -24197,6 +24193,10 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
         const bzi_output *output = setup->views[i].output;
         if (output->picture != number)
             continue;
+        if (views->stay) {
+            bzi_slot_planes(&views->slots[i], picture);
+            continue;
+        }
         if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
                           &output->kernel, err) != BZNA_OK)
             return err->status;
@@ -24439,11 +24439,11 @@ static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *
     }
 }
 
-/* Draws the transforms of a sample, and asks the rules for its fields. */
+/* Draws the transforms of a sample, unless they stay, and asks the rules for its fields. */
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
-    if (bzi_item_draw(item, pictures, views->transforms, err) != BZNA_OK)
+    if (!views->stay && bzi_item_draw(item, pictures, views, err) != BZNA_OK)
         return err->status;
     bzi_item_put_operations(item, views->transforms);
     return bzi_item_rules(item, pictures, views, err);
@@ -24451,7 +24451,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 77. Readers ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 64, 71-72.
+ * Calls: rooms 2, 4, 8, 10, 64, 71-72.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -24509,21 +24509,15 @@ static void bzi_reader_reclaim(bzna_loader *loader)
  * nothing to read now, or enough has been read ahead. With the lock held. */
 static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues)
 {
-    bzi_run run = { 0 };
-    uint32_t most = queues->sessions ? 1 : bzi_queues_run_length(queues);
+    const bzi_run run = { 0 };
 
     if (bzi_queues_interrupted(queues))
         return run;
-    if (queues->redo.count) {
-        bzi_run_add(&run, bzi_run_take(&queues->redo, NULL));
+    if (queues->redo.count)
+        return bzi_run_split(&queues->redo, 1);
+    if (!queues->free.count || (!queues->sessions && bzi_queues_is_ahead(queues, 1)))
         return run;
-    }
-
-    if (!queues->sessions && bzi_queues_is_ahead(queues, 1))
-        return run;
-    while (run.count < most && queues->free.count && bzi_plan_item(plan, queues, queues->free.first))
-        bzi_run_add(&run, bzi_run_take(&queues->free, NULL));
-    return run;
+    return bzi_plan_run(plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
 }
 
 /* Waits for a run to read, and returns it. Meanwhile it reclaims batches. The run is empty if the loader closes.
@@ -24659,7 +24653,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 
 
 /* ==== 78. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 7, 10-11, 22, 47, 63, 71-72, 74, 77.
+ * Calls: rooms 2, 4, 10-11, 22, 47, 63, 71-72, 74, 77.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -24892,13 +24886,15 @@ static int bzi_reader_submit(bzi_item *item)
 /* Reads a run, and returns the items that are done. The others go to *rest: those after the point where memory was
  * short, then those that are to be tried again after a pause. Each call finishes an item, or finds one more that is due
  * for a pause, so repeated calls come to an end. Without the lock. */
-static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, bzi_run *rest)
+static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, bzi_run *rest)
 {
     bzi_run done = { 0 }, tried = done;
+    const int is_new = run.batch != NULL;
     bzi_item *item;
     int is_short = 0;
 
     memset(rest, 0, sizeof *rest);
+    bzi_run_plan(&run);
     reader->first = run.first;
     reader->run_retries = 0;
     /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
@@ -24909,6 +24905,7 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         if (item->status != BZNA_OK)
             bzi_item_clear_fields(item, 0, reader->setup->column_count);
+        done.bytes += item->status == BZNA_OK ? item->extent.size : 0;
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
@@ -24920,9 +24917,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
 }
 
 /* Reads samples of the reader's run and hands them on. Some stay in the run if memory is short or they are to be tried
- * again. Returns 1 if the pool has the run now, else 0. With the lock held, but not while it reads.
- *   is_new   1 if none of the run's samples was read before */
-static int bzi_reader_pass(bzi_reader *reader, int is_new)
+ * again. Returns 1 if the pool has the run now, else 0. With the lock held, but not while it reads. */
+static int bzi_reader_pass(bzi_reader *reader)
 {
     bzi_queues *queues = reader->queues;
     bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_READ];
@@ -24930,7 +24926,7 @@ static int bzi_reader_pass(bzi_reader *reader, int is_new)
     bzi_run rest, done;
 
     bzi_queues_unlock(queues);
-    done = bzi_reader_read_run(reader, reader->run, is_new, &rest);
+    done = bzi_reader_read_run(reader, reader->run, &rest);
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
 
@@ -24964,8 +24960,8 @@ static void *bzi_reader_run(void *argument)
         bzi_queues_break(queues, &err);
     while ((reader->run = bzi_reader_take(loader)).count) {
         int in_pool = 0;
-        for (int is_new = 1; reader->run.count && !in_pool; is_new = 0)
-            in_pool = bzi_reader_pass(reader, is_new);
+        while (reader->run.count && !in_pool)
+            in_pool = bzi_reader_pass(reader);
         if (!in_pool)
             bzi_queues_done(queues);
     }
@@ -25075,9 +25071,8 @@ static int bzi_item_replace(bzi_item *item)
     return 1;
 }
 
-/* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. The caller then
- * calls bzi_queues_freed. With the lock held. */
-static void bzi_item_put(bzi_item *item)
+/* Notes in an item's batch what came of its sample. With the lock held. */
+static void bzi_item_note(const bzi_item *item)
 {
     bzna_batch *batch = item->batch;
 
@@ -25088,18 +25083,39 @@ static void bzi_item_put(bzi_item *item)
         batch->failed += item->result != BZNA_OK;
         batch->replaced += item->result == BZNA_OK && item->replacements;
     }
-
-    if (--batch->unfinished == 0)
-        bzi_batch_to_ready(batch);
-    bzi_item_free(item);
-    bzi_item_done(item);
 }
 
-/* The same, and calls it. With the lock held. */
+/* Counts slots of a batch that are written, or whose writing is enqueued. It may become ready by that. With the lock
+ * held. */
+static void bzi_batch_count_written(bzna_batch *batch, uint32_t slots)
+{
+    batch->unfinished -= slots;
+    if (!batch->unfinished)
+        bzi_batch_to_ready(batch);
+}
+
+/* Ends an item whose slot is written, or whose writing is enqueued. With the lock held. */
 static void bzi_item_finish(bzi_item *item)
 {
-    bzi_item_put(item);
+    bzi_item_note(item);
+    bzi_batch_count_written(item->batch, 1);
+    bzi_item_free(item);
+    bzi_item_done(item);
     bzi_queues_freed(item->queues);
+}
+
+/* Counts and ends the items of one batch whose samples succeeded. With the lock held. */
+static void bzi_run_finish(bzi_run run, bzi_queues *queues)
+{
+    if (!run.count)
+        return;
+    for (const bzi_item *item = run.first; item; item = item->next) {
+        bzi_item_account(item);
+        bzi_item_note(item);
+    }
+    bzi_batch_count_written(run.first->batch, run.count);
+    bzi_run_free(&run, queues);
+    bzi_queues_freed(queues);
 }
 
 /* --- Lanes --- */
@@ -25517,11 +25533,26 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
     return number ? bzi_error_prefix(err, worker->setup->picks[number].name) : err->status;
 }
 
-/* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
- * transforms decide which parts of the pictures are needed. */
-static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
+/* Returns 1 if a sample differs from the one before in nothing but its bytes, else 0. */
+static int bzi_worker_goes_on(const bzi_worker *worker, const bzi_item *item)
 {
+    const bzi_container *before = worker->before, *now = item->container;
+    return before && (now == before || (now->ops == before->ops && now->ops->alike(now, before)));
+}
+
+/* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
+ * transforms decide which parts of the pictures are needed.
+ *   goes_on   1: all is as for the sample before, but for bytes and what is random */
+static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, int goes_on, bzna_error *err)
+{
+    worker->views.stay = goes_on && worker->views.fixed;
     for (uint32_t i = 0; i < worker->setup->pick_count; i++) {
+        bzna_image *coded = &worker->images[i].coded;
+
+        if (goes_on) {
+            coded->data = item->data + ((const uint8_t *)coded->data - worker->before_data);
+            continue;
+        }
         if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
             return err->status;
         if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
@@ -25582,7 +25613,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 
 
 /* ==== 81. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 2, 4, 7, 61, 63-64, 70-71, 76-80.
+ * Calls: rooms 2, 4, 61, 63-64, 70-71, 76-80.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -25684,18 +25715,26 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
 
 /* --- Samples --- */
 
+/* Returns how long it is since the last call. */
+static uint64_t bzi_worker_time(bzi_worker *worker)
+{
+    const uint64_t before = worker->clock;
+
+    worker->clock = bzi_os_now_ns();
+    return worker->clock - before;
+}
+
 /* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzi_setup *setup = worker->setup;
-    uint64_t begin, decoded;
+    const int goes_on = bzi_worker_goes_on(worker, item);
     bzna_status status;
 
     if (!setup->slot_bytes)
         return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
 
-    begin = bzi_os_now_ns();
-    status = bzi_worker_parse(worker, item, err);
+    status = bzi_worker_parse(worker, item, goes_on, err);
     if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
     for (uint32_t i = 0; i < setup->pick_count && status == BZNA_OK; i++) {
@@ -25706,12 +25745,14 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
             bzi_worker_blame(worker, i, err);
             break;
         }
-        decoded = bzi_os_now_ns();
-        item->decode_ns += decoded - begin;
+        if (!goes_on || setup->config.pipeline.picture)     /* else there was nothing to do */
+            item->decode_ns += bzi_worker_time(worker);
         status = bzi_worker_warp(worker, item, i, wanted.shrink, err);
-        begin = bzi_os_now_ns();
-        item->warp_ns += begin - decoded;
+        item->warp_ns += bzi_worker_time(worker);
     }
+
+    worker->before = status == BZNA_OK && item->container->ops->alike ? item->container : NULL;
+    worker->before_data = item->data;
 
     /* Another sample may take the slot, and nothing of this one may be written there after that. */
     if (status != BZNA_OK && setup->on_device && setup->pick_count > 1)
@@ -25733,6 +25774,7 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
     bzi_item *item;
 
     while ((item = bzi_run_take(&run, NULL)) != NULL) {     /* another thread may have it after this */
+        bzi_worker_time(worker);
         if (bzi_worker_try(worker, item) != BZNA_OK)
             bzi_item_complete(item, lane);
         else
@@ -25755,24 +25797,16 @@ static void bzi_item_prefetch(const bzi_item *item)
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
     bzi_queues *queues = worker->queues;
-    bzi_run failed = { 0 };
+    bzi_run done = { 0 }, failed = { 0 };
     bzi_item *item;
 
-    for (item = run.first; item; item = item->next) {
-        bzi_item_prefetch(item->next);
-        bzi_worker_try(worker, item);
+    bzi_worker_time(worker);
+    while ((item = bzi_run_take(&run, NULL)) != NULL) {
+        bzi_item_prefetch(run.first);
+        bzi_run_add(bzi_worker_try(worker, item) == BZNA_OK ? &done : &failed, item);
     }
     bzi_queues_lock(queues);
-    while ((item = bzi_run_take(&run, NULL)) != NULL) {
-        if (item->result != BZNA_OK) {
-            bzi_run_add(&failed, item);
-            continue;
-        }
-        bzi_item_account(item);
-        bzi_item_put(item);
-    }
-
-    bzi_queues_freed(queues);
+    bzi_run_finish(done, queues);
     bzi_queues_unlock(queues);
     while ((item = bzi_run_take(&failed, NULL)) != NULL)
         bzi_item_complete(item, NULL);
@@ -25803,15 +25837,14 @@ static int bzi_worker_read(bzi_worker *worker)
 {
     bzi_queues *queues = worker->queues;
     bzi_reader *reader = worker->reader;
-    const int is_new = reader && !reader->run.count;
 
-    if (is_new)
+    if (reader && !reader->run.count)
         reader->run = bzi_reader_next(&worker->loader->plan, queues);
     if (!reader || !reader->run.count || bzi_queues_interrupted(queues))
         return 0;
 
     bzi_queues_begin(queues);
-    bzi_reader_pass(reader, is_new);
+    bzi_reader_pass(reader);
     bzi_queues_done(queues);
     return 1;
 }
@@ -25870,7 +25903,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 82. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 7, 10, 21, 64-68, 71, 75-76, 79.
+ * Calls: rooms 2, 4, 10, 21, 64-68, 71, 75-76, 79.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -25944,7 +25977,7 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
 
     bzi_os_lock(&pool->mutex);
     if (pool->queue.count) {
-        bzi_run_push(&pool->queue, item);
+        bzi_run_push(&pool->queue, bzi_run_of(item));
         given = 1;
     }
     bzi_os_unlock(&pool->mutex);
@@ -26022,7 +26055,6 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     bzi_queues *queues = item->queues;
     const bzna_error reason = *item->err;
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
-    bzi_run run = { 0 };
     uint32_t i = 0;
 
     if (!queues->worker_count) {
@@ -26041,8 +26073,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 
     queues->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = 0;
-    bzi_run_add(&run, item);
-    bzi_ready_push(queues, run);
+    bzi_ready_push(queues, bzi_run_of(item));
     bzi_item_done(item);
     bzi_queues_unlock(queues);
 
@@ -27061,7 +27092,7 @@ static void bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 87. Delivering ================================================================================================
- * Calls: rooms 2, 4, 7, 10, 63-64, 70-72, 85-86.
+ * Calls: rooms 2, 4, 10, 63-64, 70-72, 85-86.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -27342,7 +27373,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 88. Positions ==================================================================================================
- * Calls: rooms 2, 7, 10, 63, 71-73, 85.
+ * Calls: rooms 2, 4, 10, 63, 71-73, 85.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -27351,10 +27382,10 @@ static void bzi_loader_clear(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
 
-    bzi_run_free(&queues->ready);
-    bzi_run_free(&queues->redo);
+    bzi_run_free(&queues->ready, queues);
+    bzi_run_free(&queues->redo, queues);
     for (uint32_t i = 0; !queues->reader_count && i < queues->worker_count; i++)
-        bzi_run_free(&loader->readers[i].run);
+        bzi_run_free(&loader->readers[i].run, queues);
 
     while (loader->consumer.pending.first)
         bzi_batch_to_free(bzi_batches_take(&loader->consumer.pending));
@@ -29306,11 +29337,13 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
 {
     BZI_API_BEGIN_WITH(policy);
 #ifdef BENZINA_NO_AUGMENT
+    (void)preset, (void)draws, (void)magnitude;
     BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
-#endif
+#else
     if (!bzi_policy_preset(preset, draws, magnitude, policy))
         BZI_API_MISUSE("there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
     return BZNA_OK;
+#endif
 }
 
 BZI_COLD

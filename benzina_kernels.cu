@@ -46,14 +46,9 @@
 #  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize")
 #endif
 
-#if defined(__clang__) && defined(__CUDA__)       /* without CUDA's headers, nor any other */
-typedef __UINT8_TYPE__  uint8_t;
-typedef __UINT16_TYPE__ uint16_t;
-typedef __INT32_TYPE__  int32_t;
-typedef __UINT32_TYPE__ uint32_t;
-typedef __INT64_TYPE__  int64_t;
-typedef __UINT64_TYPE__ uint64_t;
-typedef __UINTPTR_TYPE__ uintptr_t;
+#include "benzina.h"                  /* numbers of filters, types of elements, operations */
+
+#if defined(__clang__) && defined(__CUDA__)       /* without CUDA's headers */
 #  define BZI_KERNEL_CUDA  1
 #  define BZI_KERNEL_GLOBAL_FN extern "C" __attribute__((global)) void
 #  define BZI_KERNEL_TWO   __attribute__((launch_bounds(256, 2)))
@@ -72,7 +67,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_MIN(a, b) __builtin_fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) __builtin_fmaxf(a, b)
 #elif defined(__CUDACC__)
-#  include <stdint.h>
 #  define BZI_KERNEL_CUDA  1
 #  define BZI_KERNEL_GLOBAL_FN extern "C" __global__ void
 #  define BZI_KERNEL_TWO   __launch_bounds__(256, 2)
@@ -92,8 +86,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
 #else
 #  include <math.h>
-#  include <stddef.h>
-#  include <stdint.h>
 #  include <string.h>
 #  if defined(__x86_64__) && defined(__GNUC__)
 #    include <cpuid.h>
@@ -149,12 +141,6 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #define BZI_KERNEL_HUE   256u    /* shift by hue */
 #define BZI_KERNEL_CLIP  512u    /* clip counts */
 
-/* BZNA_FILTER_... */
-enum {
-    BZI_KERNEL_LINEAR = 0, BZI_KERNEL_NEAREST = 1, BZI_KERNEL_CUBIC = 2, BZI_KERNEL_AREA = 3, BZI_KERNEL_LANCZOS4 = 4,
-    BZI_KERNEL_LANCZOS3 = 5, BZI_KERNEL_CUBIC_075 = 6
-};
-
 /* One sample: surface, warp, color, destination. Addresses are integers so that one layout serves host and device. The
  * rectangle lies inside the frame, 0 <= x0, 0 <= y0; x1 < x0 or y1 < y0 is an empty picture, which is all fill. H,
  * colors and fill may hold anything at all. */
@@ -175,8 +161,8 @@ typedef struct bzi_kernel_slot {
     float    fill[3];         /* out of bounds, in OUTPUT units */
     uint32_t flags;           /* BZI_KERNEL_COLOR, _GRAY, _FILL_MEAN */
     float    luma[3];         /* weights for _GRAY; as constants, they would keep gcc from vectorizing */
-    uint32_t filter;          /* BZI_KERNEL_LINEAR, ... */
-    uint32_t antialias;       /* BZI_KERNEL_WIDEN, ... */
+    uint32_t filter;          /* BZNA_FILTER_... */
+    uint32_t antialias;       /* BZNA_ANTIALIAS_...; ROUND is for a separable H and any filter but nearest */
     float    hls[3];          /* added to H (in 0..6), L (0..255), S (0..1) */
     float    brightness;      /* R'G'B' times it */
     float    contrast, offset;/* R'G'B' times contrast, plus offset: (1 - contrast) times the mean luma */
@@ -195,9 +181,6 @@ typedef struct bzi_kernel_slot {
 typedef struct bzi_kernel_slots {
     bzi_kernel_slot slot[BZI_KERNEL_SLOTS];
 } bzi_kernel_slots;
-
-/* Types of elements: BZNA_DTYPE_... */
-enum { BZI_KERNEL_FLOAT32 = 0, BZI_KERNEL_FLOAT16 = 1, BZI_KERNEL_BFLOAT16 = 2, BZI_KERNEL_UINT8 = 3 };
 
 typedef struct bzi_kernel_output {
     int32_t  width, height;
@@ -285,12 +268,12 @@ BZI_KERNEL_FN float bzi_kernel_length(float a, float b)
 
 BZI_KERNEL_FN int bzi_kernel_is_lanczos(uint32_t filter)
 {
-    return filter == BZI_KERNEL_LANCZOS3 || filter == BZI_KERNEL_LANCZOS4;
+    return filter == BZNA_FILTER_LANCZOS3 || filter == BZNA_FILTER_LANCZOS4;
 }
 
 BZI_KERNEL_FN int bzi_kernel_is_cubic(uint32_t filter)
 {
-    return filter == BZI_KERNEL_CUBIC || filter == BZI_KERNEL_CUBIC_075;
+    return filter == BZNA_FILTER_CUBIC || filter == BZNA_FILTER_CUBIC_075;
 }
 
 BZI_KERNEL_FN int bzi_kernel_is_ramp(uint32_t filter)
@@ -301,13 +284,9 @@ BZI_KERNEL_FN int bzi_kernel_is_ramp(uint32_t filter)
 /* How far a filter reaches, in samples, where it is not widened. */
 BZI_KERNEL_FN float bzi_kernel_support(uint32_t filter)
 {
-    return filter == BZI_KERNEL_LANCZOS4 ? 4.0f : filter == BZI_KERNEL_LANCZOS3 ? 3.0f :
+    return filter == BZNA_FILTER_LANCZOS4 ? 4.0f : filter == BZNA_FILTER_LANCZOS3 ? 3.0f :
            bzi_kernel_is_cubic(filter) ? 2.0f : 1.0f;
 }
-
-/* Where the warp shrinks, the filter widens; it never does; or it widens, and what each pass makes, the horizontal and
- * the vertical one, is rounded to whole samples. ROUND is for a separable H and any filter but nearest. */
-enum { BZI_KERNEL_WIDEN = 0, BZI_KERNEL_NARROW = 1, BZI_KERNEL_ROUND = 2 };
 
 /* The lengths of the gradients of u and v, by which filters widen; du_x is du/dx. */
 BZI_KERNEL_FN void bzi_kernel_shrink(const bzi_kernel_slot *slot, float du_x, float du_y, float dv_x, float dv_y,
@@ -315,7 +294,7 @@ BZI_KERNEL_FN void bzi_kernel_shrink(const bzi_kernel_slot *slot, float du_x, fl
 {
     const float most = bzi_kernel_is_separable(slot->h) ? 1e9f :
                                                           0.5f * BZI_KERNEL_TAPS / bzi_kernel_support(slot->filter);
-    const int narrow = slot->antialias == BZI_KERNEL_NARROW;
+    const int narrow = slot->antialias == BZNA_ANTIALIAS_OFF;
     shrink[0] = narrow ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(du_x, du_y), most);
     shrink[1] = narrow ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(dv_x, dv_y), most);
 }
@@ -326,9 +305,9 @@ BZI_KERNEL_FN int bzi_kernel_kind(const bzi_kernel_slot *slot, const float shrin
     const uint32_t filter = slot->filter;
     if (!bzi_kernel_is_ramp(filter))
         return BZI_KERNEL_SHARP;
-    if (slot->antialias == BZI_KERNEL_ROUND)
+    if (slot->antialias == BZNA_ANTIALIAS_ROUND)
         return BZI_KERNEL_RAMP;
-    return filter == BZI_KERNEL_NEAREST || slot->antialias ||
+    return filter == BZNA_FILTER_NEAREST || slot->antialias ||
            (bzi_kernel_affine(slot->h) && shrink[0] <= 1.0f && shrink[1] <= 1.0f) ? BZI_KERNEL_LERP : BZI_KERNEL_RAMP;
 }
 
@@ -375,7 +354,7 @@ BZI_KERNEL_FN int bzi_kernel_inside(float t, float last) { return t >= -0.5f && 
 /* Where two samples an axis are taken: chroma of the nearest luma sample, too. */
 BZI_KERNEL_FN float bzi_kernel_place(uint32_t filter, float t, float last)
 {
-    return bzi_kernel_clamp(filter == BZI_KERNEL_NEAREST ? (float)bzi_kernel_floor(t + 0.5f) : t, last);
+    return bzi_kernel_clamp(filter == BZNA_FILTER_NEAREST ? (float)bzi_kernel_floor(t + 0.5f) : t, last);
 }
 
 BZI_KERNEL_FN bzi_kernel_tap bzi_kernel_tap_of(bzi_kernel_axis axis, float t)
@@ -466,7 +445,7 @@ typedef struct bzi_kernel_taps {
 /* OpenCV's filters repeat the samples of the border; PIL's have no weight outside. */
 BZI_KERNEL_FN int bzi_kernel_repeats(uint32_t filter)
 {
-    return filter == BZI_KERNEL_LANCZOS4 || filter == BZI_KERNEL_CUBIC_075;
+    return filter == BZNA_FILTER_LANCZOS4 || filter == BZNA_FILTER_CUBIC_075;
 }
 
 /* sin(pi x) sin(pi x / n) n / (pi x)^2 for 0 <= x < n = 3 or 4: its zeros, times a polynomial in x^2. Off by at most
@@ -489,12 +468,12 @@ BZI_KERNEL_FN float bzi_kernel_lanczos(int three, float x)
 BZI_KERNEL_FN float bzi_kernel_weight(const bzi_kernel_taps *taps, int32_t i)
 {
     const uint32_t filter = taps->filter;
-    float x = (float)i - taps->position, a = filter == BZI_KERNEL_CUBIC ? -0.5f : -0.75f;
+    float x = (float)i - taps->position, a = filter == BZNA_FILTER_CUBIC ? -0.5f : -0.75f;
     x = BZI_KERNEL_MAX(x, -x) * taps->narrow;
     if (bzi_kernel_is_ramp(filter))
-        return bzi_kernel_clamp((filter == BZI_KERNEL_AREA ? taps->radius : 1.0f) - x, 1.0f);
+        return bzi_kernel_clamp((filter == BZNA_FILTER_AREA ? taps->radius : 1.0f) - x, 1.0f);
     if (bzi_kernel_is_lanczos(filter))
-        return bzi_kernel_lanczos(filter == BZI_KERNEL_LANCZOS3, x);
+        return bzi_kernel_lanczos(filter == BZNA_FILTER_LANCZOS3, x);
     float near = ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f, far = (((x - 5.0f) * x + 8.0f) * x - 4.0f) * a;
     return x < 1.0f ? near : x < 2.0f ? far : 0.0f;
 }
@@ -507,11 +486,11 @@ BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_reach(uint32_t filter, bzi_kernel_axis 
     bzi_kernel_taps taps;
     const int is_ramp = bzi_kernel_is_ramp(filter);
     float wide = shrink * axis.scale;
-    taps.filter = axis.scale < 1.0f && wide <= 1.0f && !is_ramp ? BZI_KERNEL_LINEAR : filter;
+    taps.filter = axis.scale < 1.0f && wide <= 1.0f && !is_ramp ? BZNA_FILTER_LINEAR : filter;
     wide = axis.scale < 1.0f && shrink > 1.0f && is_ramp ? bzi_kernel_length(1.0f, wide) : wide;
     wide = BZI_KERNEL_MIN(BZI_KERNEL_MAX(wide, 1.0f), axis.last + 1.0f);
-    taps.radius = taps.filter == BZI_KERNEL_AREA ? 0.5f * wide + 0.5f : bzi_kernel_support(taps.filter) * wide;
-    taps.narrow = taps.filter == BZI_KERNEL_AREA ? 1.0f : 1.0f / wide;
+    taps.radius = taps.filter == BZNA_FILTER_AREA ? 0.5f * wide + 0.5f : bzi_kernel_support(taps.filter) * wide;
+    taps.narrow = taps.filter == BZNA_FILTER_AREA ? 1.0f : 1.0f / wide;
     taps.position = t * axis.scale + axis.offset;
     taps.begin = bzi_kernel_floor(taps.position - taps.radius) + 1;
     taps.count = -bzi_kernel_floor(-2.0f * taps.radius);
@@ -554,7 +533,7 @@ BZI_KERNEL_FN float bzi_kernel_most(const bzi_kernel_slot *slot) { return (float
 BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
                                            const bzi_kernel_taps *x, const bzi_kernel_taps *y, float sum[2])
 {
-    const int rounds = slot->antialias == BZI_KERNEL_ROUND;
+    const int rounds = slot->antialias == BZNA_ANTIALIAS_ROUND;
     const float most = bzi_kernel_most(slot);
     float weights_x = 0.0f, weights_y = 0.0f;
     sum[0] = sum[1] = 0.0f;
@@ -830,11 +809,11 @@ BZI_KERNEL_FN uint8_t bzi_kernel_byte(float value)
 /* Element `at` of an array of a type, which is a constant where it can be. */
 BZI_KERNEL_FN void bzi_kernel_set(uint32_t dtype, void BZI_KERNEL_GLOBAL *array, int64_t at, float value)
 {
-    if (dtype == BZI_KERNEL_FLOAT32)
+    if (dtype == BZNA_DTYPE_FLOAT32)
         ((float BZI_KERNEL_GLOBAL *)array)[at] = value;
-    else if (dtype == BZI_KERNEL_FLOAT16)
+    else if (dtype == BZNA_DTYPE_FLOAT16)
         ((uint16_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_half(value);
-    else if (dtype == BZI_KERNEL_BFLOAT16)
+    else if (dtype == BZNA_DTYPE_BFLOAT16)
         ((uint16_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_bfloat(value);
     else
         ((uint8_t BZI_KERNEL_GLOBAL *)array)[at] = bzi_kernel_byte(value);
@@ -843,14 +822,14 @@ BZI_KERNEL_FN void bzi_kernel_set(uint32_t dtype, void BZI_KERNEL_GLOBAL *array,
 /* Calls a function whose first argument is the type, as a constant. */
 #define BZI_KERNEL_BY_TYPE(dtype, function, ...)                                                                       \
     do {                                                                                                               \
-        if ((dtype) == BZI_KERNEL_FLOAT32)                                                                             \
-            function(BZI_KERNEL_FLOAT32, __VA_ARGS__);                                                                 \
-        else if ((dtype) == BZI_KERNEL_FLOAT16)                                                                        \
-            function(BZI_KERNEL_FLOAT16, __VA_ARGS__);                                                                 \
-        else if ((dtype) == BZI_KERNEL_BFLOAT16)                                                                       \
-            function(BZI_KERNEL_BFLOAT16, __VA_ARGS__);                                                                \
+        if ((dtype) == BZNA_DTYPE_FLOAT32)                                                                             \
+            function(BZNA_DTYPE_FLOAT32, __VA_ARGS__);                                                                 \
+        else if ((dtype) == BZNA_DTYPE_FLOAT16)                                                                        \
+            function(BZNA_DTYPE_FLOAT16, __VA_ARGS__);                                                                 \
+        else if ((dtype) == BZNA_DTYPE_BFLOAT16)                                                                       \
+            function(BZNA_DTYPE_BFLOAT16, __VA_ARGS__);                                                                \
         else                                                                                                           \
-            function(BZI_KERNEL_UINT8, __VA_ARGS__);                                                                   \
+            function(BZNA_DTYPE_UINT8, __VA_ARGS__);                                                                   \
     } while (0)
 
 /* A pixel into the batch, its first element to address. */
@@ -867,7 +846,7 @@ BZI_KERNEL_FN void bzi_kernel_put(uint32_t dtype, uint64_t address, const bzi_ke
 /* log2 of an element's bytes. */
 BZI_KERNEL_FN int32_t bzi_kernel_element_shift(uint32_t dtype)
 {
-    return dtype == BZI_KERNEL_FLOAT32 ? 2 : dtype == BZI_KERNEL_UINT8 ? 0 : 1;
+    return dtype == BZNA_DTYPE_FLOAT32 ? 2 : dtype == BZNA_DTYPE_UINT8 ? 0 : 1;
 }
 
 /* Where channel c of a pixel lies in what begins at dst. */
@@ -1064,7 +1043,7 @@ BZI_KERNEL_FN void bzi_kernel_ramp_thread(const bzi_kernel_slot *slot, const bzi
     bzi_kernel_output no_mean = *out;
     local.h[1] = local.h[3] = local.h[6] = local.h[7] = 0.0f;
     local.h[8] = 1.0f;
-    local.filter = local.filter == BZI_KERNEL_AREA ? BZI_KERNEL_AREA : BZI_KERNEL_LINEAR;
+    local.filter = local.filter == BZNA_FILTER_AREA ? BZNA_FILTER_AREA : BZNA_FILTER_LINEAR;
     local.antialias = 0;
     local.depth = 8;
     local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_GRAY;
@@ -1087,7 +1066,7 @@ BZI_KERNEL_FN void bzi_kernel_linear_thread(const bzi_kernel_slot *slot, const b
 {
     bzi_kernel_slot local = *slot;             /* read before the loops: what they use then stays in registers */
     bzi_kernel_output no_mean = *out;
-    local.filter = BZI_KERNEL_LINEAR;
+    local.filter = BZNA_FILTER_LINEAR;
     local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_GRAY;
     no_mean.mean = 0;
     bzi_kernel_pixels(&local, &no_mean, thread, BZI_KERNEL_LERP);
@@ -1130,8 +1109,8 @@ enum { BZI_KERNEL_NV12, BZI_KERNEL_NV12_RAMP, BZI_KERNEL_ANY_LINEAR, BZI_KERNEL_
 BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     const int nv12 = bzi_kernel_nv12(slot, out), kind = bzi_kernel_view_of(slot).kind;
-    if (out->mean || slot->filter == BZI_KERNEL_NEAREST || (slot->flags & (BZI_KERNEL_JITTER | BZI_KERNEL_CLIP)) ||
-        slot->antialias == BZI_KERNEL_ROUND)
+    if (out->mean || slot->filter == BZNA_FILTER_NEAREST || (slot->flags & (BZI_KERNEL_JITTER | BZI_KERNEL_CLIP)) ||
+        slot->antialias == BZNA_ANTIALIAS_ROUND)
         return BZI_KERNEL_ANY;
     if (kind == BZI_KERNEL_LERP)
         return nv12 ? BZI_KERNEL_NV12 : BZI_KERNEL_ANY_LINEAR;
@@ -1491,8 +1470,8 @@ BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_
         scan->norm[i] = taps.position;
     }
     const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, shrink);
-    if (taps.filter == BZI_KERNEL_LINEAR)
-        bzi_kernel_plan_weights(scan, taps, BZI_KERNEL_LINEAR);
+    if (taps.filter == BZNA_FILTER_LINEAR)
+        bzi_kernel_plan_weights(scan, taps, BZNA_FILTER_LINEAR);
     else
         bzi_kernel_plan_weights(scan, taps, taps.filter);
 }
@@ -1635,11 +1614,11 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_choose_256(bzi_kernel
 BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, int streams, __m256 v)
 {
     (void)streams;
-    if (dtype == BZI_KERNEL_FLOAT32) {
+    if (dtype == BZNA_DTYPE_FLOAT32) {
         _mm256_storeu_ps((void *)to, v);
-    } else if (dtype == BZI_KERNEL_FLOAT16) {
+    } else if (dtype == BZNA_DTYPE_FLOAT16) {
         _mm_storeu_si128((void *)to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-    } else if (dtype == BZI_KERNEL_BFLOAT16) {
+    } else if (dtype == BZNA_DTYPE_BFLOAT16) {
         const bzi_kernel_uint256 bits = (bzi_kernel_uint256)v, high = bits >> 16;
         const bzi_kernel_uint256 rounded = (bits + (high & 1) + 0x7fff) >> 16, is_nan = (bzi_kernel_uint256)(v != v);
         __m256i half = (__m256i)((rounded & ~is_nan) | ((high | 0x40) & is_nan));
@@ -1655,14 +1634,14 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtyp
 /* Sixteen. streams: past the caches, which a batch does not fit into. */
 BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, int streams, __m512 v)
 {
-    if (dtype == BZI_KERNEL_UINT8) {           /* one store, not two: a tenth of the warp */
+    if (dtype == BZNA_DTYPE_UINT8) {           /* one store, not two: a tenth of the warp */
         __m512i bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
         _mm_storeu_si128((void *)to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
-    } else if (dtype == BZI_KERNEL_FLOAT32 && streams && (uintptr_t)to % 64 == 0) {
+    } else if (dtype == BZNA_DTYPE_FLOAT32 && streams && (uintptr_t)to % 64 == 0) {
         _mm512_stream_ps((float *)(void *)to, v);
-    } else if (dtype == BZI_KERNEL_FLOAT32) {
+    } else if (dtype == BZNA_DTYPE_FLOAT32) {
         _mm512_storeu_ps((void *)to, v);
-    } else if (dtype == BZI_KERNEL_FLOAT16) {
+    } else if (dtype == BZNA_DTYPE_FLOAT16) {
         _mm256_storeu_si256((void *)to, _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
     } else {
         bzi_kernel_put_256(to, dtype, 0, _mm512_castps512_ps256(v));
@@ -1891,7 +1870,7 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
         const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
         (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
                      bzi_kernel_horizontal_256)(lines, samples, c, lerp, lines->ring[p] + place);
-        if (slot->antialias == BZI_KERNEL_ROUND)
+        if (slot->antialias == BZNA_ANTIALIAS_ROUND)
             bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].norm, 1.0f, lines->x[c].room,
                                  bzi_kernel_most(slot));
     }
@@ -2160,7 +2139,7 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
         bzi_kernel_take(lines, slot, view, 1, y);
     else
         bzi_kernel_take_whole(lines, 1, lines->row);
-    if (slot->antialias == BZI_KERNEL_ROUND)
+    if (slot->antialias == BZNA_ANTIALIAS_ROUND)
         bzi_kernel_round_rows(slot, lines);
     bzi_kernel_emit(slot, lines, out, y);
 }
@@ -2252,7 +2231,7 @@ BZI_KERNEL_CPU bzi_kernel_turned bzi_kernel_turned_of(const bzi_kernel_slot *slo
 BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     if (!bzi_kernel_level() || bzi_kernel_is_separable(slot->h) || !bzi_kernel_affine(slot->h) || slot->depth != 8 ||
-        slot->filter != BZI_KERNEL_LINEAR || slot->antialias > 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
+        slot->filter != BZNA_FILTER_LINEAR || slot->antialias > 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
         out->width < 1 || out->width > 16384)
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
@@ -2908,7 +2887,8 @@ BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_k
         return 0;
     bzi_kernel_copy_join(&copy, out);
     copy.level = level;
-    bzi_kernel_places(copy.place, bzi_kernel_element_shift(out->dtype));
+    if (out->stride_x != 1)
+        bzi_kernel_places(copy.place, bzi_kernel_element_shift(out->dtype));
     for (int32_t y = 0; y < out->height && out->stride_x != 1; y++)
         bzi_kernel_copy_pixels(slot, &copy, out, y);
     for (uint32_t i = 0; i < out->channels && out->stride_x == 1; i++)
@@ -2981,16 +2961,6 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
  * two loads of shared memory for four samples; unrolled by four they would take 69 registers for a tenth fewer
  * instructions. */
 
-/* BZNA_OP_... */
-enum {
-    BZI_KERNEL_OP_BRIGHTNESS = 16, BZI_KERNEL_OP_CONTRAST, BZI_KERNEL_OP_SATURATION, BZI_KERNEL_OP_HUE,
-    BZI_KERNEL_OP_GAMMA, BZI_KERNEL_OP_POSTERIZE, BZI_KERNEL_OP_SOLARIZE, BZI_KERNEL_OP_SOLARIZE_ADD,
-    BZI_KERNEL_OP_INVERT, BZI_KERNEL_OP_GRAYSCALE, BZI_KERNEL_OP_LIGHTING, BZI_KERNEL_OP_SHUFFLE,
-    BZI_KERNEL_OP_AUTOCONTRAST, BZI_KERNEL_OP_EQUALIZE, BZI_KERNEL_OP_SHARPNESS, BZI_KERNEL_OP_BLUR,
-    BZI_KERNEL_OP_ERASE = 48, BZI_KERNEL_OP_CUTOUT, BZI_KERNEL_OP_GRID_MASK
-};
-
-#define BZI_KERNEL_OPS 8              /* of a view, at most */
 #define BZI_KERNEL_TABLE 256          /* entries of a table, and bins of a histogram, of a channel */
 #define BZI_KERNEL_PART 4096          /* consecutive pixels whose histograms a block makes */
 #define BZI_KERNEL_TILE 32            /* columns and rows of a tile, whose neighbors a block looks at */
@@ -3020,7 +2990,7 @@ typedef struct bzi_kernel_pass {
     uint32_t kind;            /* BZI_KERNEL_PASS_... */
     uint32_t first, end;      /* of op, those that the pass does */
     uint32_t pixels;          /* so many of op change pixels, the rest covers them */
-    bzi_kernel_op op[BZI_KERNEL_OPS];
+    bzi_kernel_op op[BZNA_OPERATIONS_MAX];
 } bzi_kernel_pass;
 
 typedef struct bzi_kernel_passes {
@@ -3165,23 +3135,23 @@ BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t
 {
     const float v = (float)(int32_t)value;
     switch (op->kind) {
-    case BZI_KERNEL_OP_BRIGHTNESS:
+    case BZNA_OP_BRIGHTNESS:
         return bzi_kernel_blend(op, value, 0.0f);
-    case BZI_KERNEL_OP_CONTRAST:
+    case BZNA_OP_CONTRAST:
         return bzi_kernel_blend(op, value, stats->mean);
-    case BZI_KERNEL_OP_GAMMA:
+    case BZNA_OP_GAMMA:
         return bzi_kernel_truncate(bzi_kernel_power(v / 255.0f, op->a[0]) * 255.999f);
-    case BZI_KERNEL_OP_POSTERIZE:
+    case BZNA_OP_POSTERIZE:
         return value & op->bits;
-    case BZI_KERNEL_OP_SOLARIZE:
+    case BZNA_OP_SOLARIZE:
         return v >= op->a[0] ? 255 - value : value;
-    case BZI_KERNEL_OP_SOLARIZE_ADD:
+    case BZNA_OP_SOLARIZE_ADD:
         return value < 128 ? bzi_kernel_truncate(v + op->a[0]) : value;
-    case BZI_KERNEL_OP_INVERT:
+    case BZNA_OP_INVERT:
         return 255 - value;
-    case BZI_KERNEL_OP_LIGHTING:
+    case BZNA_OP_LIGHTING:
         return bzi_kernel_truncate(v + op->a[c] + 0.5f);
-    case BZI_KERNEL_OP_AUTOCONTRAST:
+    case BZNA_OP_AUTOCONTRAST:
         return stats->least == stats->most ? value :
                bzi_kernel_truncate((v - (float)(int32_t)stats->least) *      /* as PyTorch divides by a tensor */
                                    (1.0f / (float)(int32_t)(stats->most - stats->least) * 255.0f));
@@ -3193,11 +3163,11 @@ BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t
 /* Does an operation need counts of all pixels before it? */
 BZI_KERNEL_FN int bzi_kernel_counts(uint32_t kind)
 {
-    return kind == BZI_KERNEL_OP_CONTRAST || kind == BZI_KERNEL_OP_AUTOCONTRAST || kind == BZI_KERNEL_OP_EQUALIZE;
+    return kind == BZNA_OP_CONTRAST || kind == BZNA_OP_AUTOCONTRAST || kind == BZNA_OP_EQUALIZE;
 }
 
 /* A histogram of grays stands for the sum that it gives. */
-BZI_KERNEL_FN int bzi_kernel_is_gray(uint32_t kind) { return kind == BZI_KERNEL_OP_CONTRAST; }
+BZI_KERNEL_FN int bzi_kernel_is_gray(uint32_t kind) { return kind == BZNA_OP_CONTRAST; }
 
 BZI_KERNEL_FN uint32_t bzi_kernel_parts(const bzi_kernel_output *out)
 {
@@ -3354,13 +3324,13 @@ BZI_KERNEL_FN uint32_t bzi_kernel_pick(const uint32_t v[3], uint32_t c) { return
 BZI_KERNEL_FN void bzi_kernel_mix_channels(const bzi_kernel_op *op, uint32_t kind, uint32_t v[3])
 {
     const uint32_t gray = bzi_kernel_gray8(v), given[3] = { v[0], v[1], v[2] };
-    if (kind == BZI_KERNEL_OP_HUE) {
+    if (kind == BZNA_OP_HUE) {
         bzi_kernel_turn_hue(op->a[0], v);
         return;
     }
     for (uint32_t c = 0; c < 3; c++)
-        v[c] = kind == BZI_KERNEL_OP_SATURATION ? bzi_kernel_blend(op, v[c], (float)(int32_t)gray) :
-               kind == BZI_KERNEL_OP_SHUFFLE ? bzi_kernel_pick(given, op->bits >> 2 * c & 3) : gray;
+        v[c] = kind == BZNA_OP_SATURATION ? bzi_kernel_blend(op, v[c], (float)(int32_t)gray) :
+               kind == BZNA_OP_SHUFFLE ? bzi_kernel_pick(given, op->bits >> 2 * c & 3) : gray;
 }
 
 /* --- Neighbors --- */
@@ -3591,7 +3561,7 @@ BZI_KERNEL_FN void bzi_kernel_deliver(const bzi_kernel_pass *pass, const float m
 BZI_KERNEL_FN int bzi_kernel_covers(const bzi_kernel_op *op, uint32_t x, uint32_t y)
 {
     const uint32_t period = op->area[2];
-    if (op->kind != BZI_KERNEL_OP_GRID_MASK)
+    if (op->kind != BZNA_OP_GRID_MASK)
         return x >= op->area[0] && x < op->area[2] && y >= op->area[1] && y < op->area[3];
     return period && (x + period - op->area[0]) % period < op->area[3] &&
            (y + period - op->area[1]) % period < op->area[3];
@@ -3723,13 +3693,13 @@ typedef struct bzi_kernel_stage {
 
 BZI_KERNEL_FN int bzi_kernel_is_mix(uint32_t kind)
 {
-    return kind == BZI_KERNEL_OP_SATURATION || kind == BZI_KERNEL_OP_HUE || kind == BZI_KERNEL_OP_GRAYSCALE ||
-           kind == BZI_KERNEL_OP_SHUFFLE;
+    return kind == BZNA_OP_SATURATION || kind == BZNA_OP_HUE || kind == BZNA_OP_GRAYSCALE ||
+           kind == BZNA_OP_SHUFFLE;
 }
 
 BZI_KERNEL_FN int bzi_kernel_is_table(uint32_t kind)
 {
-    return !bzi_kernel_is_mix(kind) && kind != BZI_KERNEL_OP_SHARPNESS && kind != BZI_KERNEL_OP_BLUR;
+    return !bzi_kernel_is_mix(kind) && kind != BZNA_OP_SHARPNESS && kind != BZNA_OP_BLUR;
 }
 
 /* A table pass of the operation at hand, and of those behind it that need no counts. */
@@ -3754,7 +3724,7 @@ BZI_KERNEL_FN void bzi_kernel_next_image(const bzi_kernel_pass *view, bzi_kernel
                                          bzi_kernel_stage *stage, bzi_kernel_pass *pass)
 {
     const uint32_t kind = view->op[stage->at].kind;
-    pass->kind = kind == BZI_KERNEL_OP_SHARPNESS ? BZI_KERNEL_PASS_SHARPEN : kind == BZI_KERNEL_OP_BLUR ?
+    pass->kind = kind == BZNA_OP_SHARPNESS ? BZI_KERNEL_PASS_SHARPEN : kind == BZNA_OP_BLUR ?
                  BZI_KERNEL_PASS_BLUR : BZI_KERNEL_PASS_MAP;
     while (pass->kind == BZI_KERNEL_PASS_MAP && pass->end < view->pixels && bzi_kernel_is_mix(view->op[pass->end].kind))
         pass->end++;
@@ -3880,7 +3850,7 @@ BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bz
     memset(counts, 0, 3 * BZI_KERNEL_TABLE * sizeof *counts);
     for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE, samples += plane) {
         uint32_t bins[BZI_KERNEL_TABLE] = { 0 };
-        if (pass->op[pass->first].kind == BZI_KERNEL_OP_AUTOCONTRAST && !table)
+        if (pass->op[pass->first].kind == BZNA_OP_AUTOCONTRAST && !table)
             bzi_kernel_count_ends(samples, plane, bins);
         else
             bzi_kernel_count_bytes(samples, plane, bins);
@@ -3968,8 +3938,8 @@ BZI_KERNEL_FN void bzi_kernel_map_all(const bzi_kernel_pass *pass, const bzi_ker
     for (uint32_t k = pass->first; k < pass->end; k++, src = dst)
         switch (pass->op[k].kind) {
 #define MAP(kind) case kind: bzi_kernel_map_planes(&pass->op[k], kind, src, dst, plane); break;
-        MAP(BZI_KERNEL_OP_SATURATION) MAP(BZI_KERNEL_OP_HUE) MAP(BZI_KERNEL_OP_SHUFFLE)
-        default: bzi_kernel_map_planes(&pass->op[k], BZI_KERNEL_OP_GRAYSCALE, src, dst, plane);
+        MAP(BZNA_OP_SATURATION) MAP(BZNA_OP_HUE) MAP(BZNA_OP_SHUFFLE)
+        default: bzi_kernel_map_planes(&pass->op[k], BZNA_OP_GRAYSCALE, src, dst, plane);
 #undef MAP
         }
 }
@@ -4105,7 +4075,7 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
     bzi_kernel_pass pass = *given;
     for (pass.end = pass.first + 1; pass.end <= given->end; pass.first++, pass.end++) {
         const bzi_kernel_op *op = &given->op[pass.first];
-        const int is_grid = op->kind == BZI_KERNEL_OP_GRID_MASK;
+        const int is_grid = op->kind == BZNA_OP_GRID_MASK;
         const int is_plain = !is_grid && !(out->mean && op->bits) && op->noise[0] == 0.0f && op->noise[1] == 0.0f &&
                              op->noise[2] == 0.0f;
         const uint32_t left = is_grid ? 0 : op->area[0], top = is_grid ? 0 : op->area[1];

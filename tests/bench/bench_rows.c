@@ -37,7 +37,7 @@ void bench_rows(int side, int dtype, int nhwc, int times)
     void *workspace = aligned_alloc(64, (bytes + 63) / 64 * 64);
     for (int i = 0; i < times && workspace; i++) {          /* as batches: 8 slots in turn */
         slot.dst = (uint64_t)(uintptr_t)to + (uint64_t)(i % 8) * 3 * (uint64_t)side * (uint64_t)side *
-                   (dtype == BZI_KERNEL_FLOAT32 ? 4 : dtype == BZI_KERNEL_UINT8 ? 1 : 2);
+                   (dtype == BZNA_DTYPE_FLOAT32 ? 4 : dtype == BZNA_DTYPE_UINT8 ? 1 : 2);
         bzi_kernel_warp(&slot, &out, workspace, bytes);
     }
     free(workspace);

@@ -971,13 +971,14 @@ static int check_address(uint64_t address, uint64_t size, int pinned, const char
 #define block_free(block)                  free(block)
 #endif
 
-/* Exactly as large as asked, for ASan's sake, and not zeros. */
+/* Exactly as large as asked, for ASan's sake, and not zeros, as far as it is not huge. */
 static void *make_block(size_t size, int kind)
 {
+    const size_t filled = (size_t)64 << 20;
     void *block = NULL;
     if (posix_memalign(&block, 256, size))
         return NULL;
-    memset(block, 0xcd, size);
+    memset(block, 0xcd, size < filled ? size : filled);
     if (!fake_range_add(block, size, kind, fake_current())) {
         block_free(block);
         return NULL;

@@ -153,9 +153,9 @@ static int equality_slot(bzi_kernel_slot *slot, const bzi_kernel_output *out, in
             memcpy(slot->h, h, sizeof h);
         } else if (kernel == BZI_KERNEL_ANY) {
             slot->filter = dice(7);
-            slot->antialias = dice(4) == 0 ? BZI_KERNEL_NARROW : BZI_KERNEL_WIDEN;
-            if (slot->filter != BZI_KERNEL_NEAREST && bzi_kernel_is_separable(slot->h) && dice(3) == 0)
-                slot->antialias = BZI_KERNEL_ROUND;
+            slot->antialias = dice(4) == 0 ? BZNA_ANTIALIAS_OFF : BZNA_ANTIALIAS_AUTO;
+            if (slot->filter != BZNA_FILTER_NEAREST && bzi_kernel_is_separable(slot->h) && dice(3) == 0)
+                slot->antialias = BZNA_ANTIALIAS_ROUND;
             if (dice(2)) {
                 slot->flags |= BZI_KERNEL_JITTER | (dice(2) ? BZI_KERNEL_SHIFT : 0);
                 slot->brightness = dice_real(0.5, 1.5);
@@ -177,14 +177,14 @@ static double element_value(const uint8_t *at, uint32_t dtype)
     uint16_t half;
     uint32_t bits;
     float value;
-    if (dtype == BZI_KERNEL_UINT8)
+    if (dtype == BZNA_DTYPE_UINT8)
         return *at;
-    if (dtype == BZI_KERNEL_FLOAT32) {
+    if (dtype == BZNA_DTYPE_FLOAT32) {
         memcpy(&value, at, 4);
         return (double)value;
     }
     memcpy(&half, at, 2);
-    if (dtype == BZI_KERNEL_BFLOAT16) {
+    if (dtype == BZNA_DTYPE_BFLOAT16) {
         bits = (uint32_t)half << 16;
         memcpy(&value, &bits, 4);
         return (double)value;
@@ -216,7 +216,7 @@ static void equality_compare(equality *e, const bzi_kernel_output *out, uint32_t
                 if (!e->different++)
                     snprintf(e->first, sizeof e->first, "slot %lld, x %d, y %d, channel %u of %dx%d %s: %.9g, not %.9g",
                              e->slots, x, y, c, out->width, out->height,
-                             out->dtype == BZI_KERNEL_UINT8 ? "uint8" : out->dtype == BZI_KERNEL_FLOAT32 ? "float32" :
+                             out->dtype == BZNA_DTYPE_UINT8 ? "uint8" : out->dtype == BZNA_DTYPE_FLOAT32 ? "float32" :
                              "float16", made, should);
                 if (!(difference <= e->largest))
                     e->largest = difference;

@@ -106,8 +106,12 @@ function take(line,    code)
 }
 
 BEGIN {
-    if (want == "c") print "#line 1 \"benzina.c\""
-    else print "#pragma GCC system_header        /* what a suite does not use gives no warning */"
+    if (want == "c") {
+        print "#line 1 \"benzina.c\""
+    } else {
+        print "#ifndef BENZINA_TEST_LIBRARY\n#define BENZINA_TEST_LIBRARY"
+        print "#pragma GCC system_header        /* what a suite does not use gives no warning */"
+    }
 }
 
 /^#include "benzina_kernels.cu"$/ {
@@ -119,3 +123,5 @@ BEGIN {
 }
 
 { take($0) }
+
+END { if (want == "h") print "#endif" }

@@ -675,14 +675,19 @@ bench_tests() {
             "$(sed -n 's/.*the loader reaches \([0-9.]*\) %.*/\1/p' "$t/out" | awk '{ print ($1 > 100) }')"
         expect 0 "bench of large JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center \
             --size 32 "$t/rows"
-        same "where JPEGs are large, bench names --jpeg-shrink" \
-            "$(grep -c '^limited by   decoding: .*; --jpeg-shrink decodes large JPEGs' "$t/out")" 1
+        if [ -z "$SANITIZE" ]; then
+            same "where JPEGs are large, bench names --jpeg-shrink" \
+                "$(grep -c '^limited by   decoding: .*; --jpeg-shrink decodes large JPEGs' "$t/out")" 1
+        else skip "bench names --jpeg-shrink" "a sanitizer makes warps slow, but not libjpeg: decoding does not limit"; fi
         mkdir "$t/camera"
         ffmpeg -v error -f lavfi -i testsrc2=s=4000x3000:d=0.04 -frames:v 1 -q:v 2 -y "$t/camera/a.jpg" 2>&1
         expect 0 "bench of a photograph of 12 megapixels" "$bzna" bench --seconds 0.4 --batch 2 --decoder software \
             "$t/camera"
-        same "of 12 megapixels, bench names --jpeg-shrink without being asked for anything" \
-            "$(grep -c '^limited by   decoding: .*; --jpeg-shrink decodes large JPEGs at 1/2 of their size or less, here 100 %' "$t/out")" 1
+        if [ -z "$SANITIZE" ]; then
+            reason="decoding: .*; --jpeg-shrink decodes large JPEGs at 1/2 of their size or less, here 100 %"
+            same "of 12 megapixels, bench names --jpeg-shrink without being asked for anything" \
+                "$(grep -c "^limited by   $reason" "$t/out")" 1
+        fi
         expect 0 "bench with smaller JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center \
             --size 32 --jpeg-shrink \
             --jpeg-shrink-margin 1.5 "$t/rows"

@@ -142,8 +142,9 @@ TEST(initializers_write_no_more_than_they_are_told_and_know)
     static const struct { const char *name; size_t size; } structs[] = {
         { "context_config", sizeof(bzna_context_config) }, { "dataset_config", sizeof(bzna_dataset_config) },
         { "loader_config", sizeof(bzna_loader_config) }, { "writer_config", sizeof(bzna_writer_config) } };
-    static _Alignas(16) uint8_t bytes[1024];
+    static _Alignas(16) uint8_t bytes[2 * sizeof(bzna_loader_config)];
     for (size_t k = 0; k < 4; k++) {
+        CHECK(structs[k].size + 8 <= sizeof bytes);
         for (size_t given = 0; given <= structs[k].size + 8; given++) {
             uint32_t size;
             memset(bytes, 0xa5, sizeof bytes);

@@ -118,8 +118,8 @@ static bzi_kernel_output output_nhwc(int32_t width, int32_t height) { return out
 /* Any filter; half of them without antialias, which area does not do without. */
 static void random_filter(bzi_kernel_slot *slot)
 {
-    slot->filter = random_int(0, 2) ? (uint32_t)random_int(0, 6) : BZI_KERNEL_LINEAR;
-    slot->antialias = slot->filter != BZI_KERNEL_AREA && random_int(0, 1);
+    slot->filter = random_int(0, 2) ? (uint32_t)random_int(0, 6) : BZNA_FILTER_LINEAR;
+    slot->antialias = slot->filter != BZNA_FILTER_AREA && random_int(0, 1);
 }
 
 /* A mean picture of noise, in memory that all share; fill is in R, G, B or in units of the output. */
@@ -243,7 +243,7 @@ static const uint8_t *render_bytes(warp_fn warp, bzi_kernel_slot slot, bzi_kerne
 
 static int same_bits(warp_fn a, warp_fn b, const bzi_kernel_slot *slot, bzi_kernel_output out)
 {
-    if (out.dtype != BZI_KERNEL_FLOAT32 || out.channels != 3) {
+    if (out.dtype != BZNA_DTYPE_FLOAT32 || out.channels != 3) {
         render_bytes(a, *slot, out, bytes_a);
         render_bytes(b, *slot, out, bytes_b);
         return !memcmp(bytes_a + 16, bytes_b + 16, output_bytes(&out));
@@ -278,12 +278,12 @@ static double sinc(double x) { return x == 0 ? 1 : sin(acos(-1) * x) / (acos(-1)
  * sample is covered. */
 static double oracle_weight(uint32_t filter, double d, double s)
 {
-    const double a = filter == BZI_KERNEL_CUBIC ? -0.5 : -0.75, n = filter == BZI_KERNEL_LANCZOS3 ? 3 : 4, x = d / s;
-    if (filter == BZI_KERNEL_AREA)
+    const double a = filter == BZNA_FILTER_CUBIC ? -0.5 : -0.75, n = filter == BZNA_FILTER_LANCZOS3 ? 3 : 4, x = d / s;
+    if (filter == BZNA_FILTER_AREA)
         return fmax(0, fmin(d + 0.5, s / 2) - fmax(d - 0.5, -s / 2));
-    if (filter == BZI_KERNEL_LINEAR)
+    if (filter == BZNA_FILTER_LINEAR)
         return fmax(0, 1 - x);
-    if (filter == BZI_KERNEL_LANCZOS3 || filter == BZI_KERNEL_LANCZOS4)
+    if (filter == BZNA_FILTER_LANCZOS3 || filter == BZNA_FILTER_LANCZOS4)
         return x < n ? sinc(x) * sinc(x / n) : 0;
     return x < 1 ? (a + 2) * x * x * x - (a + 3) * x * x + 1 : x < 2 ? a * (x * x * x - 5 * x * x + 8 * x - 4) : 0;
 }
@@ -296,7 +296,7 @@ typedef struct oracle_axis {
 
 static oracle_axis oracle_weights(const bzi_kernel_slot *slot, double t, double s, int first, int last)
 {
-    const int is_opencv = slot->filter == BZI_KERNEL_CUBIC_075 || slot->filter == BZI_KERNEL_LANCZOS4;
+    const int is_opencv = slot->filter == BZNA_FILTER_CUBIC_075 || slot->filter == BZNA_FILTER_LANCZOS4;
     oracle_axis axis = { .low = last, .high = first };
     double sum = 0;
     memset(axis.weight, 0, sizeof axis.weight);
@@ -328,9 +328,9 @@ static double oracle_length(double a, double b)
 static double oracle_filter(bzi_kernel_slot *slot, int shift, double shrink)
 {
     const double s = shrink / (1 << shift);
-    const int is_ramp = slot->filter <= BZI_KERNEL_AREA && slot->filter != BZI_KERNEL_CUBIC;
-    if (shift && s <= 1 && slot->filter != BZI_KERNEL_AREA)
-        slot->filter = BZI_KERNEL_LINEAR;
+    const int is_ramp = slot->filter <= BZNA_FILTER_AREA && slot->filter != BZNA_FILTER_CUBIC;
+    if (shift && s <= 1 && slot->filter != BZNA_FILTER_AREA)
+        slot->filter = BZNA_FILTER_LINEAR;
     return shift && shrink > 1 && is_ramp ? oracle_length(1, s) : s;
 }
 
@@ -342,10 +342,10 @@ static double oracle_plane(const bzi_kernel_slot *slot, int p, double x, double 
     if (!slot->plane[p])
         return ldexp(1, slot->depth - 1);
     bzi_kernel_slot at = *slot;
-    if (slot->filter == BZI_KERNEL_NEAREST) {
+    if (slot->filter == BZNA_FILTER_NEAREST) {
         x = floor(x + 0.5);
         y = floor(y + 0.5);
-        at.filter = BZI_KERNEL_LINEAR;
+        at.filter = BZNA_FILTER_LINEAR;
     }
     x = slot->left && p ? x / (1 << sx) : (x + 0.5) / (1 << sx) - 0.5;
     y = slot->top && p ? y / (1 << sy) : (y + 0.5) / (1 << sy) - 0.5;
@@ -369,7 +369,7 @@ static void oracle_shrink(const bzi_kernel_slot *slot, double u, double v, doubl
     shrink[1] = oracle_length((h[3] - v * h[6]) / w, (h[4] - v * h[7]) / w);
     for (int k = 0; k < 2; k++) {
         shrink[k] = separable ? shrink[k] : fmin(shrink[k], BZI_KERNEL_TAPS / 2 / supports[slot->filter]);
-        shrink[k] = slot->antialias || slot->filter == BZI_KERNEL_NEAREST ? 1 : shrink[k];
+        shrink[k] = slot->antialias || slot->filter == BZNA_FILTER_NEAREST ? 1 : shrink[k];
     }
 }
 
@@ -394,7 +394,7 @@ static int oracle(const bzi_kernel_slot *slot, int32_t x, int32_t y, double c[3]
     double near = fmin(fmin(fabs(u + 0.5), fabs(u - right)), fmin(fabs(v + 0.5), fabs(v - bottom)));
     if (near < 1e-3)
         return 0;
-    if (slot->filter == BZI_KERNEL_NEAREST && (fabs(u - rint(u)) > 0.499 || fabs(v - rint(v)) > 0.499))
+    if (slot->filter == BZNA_FILTER_NEAREST && (fabs(u - rint(u)) > 0.499 || fabs(v - rint(v)) > 0.499))
         return 0;
     if (!(u >= -0.5 && v >= -0.5 && u <= right && v <= bottom)) {
         for (int i = 0; i < 3; i++)
@@ -403,9 +403,9 @@ static int oracle(const bzi_kernel_slot *slot, int32_t x, int32_t y, double c[3]
     }
     double shrink[2];
     oracle_shrink(slot, u, v, w, shrink);
-    if (slot->filter == BZI_KERNEL_NEAREST || slot->antialias ||
+    if (slot->filter == BZNA_FILTER_NEAREST || slot->antialias ||
         (h[6] == 0 && h[7] == 0 && shrink[0] <= 1 && shrink[1] <= 1)) {     /* the border pixel, and chroma there */
-        const int is_ramp = slot->filter <= BZI_KERNEL_NEAREST || slot->filter == BZI_KERNEL_AREA;
+        const int is_ramp = slot->filter <= BZNA_FILTER_NEAREST || slot->filter == BZNA_FILTER_AREA;
         u = is_ramp ? fmin(fmax(u, 0), right - 0.5) : u;
         v = is_ramp ? fmin(fmax(v, 0), bottom - 0.5) : v;
     }
@@ -468,9 +468,9 @@ TEST(rows_of_every_width_equal_the_plain_loop_to_the_bit)
             frame f = frame_random();
             random_crop(&f.slot, width, 3);
             f.slot.filter = k % 7;
-            f.slot.antialias = f.slot.filter != BZI_KERNEL_AREA && random_int(0, 1);
-            if (f.slot.filter != BZI_KERNEL_NEAREST && random_int(0, 3) == 0)
-                f.slot.antialias = BZI_KERNEL_ROUND;
+            f.slot.antialias = f.slot.filter != BZNA_FILTER_AREA && random_int(0, 1);
+            if (f.slot.filter != BZNA_FILTER_NEAREST && random_int(0, 3) == 0)
+                f.slot.antialias = BZNA_ANTIALIAS_ROUND;
             if (random_int(0, 3) == 0)
                 random_jitter(&f.slot);
             f.slot.flags &= random_int(0, 1) ? ~BZI_KERNEL_COLOR : ~0u;     /* is_plain */
@@ -515,8 +515,8 @@ static frame frame_to_copy_of(int32_t w, int32_t h, int is_gray, int32_t gap)
     for (int p = 0; p < 3 && is_pixels; p++)
         slot->step[p] = 3;
     slot->x1 = w - 1;
-    slot->filter = (uint32_t[]){ BZI_KERNEL_LINEAR, BZI_KERNEL_NEAREST }[random_int(0, 1)];
-    slot->antialias = (uint32_t)random_int(0, slot->filter == BZI_KERNEL_LINEAR ? 2 : 1);
+    slot->filter = (uint32_t[]){ BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST }[random_int(0, 1)];
+    slot->antialias = (uint32_t)random_int(0, slot->filter == BZNA_FILTER_LINEAR ? 2 : 1);
     bzi_kernel_identity_matrix(is_gray, random_int(0, 2) > 0, 8, slot->rgb);
     for (int c = 0; c < 3; c++) {
         slot->bias[c] = (float)random_real(0, 255);
@@ -620,7 +620,7 @@ TEST(what_takes_more_than_a_copy_is_none)
         case 3: f.slot.h[7] = 0.001f; break;
         case 4: f.slot.flags |= BZI_KERNEL_COLOR; break;
         case 5: f.slot.flags |= BZI_KERNEL_JITTER; break;
-        case 6: f.slot.filter = BZI_KERNEL_CUBIC; break;
+        case 6: f.slot.filter = BZNA_FILTER_CUBIC; break;
         case 7: f.slot.rgb[0] = 0.5f; break;
         case 8: f.slot.shift_x = 1; break;
         case 9: f.slot.depth = 10; break;
@@ -833,14 +833,14 @@ static int is_element(const uint8_t *bytes, uint32_t dtype, size_t at, float val
 {
     uint16_t word = 0;
     float number;
-    if (dtype == BZI_KERNEL_UINT8)
+    if (dtype == BZNA_DTYPE_UINT8)
         return bytes[at] == bzi_kernel_byte(value);
-    if (dtype == BZI_KERNEL_FLOAT32) {
+    if (dtype == BZNA_DTYPE_FLOAT32) {
         memcpy(&number, bytes + 4 * at, sizeof number);
         return !memcmp(&number, &value, sizeof value);
     }
     memcpy(&word, bytes + 2 * at, sizeof word);
-    return word == (dtype == BZI_KERNEL_FLOAT16 ? bzi_kernel_half(value) : bzi_kernel_bfloat(value));
+    return word == (dtype == BZNA_DTYPE_FLOAT16 ? bzi_kernel_half(value) : bzi_kernel_bfloat(value));
 }
 
 TEST(every_type_is_the_float_output_rounded_in_every_loop)
@@ -885,7 +885,7 @@ TEST(one_channel_is_the_luma_of_the_three)
         }
         render(bzi_kernel_warp_plain, f.slot, output_nhwc(width, height), buffer_a);
         f.slot.flags |= BZI_KERNEL_GRAY;
-        bzi_kernel_output out = output_of(width, height, i % 2, BZI_KERNEL_FLOAT32, 1);
+        bzi_kernel_output out = output_of(width, height, i % 2, BZNA_DTYPE_FLOAT32, 1);
         const uint8_t *got = render_bytes(warp_front, f.slot, out, bytes_a);
         for (size_t k = 0; k < (size_t)(width * height); k++) {
             const float *rgb = buffer_a + 1 + 3 * k;

@@ -48,7 +48,7 @@ static bzna_dataset *open_dataset(bzna_context *in)
 {
     bzna_dataset *opened = NULL;
     bzna_error err = fresh_error();
-    require(bzna_dataset_open_list(in, archives, ARCHIVES, NULL, &opened, &err), &err);
+    require(bzna_dataset_open_list(in, ROUNDS(archives, small_archives), ARCHIVES, NULL, &opened, &err), &err);
     return opened;
 }
 
@@ -269,7 +269,7 @@ TEST(short_memory_does_not_hold_it_up)
     bzna_loader_config c = config_of(1);
     c.read.ahead_samples = 64;
     c.pipeline.batches_in_flight = 8;
-    for (c.read.memory_bytes = 16384; c.read.memory_bytes <= 1 << 18; c.read.memory_bytes *= 2)
+    for (c.read.memory_bytes = ROUNDS(16384, 4096); c.read.memory_bytes <= 1 << 18; c.read.memory_bytes *= 2)
         CHECK_EQ(hash_run(context, dataset, &c), expected(&c));
 }
 

@@ -149,8 +149,14 @@ static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config 
 /* Of all that a batch has. */
 static uint64_t hash_batch(bzna_batch *batch, uint64_t hash)
 {
+    static const char *const others[] = { "large", "small", "geometry" };
     bzna_batch_info info = { .struct_size = sizeof info };
     CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+    for (size_t i = 0; i < COUNT(others); i++) {
+        bzna_tensor tensor = { .struct_size = sizeof tensor };
+        if (bzna_batch_tensor(batch, others[i], &tensor, sizeof tensor, NULL) == BZNA_OK)
+            hash = bzi_hash(hash, tensor.data, (size_t)tensor.bytes);
+    }
     hash = bzi_hash(hash, info.image.data, (size_t)info.image.bytes);
     hash = bzi_hash(hash, info.indices, info.count * sizeof *info.indices);
     hash = bzi_hash(hash, info.targets, info.count * sizeof *info.targets);
@@ -707,6 +713,151 @@ TEST(what_is_read_ahead_is_counted_in_bytes)
     bzna_dataset_close(dataset);
 }
 
+/* --- Samples that are alike, of which a worker describes the first and goes on from there --- */
+
+/* Of two data sets by turns: 0 of the first, 1 of the second, 2 of the first ... */
+static bzna_dataset *open_by_turns(const bzna_records *one, const bzna_records *other, uint64_t indices[SAMPLES])
+{
+    bzna_dataset *parts[2] = { open_records(NULL, one), open_records(NULL, other) }, *both = NULL;
+    bzna_error err = fresh_error();
+    require(bzna_dataset_concat(context, parts, 2, &both, &err), &err);
+    for (uint64_t i = 0; i < SAMPLES; i++)
+        indices[i] = i % 2 * bzna_dataset_count(parts[0]) + i;
+    bzna_dataset_close(parts[0]);
+    bzna_dataset_close(parts[1]);
+    return both;
+}
+
+/* What `by_turns` describes anew for each sample, because the layouts differ in what has no effect here. */
+TEST(samples_that_are_alike_are_what_they_are_when_each_is_described_anew)
+{
+    const bzna_records layout = record_layout();
+    static const bzna_operation erase = { .kind = BZNA_OP_ERASE, .probability = 0.5f, .magnitude = { 0.1f, 0.3f } };
+    const bzna_policy policy = { .operations = &erase, .operation_count = 1 };
+    const bzna_warp central = { .kind = BZNA_WARP_CENTER_RESIZED_CROP };
+    const bzna_loader_output extra[2] = { { .name = "large", .width = 17, .height = 17 },
+                                          { .name = "small", .width = 5, .height = 5, .warp = &central } };
+    bzna_records other = layout;
+    uint64_t indices[SAMPLES], different[8];
+    bzna_dataset *alike, *by_turns;
+    other.hold_bytes = 12345;
+    alike = open_by_turns(&layout, &layout, indices);
+    by_turns = open_by_turns(&layout, &other, indices);
+    for (uint32_t way = 0; way < 8; way++) {
+        bzna_loader_config c = config_of(100);
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.order.indices = indices;
+        c.order.index_count = SAMPLES;
+        c.decode.threads = 1;
+        if (way % 2)
+            memset(&c.warp, 0, sizeof c.warp);
+        if (way == 2 || way == 3)
+            c.color.jitter.brightness[0] = 0.5f, c.color.jitter.brightness[1] = 1.5f;
+        if (way == 4 || way == 5) {
+            c.augment.policies = &policy;
+            c.augment.policy_count = 1;
+        }
+        c.output.channels = way >= 6 ? BZNA_CHANNELS_GRAY : way == 1 ? BZNA_CHANNELS_BGR : 0;
+        c.fields.geometry = way == 0;
+        c.extra_outputs.ptr = way < 2 ? extra : NULL;
+        c.extra_outputs.count = way < 2 ? 2 : 0;
+        different[way] = hash_run(alike, &c);
+        CHECK_EQ(different[way], hash_run(by_turns, &c));
+        for (uint32_t i = 0; i < way; i++)
+            CHECK(different[i] != different[way]);
+    }
+    bzna_dataset_close(alike);
+    bzna_dataset_close(by_turns);
+}
+
+/* 12x12 in planes, and the same bytes as 18x8 pixels side by side. */
+TEST(samples_of_other_sizes_between_them_change_no_picture)
+{
+    const bzna_records layout = record_layout();
+    bzna_records other = layout;
+    uint64_t indices[SAMPLES], wrong = 0, at = 0;
+    bzna_loader_config c = config_of(100);
+    bzna_dataset *dataset;
+    bzna_loader *loader;
+    bzna_batch *batch;
+    other.width = 18;
+    other.height = 8;
+    other.layout = BZNA_LAYOUT_NHWC;
+    dataset = open_by_turns(&layout, &other, indices);
+    memset(&c.warp, 0, sizeof c.warp);
+    memset(&c.color, 0, sizeof c.color);
+    c.order.kind = BZNA_ORDER_SEQUENTIAL;
+    c.order.indices = indices;
+    c.order.index_count = SAMPLES;
+    c.order.epochs = 1;
+    c.output.dtype = BZNA_DTYPE_UINT8;
+    loader = open_loader(dataset, &c);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = { .struct_size = sizeof info };
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        for (uint32_t k = 0; k < info.count; k++, at++) {
+            const uint8_t *record = records + at * RECORD, *pixels = (uint8_t *)info.image.data + k * PIXELS;
+            const uint8_t *of_other = record + LABEL + 3 * 3;           /* its middle begins 3 columns from the left */
+            for (int i = 0; i < PIXELS; i++) {
+                const int x = i % EDGE, y = i / EDGE % EDGE - 2, channel = i / EDGE / EDGE;
+                const uint8_t there = y < 0 || y >= 8 ? 0 : of_other[3 * (18 * y + x) + channel];
+                wrong += pixels[i] != (at % 2 ? there : record[LABEL + i]);
+            }
+            wrong += info.targets[k] != record[0];
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(at, SAMPLES);
+    CHECK_EQ(wrong, 0);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* Fails for each third sample, and inverts the others. */
+static int32_t invert_or_fail(void *user, const bzna_sample_info *info, bzna_random *random,
+                              const bzna_picture *picture, void *const planes[3])
+{
+    (void)user, (void)random;
+    for (uint32_t y = 0; y < picture->height && info->index % 3; y++)
+        for (uint32_t x = 0; x < picture->width; x++)
+            for (int p = 0; p < 3; p++)
+                ((uint8_t *)planes[p])[(int64_t)y * picture->pitch[p] + x] ^= 255;
+    return info->index % 3 ? 0 : -7;
+}
+
+TEST(a_sample_that_fails_between_others_that_are_alike_costs_its_own_slot_only)
+{
+    const bzna_records layout = record_layout();
+    bzna_dataset *dataset = open_records(NULL, &layout);
+    bzna_loader_config c = config_of(100);
+    bzna_loader *loader;
+    bzna_batch *batch;
+    uint64_t at = 0, wrong = 0;
+    memset(&c.warp, 0, sizeof c.warp);
+    memset(&c.color, 0, sizeof c.color);
+    c.order.kind = BZNA_ORDER_SEQUENTIAL;
+    c.order.epochs = 1;
+    c.output.dtype = BZNA_DTYPE_UINT8;
+    c.pipeline.picture = invert_or_fail;
+    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    loader = open_loader(dataset, &c);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = { .struct_size = sizeof info };
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        for (uint32_t k = 0; k < info.count; k++, at++) {
+            const uint8_t *record = records + at * RECORD + LABEL, *pixels = (uint8_t *)info.image.data + k * PIXELS;
+            wrong += info.status[k] != (at % 3 ? BZNA_OK : BZNA_E_CALLBACK) || info.indices[k] != at;
+            for (int i = 0; i < PIXELS; i++)
+                wrong += pixels[i] != (at % 3 ? record[i] ^ 255 : 0);
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(at, SAMPLES);
+    CHECK_EQ(wrong, 0);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -734,6 +885,9 @@ int main(int argc, char **argv)
     RUN(workers_that_read_try_again_and_take_other_samples)
     RUN(weights_and_given_indices_are_followed_by_runs)
     RUN(what_is_read_ahead_is_counted_in_bytes)
+    RUN(samples_that_are_alike_are_what_they_are_when_each_is_described_anew)
+    RUN(samples_of_other_sizes_between_them_change_no_picture)
+    RUN(a_sample_that_fails_between_others_that_are_alike_costs_its_own_slot_only)
     free(records);
     bzna_context_close(context);
     printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);

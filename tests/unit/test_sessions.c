@@ -2372,7 +2372,7 @@ TEST(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others
         items[i].frames = i ? 7 : 8;
         items[i].next = i + 1 < ITEMS ? &items[i + 1] : NULL;
     }
-    pool.queue = (bzi_run){ items, &items[ITEMS - 1], ITEMS, 0 };
+    pool.queue = (bzi_run){ .first = items, .last = &items[ITEMS - 1], .count = ITEMS };
     for (int i = 0; i < ITEMS; i++)
         CHECK(bzi_pool_pop(&pool, &engine) == &items[i < 16 ? i + 1 : i == 16 ? 0 : i]);
     CHECK(!pool.queue.first && !pool.queue.last && !pool.queue.count && !bzi_pool_pop(&pool, &engine));
@@ -2380,7 +2380,7 @@ TEST(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others
     items[0].passed_over = 0;
     items[0].next = &items[1];
     items[1].next = NULL;
-    pool.queue = (bzi_run){ items, &items[1], 2, 0 };
+    pool.queue = (bzi_run){ .first = items, .last = &items[1], .count = 2 };
     CHECK(bzi_pool_pop(&pool, &engine) == &items[1]);
     CHECK(pool.queue.first == items && pool.queue.last == items && !items[0].next && pool.queue.count == 1);
     CHECK(bzi_pool_pop(&pool, &engine) == items && !pool.queue.last);
