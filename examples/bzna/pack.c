@@ -1,7 +1,7 @@
 /* pack.c - bzna pack: encodes the pictures of a folder and writes them into an archive
  *
- * Processes encode pictures (pack_workers.c); the library's writer puts them into the order of the files (pack_output.c),
- * and what is done is noted (pack_journal.c). */
+ * Processes encode pictures (pack_workers.c); the library's writer puts them into the order of the files
+ * (pack_output.c), and what is done is noted (pack_journal.c). */
 #include "tool.h"
 
 #include <math.h>

@@ -234,7 +234,7 @@ if have "${PYTHON:-python3}"; then
         's/BZI_SWITCH(loader_pipeline, no_threads)/BZI_REAL(loader_pipeline, no_threads, 0, 1)/' \
         'loader_pipeline.no_threads is no REAL'
     check a_setting_without_a_row_is_noticed stale_bindings \
-        '/BZI_SETTING(COUNT, loader_pipeline, batches_in_flight/d' 'no row of pipeline.batches_in_flight'
+        '/BZI_SETTING(COUNT, loader_pipeline, batches_in_flight/d' 'no row of loader_pipeline.batches_in_flight'
     check a_setting_without_keywords_is_noticed stale_bindings \
         's/^    uint32_t          no_threads;/    uint32_t          no_threads2;/; s/loader_pipeline, no_threads)/loader_pipeline, no_threads2)/' \
         'no_threads'
