@@ -14962,7 +14962,6 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
  * that have names, where each name begins and the last one ends, and the names end to end. */
 
 #define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
 
 /* --- Tracks --- */
 
@@ -18091,13 +18090,11 @@ typedef struct bzi_kernel_pass {
 
 #endif
 
-/* Makes slot and passes of a view, as bzi_slot_make. Returns E_ARGUMENT for a transform that is out of its ranges. */
+/* Makes slot and passes of a view, as bzi_slot_make. Pre: the transform was checked. */
 static bzna_status bzi_view_make(bzi_kernel_slot *slot, bzi_kernel_pass *pass, const bzna_picture *picture,
                                  const bzna_transform *t, uint32_t channels, const bzi_kernel_output *out,
                                  bzna_error *err)
 {
-    if (bzi_transform_check(t, err) != BZNA_OK)
-        return err->status;
     bzi_operations_make(t, channels, out, pass);
     if (!pass->pixels)
         return bzi_slot_make(slot, picture, t, channels, err);
@@ -22190,7 +22187,7 @@ typedef struct bzi_output {
     uint32_t          own_filter;     /* likewise, its filter */
     uint32_t          own_color;      /* likewise, its color */
     bzna_warp         warp;
-    bzna_transform    transform;      /* that every sample starts with */
+    bzna_transform    transform;      /* that every sample starts with; checked at open */
     bzna_jitter       jitter;
     bzna_loader_augment augment;      /* its policies; until the loader is open, the caller's, and then a copy */
     uint32_t          own_augment;    /* 1: they are its own; 0: the first output's */
@@ -24182,6 +24179,18 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return BZNA_OK;
 }
 
+/* Checks a transform that was drawn. If it is the output's but for the warp, only that may be wrong. */
+static bzna_status bzi_view_check(const bzi_output *output, const bzna_transform *t, bzna_error *err)
+{
+    const size_t behind = offsetof(bzna_transform, homography) + sizeof t->homography;
+    const uint8_t *drawn = (const uint8_t *)t, *given = (const uint8_t *)&output->transform;
+
+    if (bzi_finite(t->homography, 9) && t->filter == output->transform.filter &&
+        memcmp(drawn + behind, given + behind, sizeof *t - behind) == 0)
+        return BZNA_OK;
+    return bzi_transform_check(t, err);
+}
+
 /* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size, unless they stay. Where
  * they are written is set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
@@ -24197,7 +24206,8 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
             bzi_slot_planes(&views->slots[i], picture);
             continue;
         }
-        if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
+        if (bzi_view_check(output, &views->transforms[i], err) != BZNA_OK ||
+            bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
                           &output->kernel, err) != BZNA_OK)
             return err->status;
         bzi_slot_shrink(&views->slots[i], shrink);
@@ -28130,6 +28140,7 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
     output->jitter = color->jitter;
     if (bzi_setup_shape(setup, e, output, err) != BZNA_OK ||
         bzi_loader_check_colors(output->group, filter, color, &output->transform, err) != BZNA_OK ||
+        bzi_transform_check(&output->transform, err) != BZNA_OK ||
         bzi_setup_mean(color, output, err) != BZNA_OK ||
         (e->warp &&
          bzi_warp_resolve(e->warp, bzi_setting_name(text, output->group, "warp"), &output->warp, err) != BZNA_OK) ||
@@ -29467,6 +29478,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_api_picture_resolve(&p);
     out = bzi_output_make(&o);
     BZI_API_TRY(bzi_api_picture_check(&p, &e));
+    BZI_API_TRY(bzi_transform_check(&t, &e));
     BZI_API_TRY(bzi_view_make(&slot, &pass, &p, &t, o.channels, &out, &e));
 
     if (dst_bytes < bzi_output_bytes(&o))

@@ -2772,36 +2772,40 @@ BZI_KERNEL_CPU void bzi_kernel_copy_plain(const bzi_kernel_channel *channel, con
     BZI_KERNEL_BY_TYPE(channel->dtype, bzi_kernel_copy_as, channel, from, count, to);
 }
 
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_copy_256(const bzi_kernel_channel *channel, const uint8_t *from,
-                                                        int32_t count, uint8_t *to)
-{
-    BZI_KERNEL_BY_TYPE(channel->dtype, bzi_kernel_copy_as, channel, from, count, to);
-}
-
 #if BZI_KERNEL_X86
-/* Of at least sixteen samples, forwards or backwards: the step is 1 or -1. */
-BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_512(const bzi_kernel_channel *given, const uint8_t *from,
-                                                          int32_t count, uint8_t *to)
-{
-    const bzi_kernel_channel channel = *given;
-    const __m128i backwards = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const int32_t size = 1 << bzi_kernel_element_shift(channel.dtype);
-    const int streams = channel.streams && count % 16 == 0 && (uintptr_t)to % 64 == 0;     /* no line in parts */
-    const float *const w = channel.luma;
-    for (int32_t k = 0; k < count; k += 16) {
-        k = k + 16 <= count ? k : count - 16;                  /* the last vector overlaps, with equal values */
-        __m128i bytes = _mm_loadu_si128((const void *)(channel.step < 0 ? from - k - 15 : from + k));
-        if (channel.step < 0)
-            bytes = _mm_shuffle_epi8(bytes, backwards);
-        __m512 v = channel.m * _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)) + channel.add;
-        v = _mm512_min_ps(_mm512_max_ps(v, _mm512_setzero_ps()), _mm512_set1_ps(255.0f));
-        if (channel.is_gray)
-            v = (w[0] * v + w[1] * v) + w[2] * v;
-        bzi_kernel_put_512(to + k * size, channel.dtype, streams, (v - channel.bias) * channel.scale);
+/* Of at least a vector's samples, forwards or backwards: the step is 1 or -1. */
+#  define BZI_KERNEL_COPY(target, bits, lanes, load, V)                                                                \
+    target BZI_KERNEL_FN void bzi_kernel_copy_as_##bits(uint32_t dtype, const bzi_kernel_channel *given,               \
+                                                        const uint8_t *from, int32_t count, uint8_t *to)               \
+    {                                                                                                                  \
+        const bzi_kernel_channel channel = *given;                                                                     \
+        const __m128i backwards = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);                  \
+        const int32_t size = 1 << bzi_kernel_element_shift(dtype);                                                     \
+        const int streams = channel.streams && count % lanes == 0 && (uintptr_t)to % 64 == 0;  /* no line in parts */  \
+        const float *const w = channel.luma;                                                                           \
+        for (int32_t k = 0; k < count; k += lanes) {                                                                   \
+            k = k + lanes <= count ? k : count - lanes;        /* the last vector overlaps, with equal values */       \
+            __m128i bytes = load((const void *)(channel.step < 0 ? from - k - (lanes - 1) : from + k));                \
+            if (channel.step < 0)                                                                                      \
+                bytes = _mm_srli_si128(_mm_shuffle_epi8(bytes, backwards), 16 - lanes);                                \
+            __m##bits v = channel.m * V(cvtepi32_ps)(V(cvtepu8_epi32)(bytes)) + channel.add;                           \
+            v = V(min_ps)(V(max_ps)(v, V(setzero_ps)()), V(set1_ps)(255.0f));                                          \
+            if (channel.is_gray)                                                                                       \
+                v = (w[0] * v + w[1] * v) + w[2] * v;                                                                  \
+            bzi_kernel_put_##bits(to + k * size, dtype, streams, (v - channel.bias) * channel.scale);                  \
+        }                                                                                                              \
+    }                                                                                                                  \
+    target BZI_KERNEL_CPU void bzi_kernel_copy_##bits(const bzi_kernel_channel *channel, const uint8_t *from,          \
+                                                      int32_t count, uint8_t *to)                                      \
+    {                                                                                                                  \
+        BZI_KERNEL_BY_TYPE(channel->dtype, bzi_kernel_copy_as_##bits, channel, from, count, to);                       \
     }
-}
+
+BZI_KERNEL_COPY(BZI_KERNEL_AVX2, 256, 8, _mm_loadl_epi64, BZI_KERNEL_V256)
+BZI_KERNEL_COPY(BZI_KERNEL_AVX512, 512, 16, _mm_loadu_si128, BZI_KERNEL_V512)
 #else
-#  define bzi_kernel_copy_512 bzi_kernel_copy_256
+#  define bzi_kernel_copy_256 bzi_kernel_copy_plain
+#  define bzi_kernel_copy_512 bzi_kernel_copy_plain
 #endif
 
 /* So many columns at most are copied at a time. */
@@ -2811,19 +2815,20 @@ BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_512(const bzi_kernel_chann
 BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_channel *channel, int level, const uint8_t *from,
                                             int32_t count, uint8_t *to)
 {
+    const int is_wide = level >= 2 && count >= 16 ? 2 : level && count >= 8;
     const int64_t step = channel->step;
+    bzi_kernel_channel beside = *channel;
     uint8_t bytes[BZI_KERNEL_COPIED];
-    if (level >= 2 && count >= 16 && (step == 1 || step == -1)) {
-        bzi_kernel_copy_512(channel, from, count, to);
-        return;
+    if (step != 1 && (step != -1 || !is_wide)) {               /* sorts them out first */
+        for (int32_t k = 0; k < count && step == 3; k++)
+            bytes[k] = from[3 * k];
+        for (int32_t k = 0; k < count && step != 3; k++)
+            bytes[k] = from[k * step];
+        beside.step = 1;
+        from = bytes;
     }
-    for (int32_t k = 0; k < count && step == -1; k++)
-        bytes[k] = from[-k];
-    for (int32_t k = 0; k < count && step == 3; k++)
-        bytes[k] = from[3 * k];
-    for (int32_t k = 0; k < count && step != 1 && step != -1 && step != 3; k++)
-        bytes[k] = from[k * step];
-    (level ? bzi_kernel_copy_256 : bzi_kernel_copy_plain)(channel, step == 1 ? from : bytes, count, to);
+    (is_wide == 2 ? bzi_kernel_copy_512 :
+     is_wide == 1 ? bzi_kernel_copy_256 : bzi_kernel_copy_plain)(&beside, from, count, to);
 }
 
 /* Columns first..end - 1 of row y of channel i, side by side at to: fill, what is inside, fill. */

@@ -196,7 +196,7 @@ static int pack_files_into(pack_output *out, const pack_settings *s, pack_files 
 {
     const tool_options *o = s->options;
     int64_t start_ns = tool_now_ns();
-    int result = pack_output_begin(out, files);
+    int result = pack_output_begin(out, files, s->checks_headers);
     if (result == EXIT_OK) result = encode_and_write(out, s);
     list_unreadable(files, out->done);
     if (result == EXIT_OK && out->left_out == files->count)

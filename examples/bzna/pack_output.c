@@ -70,16 +70,35 @@ int pack_output_open(pack_output *out, const tool_options *o)
 
 /* ---- writing ---- */
 
-/* Notes that a sample is written: that of the first file that is not done, as samples come in the order of files. */
-static void sample_written(pack_output *out, const void *bytes, uint64_t size)
+/* Counts the files that are done, up to the first that is not, and notes them in the log, unless it has them. Returns
+ * 0, or errno. */
+static int files_count(pack_output *out)
+{
+    for (; out->done < out->files->count && out->files->list[out->done].is_done; out->done++) {
+        const pack_file *file = &out->files->list[out->done];
+        char *line = out->is_logged ? NULL : pack_journal_line(file);
+        if (line) out->error = pack_blocks_line(&out->blocks, line);
+        free(line);
+        if (out->error) return out->error;
+        out->left_out += file->reason != NULL;
+        out->written += !file->reason;
+        out->small += !file->reason && file->is_small;
+    }
+    return 0;
+}
+
+/* Notes that a sample is written: that of the first file that is not done, as samples come in the order of files.
+ * Returns 0, or errno. */
+static int sample_written(pack_output *out, const void *bytes, uint64_t size)
 {
     size_t i = out->done;
     while (i < out->files->count && out->files->list[i].is_done) i++;
-    if (i == out->files->count) return;           /* it is the index */
+    if (i == out->files->count) return 0;         /* it is the index */
     out->files->list[i].is_done = 1;
     out->files->list[i].sample_size = size;
     out->files->list[i].checksum = pack_sample_checksum(bytes, (size_t)size);
     out->position += size;
+    return files_count(out);
 }
 
 /* Writes; or, while samples are gone through that are there, compares. */
@@ -90,22 +109,19 @@ static bzna_status sink_write_at(void *user, uint64_t offset, const void *src, u
                           memcmp(src, out->expected, (size_t)size)))
         return BZNA_E_MISMATCH;
     /* At last the writer goes back and marks the archive as finished. Then the rest of it is on the disk. */
-    if (offset && offset < TOOL_ARCHIVE_FIRST && fsync(out->file) && errno != EINVAL && errno != EROFS)
-        return out->error = errno, BZNA_E_IO;
-    for (uint64_t done = out->expected ? size : 0; done < size;) {
-        ssize_t put = pwrite(out->file, (const char *)src + done, (size_t)(size - done), (off_t)(offset + done));
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return out->error = put < 0 ? errno : ENOSPC, BZNA_E_IO;
-        done += (uint64_t)put;
+    if (offset && offset < TOOL_ARCHIVE_FIRST) {
+        if ((out->error = pack_blocks_end(&out->blocks))) return BZNA_E_IO;
+        if (fsync(out->file) && errno != EINVAL && errno != EROFS) return out->error = errno, BZNA_E_IO;
     }
-    if (offset >= TOOL_ARCHIVE_FIRST) sample_written(out, src, size);
-    return BZNA_OK;
+    if (!out->expected && (out->error = pack_blocks_sample(&out->blocks, offset, src, size))) return BZNA_E_IO;
+    return offset >= TOOL_ARCHIVE_FIRST && sample_written(out, src, size) ? BZNA_E_IO : BZNA_OK;
 }
 
 static int write_failed(const pack_output *out, const bzna_error *err)
 {
     if (!out->error) return tool_error("%s: %s", out->partial, err->message);
-    return tool_error("%s: cannot be written: %s", out->partial, strerror(out->error));
+    return tool_error("%s: cannot be written: %s", out->blocks.is_log ? out->journal.path : out->partial,
+                      strerror(out->error));
 }
 
 static int writer_open(pack_output *out)
@@ -138,7 +154,8 @@ static int file_leave_out(pack_output *out, size_t i, char *reason)
     free(file->reason);
     file->reason = reason;
     file->is_done = 1;
-    return bzna_writer_add_at(out->writer, i, NULL, 0, &err) < 0 ? write_failed(out, &err) : EXIT_OK;
+    if (bzna_writer_add_at(out->writer, i, NULL, 0, &err) < 0) return write_failed(out, &err);
+    return files_count(out) ? write_failed(out, NULL) : EXIT_OK;
 }
 
 /* Adds one sample. One that the writer refuses is left out; only an error that later samples would meet, too, is
@@ -174,19 +191,6 @@ static bzna_image image_of(const pack_encoded *e)
     };
 }
 
-/* Counts the files that are done, up to the first that is not, and notes them in the log, unless it has them. */
-static int files_count(pack_output *out, int is_logged)
-{
-    for (; out->done < out->files->count && out->files->list[out->done].is_done; out->done++) {
-        const pack_file *file = &out->files->list[out->done];
-        if (!is_logged && pack_journal_add(&out->journal, file)) return EXIT_INPUT;
-        out->left_out += file->reason != NULL;
-        out->written += !file->reason;
-        out->small += !file->reason && file->is_small;
-    }
-    return EXIT_OK;
-}
-
 int pack_output_add(pack_output *out, pack_result *result)
 {
     pack_file *file = &out->files->list[result->file];
@@ -204,10 +208,8 @@ int pack_output_add(pack_output *out, pack_result *result)
         if (result->thumb.packet) thumb = image_of(&result->thumb);
         status = sample_add(out, result->file, &input, result->thumb.packet ? &thumb : NULL);
     }
-    int counted = files_count(out, 0);            /* also of what was written before a failure */
-    return status == EXIT_OK ? counted : status;
+    return status;
 }
-
 
 /* ---- going on ---- */
 
@@ -295,6 +297,7 @@ static int go_through_earlier(pack_output *out)
     tool_progress progress = tool_progress_start("samples that are there", out->journal.count);
     uint64_t index = 0;
     int result = earlier_open(out, &e);
+    out->is_logged = 1;
     while (result == EXIT_OK && out->done < out->journal.count) {
         const pack_record *record = &out->journal.records[out->done];
         if (!record->reason && (index == e.archive.count || !sample_is_sound(out, record, &e))) break;
@@ -306,10 +309,10 @@ static int go_through_earlier(pack_output *out)
         file->notes = record->notes;
         result = record->reason ? file_leave_out(out, out->done, tool_format("%s", record->reason))
                                 : sample_add_again(out, &e, index++);
-        if (result == EXIT_OK) result = files_count(out, 1);
         tool_progress_show(&progress, out->done);
     }
     tool_progress_end(&progress);
+    out->is_logged = 0;
     bzna_dataset_close(e.archive.dataset);
     free(e.sample.data);
     free(e.input.data);
@@ -320,12 +323,13 @@ static int go_through_earlier(pack_output *out)
     return pack_journal_keep(&out->journal, out->done);
 }
 
-int pack_output_begin(pack_output *out, pack_files *files)
+int pack_output_begin(pack_output *out, pack_files *files, int gathers)
 {
     const tool_options *o = out->options;
     int resume = o->resume && partial_size(out);
     out->files = files;
     if (pack_journal_open(&out->journal, out->partial)) return EXIT_INPUT;
+    out->blocks = (pack_blocks){ .archive = out->file, .log = out->journal.file, .is_gathering = gathers };
     if (resume && pack_journal_read(&out->journal, o, files)) return EXIT_INPUT;
     if (resume && !out->journal.is_begun)
         return tool_error("%s: has no log beside it, without which no run can go on; to begin again: bzna pack "
@@ -356,11 +360,13 @@ void pack_output_close(pack_output *out)
 {
     bzna_writer_close(out->writer);
     bzna_context_close(out->context);
+    if (!out->error && (out->error = pack_blocks_end(&out->blocks))) write_failed(out, NULL);
     if (out->file >= 0 && out->writer && out->position > TOOL_ARCHIVE_FIRST)
         tool_error("%s has %zu of %zu files; to go on, give the same command with --resume", out->partial, out->done,
                    out->files->count);
     else if (out->file >= 0 && !partial_size(out))
         partial_discard(out);
+    pack_blocks_free(&out->blocks);
     pack_journal_close(&out->journal);
     if (out->file >= 0) close(out->file);         /* which also unlocks it */
     free(out->partial);

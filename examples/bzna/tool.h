@@ -648,8 +648,40 @@ int pack_journal_read(pack_journal *j, const tool_options *o, const pack_files *
 /* Makes the log a new one, or forgets all but the first records. */
 int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files *files);
 int pack_journal_keep(pack_journal *j, size_t count);
-int pack_journal_add(pack_journal *j, const pack_file *file);
+
+/* The line of a file that is done, to be freed. */
+char *pack_journal_line(const pack_file *file);
 void pack_journal_close(pack_journal *j);
+
+
+/* ---- pack_blocks.c: samples and their lines of the log, on their way to the disk ---- */
+
+typedef struct pack_block {
+    int         archive, log;         /* files */
+    tool_buffer samples, lines;
+    uint64_t    offset, size;         /* of the samples; in the archive */
+    uint64_t    lines_size;
+    int         error, is_log;        /* what became of it: errno, and whether it was the log's */
+} pack_block;
+
+typedef struct pack_blocks {
+    int        archive, log;          /* files */
+    int        is_gathering;          /* 0: everything is written at once */
+    pack_block list[2];               /* one is gathered, and the other is written */
+    int        filling;               /* which is gathered */
+    int        is_writing;            /* there is a thread, which has the other */
+    os_thread  thread;
+    int        error, is_log;         /* errno of what could not be written, the log or the archive; nothing follows */
+} pack_blocks;
+
+/* Each returns 0, or errno: then nothing that follows is written. What failed may be what an earlier call has left to
+ * the thread. A sample belongs at an offset of the archive; its line follows it. */
+int pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
+int pack_blocks_line(pack_blocks *b, const char *line);
+
+/* Waits until everything is written. What follows is written at once. */
+int pack_blocks_end(pack_blocks *b);
+void pack_blocks_free(pack_blocks *b);
 
 
 /* ---- pack_output.c: the archive that is written ---- */
@@ -660,9 +692,11 @@ typedef struct pack_output {
     char               *partial;
     int                 file;         /* the partial file, locked */
     pack_journal        journal;
+    pack_blocks         blocks;
     bzna_context       *context;
     bzna_writer        *writer;
     size_t              done;         /* files, the first ones: packed or left out */
+    int                 is_logged;    /* what is done stands in the log already */
     size_t              resumed;      /* of these, by an earlier run */
     size_t              left_out;
     size_t              written, small;           /* samples; small: fill less than a quarter of their frames */
@@ -679,8 +713,8 @@ int pack_output_is_finished(const tool_options *o, uint64_t *samples);
 /* Opens and locks OUT.partial. EXIT_USAGE: there is an archive or an interrupted run, and no option says what to do. */
 int pack_output_open(pack_output *out, const tool_options *o);
 
-/* Begins an archive, or goes on with an interrupted one. */
-int pack_output_begin(pack_output *out, pack_files *files);
+/* Begins an archive, or goes on with an interrupted one. gathers: samples come faster than they are written. */
+int pack_output_begin(pack_output *out, pack_files *files, int gathers);
 
 /* Gives a file's sample to the writer, which writes it when its turn comes, or notes why it is left out; takes over the
  * reason. */

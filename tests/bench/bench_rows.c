@@ -7,6 +7,7 @@
  *     cc -O2 -std=c11 tests/bench/bench_rows.c -ldl -o bench_rows && taskset -c 0 ./bench_rows ./before.so ./after.so
  */
 #ifdef KERNELS
+#include "benzina.h"           /* older kernels do not include it */
 #include <stdlib.h>
 #include KERNELS
 
