@@ -347,7 +347,8 @@ nvparser-packets:
 	python3 tests/nvparser/make.py tests/data/nvparser/packets.bin
 
 # What the bindings declare, from the header: examples/rust/src/raw.rs, examples/julia/src/header.jl,
-# examples/python/benzina/_header.py and _numbers.py.
+# examples/python/benzina/_header.py and _numbers.py; and from the table of settings in benzina.c, the keywords:
+# examples/rust/src/settings.rs, examples/julia/src/settings.jl, examples/python/benzina/_keywords.py.
 bindings:
 	@$(PYTHON) tests/make/bindings.py benzina.h examples
 

@@ -14962,7 +14962,6 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
  * that have names, where each name begins and the last one ends, and the names end to end. */
 
 #define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
 
 /* --- Tracks --- */
 

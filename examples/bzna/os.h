@@ -153,6 +153,9 @@ int os_lock(int file);
  * folders. Returns 0, or errno. */
 int os_sync_names(const char *path);
 
+/* Lets the disk begin with a part of a file, where a system can be told, and does not wait for it. */
+void os_write_back(int file, off_t offset, off_t size);
+
 /* Names a folder's entries in any order. Returns 0, or errno. */
 int os_folder(const char *path, void (*name)(void *user, const char *name), void *user);
 
@@ -165,6 +168,19 @@ typedef struct os_text {
 
 int os_text_begin(os_text *text);     /* 0, or errno */
 int os_text_end(os_text *text);
+
+
+/* ---- threads ---- */
+
+typedef struct os_thread {
+    void   (*run)(void *job);
+    void    *job;
+    intptr_t id;
+} os_thread;
+
+/* Starts a thread that calls run(job). Returns 0, or errno. Join it before `thread` or the job are gone. */
+int os_thread_start(os_thread *thread, void (*run)(void *job), void *job);
+void os_thread_join(os_thread *thread);
 
 
 /* ---- workers ----

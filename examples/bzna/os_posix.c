@@ -1,4 +1,7 @@
 /* os_posix.c - the system: Linux, macOS, FreeBSD */
+#ifdef __linux__
+#define _GNU_SOURCE                   /* sync_file_range */
+#endif
 #include "os.h"
 
 #ifndef _WIN32
@@ -6,6 +9,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +131,15 @@ int os_sync_names(const char *path)
     return error;
 }
 
+void os_write_back(int file, off_t offset, off_t size)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    (void)!sync_file_range(file, offset, size, SYNC_FILE_RANGE_WRITE);     /* fsync tells of what fails */
+#else
+    (void)file, (void)offset, (void)size;
+#endif
+}
+
 int os_folder(const char *path, void (*name)(void *user, const char *name), void *user)
 {
     DIR *folder = opendir(path);
@@ -145,6 +158,34 @@ int os_text_begin(os_text *text)
 }
 
 int os_text_end(os_text *text) { return fclose(text->file) ? errno : 0; }
+
+
+/* ---- threads ---- */
+
+static void *thread_main(void *given)
+{
+    os_thread *thread = given;
+    thread->run(thread->job);
+    return NULL;
+}
+
+_Static_assert(sizeof(pthread_t) <= sizeof(intptr_t), "a thread's name fits");
+
+int os_thread_start(os_thread *thread, void (*run)(void *job), void *job)
+{
+    pthread_t id;
+    *thread = (os_thread){ run, job, 0 };
+    int error = pthread_create(&id, NULL, thread_main, thread);
+    if (!error) memcpy(&thread->id, &id, sizeof id);
+    return error;
+}
+
+void os_thread_join(os_thread *thread)
+{
+    pthread_t id;
+    memcpy(&id, &thread->id, sizeof id);
+    pthread_join(id, NULL);
+}
 
 
 /* ---- workers ---- */

@@ -258,6 +258,8 @@ int os_lock(int file)
     return errno;
 }
 
+void os_write_back(int file, off_t offset, off_t size) { (void)file, (void)offset, (void)size; }
+
 int os_folder(const char *path, void (*name)(void *user, const char *name), void *user)
 {
     WIN32_FIND_DATAW entry;
@@ -410,6 +412,29 @@ void os_interrupts_end(void)
     if (!interrupted) return;
     fflush(NULL);
     ExitProcess((UINT)STATUS_CONTROL_C_EXIT);
+}
+
+
+/* ---- threads ---- */
+
+static unsigned __stdcall thread_main(void *given)
+{
+    os_thread *thread = given;
+    thread->run(thread->job);
+    return 0;
+}
+
+int os_thread_start(os_thread *thread, void (*run)(void *job), void *job)
+{
+    *thread = (os_thread){ run, job, 0 };
+    thread->id = (intptr_t)_beginthreadex(NULL, 0, thread_main, thread, 0, NULL);
+    return thread->id ? 0 : errno;
+}
+
+void os_thread_join(os_thread *thread)
+{
+    WaitForSingleObject((HANDLE)thread->id, INFINITE);
+    CloseHandle((HANDLE)thread->id);
 }
 
 

@@ -1,7 +1,7 @@
 /* pack.c - bzna pack: encodes the pictures of a folder and writes them into an archive
  *
- * Processes encode pictures (pack_workers.c); this one writes them in the order of the files (pack_output.c) and notes
- * what is done (pack_journal.c). */
+ * Processes encode pictures (pack_workers.c); the library's writer puts them into the order of the files
+ * (pack_output.c), and what is done is noted (pack_journal.c). */
 #include "tool.h"
 
 #include <math.h>
@@ -131,7 +131,7 @@ static int encode_and_write(pack_output *out, const pack_settings *s)
     int is_hinted = 0;
     while (result == EXIT_OK && out->done < out->files->count && !os_interrupted()) {
         pack_result picture = { .reason = NULL };
-        int status = pack_workers_next(workers, &picture);
+        int status = pack_workers_next(workers, out->done, &picture);
         if (status == EXIT_OK) status = pack_output_add(out, &picture);
         if (status != PACK_AGAIN) result = status;
         pack_result_free(&picture);
@@ -196,7 +196,7 @@ static int pack_files_into(pack_output *out, const pack_settings *s, pack_files 
 {
     const tool_options *o = s->options;
     int64_t start_ns = tool_now_ns();
-    int result = pack_output_begin(out, files);
+    int result = pack_output_begin(out, files, s->checks_headers);
     if (result == EXIT_OK) result = encode_and_write(out, s);
     list_unreadable(files, out->done);
     if (result == EXIT_OK && out->left_out == files->count)

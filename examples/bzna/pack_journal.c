@@ -33,10 +33,16 @@ uint32_t pack_sample_checksum(const void *data, size_t size)
     return (uint32_t)av_adler32_update(1, data, size);
 }
 
-/* Writes a line behind its checksum. Returns 0, or errno. */
+/* A line: its checksum, then what it says. */
+static char *line_of(const char *body)
+{
+    return tool_format("%08" PRIx32 " %s\n", line_checksum(body, strlen(body)), body);
+}
+
+/* Writes a line. Returns 0, or errno. */
 static int line_write(int file, const char *body)
 {
-    char *line = tool_format("%08" PRIx32 " %s\n", line_checksum(body, strlen(body)), body);
+    char *line = line_of(body);
     int error = tool_write_all(file, line, strlen(line));
     free(line);
     return error;
@@ -146,17 +152,17 @@ int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files 
     return error ? journal_failed(j, error) : EXIT_OK;
 }
 
-int pack_journal_add(pack_journal *j, const pack_file *file, const pack_record *record)
+char *pack_journal_line(const pack_file *file)
 {
     uint32_t checksum = file_checksum(file);
-    char *body = record->reason
-        ? tool_format("- %08" PRIx32 " %s", checksum, record->reason)
-        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f %" PRIu32, checksum, record->size,
-                      record->checksum, record->is_measured, record->psnr, record->ssim, record->notes);
+    char *body = file->reason
+        ? tool_format("- %08" PRIx32 " %s", checksum, file->reason)
+        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f %" PRIu32, checksum, file->sample_size,
+                      file->checksum, file->is_measured, file->psnr, file->ssim, file->notes);
     for (char *at = body; *at; at++) if (*at == '\n') *at = ' ';
-    int error = line_write(j->file, body);
+    char *line = line_of(body);
     free(body);
-    return error ? journal_failed(j, error) : EXIT_OK;
+    return line;
 }
 
 int pack_journal_keep(pack_journal *j, size_t count)

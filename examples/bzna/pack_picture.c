@@ -330,6 +330,7 @@ static int jpeg_has_end(const uint8_t *data, size_t size)
         size_t length = number_at(data, size, at, 2, 0);
         if (length < 2 || length > size - at) return 0;
         has_scan |= marker == SOS;
+        if (has_scan && data[size - 2] == FILL && data[size - 1] == EOI) return 1;      /* where it nearly always is */
         at += length;
     }
     return 0;

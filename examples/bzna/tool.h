@@ -447,8 +447,11 @@ typedef struct pack_file {
     uint32_t    split;                /* BZNA_SPLIT_... */
     int         is_measured;          /* psnr and ssim are known */
     double      psnr, ssim;
-    uint64_t    sample_size;          /* once it is packed: its bytes in the archive */
-    uint32_t    notes;                /* likewise: PACK_NOTE_..., what of it is not in the archive */
+    uint32_t    notes;                /* PACK_NOTE_..., what of it is not in the archive */
+    int         is_small;             /* it fills less than a quarter of its frame */
+    int         is_done;              /* its sample is written, or it is left out */
+    uint64_t    sample_size;          /* once it is written: its bytes in the archive, and their checksum */
+    uint32_t    checksum;
 } pack_file;
 
 typedef struct pack_files {
@@ -594,6 +597,7 @@ typedef struct pack_job {
 } pack_job;
 
 typedef struct pack_result {
+    size_t       file;                /* its number */
     char        *reason;              /* NULL: it was encoded */
     pack_encoded input, thumb;
 } pack_result;
@@ -605,9 +609,9 @@ enum { PACK_AGAIN = -1 };
 /* Starts processes that encode the files from `first` on. NULL after printing an error. */
 pack_workers *pack_workers_start(const pack_job *job, size_t first);
 
-/* The next file's result, in the order of the files; to be freed. PACK_AGAIN: not yet, after at most 0.2 s or after a
- * signal. EXIT_INPUT after printing an error. */
-int pack_workers_next(pack_workers *w, pack_result *result);
+/* The result of a file, in any order; to be freed. done: how many files, the first ones, need no more memory.
+ * PACK_AGAIN: there is none yet, after at most 0.2 s or after a signal. EXIT_INPUT after printing an error. */
+int pack_workers_next(pack_workers *w, size_t done, pack_result *result);
 void pack_workers_end(pack_workers *w);
 void pack_result_free(pack_result *r);
 
@@ -644,8 +648,40 @@ int pack_journal_read(pack_journal *j, const tool_options *o, const pack_files *
 /* Makes the log a new one, or forgets all but the first records. */
 int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files *files);
 int pack_journal_keep(pack_journal *j, size_t count);
-int pack_journal_add(pack_journal *j, const pack_file *file, const pack_record *record);
+
+/* The line of a file that is done, to be freed. */
+char *pack_journal_line(const pack_file *file);
 void pack_journal_close(pack_journal *j);
+
+
+/* ---- pack_blocks.c: samples and their lines of the log, on their way to the disk ---- */
+
+typedef struct pack_block {
+    int         archive, log;         /* files */
+    tool_buffer samples, lines;
+    uint64_t    offset, size;         /* of the samples; in the archive */
+    uint64_t    lines_size;
+    int         error, is_log;        /* what became of it: errno, and whether it was the log's */
+} pack_block;
+
+typedef struct pack_blocks {
+    int        archive, log;          /* files */
+    int        is_gathering;          /* 0: everything is written at once */
+    pack_block list[2];               /* one is gathered, and the other is written */
+    int        filling;               /* which is gathered */
+    int        is_writing;            /* there is a thread, which has the other */
+    os_thread  thread;
+    int        error, is_log;         /* errno of what could not be written, the log or the archive; nothing follows */
+} pack_blocks;
+
+/* Each returns 0, or errno: then nothing that follows is written. What failed may be what an earlier call has left to
+ * the thread. A sample belongs at an offset of the archive; its line follows it. */
+int pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
+int pack_blocks_line(pack_blocks *b, const char *line);
+
+/* Waits until everything is written. What follows is written at once. */
+int pack_blocks_end(pack_blocks *b);
+void pack_blocks_free(pack_blocks *b);
 
 
 /* ---- pack_output.c: the archive that is written ---- */
@@ -656,14 +692,15 @@ typedef struct pack_output {
     char               *partial;
     int                 file;         /* the partial file, locked */
     pack_journal        journal;
+    pack_blocks         blocks;
     bzna_context       *context;
     bzna_writer        *writer;
-    size_t              done;         /* files: packed or left out */
+    size_t              done;         /* files, the first ones: packed or left out */
+    int                 is_logged;    /* what is done stands in the log already */
     size_t              resumed;      /* of these, by an earlier run */
     size_t              left_out;
     size_t              written, small;           /* samples; small: fill less than a quarter of their frames */
     uint64_t            position;     /* bytes written */
-    uint32_t            checksum;     /* of the last sample */
     const uint8_t      *expected;     /* what a sample that is there must be; NULL: samples are written */
     uint64_t            expected_size;
     int                 error;        /* errno of a failed write */
@@ -676,10 +713,11 @@ int pack_output_is_finished(const tool_options *o, uint64_t *samples);
 /* Opens and locks OUT.partial. EXIT_USAGE: there is an archive or an interrupted run, and no option says what to do. */
 int pack_output_open(pack_output *out, const tool_options *o);
 
-/* Begins an archive, or goes on with an interrupted one. */
-int pack_output_begin(pack_output *out, pack_files *files);
+/* Begins an archive, or goes on with an interrupted one. gathers: samples come faster than they are written. */
+int pack_output_begin(pack_output *out, pack_files *files, int gathers);
 
-/* Writes the next file's sample, or notes why it is left out; takes over the reason. */
+/* Gives a file's sample to the writer, which writes it when its turn comes, or notes why it is left out; takes over the
+ * reason. */
 int pack_output_add(pack_output *out, pack_result *result);
 
 /* Writes the index, and gives the archive its name. */

@@ -323,6 +323,15 @@ pack = ("pack", drawn, "-o", path("x.bzna"), "--codec", "jpeg", "--jobs", "2")
 check(Command("pack", pack, "x.bzna", (*pack, "--resume")))
 half = interrupted_pack()
 put({})
+copies = os.path.join(top, "copies")
+os.mkdir(copies)
+for name in sorted(os.listdir("tests/data/pictures")):
+    if name.endswith(".jpg"):
+        with open(os.path.join(copies, name), "wb") as copied:
+            copied.write(read(os.path.join("tests/data/pictures", name)))
+copy = ("pack", copies, "-o", path("x.bzna"), "--codec", "copy", "--check", "headers")
+check(Command("pack of copies", copy, "x.bzna", (*copy, "--resume")))
+put({})
 run(*pack)
 archive = files()
 check(Command("pack --resume", (*pack, "--resume"), "x.bzna", (*pack, "--resume"), half))

@@ -258,6 +258,40 @@ crash_tests() {
     same "with all four" "$(field samples <"$t/out")" 4
 }
 
+# Copies go to a thread in blocks: one failed write anywhere, and --resume ends as if there had been none. 240 samples of
+# 12 kB are three blocks.
+block_tests() {
+    library=$t/failing_calls.so
+    if [ -n "$SANITIZE" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$library" tests/fake/failing_calls.c -ldl 2>"$t/err"; then
+        skip "failed writes of blocks" "calls cannot be made to fail here"
+        return
+    fi
+    mkdir "$t/copied"
+    { cat $data/pictures/jpeg_420_progressive.jpg; head -c 12000 $data/mini_h265.bzna; printf '\377\331'; } >"$t/one.jpg"
+    for i in $(seq 100 339); do cp "$t/one.jpg" "$t/copied/$i.jpg"; done
+    copy="$bzna pack $t/copied -o $t/c.bzna --codec copy --check headers --jobs 1"
+    # shellcheck disable=SC2086  # copy is words
+    expect 0 "copies" $copy
+    mv "$t/c.bzna" "$t/copied.bzna"
+    for fault in "pwrite 1 28" "pwrite 2 28" "pwrite 2 short" "pwrite 3 5" "pwrite 4 28" "write 4 28" "write 5 28" \
+        "pthread_create 1 11" "pthread_create 2 11" "fsync 2 5"; do
+        rm -f "$t/met"
+        # shellcheck disable=SC2086
+        run env "FAIL_CALL=$fault" "FAIL_MET=$t/met" "LD_PRELOAD=$library" $copy
+        same "$fault is met" "$(wc -c <"$t/met" 2>"$t/sink")" 1
+        case $fault in
+        *short | pthread*) same "$fault is gone around" "$status" 0 ;;
+        *)  same "$fault is an error" "$status" 1
+            says "$t/err" "cannot be written: " "$fault: the message says so"
+            if [ -e "$t/c.bzna" ]; then fail "$fault: there is no archive"; else pass; fi
+            # shellcheck disable=SC2086
+            expect 0 "$fault: it goes on" $copy --resume ;;
+        esac
+        if cmp -s "$t/c.bzna" "$t/copied.bzna"; then pass; else fail "$fault: the same bytes"; fi
+        rm -f "$t/c.bzna"*
+    done
+}
+
 draw
 kill_tests
 only_missing_tests
@@ -266,4 +300,5 @@ power_tests
 signal_tests
 full_tests
 crash_tests
+block_tests
 finish

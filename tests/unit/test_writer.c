@@ -1451,13 +1451,14 @@ static bzna_status tail_write(void *user, uint64_t offset, const void *src, uint
 
 TEST(offsets_are_64_bits_wide_only_when_the_archives_end_needs_it)
 {
+    enum { FIRST = 40 };                          /* where samples begin, after ftyp and the header of mdat */
     for (uint64_t over = 0; over < 2; over++) {
         counter c;
         tail_sink t = { .size = 0 };
         bzna_context *context = context_of(&c);
         bzna_sink sink = { sizeof(bzna_sink), 0, &t, tail_write, NULL };
         bzna_writer *writer = NULL;
-        const bzi_index_entry r = { .size = (uint32_t)(UINT32_MAX + over - BZI_WRITER_FIRST - 8), .target = 7 };
+        const bzi_index_entry r = { .size = (uint32_t)(UINT32_MAX + over - FIRST - 8), .target = 7 };
         size_t begin = 8, at;
         REQUIRE(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL) == BZNA_OK);
         REQUIRE(bzi_index_reserve(&writer->index, &writer->host->memory));
@@ -1469,7 +1470,7 @@ TEST(offsets_are_64_bits_wide_only_when_the_archives_end_needs_it)
         CHECK_EQ(box_at(t.bytes, begin, t.size, "moov/trak/mdia/minf/stbl/stco") != 0, !over);
         at = box_at(t.bytes, begin, t.size,
                     over ? "moov/trak.1/mdia/minf/stbl/co64" : "moov/trak.1/mdia/minf/stbl/stco");
-        CHECK(at && be_get(t.bytes + at + 16, over ? 8 : 4) == (uint64_t)r.size + BZI_WRITER_FIRST);
+        CHECK(at && be_get(t.bytes + at + 16, over ? 8 : 4) == (uint64_t)r.size + FIRST);
         bzna_writer_close(writer);
         bzna_context_close(context);
         CHECK_ALL_FREED(c);
