@@ -1,7 +1,7 @@
 /* pack.c - bzna pack: encodes the pictures of a folder and writes them into an archive
  *
- * Processes encode pictures (pack_workers.c); this one writes them in the order of the files (pack_output.c) and notes
- * what is done (pack_journal.c). */
+ * Processes encode pictures (pack_workers.c); the library's writer puts them into the order of the files
+ * (pack_output.c), and what is done is noted (pack_journal.c). */
 #include "tool.h"
 
 #include <math.h>
@@ -131,7 +131,7 @@ static int encode_and_write(pack_output *out, const pack_settings *s)
     int is_hinted = 0;
     while (result == EXIT_OK && out->done < out->files->count && !os_interrupted()) {
         pack_result picture = { .reason = NULL };
-        int status = pack_workers_next(workers, &picture);
+        int status = pack_workers_next(workers, out->done, &picture);
         if (status == EXIT_OK) status = pack_output_add(out, &picture);
         if (status != PACK_AGAIN) result = status;
         pack_result_free(&picture);

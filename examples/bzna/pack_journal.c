@@ -152,13 +152,13 @@ int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files 
     return error ? journal_failed(j, error) : EXIT_OK;
 }
 
-char *pack_journal_line(const pack_file *file, const pack_record *record)
+char *pack_journal_line(const pack_file *file)
 {
     uint32_t checksum = file_checksum(file);
-    char *body = record->reason
-        ? tool_format("- %08" PRIx32 " %s", checksum, record->reason)
-        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f %" PRIu32, checksum, record->size,
-                      record->checksum, record->is_measured, record->psnr, record->ssim, record->notes);
+    char *body = file->reason
+        ? tool_format("- %08" PRIx32 " %s", checksum, file->reason)
+        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f %" PRIu32, checksum, file->sample_size,
+                      file->checksum, file->is_measured, file->psnr, file->ssim, file->notes);
     for (char *at = body; *at; at++) if (*at == '\n') *at = ' ';
     char *line = line_of(body);
     free(body);

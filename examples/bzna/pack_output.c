@@ -70,22 +70,51 @@ int pack_output_open(pack_output *out, const tool_options *o)
 
 /* ---- writing ---- */
 
+/* Counts the files that are done, up to the first that is not, and notes them in the log, unless it has them. Returns
+ * 0, or errno. */
+static int files_count(pack_output *out)
+{
+    for (; out->done < out->files->count && out->files->list[out->done].is_done; out->done++) {
+        const pack_file *file = &out->files->list[out->done];
+        char *line = out->is_logged ? NULL : pack_journal_line(file);
+        if (line) out->error = pack_blocks_line(&out->blocks, line);
+        free(line);
+        if (out->error) return out->error;
+        out->left_out += file->reason != NULL;
+        out->written += !file->reason;
+        out->small += !file->reason && file->is_small;
+    }
+    return 0;
+}
+
+/* Notes that a sample is written: that of the first file that is not done, as samples come in the order of files.
+ * Returns 0, or errno. */
+static int sample_written(pack_output *out, const void *bytes, uint64_t size)
+{
+    size_t i = out->done;
+    while (i < out->files->count && out->files->list[i].is_done) i++;
+    if (i == out->files->count) return 0;         /* it is the index */
+    out->files->list[i].is_done = 1;
+    out->files->list[i].sample_size = size;
+    out->files->list[i].checksum = pack_sample_checksum(bytes, (size_t)size);
+    out->position += size;
+    return files_count(out);
+}
+
 /* Writes; or, while samples are gone through that are there, compares. */
 static bzna_status sink_write_at(void *user, uint64_t offset, const void *src, uint64_t size)
 {
     pack_output *out = user;
-    if (out->expected)
-        return size == out->expected_size && offset == out->position && !memcmp(src, out->expected, (size_t)size)
-             ? BZNA_OK : BZNA_E_MISMATCH;
+    if (out->expected && (size != out->expected_size || offset != out->position ||
+                          memcmp(src, out->expected, (size_t)size)))
+        return BZNA_E_MISMATCH;
     /* At last the writer goes back and marks the archive as finished. Then the rest of it is on the disk. */
     if (offset && offset < TOOL_ARCHIVE_FIRST) {
         if ((out->error = pack_blocks_end(&out->blocks))) return BZNA_E_IO;
         if (fsync(out->file) && errno != EINVAL && errno != EROFS) return out->error = errno, BZNA_E_IO;
     }
-    out->expected_size = size;
-    out->checksum = pack_sample_checksum(src, (size_t)size);
-    out->error = pack_blocks_sample(&out->blocks, offset, src, size);
-    return out->error ? BZNA_E_IO : BZNA_OK;
+    if (!out->expected && (out->error = pack_blocks_sample(&out->blocks, offset, src, size))) return BZNA_E_IO;
+    return offset >= TOOL_ARCHIVE_FIRST && sample_written(out, src, size) ? BZNA_E_IO : BZNA_OK;
 }
 
 static int write_failed(const pack_output *out, const bzna_error *err)
@@ -105,33 +134,50 @@ static int writer_open(pack_output *out)
     bzna_writer_config_init(&config, sizeof config);
     config.class_count = (uint32_t)out->files->classes.count;
     config.classes = (const char *const *)out->files->classes.names;
+    config.queue_bytes = UINT64_MAX;              /* how far samples run ahead of their turn, pack_workers.c says */
     if (bzna_writer_open_sink(out->context, &sink, &config, &out->writer, &err) < 0) return write_failed(out, &err);
     out->position = TOOL_ARCHIVE_FIRST;
     return EXIT_OK;
 }
 
-/* Adds one sample. One that the writer refuses is left out, for *reason; only an error that later samples would meet,
- * too, is returned. */
-static int sample_add(pack_output *out, const bzna_image *input, const bzna_image *thumb, char **reason)
+/* Whether an error of the writer is one that other samples would meet, too. */
+static int is_lasting(bzna_status status)
 {
-    const pack_file *file = &out->files->list[out->done];
+    return status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_CALLBACK || status == BZNA_E_STATE;
+}
+
+/* Leaves a file out; takes over the reason. */
+static int file_leave_out(pack_output *out, size_t i, char *reason)
+{
+    bzna_error err = tool_empty_error();
+    pack_file *file = &out->files->list[i];
+    free(file->reason);
+    file->reason = reason;
+    file->is_done = 1;
+    if (bzna_writer_add_at(out->writer, i, NULL, 0, &err) < 0) return write_failed(out, &err);
+    return files_count(out) ? write_failed(out, NULL) : EXIT_OK;
+}
+
+/* Adds one sample. One that the writer refuses is left out; only an error that later samples would meet, too, is
+ * returned. */
+static int sample_add(pack_output *out, size_t i, const bzna_image *input, const bzna_image *thumb)
+{
+    pack_file *file = &out->files->list[i];
     bzna_error err = tool_empty_error();
     archive_copied *c = &out->copied;
     c->count = 0;
     bzna_status status = file->archive ? archive_copied_read(file->archive, file->index, c, &err) : BZNA_OK;
-    if (status < 0) return *reason = tool_format("%s", err.message), EXIT_OK;
+    if (status < 0) return file_leave_out(out, i, tool_format("%s", err.message));
     if (!file->archive) archive_copied_set_split(c, file->split);
     bzna_writer_sample sample = {
         .struct_size = sizeof sample, .split = c->split, .name = file->relative,
         .has_target = file->target != BZNA_TARGET_NONE, .target = file->target,
         .image = input, .thumb = thumb, .fields = c->fields, .field_count = c->count,
     };
-    status = bzna_writer_add(out->writer, &sample, &err);
-    if (status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_CALLBACK || status == BZNA_E_STATE)
-        return write_failed(out, &err);
-    if (status < 0) *reason = tool_format("%s", err.message);
-    else            out->position += out->expected_size;
-    return EXIT_OK;
+    file->is_small = (uint64_t)input->width * input->height * 4 < (uint64_t)input->frame_width * input->frame_height;
+    status = bzna_writer_add_at(out->writer, i, &sample, 0, &err);
+    if (is_lasting(status)) return write_failed(out, &err);
+    return status < 0 ? file_leave_out(out, i, tool_format("%s", err.message)) : EXIT_OK;
 }
 
 static bzna_image image_of(const pack_encoded *e)
@@ -145,57 +191,25 @@ static bzna_image image_of(const pack_encoded *e)
     };
 }
 
-/* The next file is done; takes over the reason. */
-static void file_done(pack_output *out, const pack_record *record, char *reason)
-{
-    pack_file *file = &out->files->list[out->done++];
-    free(file->reason);
-    file->reason = reason;
-    file->sample_size = record->size;
-    file->is_measured = record->is_measured;
-    file->psnr = record->psnr;
-    file->ssim = record->ssim;
-    file->notes = record->notes;
-    out->left_out += reason != NULL;
-}
-
-static void count_frame(pack_output *out, uint64_t pixels, uint64_t frame_pixels)
-{
-    out->written++;
-    out->small += pixels * 4 < frame_pixels;
-}
-
-/* Writes the next file's line of the log. */
-static int line_add(pack_output *out, const pack_record *record)
-{
-    char *line = pack_journal_line(&out->files->list[out->done], record);
-    out->error = pack_blocks_line(&out->blocks, line);
-    free(line);
-    return out->error ? write_failed(out, NULL) : EXIT_OK;
-}
-
 int pack_output_add(pack_output *out, pack_result *result)
 {
-    char *reason = result->reason;
-    int status = EXIT_OK;
-    result->reason = NULL;
-    if (!reason) {
-        bzna_image input = image_of(&result->input), thumb = { 0 };
-        if (result->thumb.packet) thumb = image_of(&result->thumb);
-        status = sample_add(out, &input, result->thumb.packet ? &thumb : NULL, &reason);
-    }
-    pack_record record = { .reason = reason, .size = out->expected_size, .checksum = out->checksum,
-                           .is_measured = result->input.is_measured, .psnr = result->input.psnr,
-                           .ssim = result->input.ssim, .notes = result->input.notes };
-    if (status == EXIT_OK) status = line_add(out, &record);
+    pack_file *file = &out->files->list[result->file];
     const pack_encoded *e = &result->input;
-    if (!reason) count_frame(out, (uint64_t)e->width * (uint64_t)e->height,
-                             (uint64_t)e->frame_width * (uint64_t)e->frame_height);
-    if (status == EXIT_OK) file_done(out, &record, reason);
-    else                   free(reason);
+    int status;
+    file->is_measured = e->is_measured;
+    file->psnr = e->psnr;
+    file->ssim = e->ssim;
+    file->notes = e->notes;
+    if (result->reason) {
+        status = file_leave_out(out, result->file, result->reason);
+        result->reason = NULL;
+    } else {
+        bzna_image input = image_of(e), thumb = { 0 };
+        if (result->thumb.packet) thumb = image_of(&result->thumb);
+        status = sample_add(out, result->file, &input, result->thumb.packet ? &thumb : NULL);
+    }
     return status;
 }
-
 
 /* ---- going on ---- */
 
@@ -228,20 +242,17 @@ static int sample_add_again(pack_output *out, earlier *e, uint64_t index)
 {
     bzna_error err = tool_empty_error();
     bzna_image input, thumb;
-    char *reason = NULL;
+    const pack_file *file = &out->files->list[out->done];
     int with_thumb = has_thumb(e, index), status = EXIT_OK;
     out->expected = e->sample.data;
     if (picture_read(e, index, "image", &e->input, &input, &err) < 0 ||
         (with_thumb && picture_read(e, index, "thumb", &e->thumb, &thumb, &err) < 0))
-        status = tool_error("%s: the sample of %s: %s", out->partial, out->files->list[out->done].path, err.message);
+        status = tool_error("%s: the sample of %s: %s", out->partial, file->path, err.message);
     else
-        status = sample_add(out, &input, with_thumb ? &thumb : NULL, &reason);
-    if (status == EXIT_OK && !reason)
-        count_frame(out, (uint64_t)input.width * input.height, (uint64_t)input.frame_width * input.frame_height);
-    if (reason)
-        status = tool_error("%s: the sample of %s is not what this bzna would write (%s)", out->partial,
-                            out->files->list[out->done].path, reason);
-    free(reason);
+        status = sample_add(out, out->done, &input, with_thumb ? &thumb : NULL);
+    if (status == EXIT_OK && file->reason)
+        status = tool_error("%s: the sample of %s is not what this bzna would write (%s)", out->partial, file->path,
+                            file->reason);
     out->expected = NULL;
     return status;
 }
@@ -286,15 +297,22 @@ static int go_through_earlier(pack_output *out)
     tool_progress progress = tool_progress_start("samples that are there", out->journal.count);
     uint64_t index = 0;
     int result = earlier_open(out, &e);
+    out->is_logged = 1;
     while (result == EXIT_OK && out->done < out->journal.count) {
         const pack_record *record = &out->journal.records[out->done];
         if (!record->reason && (index == e.archive.count || !sample_is_sound(out, record, &e))) break;
+        pack_file *file = &out->files->list[out->done];
         out->expected_size = record->size;
-        if (!record->reason) result = sample_add_again(out, &e, index++);
-        if (result == EXIT_OK) file_done(out, record, record->reason ? tool_format("%s", record->reason) : NULL);
+        file->is_measured = record->is_measured;
+        file->psnr = record->psnr;
+        file->ssim = record->ssim;
+        file->notes = record->notes;
+        result = record->reason ? file_leave_out(out, out->done, tool_format("%s", record->reason))
+                                : sample_add_again(out, &e, index++);
         tool_progress_show(&progress, out->done);
     }
     tool_progress_end(&progress);
+    out->is_logged = 0;
     bzna_dataset_close(e.archive.dataset);
     free(e.sample.data);
     free(e.input.data);

@@ -4,9 +4,9 @@
  * the run; and what an encoder leaks (x265 3.5: 1.2 kB each, and determinism needs one for each picture) ends with its
  * process, which is replaced after some pictures. Which process encodes a picture has no effect on its bytes.
  *
- * The parent has one thread. It sends the numbers of files, a few ahead, and takes results as they come; the caller
- * gets them in the order of the files. Pictures that are encoded and not yet taken are in a window of fixed size, so
- * that memory does not depend on their number. */
+ * The parent has one thread. It sends the numbers of files, and hands on results as they come: the library's writer
+ * puts them into the order of the files. No file is sent that lies far behind the first one that is not written, so
+ * that the memory of pictures that wait for those before them does not depend on their number. */
 #include "tool.h"
 
 #include <errno.h>
@@ -15,26 +15,21 @@
 
 #include <libavcodec/avcodec.h>
 
-enum { WINDOW_PER_WORKER = 8, QUEUE_DEPTH = 2, ENCODED_PER_WORKER = 1000, POLL_MS = 200 };
+enum { AHEAD_PER_WORKER = 8, QUEUE_DEPTH = 2, ENCODED_PER_WORKER = 1000, POLL_MS = 200 };
 
 typedef struct worker {
     size_t queue[QUEUE_DEPTH], queued;            /* files that it was sent, in order */
     size_t sent;                      /* in its life */
 } worker;
 
-typedef struct window_slot {
-    pack_result result;
-    int         is_ready;
-} window_slot;
-
 struct pack_workers {
-    pack_job     job;
-    os_worker   *processes;
-    int         *is_ready;            /* of each process: it has an answer */
-    worker      *list;                /* of each process: what it does */
-    size_t       count;
-    window_slot *window;
-    size_t       window_size, sent, taken;        /* files: up to which they were sent, and taken */
+    pack_job   job;
+    os_worker *processes;
+    int       *is_ready;              /* of each process: it has an answer */
+    worker    *list;                  /* of each process: what it does */
+    size_t     count;
+    size_t     sent;                  /* files: up to which they were sent */
+    size_t     ahead;                 /* how many are sent behind those that are done */
 };
 
 /* What a worker sends back; the reason's text or the bytes of both pictures follow. */
@@ -112,6 +107,7 @@ void pack_result_free(pack_result *r)
 static int worker_start(pack_workers *w, size_t i)
 {
     w->list[i] = (worker){ .sent = 0 };
+    w->is_ready[i] = 0;
     int error = os_worker_start(&w->processes[i], worker_run, &w->job, w->processes, w->count);
     return error ? tool_error("no process could be started: %s", strerror(error)) : EXIT_OK;
 }
@@ -121,12 +117,11 @@ pack_workers *pack_workers_start(const pack_job *job, size_t first)
     pack_workers *w = tool_checked(calloc(1, sizeof *w));
     size_t left = job->files->count - first, wanted = job->jobs < left ? job->jobs : left;
     w->job = *job;
-    w->sent = w->taken = first;
+    w->sent = first;
     w->list = tool_checked(calloc(wanted + 1, sizeof *w->list));
     w->processes = tool_checked(calloc(wanted + 1, sizeof *w->processes));
     w->is_ready = tool_checked(calloc(wanted + 1, sizeof *w->is_ready));
-    w->window_size = WINDOW_PER_WORKER * (wanted + 1);
-    w->window = tool_checked(calloc(w->window_size, sizeof *w->window));
+    w->ahead = AHEAD_PER_WORKER * (wanted + 1);
     /* Encoders allocate and free the same 20 MB for every picture: keeping them saves a tenth of the time of H.264,
      * which the kernel takes to map and clear them. */
     os_keep_memory();
@@ -140,8 +135,6 @@ void pack_workers_end(pack_workers *w)
 {
     if (!w) return;
     for (size_t i = 0; i < w->count; i++) if (w->processes[i].in >= 0) os_worker_kill(&w->processes[i]);
-    for (size_t i = 0; i < w->window_size; i++) pack_result_free(&w->window[i].result);
-    free(w->window);
     free(w->list);
     free(w->processes);
     free(w->is_ready);
@@ -150,8 +143,6 @@ void pack_workers_end(pack_workers *w)
 
 
 /* ---- giving out files, taking results ---- */
-
-static window_slot *slot_of(pack_workers *w, size_t file) { return &w->window[file % w->window_size]; }
 
 /* A worker that is gone shows when its answer is read, and so does one that cannot be reached. */
 static void worker_send(pack_workers *w, size_t i, size_t file)
@@ -164,26 +155,16 @@ static void worker_send(pack_workers *w, size_t i, size_t file)
 }
 
 /* Whether a file needs no worker: one that is left out already, or whose bytes are kept without decoding them. */
-static int is_done_here(const pack_workers *w, size_t file, pack_result *result)
+static int is_done_here(const pack_workers *w, pack_result *result)
 {
-    const pack_file *from = &w->job.files->list[file];
+    const pack_file *from = &w->job.files->list[result->file];
     if (from->reason) result->reason = tool_format("%s", from->reason);
     return from->reason || pack_encode_keep(w->job.settings, from, &result->input);
 }
 
-/* Sends the next file that needs a worker, if there is one and room for it. */
-static int send_next(pack_workers *w, size_t i)
-{
-    for (; w->sent < w->job.files->count && w->sent < w->taken + w->window_size; w->sent++) {
-        window_slot *slot = slot_of(w, w->sent);
-        slot->is_ready = is_done_here(w, w->sent, &slot->result);
-        if (!slot->is_ready) return worker_send(w, i, w->sent++), 1;
-    }
-    return 0;
-}
-
-/* First one file for each worker, then a second, which it begins without waiting for the parent. */
-static int send_files(pack_workers *w)
+/* First one file for each worker, then a second, which it begins without waiting for the parent. EXIT_OK: a file needs
+ * none, and *result is its. PACK_AGAIN: all are sent that can be. */
+static int send_files(pack_workers *w, size_t done, pack_result *result)
 {
     for (size_t depth = 1; depth <= QUEUE_DEPTH; depth++)
         for (size_t i = 0; i < w->count; i++) {
@@ -193,22 +174,26 @@ static int send_files(pack_workers *w)
                 os_worker_wait(&w->processes[i]);
                 if (worker_start(w, i)) return EXIT_INPUT;
             }
-            if (one->queued < depth && !send_next(w, i)) return EXIT_OK;
+            if (one->queued >= depth) continue;
+            if (w->sent == w->job.files->count || w->sent >= done + w->ahead) return PACK_AGAIN;
+            result->file = w->sent++;
+            if (is_done_here(w, result)) return EXIT_OK;
+            worker_send(w, i, result->file);
         }
-    return EXIT_OK;
+    return PACK_AGAIN;
 }
 
 /* A worker that crashed has met a picture that is at fault; one that was ended from outside, or had no memory, has
  * not. */
-static int worker_died(pack_workers *w, size_t i)
+static int worker_died(pack_workers *w, size_t i, pack_result *result)
 {
     os_worker_end end = os_worker_wait(&w->processes[i]);
     worker old = w->list[i];
     if (!end.crash || !old.queued)
         return tool_error("a process that encodes ended with %s %d%s", end.signal ? "signal" : "status",
                           end.signal ? end.signal : end.status, end.is_killed ? ": is memory out?" : "");
-    slot_of(w, old.queue[0])->result.reason = tool_format("the decoder or encoder crashed (signal %d)", end.crash);
-    slot_of(w, old.queue[0])->is_ready = 1;
+    result->file = old.queue[0];
+    result->reason = tool_format("the decoder or encoder crashed (signal %d)", end.crash);
     if (worker_start(w, i)) return EXIT_INPUT;
     for (size_t k = 1; k < old.queued; k++) worker_send(w, i, old.queue[k]);
     return EXIT_OK;
@@ -224,48 +209,36 @@ static int picture_receive(int in, const reply_picture *from, pack_encoded *to)
 }
 
 /* Returns -1 when the worker is gone. */
-static int result_receive(pack_workers *w, size_t i)
+static int result_receive(pack_workers *w, size_t i, pack_result *result)
 {
     worker *one = &w->list[i];
     int in = w->processes[i].in;
     reply head;
-    pack_result r = { .reason = NULL };
     if (read_all(in, &head, sizeof head)) return -1;
     int failed = 0;
     if (head.reason_size) {
-        r.reason = tool_checked(malloc(head.reason_size));
-        failed = read_all(in, r.reason, head.reason_size);
+        result->reason = tool_checked(malloc(head.reason_size));
+        failed = read_all(in, result->reason, head.reason_size);
     } else {
-        failed = picture_receive(in, &head.picture[0], &r.input) ||
-                 picture_receive(in, &head.picture[1], &r.thumb);
+        failed = picture_receive(in, &head.picture[0], &result->input) ||
+                 picture_receive(in, &head.picture[1], &result->thumb);
     }
-    if (failed) return pack_result_free(&r), -1;
-    slot_of(w, (size_t)head.file)->result = r;
-    slot_of(w, (size_t)head.file)->is_ready = 1;
+    if (failed) return pack_result_free(result), -1;
+    result->file = (size_t)head.file;
     one->queued--;
     memmove(one->queue, one->queue + 1, one->queued * sizeof *one->queue);
     return 0;
 }
 
-static int receive_some(pack_workers *w)
+int pack_workers_next(pack_workers *w, size_t done, pack_result *result)
 {
-    int result = EXIT_OK;
-    os_workers_wait(w->processes, w->count, w->is_ready, POLL_MS);
-    for (size_t i = 0; i < w->count && result == EXIT_OK; i++)
-        if (w->is_ready[i] && result_receive(w, i)) result = worker_died(w, i);
-    return result;
-}
-
-int pack_workers_next(pack_workers *w, pack_result *result)
-{
-    window_slot *slot = slot_of(w, w->taken);
-    int status = send_files(w);
-    if (status != EXIT_OK || slot->is_ready) goto done;
-    status = receive_some(w);
-done:
-    if (status != EXIT_OK || !slot->is_ready) return status == EXIT_OK ? PACK_AGAIN : status;
-    *result = slot->result;
-    *slot = (window_slot){ .is_ready = 0 };
-    w->taken++;
-    return EXIT_OK;
+    int status = send_files(w, done, result);
+    if (status != PACK_AGAIN) return status;
+    size_t i = 0;
+    while (i < w->count && !w->is_ready[i]) i++;
+    if (i == w->count) os_workers_wait(w->processes, w->count, w->is_ready, POLL_MS);
+    for (i = 0; i < w->count && !w->is_ready[i];) i++;
+    if (i == w->count) return PACK_AGAIN;
+    w->is_ready[i] = 0;
+    return result_receive(w, i, result) ? worker_died(w, i, result) : EXIT_OK;
 }

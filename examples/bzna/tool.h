@@ -447,8 +447,11 @@ typedef struct pack_file {
     uint32_t    split;                /* BZNA_SPLIT_... */
     int         is_measured;          /* psnr and ssim are known */
     double      psnr, ssim;
-    uint64_t    sample_size;          /* once it is packed: its bytes in the archive */
-    uint32_t    notes;                /* likewise: PACK_NOTE_..., what of it is not in the archive */
+    uint32_t    notes;                /* PACK_NOTE_..., what of it is not in the archive */
+    int         is_small;             /* it fills less than a quarter of its frame */
+    int         is_done;              /* its sample is written, or it is left out */
+    uint64_t    sample_size;          /* once it is written: its bytes in the archive, and their checksum */
+    uint32_t    checksum;
 } pack_file;
 
 typedef struct pack_files {
@@ -594,6 +597,7 @@ typedef struct pack_job {
 } pack_job;
 
 typedef struct pack_result {
+    size_t       file;                /* its number */
     char        *reason;              /* NULL: it was encoded */
     pack_encoded input, thumb;
 } pack_result;
@@ -605,9 +609,9 @@ enum { PACK_AGAIN = -1 };
 /* Starts processes that encode the files from `first` on. NULL after printing an error. */
 pack_workers *pack_workers_start(const pack_job *job, size_t first);
 
-/* The next file's result, in the order of the files; to be freed. PACK_AGAIN: not yet, after at most 0.2 s or after a
- * signal. EXIT_INPUT after printing an error. */
-int pack_workers_next(pack_workers *w, pack_result *result);
+/* The result of a file, in any order; to be freed. done: how many files, the first ones, need no more memory.
+ * PACK_AGAIN: there is none yet, after at most 0.2 s or after a signal. EXIT_INPUT after printing an error. */
+int pack_workers_next(pack_workers *w, size_t done, pack_result *result);
 void pack_workers_end(pack_workers *w);
 void pack_result_free(pack_result *r);
 
@@ -646,7 +650,7 @@ int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files 
 int pack_journal_keep(pack_journal *j, size_t count);
 
 /* The line of a file that is done, to be freed. */
-char *pack_journal_line(const pack_file *file, const pack_record *record);
+char *pack_journal_line(const pack_file *file);
 void pack_journal_close(pack_journal *j);
 
 
@@ -691,12 +695,12 @@ typedef struct pack_output {
     pack_blocks         blocks;
     bzna_context       *context;
     bzna_writer        *writer;
-    size_t              done;         /* files: packed or left out */
+    size_t              done;         /* files, the first ones: packed or left out */
+    int                 is_logged;    /* what is done stands in the log already */
     size_t              resumed;      /* of these, by an earlier run */
     size_t              left_out;
     size_t              written, small;           /* samples; small: fill less than a quarter of their frames */
     uint64_t            position;     /* bytes written */
-    uint32_t            checksum;     /* of the last sample */
     const uint8_t      *expected;     /* what a sample that is there must be; NULL: samples are written */
     uint64_t            expected_size;
     int                 error;        /* errno of a failed write */
@@ -712,7 +716,8 @@ int pack_output_open(pack_output *out, const tool_options *o);
 /* Begins an archive, or goes on with an interrupted one. gathers: samples come faster than they are written. */
 int pack_output_begin(pack_output *out, pack_files *files, int gathers);
 
-/* Writes the next file's sample, or notes why it is left out; takes over the reason. */
+/* Gives a file's sample to the writer, which writes it when its turn comes, or notes why it is left out; takes over the
+ * reason. */
 int pack_output_add(pack_output *out, pack_result *result);
 
 /* Writes the index, and gives the archive its name. */

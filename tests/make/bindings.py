@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Makes from benzina.h what the bindings declare: structs, constants and, for Rust and Python, functions.
+"""Makes from benzina.h what the bindings declare: structs, constants and, for Rust and Python, functions. And from the
+table of settings in benzina.c, beside it, the keywords of loaders and contexts (settings.py).
 
-    python3 tests/make/bindings.py benzina.h examples          writes them: raw.rs, header.jl, _numbers.py, _header.py
+    python3 tests/make/bindings.py benzina.h examples          writes them: raw.rs, header.jl, _numbers.py, _header.py,
+                                                               settings.rs, settings.jl, _keywords.py
     python3 tests/make/bindings.py benzina.h examples --check  says which of them are not what it would write, with
                                                                status 1
 
@@ -15,7 +17,10 @@ import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import settings
+
 NOTE = "Made from benzina.h by `make bindings` (tests/make/bindings.py): change the header, not this file."
+SETTINGS_NOTE = "Made from the table of settings in benzina.c by `make bindings` (tests/make/settings.py): change that."
 
 # Constants of an enum are of the type of what holds them. Without a line here, that is uint32_t.
 ENUM_TYPES = {"BZNA_LOG": "int32_t", "BZNA_DEVICE": "int32_t", "BZNA_STATUS": "bzna_status", "BZNA_STAGE": "size_t"}
@@ -533,14 +538,18 @@ def main(arguments):
     for item in items:
         if item.kind == "define" and re.fullmatch(r"\d+", item.value):
             constants[item.name] = item.value
+    table = settings.settings_of(header.with_name("benzina.c").read_text(encoding="utf-8"), items, constants)
     made = {folder / "rust/src/raw.rs": rust(items, constants),
+            folder / "rust/src/settings.rs": settings.rust(table, SETTINGS_NOTE, rust_type, rust_doc),
             folder / "julia/src/header.jl": julia(items, constants),
+            folder / "julia/src/settings.jl": settings.julia(table, SETTINGS_NOTE),
+            folder / "python/benzina/_keywords.py": settings.python(table, SETTINGS_NOTE),
             folder / "python/benzina/_numbers.py": python_module(items, constants),
             folder / "python/benzina/_header.py": python(items, constants)}
     stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments[2:]:
         for path in stale:
-            print(f"{path} is not what `make bindings` makes of {header}")
+            print(f"{path} is not what `make bindings` makes of {header} and benzina.c")
         return bool(stale)
     for path in stale:
         path.write_text(made[path], encoding="utf-8")
@@ -553,3 +562,5 @@ if __name__ == "__main__":
         sys.exit(main(sys.argv[1:]))
     except Fault as fault:
         sys.exit(f"bindings.py: cannot read this part of the header: {fault}")
+    except settings.Fault as fault:
+        sys.exit(f"bindings.py: cannot read the settings: {fault}")

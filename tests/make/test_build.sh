@@ -200,14 +200,17 @@ check option_max_edge_has_the_limit_of_the_library same_limit EDGE max-edge
 
 # What the bindings declare is made from the header; another header makes something else, and this is noticed.
 current_bindings() { "${PYTHON:-python3}" tests/make/bindings.py benzina.h examples --check; }
-stale_bindings() { # a sed program for the header, what is to be made anew
-    sed "$1" benzina.h > "$T/changed.h"
-    ! cmp -s benzina.h "$T/changed.h" &&
-        ! "${PYTHON:-python3}" tests/make/bindings.py "$T/changed.h" examples --check > "$T/stale" &&
+stale_bindings() { # a sed program for header and library, what is to be made anew, or what is said
+    mkdir -p "$T/changed"
+    sed "$1" benzina.h > "$T/changed/benzina.h"
+    sed "$1" benzina.c > "$T/changed/benzina.c"
+    ! { cmp -s benzina.h "$T/changed/benzina.h" && cmp -s benzina.c "$T/changed/benzina.c"; } &&
+        ! "${PYTHON:-python3}" tests/make/bindings.py "$T/changed/benzina.h" examples --check > "$T/stale" 2>&1 &&
         grep -q "$2" "$T/stale"
 }
 unreadable_header() { # a sed program
     sed "$1" benzina.h > "$T/changed.h"
+    cp benzina.c "$T/benzina.c"
     ! "${PYTHON:-python3}" tests/make/bindings.py "$T/changed.h" examples --check 2> "$T/stale" &&
         grep -q 'cannot read' "$T/stale"
 }
@@ -225,6 +228,22 @@ if have "${PYTHON:-python3}"; then
         's/bzna_dataset_count(const bzna_dataset \*dataset)/bzna_dataset_count(bzna_dataset *dataset)/' raw.rs
     check bindings_of_another_comment_are_noticed stale_bindings \
         's/the status that the call returned/the status of the call/' raw.rs
+    check a_setting_of_another_struct_is_noticed_for_rust stale_bindings \
+        's/BZI_FREE(loader_order, seed)/BZI_FREE(loader_order, first_epoch)/' 'no row of loader_order.seed'
+    check a_setting_of_another_type_is_noticed stale_bindings \
+        's/BZI_SWITCH(loader_pipeline, no_threads)/BZI_REAL(loader_pipeline, no_threads, 0, 1)/' \
+        'loader_pipeline.no_threads is no REAL'
+    check a_setting_without_a_row_is_noticed stale_bindings \
+        '/BZI_SETTING(COUNT, loader_pipeline, batches_in_flight/d' 'no row of loader_pipeline.batches_in_flight'
+    check a_setting_without_keywords_is_noticed stale_bindings \
+        's/^    uint32_t          no_threads;/    uint32_t          no_threads2;/; s/loader_pipeline, no_threads)/loader_pipeline, no_threads2)/' \
+        'no_threads'
+    check the_header_says_what_defaults_and_ranges_the_table_has stale_bindings \
+        's/BZI_SETTING(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3)/BZI_SETTING(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 4)/' \
+        'does not say that its default is 4'
+    check keywords_of_another_comment_are_noticed stale_bindings \
+        's/processes that share the epoch; default 1/processes that share an epoch; default 1/; s/time before the first retry/the time before the first retry/; s/samples read before they are decoded/samples that are read before they are decoded/' \
+        settings.rs
     check bindings_are_not_made_of_members_that_share_a_line unreadable_header \
         's/^    uint32_t    fourcc; /    uint32_t fourcc, code; /'
 else skip bindings_are_what_the_header_makes "no python3 here [python3]"; fi

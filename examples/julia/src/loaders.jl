@@ -11,6 +11,8 @@ const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nv
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
 const ON_CALLBACK_ERROR = (stop = BZNA_ON_CALLBACK_ERROR_STOP, sample = BZNA_ON_CALLBACK_ERROR_SAMPLE)
 
+include("settings.jl")         # LOADER_KEYWORDS
+
 """
     Output(name; keywords...)
 
@@ -83,26 +85,30 @@ struct Settings
     kept::Tuple                       # what config points to
 end
 
-function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
-                  partial::Bool = true, pad::Bool = false, data_padding = nothing, label_padding = nothing, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
-                  crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
-                  random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
-                  perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, contrast = nothing, saturation = nothing,
-                  hue = nothing, grayscale::Real = 0, mxnet_hls = nothing, mxnet_contrast::Real = 0, mxnet_illumination::Real = 0,
-                  mxnet_clamp_hue::Bool = false, shear_ratio::Real = 0, canvas_px = nothing, crop_px = nothing, pad_px::Integer = 0,
-                  short_edge_px::Integer = 0, crop_start = nothing, mean = nothing, std = nothing,
-                  bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
-                  weights = nothing, weighting::Symbol = :replace, weights_by_part::Bool = false, epoch_samples::Integer = 0,
-                  tensors = nothing, bytes = nothing, rules = (), geometry::Bool = false, views::Integer = 1, outputs = (), mean_image = nothing,
-                  filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
-                  on_error::Symbol = :fill, on_callback_error::Symbol = :stop, decoder::Symbol = :auto, rank::Integer = 0,
-                  world_size::Integer = 1,
-                  epoch::Integer = 0, threads::Integer = 0,
-                  reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
-                  jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, jpeg_shrink_margin::Real = 0, no_threads::Bool = false,
+# A struct as it is, but for the member at the end of a path through the structs in it.
+changed_at(group, path::Tuple{Symbol}, value) = changed(group; NamedTuple{path}((value,))...)
+changed_at(group, path::Tuple, value) =
+    changed(group; NamedTuple{(path[1],)}((changed_at(getfield(group, path[1]), Base.tail(path), value),))...)
+
+# Sets what keywords of LOADER_KEYWORDS say; nothing: the default.
+function set_keywords!(config::bzna_loader_config; keywords...)
+    for (keyword, value) in pairs(keywords)
+        haskey(LOADER_KEYWORDS, keyword) || throw(ArgumentError("there is no keyword $keyword"))
+        value === nothing && continue
+        path, names = LOADER_KEYWORDS[keyword]
+        value = names !== nothing ? choice(names, value) : value isa Union{Tuple,AbstractArray,AbstractRange} ? Tuple(value) : value
+        setfield!(config, path[1], changed_at(getfield(config, path[1]), Base.tail(path), value))
+    end
+end
+
+# Of keywords, those that are one setting are in LOADER_KEYWORDS; `plain` are those of them that a caller has given.
+function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial::Bool = true, pad::Bool = false, data_padding = nothing,
+                  label_padding = nothing, buffer::Bool = false, crop_start = nothing, image::Union{Nothing,AbstractString} = nothing,
+                  indices = nothing, weights = nothing, weighting::Symbol = :replace, tensors = nothing, bytes = nothing, rules = (),
+                  outputs = (), mean_image = nothing, antialias::Bool = true, no_threads::Bool = false,
                   transform = nothing, transform_user::Ptr{Cvoid} = C_NULL, picture = nothing, picture_user::Ptr{Cvoid} = C_NULL,
                   augment = (), beyond_crop::Bool = false,
-                  cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing)
+                  cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing, plain...)
     cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
     callbacks = CallbackBox(transform, picture)
     boxes = RuleBox[RuleBox(rule, callbacks) for rule in (rules isa Rule ? (rules,) : rules)]
@@ -113,35 +119,18 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
     indices = is_given ? nothing : indices
     config = bzna_loader_config()
     bzna_loader_config_init(config, sizeof(bzna_loader_config))
-    config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
-                            channels = choice(CHANNELS, channels),
+    set_keywords!(config; batchsize = 1, views = 1, no_threads = no_threads, plain...)
+    config.output = changed(config.output; width = size[1], height = size[2],
                             device = cuda === nothing ? bzna_device(BZNA_DEVICE_CPU, 0) : bzna_device(BZNA_DEVICE_CUDA, cuda),
                             stream = stream)
-    config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
+    config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL,
                            last_batch = data_padding !== nothing || label_padding !== nothing ? BZNA_LAST_FILL :
                                         pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
-                           epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch,
-                           pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
-    config.shard = changed(config.shard; rank = rank, world_size = world_size)
-    config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
-                          resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
-                          perspective = perspective, perspective_p = perspective_p,
-                          shear_ratio = shear_ratio, pad_px = pad_px, short_edge_px = short_edge_px,
-                          has_crop_start = crop_start !== nothing, crop_x_start = crop_start === nothing ? 0 : crop_start[1],
-                          crop_y_start = crop_start === nothing ? 0 : crop_start[2],
-                          given(canvas_px = canvas_px, crop_px = crop_px)...,
-                          given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate, rotate = rotate,
-                                shear = shear)...)
-    config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialiased(antialias))
-    jitter = changed(config.color.jitter; grayscale = grayscale, mxnet_contrast = mxnet_contrast, mxnet_illumination = mxnet_illumination,
-                     mxnet_clamp_hue = mxnet_clamp_hue, given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
-    config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
-    config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
-    config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink,
-                            jpeg_shrink_margin = jpeg_shrink_margin)
-    config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
-                            callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
-    config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, no_threads = no_threads)
+                           epochs = BZNA_EPOCHS_ENDLESS, pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
+    if crop_start !== nothing
+        config.warp = changed(config.warp; has_crop_start = true, crop_x_start = crop_start[1], crop_y_start = crop_start[2])
+    end
+    config.filter = changed(config.filter; antialias = antialiased(antialias))
     if transform isa Ptr
         config.pipeline = changed(config.pipeline; transform = transform, transform_user = transform_user)
     elseif transform !== nothing
@@ -188,12 +177,10 @@ function Settings(; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffl
             config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
         end
         config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others),
-                                rules = isempty(raw_rules) ? Ptr{bzna_rule}(C_NULL) : pointer(raw_rules), rule_count = length(raw_rules),
-                                geometry = geometry)
+                                rules = isempty(raw_rules) ? Ptr{bzna_rule}(C_NULL) : pointer(raw_rules), rule_count = length(raw_rules))
         if indices !== nothing
             config.order = changed(config.order; indices = pointer(order), index_count = length(order))
         end
-        config.order = changed(config.order; epoch_samples = epoch_samples, weights_by_part = weights_by_part)
         if weights !== nothing
             config.order = changed(config.order; weights = pointer(likely), weight_count = length(likely), weighting = choice(WEIGHTINGS, weighting))
         end
@@ -256,7 +243,9 @@ epoch.
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
     jpeg_shrink_margin = 0                with jpeg_shrink: how much all views must still shrink what was decoded, 1 to 64; 0 is 1
-    threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
+    threads, reader_threads, batches_in_flight, read_ahead, read_memory_bytes, read_retries, read_backoff_ns
+                                          0: the library's defaults
+    restore_any_pixels = false            true: `restore!` takes states of runs that made other pixels, too
     transform = nothing                   transform(sample::SampleInfo, random, t) changes how a view of a sample is made: see the top of Benzina.jl
     picture = nothing                     picture(sample, random, described, planes) draws into a decoded picture
     no_threads = false                    true: `iterate` reads and decodes on its own task's thread, and callbacks run there

@@ -160,6 +160,6 @@ end
         @test_throws ArgumentError pixels(inter_method = 9)
         @test_throws ArgumentError pixels(pca_noise = 0.1)
         @test_throws ArgumentError pixels(aug_seq = "aug_mine")
-        @test_throws MethodError pixels(no_such_parameter = 1)
+        @test_throws ArgumentError pixels(no_such_parameter = 1)
     end
 end

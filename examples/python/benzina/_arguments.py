@@ -7,6 +7,7 @@ import os
 import sys
 
 from . import _c
+from ._keywords import FIELDS
 
 
 WHOLE = {
@@ -185,46 +186,6 @@ CHOICES = {
     "jpeg_decoder": {"auto": _c.DECODER_AUTO, "software": _c.DECODER_SOFTWARE, "nvdec": _c.DECODER_NVDEC},
 }
 
-# Arguments that are one field of a bzna_loader_config. The first of them have their place in DataLoader's signature.
-FIELDS = {
-    "batch_size": "output.batch_size",
-    "dtype": "output.dtype",
-    "last_batch": "order.last_batch",
-    "seed": "order.seed",
-    "pad_value": "order.pad_value",
-    "pad_target": "order.pad_target",
-    "weighting": "order.weighting",
-    "rank": "shard.rank",
-    "world_size": "shard.world_size",
-    "num_threads": "decode.threads",
-    "decoder": "decode.decoder",
-    "on_error": "errors.policy",
-    "multibuffering": "pipeline.batches_in_flight",
-    "layout": "output.layout",
-    "channels": "output.channels",
-    "views": "output.views",
-    "first_epoch": "order.first_epoch",
-    "epoch_samples": "order.epoch_samples",
-    "weights_by_part": "order.weights_by_part",
-    "filter": "filter.kind",
-    "antialias": "filter.antialias",
-    "matrix": "color.matrix",
-    "fill_space": "color.fill_space",
-    "track": "fields.image",
-    "tensors": "fields.tensors",
-    "bytes": "fields.bytes",
-    "reader_threads": "read.threads",
-    "read_ahead": "read.ahead_samples",
-    "read_memory_bytes": "read.memory_bytes",
-    "read_retries": "read.retries",
-    "read_backoff_ns": "read.backoff_ns",
-    "on_callback_error": "errors.callback_policy",
-    "jpeg_decoder": "decode.jpeg",
-    "jpeg_shrink": "decode.jpeg_shrink",
-    "jpeg_shrink_margin": "decode.jpeg_shrink_margin",
-    "restore_any_pixels": "pipeline.restore_any_pixels",
-    "no_threads": "pipeline.no_threads",
-}
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
 KEYWORDS.update(
     {

@@ -12,6 +12,7 @@ from . import _arguments as arg
 from . import _c, _handles
 from ._c import lib
 from ._errors import check, in_python, told
+from ._keywords import CONTEXT
 from ._modules import log
 from ._types import Device
 
@@ -74,15 +75,9 @@ class Context(_handles.Handled):
         _handles.dispose_put_off()
         config = _c.new("context_config")
         self._device = config.device.kind, config.device.ordinal = _device_of(device)
-        for name, value in dict(
-            max_sample_bytes=max_sample_bytes,
-            max_edge_px=max_edge_px,
-            log_level=log_level,
-            sessions=sessions,
-            decode_memory_bytes=decode_memory_bytes,
-            no_threads=no_threads,
-        ).items():
-            arg.put(config, name, value)
+        given = locals()
+        for name in CONTEXT:                    # arguments that are one setting each
+            arg.put(config, name, given[name])
         codecs = None if codecs is None else tuple(codecs)
         config.codecs = _codecs_of(codecs)
         config.cuda_context = (

@@ -412,45 +412,16 @@ class DataLoader(_handles.Handled):
                 hooks.filter = method
             else:
                 config.filter.kind, config.filter.antialias = method
-        for name, value in dict(
-            batch_size=batch_size,
-            dtype=dtype,
-            last_batch=last_batch,
-            pad_value=pad_value,
-            pad_target=pad_target,
-            seed=self.seed,
-            weighting=weighting,
-            rank=self.rank,
-            world_size=self.world_size,
-            num_threads=num_threads,
-            no_threads=no_threads,
-            decoder=decoder,
-            on_error=on_error,
-            multibuffering=multibuffering,
-            layout=layout,
-            channels=channels,
-            views=views,
-            first_epoch=first_epoch,
-            epoch_samples=epoch_samples,
-            weights_by_part=weights_by_part,
-            filter=filter,
-            antialias=antialias,
-            matrix=matrix,
-            fill_space=fill_space,
-            track=track,
-            tensors=",".join(numeric) or None,
-            bytes=",".join(others) or None,
-            reader_threads=reader_threads,
-            read_ahead=read_ahead,
-            read_memory_bytes=read_memory_bytes,
-            read_retries=read_retries,
-            read_backoff_ns=read_backoff_ns,
-            on_callback_error=on_callback_error,
-            jpeg_decoder=jpeg_decoder,
-            jpeg_shrink=jpeg_shrink,
-            jpeg_shrink_margin=jpeg_shrink_margin,
-            restore_any_pixels=restore_any_pixels,
-        ).items():
+        plain = {
+            **locals(),
+            "seed": self.seed,
+            "rank": self.rank,
+            "world_size": self.world_size,
+            "tensors": ",".join(numeric) or None,
+            "bytes": ",".join(others) or None,
+        }
+        for name in arg.FIELDS:                 # arguments that are one setting each
+            value = plain[name]
             if value is not None:
                 arg.configure(config, name, value)
 

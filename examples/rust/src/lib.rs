@@ -49,6 +49,8 @@ mod provider;
 #[rustfmt::skip] // made by `make bindings`
 pub mod raw;
 mod rules;
+#[rustfmt::skip] // likewise
+mod settings;
 
 #[cfg(feature = "stream")]
 pub mod stream;
@@ -347,18 +349,6 @@ impl ContextConfig {
         self
     }
 
-    /// Decode sessions on the GPU, which all loaders of the context share. Default: 2 for each NVDEC engine, 3 for a single one.
-    pub fn sessions(mut self, sessions: u32) -> Self {
-        self.config.sessions = sessions;
-        self
-    }
-
-    /// Device memory that decoders may take together, by estimate. Default: an eighth of the device's.
-    pub fn decode_memory_bytes(mut self, bytes: u64) -> Self {
-        self.config.decode_memory_bytes = bytes;
-        self
-    }
-
     /// Where the library gets its memory from: [`std::alloc::System`], or any other. It is called from several threads at once, and
     /// must not call into this crate. All blocks are aligned to 64 bytes.
     pub fn allocator(mut self, allocator: impl GlobalAlloc + Send + Sync + 'static) -> Self {
@@ -370,36 +360,6 @@ impl ContextConfig {
     pub fn log(mut self, level: LogLevel, log: impl Fn(LogLevel, Status, &str) + Send + Sync + 'static) -> Self {
         self.config.log_level = level as i32;
         self.log = Some(Box::new(log));
-        self
-    }
-
-    /// Passes messages on at once, from whatever thread they arise on, the library's own included.
-    pub fn log_from_any_thread(mut self) -> Self {
-        self.config.log_any_thread = 1;
-        self
-    }
-
-    /// Lets no call with this context start a thread: as [`LoaderBuilder::no_threads`] in all of its loaders.
-    pub fn no_threads(mut self) -> Self {
-        self.config.no_threads = 1;
-        self
-    }
-
-    /// The longest sample that is read, in bytes. Default 256 MiB.
-    pub fn max_sample_bytes(mut self, bytes: u64) -> Self {
-        self.config.max_sample_bytes = bytes;
-        self
-    }
-
-    /// The longest edge of a coded frame, in pixels. Default 16384.
-    pub fn max_edge_px(mut self, pixels: u32) -> Self {
-        self.config.max_edge_px = pixels;
-        self
-    }
-
-    /// The codecs that may be decoded, as a sum of `raw::BZNA_ALLOW_...`, for files from strangers. Default 0: all.
-    pub fn codecs(mut self, allowed: u32) -> Self {
-        self.config.codecs = allowed;
         self
     }
 }

@@ -1,7 +1,7 @@
 //! Loaders and the batches that they lend.
 
 use crate::{
-    augment, call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result,
+    augment, call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, LoaderInfo, Random, Result,
     Statistics,
 };
 use crate::{Drawn, Policy, SampleInfo, Status, Tensor, Transform, Warp};
@@ -407,7 +407,7 @@ pub(crate) fn result_of(result: Result<(), Status>) -> raw::bzna_status {
 pub struct LoaderBuilder<'a> {
     /// None: of a stream, which has its own
     data: Option<&'a Dataset>,
-    config: raw::bzna_loader_config,
+    pub(crate) config: raw::bzna_loader_config,
     image: Option<String>,
     tensors: Option<String>,
     bytes: Option<String>,
@@ -454,21 +454,9 @@ impl<'a> LoaderBuilder<'a> {
         }
     }
 
-    /// Samples in a batch, 1 to 65536. Must be given.
-    pub fn batch_size(mut self, samples: u32) -> Self {
-        self.config.output.batch_size = samples;
-        self
-    }
-
     /// Of the output, in pixels. Must be given.
     pub fn size(mut self, width: u32, height: u32) -> Self {
         (self.config.output.width, self.config.output.height) = (width, height);
-        self
-    }
-
-    /// The seed of the order and of all random numbers.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.config.order.seed = seed;
         self
     }
 
@@ -502,61 +490,14 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// How many epochs to deliver, one after the other. Default 1.
-    pub fn epochs(mut self, epochs: u64) -> Self {
-        self.config.order.epochs = epochs;
-        self
-    }
-
     /// Epochs without end.
     pub fn endless(self) -> Self {
         self.epochs(raw::BZNA_EPOCHS_ENDLESS)
     }
 
-    pub fn first_epoch(mut self, epoch: u64) -> Self {
-        self.config.order.first_epoch = epoch;
-        self
-    }
-
     /// This process's share: one of `world_size`.
     pub fn shard(mut self, rank: u32, world_size: u32) -> Self {
         (self.config.shard.rank, self.config.shard.world_size) = (rank, world_size);
-        self
-    }
-
-    /// Decoder threads. Default: one for each processor.
-    pub fn threads(mut self, threads: u32) -> Self {
-        self.config.decode.threads = threads;
-        self
-    }
-
-    /// Starts no thread: [`Loader::next_batch`] reads, decodes and warps on the thread that calls it, and callbacks run there.
-    /// Batches are the same.
-    pub fn no_threads(mut self) -> Self {
-        self.config.pipeline.no_threads = 1;
-        self
-    }
-
-    /// Default 1.
-    pub fn reader_threads(mut self, threads: u32) -> Self {
-        self.config.read.threads = threads;
-        self
-    }
-
-    /// Batches being filled, ready or on loan, at most 64. Default 3: holding them all makes the next one an error.
-    pub fn batches_in_flight(mut self, batches: u32) -> Self {
-        self.config.pipeline.batches_in_flight = batches;
-        self
-    }
-
-    /// Samples read before they are decoded.
-    pub fn read_ahead(mut self, samples: u32) -> Self {
-        self.config.read.ahead_samples = samples;
-        self
-    }
-
-    pub fn last_batch(mut self, last: LastBatch) -> Self {
-        self.config.order.last_batch = last as u32;
         self
     }
 
@@ -573,7 +514,7 @@ impl<'a> LoaderBuilder<'a> {
     }
 
     /// The center, resized so that the output is this fraction of the picture's short edge: 224.0 / 256.0 to validate, with
-    /// [`Law::Torchvision`] as its Resize(256) and CenterCrop(224).
+    /// [`Law::Torchvision`](crate::Law::Torchvision) as its Resize(256) and CenterCrop(224).
     pub fn center_resized_crop(mut self, fraction: f64) -> Self {
         self.config.warp.kind = raw::BZNA_WARP_CENTER_RESIZED_CROP;
         self.config.warp.scale[0] = fraction;
@@ -583,12 +524,6 @@ impl<'a> LoaderBuilder<'a> {
     /// Any warp, with all that it says: flips and law, too.
     pub fn warp(mut self, warp: &Warp) -> Self {
         self.config.warp = *warp;
-        self
-    }
-
-    /// The law by which crops are drawn.
-    pub fn law(mut self, law: Law) -> Self {
-        self.config.warp.law = law as u32;
         self
     }
 
@@ -616,12 +551,6 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Operations that move pixels bring in the picture beyond the crop, not the out-of-bounds color.
-    pub fn beyond_crop(mut self) -> Self {
-        self.config.augment.beyond_crop = 1;
-        self
-    }
-
     /// Random colors: torchvision's ColorJitter and RandomGrayscale, and MXNet's HLS, contrast and illumination.
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.config.color.jitter = jitter;
@@ -640,33 +569,15 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// The out-of-bounds color, red, green, blue in 0..255. Default black.
-    pub fn fill(mut self, color: [f32; 3]) -> Self {
-        self.config.color.fill = color;
-        self
-    }
-
     /// A mean for each pixel, in place of one for each channel: channels * height * width of them, plane by plane.
     pub fn mean_image(mut self, mean: impl Into<Vec<f32>>) -> Self {
         self.mean_image = Some(mean.into());
         self
     }
 
-    /// So many views of each sample, each with a warp of its own: [`Batch::views`].
-    pub fn views(mut self, views: u32) -> Self {
-        self.config.output.views = views;
-        self
-    }
-
     /// A further output; it is asked for by its name: [`Batch::tensor`], [`Batch::values`].
     pub fn extra_output(mut self, output: Output) -> Self {
         self.outputs.push(output);
-        self
-    }
-
-    /// How colors are converted, where the archive is not to decide.
-    pub fn matrix(mut self, matrix: Matrix) -> Self {
-        self.config.color.matrix = matrix as u32;
         self
     }
 
@@ -695,37 +606,6 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Batches have the [`vectors`](Batch::vectors) "geometry": 16 numbers for each view of a sample, as `bzna_loader_fields` says.
-    pub fn geometry(mut self) -> Self {
-        self.config.fields.geometry = 1;
-        self
-    }
-
-    pub fn decode_with(mut self, decoder: DecodeWith) -> Self {
-        self.config.decode.decoder = decoder as u32;
-        self
-    }
-
-    pub fn dtype(mut self, dtype: Dtype) -> Self {
-        self.config.output.dtype = dtype as u32;
-        self
-    }
-
-    pub fn channels(mut self, channels: Channels) -> Self {
-        self.config.output.channels = channels as u32;
-        self
-    }
-
-    pub fn layout(mut self, layout: Layout) -> Self {
-        self.config.output.layout = layout as u32;
-        self
-    }
-
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.config.filter.kind = filter as u32;
-        self
-    }
-
     /// Whether the filter is widened where a picture shrinks, as in PIL and torchvision (the default), or not, as in OpenCV.
     pub fn antialias(mut self, antialias: bool) -> Self {
         self.config.filter.antialias = antialias_of(antialias);
@@ -749,17 +629,6 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.config.errors.policy = on_error as u32;
-        self
-    }
-
-    /// Default [`OnCallbackError::Stop`]: a closure that fails is a fault of the program, which shall not pass for a damaged sample.
-    pub fn on_callback_error(mut self, on_callback_error: OnCallbackError) -> Self {
-        self.config.errors.callback_policy = on_callback_error as u32;
-        self
-    }
-
     /// The samples of an epoch, instead of all; they may repeat.
     pub fn indices(mut self, indices: impl Into<Vec<u64>>) -> Self {
         self.indices = Some(indices.into());
@@ -773,42 +642,10 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// With weights: draws in an epoch. Default: as many as there are samples.
-    pub fn epoch_samples(mut self, samples: u64) -> Self {
-        self.config.order.epoch_samples = samples;
-        self
-    }
-
-    /// With [`DecodeWith::Nvdec`], NVDEC decodes baseline JPEG of 4:2:0, too, best of one size, or opening fails. Its pixels are near
-    /// libjpeg-turbo's, not equal. Default: never.
-    pub fn jpeg_decoder(mut self, decoder: DecodeWith) -> Self {
-        self.config.decode.jpeg = decoder as u32;
-        self
-    }
-
-    /// Whether a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8 of its size.
-    pub fn jpeg_shrink(mut self, jpeg_shrink: bool) -> Self {
-        self.config.decode.jpeg_shrink = u32::from(jpeg_shrink);
-        self
-    }
-
-    /// With `jpeg_shrink`, how much all views must still shrink what was decoded, from 1 (the default) to 64. With 1.5, a JPEG is
-    /// decoded at 1/2 of its size only if all views shrink it 3-fold.
-    pub fn jpeg_shrink_margin(mut self, margin: f32) -> Self {
-        self.config.decode.jpeg_shrink_margin = margin;
-        self
-    }
-
     /// How often a read that failed is tried again, and how long to wait before the first time; doubled each time.
     pub fn read_retries(mut self, times: u32, backoff: Duration) -> Self {
         self.config.read.retries = times;
         self.config.read.backoff_ns = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX);
-        self
-    }
-
-    /// Ceiling of all samples read ahead, together. Default 1 GiB.
-    pub fn read_memory_bytes(mut self, bytes: u64) -> Self {
-        self.config.read.memory_bytes = bytes;
         self
     }
 

@@ -1,0 +1,52 @@
+# Made from the table of settings in benzina.c by `make bindings` (tests/make/settings.py): change that.
+"""Arguments of DataLoader that are one setting of a loader's config."""
+
+FIELDS = {
+    "batch_size": "output.batch_size",
+    "dtype": "output.dtype",
+    "layout": "output.layout",
+    "channels": "output.channels",
+    "views": "output.views",
+    "last_batch": "order.last_batch",
+    "seed": "order.seed",
+    "first_epoch": "order.first_epoch",
+    "weighting": "order.weighting",
+    "weights_by_part": "order.weights_by_part",
+    "epoch_samples": "order.epoch_samples",
+    "pad_value": "order.pad_value",
+    "pad_target": "order.pad_target",
+    "rank": "shard.rank",
+    "world_size": "shard.world_size",
+    "filter": "filter.kind",
+    "antialias": "filter.antialias",
+    "fill_space": "color.fill_space",
+    "matrix": "color.matrix",
+    "track": "fields.image",
+    "tensors": "fields.tensors",
+    "bytes": "fields.bytes",
+    "reader_threads": "read.threads",
+    "read_ahead": "read.ahead_samples",
+    "read_memory_bytes": "read.memory_bytes",
+    "read_retries": "read.retries",
+    "read_backoff_ns": "read.backoff_ns",
+    "decoder": "decode.decoder",
+    "num_threads": "decode.threads",
+    "jpeg_decoder": "decode.jpeg",
+    "jpeg_shrink": "decode.jpeg_shrink",
+    "jpeg_shrink_margin": "decode.jpeg_shrink_margin",
+    "on_error": "errors.policy",
+    "on_callback_error": "errors.callback_policy",
+    "multibuffering": "pipeline.batches_in_flight",
+    "restore_any_pixels": "pipeline.restore_any_pixels",
+    "no_threads": "pipeline.no_threads",
+}
+
+# Arguments of Context, which have the names of members.
+CONTEXT = (
+    "log_level",
+    "max_edge_px",
+    "max_sample_bytes",
+    "sessions",
+    "decode_memory_bytes",
+    "no_threads",
+)

@@ -1,0 +1,331 @@
+"""The table of settings in benzina.c, and what bindings.py makes of it: the keywords of Rust, Julia and Python.
+
+A row of the table is a line, and names a struct and a member of benzina.h. Its type must be the member's, and members
+of configs that are numbers must have rows. KEYWORDS says what a setting is called in each language. Every setting of a
+loader or a context stands there, so that none is forgotten.
+"""
+import re
+from dataclasses import dataclass, field
+
+# What a setting is called in Python, Julia and Rust; -: it has no keyword of its own there. Behind a colon: the names
+# that it may have (Julia), or the type of a method's argument (Rust; a method of a switch without one has none).
+KEYWORDS = """
+output.batch_size               batch_size          batchsize               batch_size
+output.width                    -                   -                       -
+output.height                   -                   -                       -
+output.dtype                    dtype               -                       dtype:Dtype
+output.layout                   layout              -                       layout:Layout
+output.channels                 channels            channels:CHANNELS       channels:Channels
+output.views                    views               views                   views
+output.slices                   -                   -                       -
+output.device.kind              -                   -                       -
+output.device.ordinal           -                   -                       -
+extra_outputs.count             -                   -                       -
+order.kind                      -                   -                       -
+order.last_batch                last_batch          -                       last_batch:LastBatch
+order.seed                      seed                seed                    seed
+order.epochs                    -                   -                       epochs
+order.first_epoch               first_epoch         epoch                   first_epoch
+order.weighting                 weighting           -                       -
+order.weights_by_part           weights_by_part     weights_by_part         weights_by_part
+order.epoch_samples             epoch_samples       epoch_samples           epoch_samples
+order.pad_value                 pad_value           -                       -
+order.pad_target                pad_target          -                       -
+shard.rank                      rank                rank                    -
+shard.world_size                world_size          world_size              -
+warp.kind                       -                   warp:WARPS              -
+warp.law                        -                   law:LAWS                law:Law
+warp.scale                      -                   crop_area               -
+warp.ratio                      -                   crop_ratio              -
+warp.degrees                    -                   degrees                 -
+warp.translate                  -                   translate               -
+warp.flip_h                     -                   flip                    -
+warp.flip_v                     -                   flip_v                  -
+warp.rotate                     -                   rotate                  -
+warp.shear                      -                   shear                   -
+warp.perspective                -                   perspective             -
+warp.perspective_p              -                   perspective_p           -
+warp.resize                     -                   resize                  -
+warp.keep_ratio                 -                   keep_ratio              -
+warp.random_crop                -                   random_crop             -
+warp.shear_ratio                -                   shear_ratio             -
+warp.canvas_px                  -                   canvas_px               -
+warp.crop_px                    -                   crop_px                 -
+warp.pad_px                     -                   pad_px                  -
+warp.short_edge_px              -                   short_edge_px           -
+warp.has_crop_start             -                   -                       -
+warp.crop_x_start               -                   -                       -
+warp.crop_y_start               -                   -                       -
+filter.kind                     filter              filter:FILTERS          filter:Filter
+filter.antialias                antialias           -                       -
+color.mean                      -                   mean                    -
+color.std                       -                   std                     -
+color.bias                      -                   bias                    -
+color.scale                     -                   scale                   -
+color.fill                      -                   fill                    fill
+color.fill_space                fill_space          -                       -
+color.matrix                    matrix              -                       matrix:Matrix
+color.jitter.brightness         -                   brightness              -
+color.jitter.contrast           -                   contrast                -
+color.jitter.saturation         -                   saturation              -
+color.jitter.hue                -                   hue                     -
+color.jitter.grayscale          -                   grayscale               -
+color.jitter.mxnet_hls          -                   mxnet_hls               -
+color.jitter.mxnet_contrast     -                   mxnet_contrast          -
+color.jitter.mxnet_illumination -                   mxnet_illumination      -
+color.jitter.mxnet_clamp_hue    -                   mxnet_clamp_hue         -
+fields.image                    track               -                       -
+fields.tensors                  tensors             -                       -
+fields.bytes                    bytes               -                       -
+fields.rule_count               -                   -                       -
+fields.geometry                 -                   geometry                geometry
+read.threads                    reader_threads      reader_threads          reader_threads
+read.ahead_samples              read_ahead          read_ahead              read_ahead
+read.memory_bytes               read_memory_bytes   read_memory_bytes       read_memory_bytes
+read.retries                    read_retries        read_retries            -
+read.backoff_ns                 read_backoff_ns     read_backoff_ns         -
+decode.decoder                  decoder             decoder:DECODERS        decode_with:DecodeWith
+decode.threads                  num_threads         threads                 threads
+decode.jpeg                     jpeg_decoder        jpeg_decoder:DECODERS   jpeg_decoder:DecodeWith
+decode.jpeg_shrink              jpeg_shrink         jpeg_shrink             jpeg_shrink:bool
+decode.jpeg_shrink_margin       jpeg_shrink_margin  jpeg_shrink_margin      jpeg_shrink_margin
+errors.policy                   on_error            on_error:ON_ERROR       on_error:OnError
+errors.callback_policy          on_callback_error   on_callback_error:ON_CALLBACK_ERROR on_callback_error:OnCallbackError
+pipeline.batches_in_flight      multibuffering      batches_in_flight       batches_in_flight
+pipeline.restore_any_pixels     restore_any_pixels  restore_any_pixels      restore_any_pixels
+pipeline.no_threads             no_threads          no_threads              no_threads
+augment.policy_count            -                   -                       -
+augment.beyond_crop             -                   -                       beyond_crop
+context.log_level               log_level           -                       -
+context.device.kind             -                   -                       -
+context.device.ordinal          -                   -                       -
+context.log_any_thread          -                   -                       log_from_any_thread
+context.max_edge_px             max_edge_px         -                       max_edge_px
+context.max_sample_bytes        max_sample_bytes    -                       max_sample_bytes
+context.sessions                sessions            -                       sessions
+context.sessions_per_engine     -                   -                       sessions_per_engine
+context.session_depth           -                   -                       session_depth
+context.session_mapped          -                   -                       session_mapped
+context.decode_memory_bytes     decode_memory_bytes -                       decode_memory_bytes
+context.no_threads              no_threads          -                       no_threads
+context.codecs                  -                   -                       codecs
+"""
+
+# The types of the table, and those of C that they may have.
+TYPES = {
+    "FREE": ("uint32_t", "uint64_t", "int32_t", "int64_t"), "COUNT": ("uint32_t",), "COUNT64": ("uint64_t",),
+    "CHOICE": ("uint32_t", "int32_t"), "FORMAT": ("uint32_t",), "BITS": ("uint32_t",), "SWITCH": ("uint32_t",),
+    "REAL": ("float",), "REAL64": ("double",), "RANGE": ("float",), "RANGE64": ("double",),
+}
+# What the macros of rows leave out, behind the struct and the member: least, most, preset.
+ROWS = {
+    "FREE": "0 0 0", "COUNT": "$1 $2 0", "COUNT64": "0 $1 $2", "CHOICE": "0 $1 0", "FORMAT": "0 $1 0",
+    "SWITCH": "0 1 0", "REAL": "$1 $2 0", "REAL64": "$1 $2 0", "RANGE": "$1 $2 0", "RANGE64": "$1 $2 0",
+}
+# Structs of which not all members are settings: what they say of files and callbacks is checked elsewhere.
+PARTLY = ("records", "source", "sink", "provider", "dataset_config", "writer_config", "writer_sample", "transform")
+
+
+class Fault(Exception):
+    """Text of the table that this program cannot read, or that contradicts the header."""
+
+
+@dataclass
+class Setting:
+    """A setting: path is "read.threads", kind its type in C."""
+
+    path: str
+    type: str
+    kind: object
+    least: float
+    most: float
+    preset: float
+    comment: list
+    names: dict = field(default_factory=dict)       # by language: its keyword, and what follows a colon
+
+
+# ---- Reading the table -----------------------------------------------------------------------------------------------
+
+def number_of(expression, constants):
+    """The value of a number, a constant or a product of such."""
+    text = re.sub(r"\bB(?:ZI|ZNA)_\w+", lambda m: "(" + constants[m[0]] + ")", expression)
+    text = re.sub(r"\b(0x[\da-fA-F]+p\d+)\b", lambda m: repr(float.fromhex(m[1])), text)
+    text = re.sub(r"\bFLT_MAX\b", "3.4028234663852886e38", text)
+    text = re.sub(r"\bB(?:ZI|ZNA)_\w+", lambda m: constants[m[0]], text)
+    text = re.sub(r"\b(\d+)(?:u|ull)\b", r"\1", text)
+    if not re.fullmatch(r"[\d.e+\-*() <]+", text):
+        raise Fault(expression)
+    return eval(text, {"__builtins__": {}})         # of digits and operators alone
+
+
+def rows_of(source, constants):
+    """(struct, member, type, least, most, preset) of the rows, and the words of members that are checked in pairs."""
+    constants = dict(constants)
+    for name, value in re.findall(r"^#define (BZI_LIMIT_\w+)\s+(.*?)\s*(?:/\*.*)?$", source, re.M):
+        constants[name] = value
+    table = re.search(r"^static const bzi_setting bzi_settings\[\] = \{\n(.*?)^\};", source, re.M | re.S)
+    if not table:
+        raise Fault("there is no table bzi_settings")
+    rows, others = [], set()
+    for line in filter(None, map(str.strip, table[1].split("\n"))):
+        row = re.fullmatch(r"BZI_(\w+)\((.*)\),", line)
+        if not row:
+            raise Fault(line)
+        name, words = row[1], [word.strip() for word in row[2].split(",")]
+        if name in ("BOTH", "RESERVED", "FIRST_ONLY", "EXTRA_ONLY", "ROW"):
+            others.update((words[0], word) for word in words[1:])
+            continue
+        if name == "SETTING":
+            name, words = words[0], words[1:]
+            numbers = words[2:]
+        else:
+            numbers = re.sub(r"\$(\d)", lambda m: words[1 + int(m[1])].replace(" ", ""), ROWS[name]).split()
+        rows.append((words[0], words[1], name, *(number_of(text, constants) for text in numbers)))
+    return rows, others
+
+
+def member_of(structs, struct, path):
+    """(type, comment) of a member, which may lie in a struct inside, or be an element of an array."""
+    name, _, rest = path.partition(".")
+    name, _, element = name.partition("[")
+    for known, kind, comment in structs["bzna_" + struct].members:
+        if known == name:
+            return member_of(structs, kind.base[len("bzna_"):], rest) if rest else (kind, comment)
+    raise Fault(f"{struct} has no {path}")
+
+
+def check_complete(structs, rows, others):
+    """Every number of a config has a row, or is the size of the array before it."""
+    known = {(row[0], row[1].split("[")[0].split(".")[0]) for row in rows} | others
+    for struct in {row[0] for row in rows} - set(PARTLY):
+        before = None
+        for name, kind, _ in structs["bzna_" + struct].members:
+            is_size = before and len(before.consts) > 1 and re.search(r"(^|_)(count|bytes)$", name)
+            if (len(kind.consts) == 1 and kind.base in ("uint32_t", "uint64_t", "int32_t", "int64_t", "float", "double")
+                    and name != "struct_size" and not is_size and (struct, name) not in known
+                    and not (struct == "loader_output" and ("output", name) in known)):
+                raise Fault(f"bzi_settings has no row of {struct}.{name}")
+            before = kind
+
+
+def spellings(value, constants):
+    """How a comment may write a number."""
+    out = {"%g" % value, "%d" % value}
+    for unit, size in (("MiB", 1 << 20), ("GiB", 1 << 30), ("ms", 1e6)):
+        if value >= size and value % size == 0:
+            out.add("%d %s" % (value / size, unit))
+    return out | {name for name, number in constants.items() if number == "%d" % value}
+
+
+def check_comment(setting, constants):
+    """The header says what defaults and ranges the table has."""
+    text = " ".join(setting.comment)
+    if text == "likewise":                          # as the member before it
+        return
+    wanted = [("default is", setting.preset)] if setting.preset else []
+    if setting.type in ("COUNT", "COUNT64") and setting.most and setting.path.split(".")[0] not in ("warp", "fields"):
+        wanted.append(("largest value is", setting.most))
+    for what, value in wanted:
+        if not any(re.search(r"(?<!\w)%s(?!\w)" % re.escape(word), text) for word in spellings(value, constants)):
+            if not (value == 2.0 ** 63 and "2^63" in text):
+                raise Fault(f"benzina.h does not say that its {what} {value:g}: {setting.path}: {text}")
+
+
+def paths_of(structs):
+    """Where the structs of the table lie in a loader's config, or that of a context: {"loader_read": "read"}."""
+    paths = {"context_config": "context", "output": "output"}
+    for name, kind, _ in structs["bzna_loader_config"].members:
+        paths[kind.base[len("bzna_"):]] = name
+    for name, kind, _ in structs["bzna_loader_color"].members:
+        if kind.base == "bzna_jitter":
+            paths["jitter"] = "color." + name
+    return paths
+
+
+def settings_of(source, items, constants):
+    """The settings of loaders and contexts, in the order of KEYWORDS."""
+    structs = {item.name: item for item in items if item.kind == "struct"}
+    rows, others = rows_of(source, constants)
+    paths, found = paths_of(structs), {}
+    for struct, member, type_name, least, most, preset in rows:
+        kind, comment = member_of(structs, struct, member)
+        if kind.base not in TYPES[type_name]:
+            raise Fault(f"bzi_settings: {struct}.{member} is no {type_name}, but {kind.base}")
+        if struct == "output":                      # what is said of it stands with a loader's outputs
+            comment = member_of(structs, "loader_output", member)[1]
+        if struct in paths:
+            path = paths[struct] + "." + member.split("[")[0]
+            found[path] = Setting(path, type_name, kind, least, most, preset, comment)
+    check_complete(structs, rows, others)
+    out = []
+    for line in KEYWORDS.strip().split("\n"):
+        path, *names = line.split()
+        group, _, member = path.partition(".")
+        struct = next(struct for struct, known in paths.items() if known == group and struct != "output")
+        if path not in found:                       # a text
+            kind, comment = member_of(structs, struct, member)
+            if kind.base != "char":
+                raise Fault(f"KEYWORDS: bzi_settings has no row of {path}")
+            found[path] = Setting(path, "TEXT", kind, 0, 0, 0, comment)
+        setting = found.pop(path)
+        check_comment(setting, constants)
+        setting.names = {language: (*name.split(":"), "")[:2] for language, name in zip(("python", "julia", "rust"), names)
+                         if name != "-"}
+        out.append(setting)
+    if found:
+        raise Fault("KEYWORDS has no line for " + ", ".join(found))
+    return out
+
+
+# ---- What is made of it ----------------------------------------------------------------------------------------------
+
+def python(settings, note):
+    out = [f"# {note}", '"""Arguments of DataLoader that are one setting of a loader\'s config."""', "", "FIELDS = {"]
+    for setting in settings:
+        if "python" in setting.names and not setting.path.startswith("context."):
+            out.append(f'    "{setting.names["python"][0]}": "{setting.path}",')
+    return "\n".join(out + ["}", "", "# Arguments of Context, which have the names of members.", "CONTEXT = ("] +
+                     [f'    "{setting.names["python"][0]}",' for setting in settings
+                      if "python" in setting.names and setting.path.startswith("context.")] + [")", ""])
+
+
+def julia(settings, note):
+    out = [f"# settings.jl - {note}", "#",
+           "# Keywords of Loader that are one setting of a loader's config: where it lies, and the names that it may have.",
+           "", "const LOADER_KEYWORDS = ("]
+    for setting in settings:
+        if "julia" in setting.names:
+            name, choices = setting.names["julia"]
+            path = ", ".join(":" + part for part in setting.path.split("."))
+            out.append(f"    {name} = (({path}), {choices or 'nothing'}),")
+    return "\n".join(out + [")", ""])
+
+
+def rust_method(setting, rust_type, rust_doc):
+    """A method of a builder. A switch without a type of its argument is switched on."""
+    name, kind = setting.names["rust"]
+    path = setting.path[len("context."):] if setting.path.startswith("context.") else setting.path
+    argument = path.split(".")[-1]
+    if setting.type == "SWITCH" and not kind:
+        head, value = "mut self", "1"
+    else:
+        head = f"mut self, {argument}: {kind or rust_type(setting.kind)}"
+        value = f"u32::from({argument})" if kind == "bool" else f"{argument} as u32" if kind else argument
+    comment = list(setting.comment)
+    comment[0] = f"`{path}`: " + (f"a [`{kind}`]" if kind and comment[0].startswith("BZNA_") else comment[0])
+    return [*rust_doc(comment, 4), f"    pub fn {name}({head}) -> Self {{", f"        self.config.{path} = {value};",
+            "        self", "    }", ""]
+
+
+def rust(settings, note, rust_type, rust_doc):
+    known = [setting for setting in settings if "rust" in setting.names]
+    types = sorted({setting.names["rust"][1] for setting in known} - {"", "bool"})
+    out = [f"// {note}", "", "//! Methods of builders that set one setting each.", "",
+           "use crate::{" + ", ".join(sorted(types + ["ContextConfig", "LoaderBuilder"])) + "};"]
+    for head, is_context in (("impl LoaderBuilder<'_> {", False), ("impl ContextConfig {", True)):
+        out += ["", head]
+        for setting in known:
+            if setting.path.startswith("context.") == is_context:
+                out += rust_method(setting, rust_type, rust_doc)
+        out[-1] = "}"
+    return "\n".join(out + [""])
