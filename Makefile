@@ -391,6 +391,10 @@ bench-speed: all $(BUILD)/bench/small
 $(BUILD)/bench/small: tests/bench/bench_small.c benzina.h
 	@mkdir -p $(@D)
 	$(CC) -O2 -std=c11 -I. -o $@ tests/bench/bench_small.c -ldl
+# whether two libraries deliver the same batches
+$(BUILD)/bench/digests: tests/bench/bench_digests.c benzina.h
+	@mkdir -p $(@D)
+	$(CC) -O2 -std=c11 -I. -o $@ tests/bench/bench_digests.c -ldl
 $(BUILD)/bench/jpeg_rows: tests/bench/bench_jpeg_rows.c benzina.c benzina.h benzina_kernels.cu
 	@mkdir -p $(@D)
 	$(CC) $(BASE_CFLAGS) -DBENZINA_NO_CUDA $(AV_CFLAGS) -o $@ $< $(LIBS)

@@ -19,6 +19,7 @@ FUNCTION = re.compile(
     r"^(?:BZI_(?:COLD|PRINTF)[^\n]*\n)?(?:BZI_MAYBE_UNUSED )?static [^;={}#]*?\b(bzi_\w+)\([^;{]*?\)\n?\s*\{", re.M
 )
 TABLE = re.compile(r"^(?:BZI_MAYBE_UNUSED )?static [^;(){}#]*?\b(bzi_\w+)(?:\[\w*\])* = ", re.M)
+NAME = re.compile(r"\b(?:bzi|BZI)_\w+")
 TYPE = re.compile(r"^typedef struct (bzi_\w+) \{\n(?:[^}].*\n|\n)*\} \1;\n", re.M)
 CONSTANT = re.compile(r"^# *define (BZI_\w+)\b(?:[^\\\n]|\\(?!\n))*\n", re.M)
 HEADING_OF_NOTHING = re.compile(r"^/\* --- .* --- \*/\n\n(?=/\* (?:---|====) |(?:#endif\n|#if.*\n|\n)+/\* ==== )", re.M)
@@ -122,7 +123,7 @@ def resolve(lines, removed):
 
 def comment_above(text, begin):
     """Where the comment begins that ends on the line above, or `begin`."""
-    if not text[:begin].endswith("*/\n"):
+    if not text.endswith("*/\n", 0, begin):
         return begin
     first = text.rindex("/*", 0, begin)
     return first if first == 0 or text[first - 1] == "\n" else begin
@@ -132,7 +133,7 @@ def unused(text, kernels):
     """Where the text of things lies that are named nowhere but where they are defined."""
     code = rooms.without_comments(text)
     count, found = {}, {}
-    for word in re.findall(r"\b(?:bzi|BZI)_\w+", code + rooms.without_comments(kernels)):
+    for word in NAME.findall(code + rooms.without_comments(kernels)):
         count[word] = count.get(word, 0) + 1
     for pattern in (FUNCTION, TABLE, TYPE, CONSTANT):
         for m in pattern.finditer(code):
@@ -152,7 +153,7 @@ def unused(text, kernels):
                 begin = comment_above(text, m.start())
             found.setdefault(m.group(1), []).append((begin, end))
     def inside(name, places):
-        return sum(len(re.findall(r"\b%s\b" % name, code[begin:end])) for begin, end in places)
+        return sum(NAME.findall(code, begin, end).count(name) for begin, end in places)
 
     return sorted(place for name, places in found.items() if count[name] == inside(name, places) for place in places)
 

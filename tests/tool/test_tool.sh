@@ -3,6 +3,9 @@
 # shellcheck disable=SC2012,SC2046,SC2059
 . tests/tool/tool.sh
 
+# How long benches measure: as long as the rates need to be there, and longer with make test-all.
+if [ -n "$TEST_ALL" ]; then brief=0.4 longer=0.4 longest=0.6; else brief=0.1 longer=0.2 longest=0.4; fi
+
 # Pictures, an archive of them, and one of each EXIF orientation.
 prepare() {
     "$build/draw_pictures" "$t/drawn" 12 >/dev/null
@@ -246,7 +249,7 @@ folder_tests() {
     expect 0 "batch of a folder" "$bzna" batch "$t/two" -o "$t/b8" --batch 2 --size 16 --warp none
     same "a batch of a folder is upright" \
         "$(pixel "$t/b8/00001.ppm" 16 16 1 1 | cut -d ' ' -f 1 | awk '{ print ($1 >= 128 && $1 < 200) }')" 1
-    expect 0 "bench of a folder" "$bzna" bench "$t/two" --json --seconds 0.1 --batch 2 --size 16 --threads 1 \
+    expect 0 "bench of a folder" "$bzna" bench "$t/two" --json --seconds $brief --batch 2 --size 16 --threads 1 \
         --warp center
     same "bench of a folder counts its samples" "$(field samples <"$t/out")" 2
 }
@@ -299,7 +302,7 @@ tar_tests() {
     (cd "$t/shard" && tar -cf ../bad.tar a.cls a.jpg b.cls b.id b.jpg)
     expect 1 "verify of a shard with a target and an id that are no numbers" "$bzna" verify --json "$t/bad.tar"
     same "verify names both samples" "$(grep -o '"index":[0-9]*' "$t/out" | tr '\n' ' ')" '"index":0 "index":1 '
-    expect 0 "bench of a shard" "$bzna" bench "$t/shard.tar" --json --seconds 0.1 --batch 2 --size 16 --threads 1
+    expect 0 "bench of a shard" "$bzna" bench "$t/shard.tar" --json --seconds $brief --batch 2 --size 16 --threads 1
     same "bench of a shard counts its samples" "$(field samples <"$t/out")" 2
     expect 0 "batch of a shard" "$bzna" batch "$t/shard.tar" -o "$t/b9" --batch 2 --size 16 --json
     same "batch of a shard tells keys" "$(field_all filename)" "a b "
@@ -436,7 +439,7 @@ EOF
             --records "$spec"
     done
     for command in "list" "verify --decode" "batch -o $t/rb --batch 4 --size 16" \
-        "sheet -o $t/rs.png --batch 4 --size 16" "view -o $t/rv.html" "bench --seconds 0.1 --batch 2 --size 16" \
+        "sheet -o $t/rs.png --batch 4 --size 16" "view -o $t/rv.html" "bench --seconds $brief --batch 2 --size 16" \
                    "pack -o $t/rp.bzna --preset ultrafast --frame exact" "convert -o $t/rc.tar" "convert -o $t/rr.rec" "convert -o $t/rc/"; do
         # shellcheck disable=SC2086  # the options are words
         expect 0 "$command of CIFAR-10" "$bzna" ${command} "$x/data_batch_1.bin" --records cifar10
@@ -612,7 +615,7 @@ batch_tests() {
         --indices "$t/indices.txt"
     expect 0 "sheet --augment" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" --batch 3 --size 32 --index 1 \
         --augment rand --erase 0.5
-    expect 0 "bench --indices" "$bzna" bench "$t/one.bzna" --seconds 0.1 --batch 2 --size 32 --indices "$t/indices.txt"
+    expect 0 "bench --indices" "$bzna" bench "$t/one.bzna" --seconds $brief --batch 2 --size 32 --indices "$t/indices.txt"
     refused 2 "give --index or --indices" "a sample and a list" "$bzna" sheet "$t/one.bzna" -o "$t/sheet.png" \
         --index 1 \
         --indices "$t/indices.txt"
@@ -653,7 +656,7 @@ batch_tests() {
 }
 
 bench_tests() {
-    expect 0 "bench --json" "$bzna" bench --json --seconds 0.1 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+    expect 0 "bench --json" "$bzna" bench --json --seconds $brief --batch 4 --threads 1 --decoder software "$t/one.bzna"
     json "$t/out" "bench's report is JSON"
     for key in images_per_second decode_only_images_per_second decoder threads samples seconds sessions fallbacks; do
         says "$t/out" "\"$key\":" "bench tells $key"
@@ -662,18 +665,18 @@ bench_tests() {
         "$(field output <"$t/out") $(field sessions <"$t/out") $(field device <"$t/out")" "host 0 null"
     same "bench used the threads it was given" "$(field threads <"$t/out")" 1
     same "bench measured something" "$(field decode_only_images_per_second <"$t/out" | awk '{ print ($1 > 0) }')" 1
-    expect 0 "plain bench" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+    expect 0 "plain bench" "$bzna" bench --seconds $brief --batch 4 --threads 1 --decoder software "$t/one.bzna"
     same "plain bench says in one line what limits, and which setting would change it" \
         "$(grep -c '^limited by   .*[:;] ' "$t/out")" 1
     if command -v ffmpeg >/dev/null 2>&1; then
         # The rows of a JPEG above and below a crop cost little: the loader is faster than its decoder.
         mkdir "$t/rows"
         ffmpeg -v error -f lavfi -i testsrc2=s=2700x4800:d=0.04 -frames:v 1 -q:v 2 -y "$t/rows/a.jpg" 2>&1
-        expect 0 "bench of small crops" "$bzna" bench --seconds 0.3 --batch 2 --threads 1 --decoder software \
+        expect 0 "bench of small crops" "$bzna" bench --seconds $longer --batch 2 --threads 1 --decoder software \
             --warp none --size 16 "$t/rows"
         same "above 100 %, and only then, bench remarks on it" "$(grep -c 'more than 100 %' "$t/out")" \
             "$(sed -n 's/.*the loader reaches \([0-9.]*\) %.*/\1/p' "$t/out" | awk '{ print ($1 > 100) }')"
-        expect 0 "bench of large JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center \
+        expect 0 "bench of large JPEGs" "$bzna" bench --seconds $longer --batch 2 --decoder software --warp center \
             --size 32 "$t/rows"
         if [ -z "$SANITIZE" ]; then
             same "where JPEGs are large, bench names --jpeg-shrink" \
@@ -681,26 +684,26 @@ bench_tests() {
         else skip "bench names --jpeg-shrink" "a sanitizer makes warps slow, but not libjpeg: decoding does not limit"; fi
         mkdir "$t/camera"
         ffmpeg -v error -f lavfi -i testsrc2=s=4000x3000:d=0.04 -frames:v 1 -q:v 2 -y "$t/camera/a.jpg" 2>&1
-        expect 0 "bench of a photograph of 12 megapixels" "$bzna" bench --seconds 0.4 --batch 2 --decoder software \
+        expect 0 "bench of a photograph of 12 megapixels" "$bzna" bench --seconds $longest --batch 2 --decoder software \
             "$t/camera"
         if [ -z "$SANITIZE" ]; then
             reason="decoding: .*; --jpeg-shrink decodes large JPEGs at 1/2 of their size or less, here 100 %"
             same "of 12 megapixels, bench names --jpeg-shrink without being asked for anything" \
                 "$(grep -c "^limited by   $reason" "$t/out")" 1
         fi
-        expect 0 "bench with smaller JPEGs" "$bzna" bench --seconds 0.2 --batch 2 --decoder software --warp center \
+        expect 0 "bench with smaller JPEGs" "$bzna" bench --seconds $longer --batch 2 --decoder software --warp center \
             --size 32 --jpeg-shrink \
             --jpeg-shrink-margin 1.5 "$t/rows"
         same "where JPEGs are shrunk already, it does not" "$(grep -c '^limited by .*--jpeg-shrink' "$t/out")" 0
-        refused 1 "jpeg_shrink_margin" "a margin without shrinking" "$bzna" bench --seconds 0.2 --jpeg-shrink-margin 2 \
+        refused 1 "jpeg_shrink_margin" "a margin without shrinking" "$bzna" bench --seconds $longer --jpeg-shrink-margin 2 \
             "$t/rows"
     else skip "bench above 100 %" "ffmpeg is not installed"; fi
-    expect 0 "bench of float16" "$bzna" bench --json --seconds 0.1 --batch 4 --threads 1 --decoder software \
+    expect 0 "bench of float16" "$bzna" bench --json --seconds $brief --batch 4 --threads 1 --decoder software \
         --dtype f16 "$t/one.bzna"
     same "bench tells the type" "$(field dtype <"$t/out")" f16
-    expect 0 "bench --views" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software --views 2 \
+    expect 0 "bench --views" "$bzna" bench --seconds $brief --batch 4 --threads 1 --decoder software --views 2 \
         "$t/one.bzna"
-    expect 0 "bench of gray bytes" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software \
+    expect 0 "bench of gray bytes" "$bzna" bench --seconds $brief --batch 4 --threads 1 --decoder software \
         --dtype uint8 --layout NHWC --channels gray "$t/one.bzna"
 }
 
@@ -795,26 +798,26 @@ device_tests() {
         FAKE_SCRIPT=engines=0 "$bzna" bench $data/mini_h265.bzna --decoder nvdec
     says "$t/err" "what to do: run nvidia-smi -L" "bench of a MIG slice tells what to do"
 
-    expect 0 "bench on the device" $fake "$bzna" bench --json --seconds 0.1 --batch 4 --decoder nvdec --sessions 3 \
+    expect 0 "bench on the device" $fake "$bzna" bench --json --seconds $brief --batch 4 --decoder nvdec --sessions 3 \
         --dtype f16 $data/mini_h265.bzna
     json "$t/out" "bench's report of NVDEC is JSON"
     same "bench tells who decoded, and where to" \
         "$(for f in decoder device output dtype sessions software fallbacks; do field $f <"$t/out"; done | tr '\n' ' ')" \
         "nvdec Fake GPU device f16 3 0 0 "
     same "bench measured NVDEC" "$(field images_per_second <"$t/out" | awk '{ print ($1 > 0) }') $(field decode_only_images_per_second <"$t/out")" "1 null"
-    expect 0 "bench to the host" $fake "$bzna" bench --json --seconds 0.1 --batch 4 --device 0 --output host \
+    expect 0 "bench to the host" $fake "$bzna" bench --json --seconds $brief --batch 4 --device 0 --output host \
         $data/mini_h264.bzna
     same "AUTO takes NVDEC, and the host what it gives" \
         "$(field decoder <"$t/out") $(field output <"$t/out") $(field sessions <"$t/out")" "nvdec host 14"
-    expect 0 "bench in software, on to the device" $fake "$bzna" bench --json --seconds 0.1 --batch 4 \
+    expect 0 "bench in software, on to the device" $fake "$bzna" bench --json --seconds $brief --batch 4 \
         --decoder software --output device $data/mini_h264.bzna
     same "software decodes for the device, too" \
         "$(field decoder <"$t/out") $(field output <"$t/out") $(field nvdec <"$t/out")" "software device 0"
-    expect 0 "bench of the processor beside a device" $fake "$bzna" bench --json --seconds 0.1 --batch 4 --device cpu \
+    expect 0 "bench of the processor beside a device" $fake "$bzna" bench --json --seconds $brief --batch 4 --device cpu \
         $data/mini_h264.bzna
     same "--device cpu leaves the device alone" \
         "$(field decoder <"$t/out") $(field output <"$t/out") $(field device <"$t/out")" "software host null"
-    expect 0 "plain bench on the device" $fake "$bzna" bench --seconds 0.1 --batch 4 --sessions 2 $data/mini_h265.bzna
+    expect 0 "plain bench on the device" $fake "$bzna" bench --seconds $brief --batch 4 --sessions 2 $data/mini_h265.bzna
     says "$t/out" "NVDEC        2 sessions" "plain bench tells the sessions"
 
     expect 0 "batch by NVDEC" $fake "$bzna" batch $data/mini_h265.bzna -o "$t/by_nvdec" --decoder nvdec --sessions 2 \
