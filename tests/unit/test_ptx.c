@@ -2672,7 +2672,7 @@ TEST(operations_give_the_bits_of_the_functions_in_c_and_of_the_cpus_loops)
     }
 }
 
-/* Chance does not give all of these: what stores numbers of every type in every layout, colors and noise in a rectangle. */
+/* Chance does not give all of these: numbers of every type in every layout, colors and noise in a rectangle. */
 TEST(operations_store_every_type_in_every_layout)
 {
     bzna_transform t;
