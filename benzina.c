@@ -2532,13 +2532,13 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 /* A setting. */
 typedef struct bzi_setting {
     const char *name;                 /* as callers write it */
-    uint32_t    of;                   /* BZI_OF_...: its struct */
-    uint32_t    type;                 /* BZI_IS_... */
-    uint32_t    offset;               /* of the member in its struct */
-    uint32_t    bytes;                /* of the member, which may be an array */
-    double      least;                /* the smallest number allowed; of two members, the second one's offset */
-    double      most;                 /* the largest; 0: any, if it is finite; of two members, the second one's bytes */
-    double      preset;               /* what 0 stands for; 0: itself, or what the code that uses it says */
+    uint8_t     of;                   /* BZI_OF_...: its struct */
+    uint8_t     type;                 /* BZI_IS_... */
+    uint16_t    offset;               /* of the member in its struct */
+    uint16_t    bytes;                /* of the member, which may be an array */
+    float       least;                /* the smallest number allowed; of two members, the second one's offset */
+    float       most;                 /* the largest; 0: any, if it is finite; of two members, the second one's bytes */
+    float       preset;               /* what 0 stands for; 0: itself, or what the code that uses it says */
 } bzi_setting;
 
 enum {
@@ -2673,7 +2673,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_REAL64(warp, flip_h, 0, 1),
     BZI_REAL64(warp, flip_v, 0, 1),
     BZI_RANGE64(warp, rotate, -1e6, 1e6),
-    BZI_RANGE64(warp, shear, -89.999, 89.999),
+    BZI_RANGE64(warp, shear, -89.999f, 89.999f),
     BZI_REAL64(warp, perspective, 0, 1),
     BZI_REAL64(warp, perspective_p, 0, 1),
     BZI_SWITCH(warp, resize),
@@ -2713,7 +2713,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_REAL(jitter, mxnet_hls[0], 0, 180),
     BZI_REAL(jitter, mxnet_hls[1], 0, 255),
     BZI_REAL(jitter, mxnet_hls[2], 0, 255),
-    BZI_REAL(jitter, mxnet_contrast, 0, 0.999),
+    BZI_REAL(jitter, mxnet_contrast, 0, 0.999f),
     BZI_REAL(jitter, mxnet_illumination, 0, 1e6),
     BZI_SWITCH(jitter, mxnet_clamp_hue),
     BZI_RESERVED(jitter, reserved0),
@@ -2750,10 +2750,12 @@ static const bzi_setting bzi_settings[] = {
     BZI_SWITCH(loader_pipeline, no_threads),
     BZI_RESERVED(loader_pipeline, reserved),
 
+#ifndef BENZINA_NO_AUGMENT
     BZI_COUNT(loader_augment, policy_count, 0, BZI_LIMIT_POLICIES),
     BZI_BOTH(loader_augment, policies, policy_count),
     BZI_SWITCH(loader_augment, beyond_crop),
     BZI_RESERVED(loader_augment, reserved),
+#endif
 
     BZI_CHOICE(transform, filter, BZNA_FILTER_CUBIC_075),
     BZI_REAL64(transform, homography, 0, 0),
@@ -2779,6 +2781,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(transform, reserved0),
     BZI_RESERVED(transform, reserved1),
 
+#ifndef BENZINA_NO_WRITER
     BZI_BOTH(writer_config, classes, class_count),
     BZI_COUNT64(writer_config, queue_bytes, 0, BZI_LIMIT_QUEUE_BYTES),
     BZI_RESERVED(writer_config, reserved),
@@ -2788,11 +2791,15 @@ static const bzi_setting bzi_settings[] = {
     BZI_COUNT(writer_sample, field_count, 0, BZI_LIMIT_ARCHIVE_FIELDS),
     BZI_RESERVED(writer_sample, reserved),
 
-    BZI_RESERVED(loader_config, reserved0),
-    BZI_RESERVED(records, reserved0),
-    BZI_RESERVED(source, reserved0),
     BZI_RESERVED(sink, reserved0),
+#endif
+
+    BZI_RESERVED(loader_config, reserved0),
+    BZI_RESERVED(source, reserved0),
+#ifndef BENZINA_NO_RECORDS
+    BZI_RESERVED(records, reserved0),
     BZI_RESERVED(provider, reserved),
+#endif
 };
 
 /* Checks a setting that is a whole number. */
@@ -2888,14 +2895,13 @@ static void bzi_settings_resolve(uint32_t of, void *values)
         uint8_t *at = (uint8_t *)values + s->offset;
         const uint32_t whole = (uint32_t)s->preset;
         const uint64_t large = (uint64_t)s->preset;
-        const float real = (float)s->preset;
 
         if (s->of != of || s->preset == 0 || !bzi_is_zero(at, s->bytes))
             continue;
         if (s->type == BZI_IS_COUNT64)
             memcpy(at, &large, sizeof large);
         else if (s->type == BZI_IS_REAL)
-            memcpy(at, &real, sizeof real);
+            memcpy(at, &s->preset, sizeof s->preset);
         else
             memcpy(at, &whole, sizeof whole);
     }

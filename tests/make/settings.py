@@ -153,6 +153,7 @@ def number_of(expression, constants):
     text = re.sub(r"\bFLT_MAX\b", "3.4028234663852886e38", text)
     text = re.sub(r"\bB(?:ZI|ZNA)_\w+", lambda m: constants[m[0]], text)
     text = re.sub(r"\b(\d+)(?:u|ull)\b", r"\1", text)
+    text = re.sub(r"(\.\d+)f\b", r"\1", text)
     if not re.fullmatch(r"[\d.e+\-*() <]+", text):
         raise Fault(expression)
     return eval(text, {"__builtins__": {}})         # of digits and operators alone
@@ -167,7 +168,8 @@ def rows_of(source, constants):
     if not table:
         raise Fault("there is no table bzi_settings")
     rows, others = [], set()
-    for line in filter(None, map(str.strip, table[1].split("\n"))):
+    lines = map(str.strip, table[1].split("\n"))
+    for line in (line for line in lines if line and line[0] != "#"):
         row = re.fullmatch(r"BZI_(\w+)\((.*)\),", line)
         if not row:
             raise Fault(line)

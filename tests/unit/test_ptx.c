@@ -2672,6 +2672,29 @@ TEST(operations_give_the_bits_of_the_functions_in_c_and_of_the_cpus_loops)
     }
 }
 
+/* Chance does not give all of these: numbers of every type in every layout, colors and noise in a rectangle. */
+TEST(operations_store_every_type_in_every_layout)
+{
+    bzna_transform t;
+    NEED_SHIPPED();
+    random_state = 34;
+    bzna_transform_init(&t, sizeof t);
+    t.operation_count = 2;
+    for (uint32_t kind = 0; kind < 32; kind++) {
+        const bzna_output o = { .width = 5, .height = 3, .dtype = kind & 3, .layout = kind >> 2 & 1,
+                                .channels = kind >> 3 & 1 ? BZNA_CHANNELS_GRAY : BZNA_CHANNELS_RGB };
+        char fault[400] = "";
+        t.operations[0] = any_drawn(BZNA_OP_SATURATION, 5, 3);
+        t.operations[1] = any_drawn(BZNA_OP_ERASE, 5, 3);
+        for (int i = 0; i < 4; i++)
+            t.operations[1].area[i] = (int32_t[]){ 1, 0, 4, 3 }[i];
+        t.operations[1].noise = kind >> 4 & 1 ? 20.0f : 0.0f;
+        view v = view_make(&t, &o, 0);
+        CHECK(view_agrees(&v, shipped, 0, fault));
+        view_free(&v);
+    }
+}
+
 /* Kinds that are never launched: the branches for them are there. */
 TEST(kinds_that_do_not_exist_do_in_c_what_they_do_here)
 {
@@ -3074,6 +3097,7 @@ TEST_MAIN(
     RUN(any_grid_and_block_write_every_pixel_once)
     RUN(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
     RUN(operations_give_the_bits_of_the_functions_in_c_and_of_the_cpus_loops)
+    RUN(operations_store_every_type_in_every_layout)
     RUN(kinds_that_do_not_exist_do_in_c_what_they_do_here)
     RUN(instructions_and_accesses_a_pixel_are_counted_by_pass)
     RUN(every_instruction_was_executed)
