@@ -27,7 +27,7 @@ import unittest.mock
 import warnings
 
 import test_python_loops as loops
-from test_python import ARCHIVE, COUNT, importable, needs_decoder, run_tests
+from test_python import MINI, COUNT, importable, needs_decoder, run_tests
 from test_python_loops import PACKAGE, each, folder_of_pictures, needs, write_png
 
 import benzina
@@ -123,11 +123,11 @@ class Tracks(unittest.TestCase):
     """benzina.utils.file"""
 
     def test_a_track_is_a_sequence_of_the_files_bytes(self):
-        with open(ARCHIVE, "rb") as file:
+        with open(MINI, "rb") as file:
             whole = file.read()
-        data = benzina.Dataset(ARCHIVE)
-        with Track(ARCHIVE, "bzna_input") as track:
-            self.assertEqual((len(track), track.label, track.file.path), (COUNT, "bzna_input", ARCHIVE))
+        data = benzina.Dataset(MINI)
+        with Track(MINI, "bzna_input") as track:
+            self.assertEqual((len(track), track.label, track.file.path), (COUNT, "bzna_input", MINI))
             for i, sample in enumerate(track):
                 self.assertEqual(sample.location, (data[i].offset, data[i].size))
                 self.assertEqual(bytes(sample), whole[data[i].offset:data[i].offset + data[i].size])
@@ -137,32 +137,32 @@ class Tracks(unittest.TestCase):
             self.assertRaises(IndexError, lambda: track[COUNT])
 
     def test_a_track_of_pictures_says_where_they_and_their_configuration_are(self):
-        with open(ARCHIVE, "rb") as file:
+        with open(MINI, "rb") as file:
             whole = file.read()
-        track = Track(ARCHIVE, b"bzna_thumb\0")
+        track = Track(MINI, b"bzna_thumb\0")
         self.assertEqual(track.shape, (500, 375))
-        self.assertEqual(track[0].value, benzina.Dataset(ARCHIVE)[0].image_info("thumb") and whole[68:68 + 14894])
+        self.assertEqual(track[0].value, benzina.Dataset(MINI)[0].image_info("thumb") and whole[68:68 + 14894])
         offset, size = track.video_configuration_location()
         self.assertEqual(whole[offset], 1)      # hvcC's version
         self.assertEqual(whole[offset - 4:offset], b"hvcC")
         self.assertLess(offset + size, len(whole))
 
     def test_targets_and_names_are_their_bytes(self):
-        targets = Track(File(ARCHIVE), "bzna_target")
+        targets = Track(File(MINI), "bzna_target")
         self.assertEqual([struct.unpack("<q", one.value)[0] for one in targets], TARGETS[:6])
-        self.assertEqual(Track(ARCHIVE, "bzna_fname")[0].value, b"00_plasma_land.JPEG")
+        self.assertEqual(Track(MINI, "bzna_fname")[0].value, b"00_plasma_land.JPEG")
 
     def test_what_is_not_known_is_refused_by_name(self):
-        self.assertRaisesRegex(ValueError, "no track 'x' among bzna_input, ", len, Track(ARCHIVE, "x"))
+        self.assertRaisesRegex(ValueError, "no track 'x' among bzna_input, ", len, Track(MINI, "x"))
         self.assertRaisesRegex(
-            NotImplementedError, "Track.shape: bzna_target has no pictures", lambda: Track(ARCHIVE, "bzna_target").shape
+            NotImplementedError, "Track.shape: bzna_target has no pictures", lambda: Track(MINI, "bzna_target").shape
         )
         self.assertRaisesRegex(
             NotImplementedError,
             "File.subfile: .*input_label names the picture",
-            Track(ARCHIVE, "bzna_input")[0].as_file,
+            Track(MINI, "bzna_input")[0].as_file,
         )
-        self.assertRaisesRegex(NotImplementedError, "File.trak", File(ARCHIVE).trak, "bzna_input")
+        self.assertRaisesRegex(NotImplementedError, "File.trak", File(MINI).trak, "bzna_input")
         self.assertRaisesRegex(TypeError, "disk_file: a path is needed", File, io.BytesIO())
 
 
@@ -199,14 +199,14 @@ class DataSets(unittest.TestCase):
         self.folder = folder.name
 
     def test_items_are_the_originals(self):
-        plain, classes = self.bz.Dataset(ARCHIVE), self.bz.ClassificationDataset(ARCHIVE)
-        self.assertEqual((len(plain), plain.filename, plain[3]._fields), (COUNT, ARCHIVE, ("input",)))
+        plain, classes = self.bz.Dataset(MINI), self.bz.ClassificationDataset(MINI)
+        self.assertEqual((len(plain), plain.filename, plain[3]._fields), (COUNT, MINI, ("input",)))
         self.assertIsInstance(plain[3].input, Sample)
         item = classes[1]
         self.assertEqual(
             (item._fields, item.input_label, item.target), (("input", "input_label", "target"), "bzna_thumb", (37,))
         )
-        self.assertEqual(item.input.value, Track(ARCHIVE, "bzna_input")[1].value)
+        self.assertEqual(item.input.value, Track(MINI, "bzna_input")[1].value)
         self.assertEqual(listed(classes.targets), TARGETS)
         self.assertEqual((len(list(classes)), classes[-1].target), (COUNT, (-1,)))
         self.assertRaises(IndexError, lambda: classes[COUNT])
@@ -215,28 +215,28 @@ class DataSets(unittest.TestCase):
         )
 
     def test_tracks_take_the_place_of_a_path(self):
-        pair = Track(ARCHIVE, "bzna_input"), Track(ARCHIVE, "bzna_target")
+        pair = Track(MINI, "bzna_input"), Track(MINI, "bzna_target")
         for data in (
             self.bz.ClassificationDataset(pair),
             self.bz.ClassificationDataset(tracks=pair),
             self.bz.ImageNet(pair),
             self.bz.ImageNet(None, None, pair),
         ):
-            self.assertEqual((listed(data.targets), data.filename), (TARGETS, ARCHIVE))
-        for data in (self.bz.Dataset(pair[0]), self.bz.Dataset(track=pair[0]), self.bz.Dataset(ARCHIVE, "bzna_thumb")):
+            self.assertEqual((listed(data.targets), data.filename), (TARGETS, MINI))
+        for data in (self.bz.Dataset(pair[0]), self.bz.Dataset(track=pair[0]), self.bz.Dataset(MINI, "bzna_thumb")):
             self.assertEqual(len(data), COUNT)
         self.assertRaisesRegex(ValueError, "tracks: without archive, they are Tracks", self.bz.Dataset)
         self.assertRaisesRegex(
-            ValueError, "tracks: with archive, they are labels", self.bz.ClassificationDataset, ARCHIVE, pair
+            ValueError, "tracks: with archive, they are labels", self.bz.ClassificationDataset, MINI, pair
         )
         self.assertRaisesRegex(ValueError, "is not present", self.bz.Dataset, os.path.join(self.folder, "none.bzna"))
         self.assertRaisesRegex(ValueError, "tracks: they are of several files", self.bz.ClassificationDataset,
                                (pair[0], Track("tests/data/mini_h264.bzna", "bzna_target")))
 
     def test_a_path_may_have_the_home_folder_and_variables(self):
-        os.environ["BENZINA_TEST_FOLDER"] = os.path.dirname(os.path.abspath(ARCHIVE))
+        os.environ["BENZINA_TEST_FOLDER"] = os.path.dirname(os.path.abspath(MINI))
         try:
-            self.assertEqual(len(self.bz.Dataset("$BENZINA_TEST_FOLDER/" + os.path.basename(ARCHIVE))), COUNT)
+            self.assertEqual(len(self.bz.Dataset("$BENZINA_TEST_FOLDER/" + os.path.basename(MINI))), COUNT)
         finally:
             del os.environ["BENZINA_TEST_FOLDER"]
 
@@ -248,7 +248,7 @@ class DataSets(unittest.TestCase):
         whole = {
             track: loops.numbers(
                 next(
-                    iter(benzina.DataLoader(ARCHIVE, 40, COUNT, warp=benzina.ops.ConstantWarpTransform(), track=track))
+                    iter(benzina.DataLoader(MINI, 40, COUNT, warp=benzina.ops.ConstantWarpTransform(), track=track))
                 )[0],
                 loops.OUTPUTS[0],
             )
@@ -256,10 +256,10 @@ class DataSets(unittest.TestCase):
         }
         self.assertNotEqual(whole["image"], whole["thumb"])
         labels = ("bzna_input", "bzna_target")
-        self.assertEqual(first(ARCHIVE), whole["thumb"])
-        self.assertEqual(first(ARCHIVE, labels, "bzna_input"), whole["image"])
-        self.assertEqual(first(ARCHIVE, ("bzna_thumb", "bzna_target")), whole["thumb"])
-        data = self.bz.ClassificationDataset(ARCHIVE, labels, "bzna_large")
+        self.assertEqual(first(MINI), whole["thumb"])
+        self.assertEqual(first(MINI, labels, "bzna_input"), whole["image"])
+        self.assertEqual(first(MINI, ("bzna_thumb", "bzna_target")), whole["thumb"])
+        data = self.bz.ClassificationDataset(MINI, labels, "bzna_large")
         self.assertRaisesRegex(
             ValueError,
             "input_label: samples of .* have no 'bzna_large' among bzna_input, bzna_thumb",
@@ -273,8 +273,8 @@ class DataSets(unittest.TestCase):
     @needs_writer
     def test_imagenet_is_a_file_or_a_folder_with_it(self):
         os.makedirs(os.path.join(self.folder, "a"))
-        shutil.copy(ARCHIVE, os.path.join(self.folder, "a", "ilsvrc2012.bzna"))
-        for root in (ARCHIVE, os.path.join(self.folder, "a")):
+        shutil.copy(MINI, os.path.join(self.folder, "a", "ilsvrc2012.bzna"))
+        for root in (MINI, os.path.join(self.folder, "a")):
             self.assertEqual(listed(self.bz.ImageNet(root).targets), TARGETS)
         os.rename(os.path.join(self.folder, "a", "ilsvrc2012.bzna"), os.path.join(self.folder, "a", "ilsvrc2012.mp4"))
         self.assertEqual(len(self.bz.ImageNet(os.path.join(self.folder, "a"))), COUNT)
@@ -284,7 +284,7 @@ class DataSets(unittest.TestCase):
             ValueError, r"ilsvrc2012.\[mp4\|bzna\] is not present in root", self.bz.ImageNet, self.folder
         )
         self.assertRaisesRegex(
-            ValueError, "split option must be one of test, train, val", self.bz.ImageNet, ARCHIVE, "validation"
+            ValueError, "split option must be one of test, train, val", self.bz.ImageNet, MINI, "validation"
         )
 
     @needs_writer
@@ -589,7 +589,7 @@ class OriginalsLoader(unittest.TestCase):
             self.assertEqual(len(self.order(collate_fn=torch.utils.data.default_collate)), 3)
 
     def test_what_cannot_be_is_refused(self):
-        self.assertRaisesRegex(ValueError, "path: samples are read from", self.bz.DataLoader, self.data, 8, ARCHIVE)
+        self.assertRaisesRegex(ValueError, "path: samples are read from", self.bz.DataLoader, self.data, 8, MINI)
         self.assertRaisesRegex(TypeError, "dataset: .* is none of benzina.torch.dataset", self.bz.DataLoader, each(), 8)
         self.assertEqual(len(self.bz.DataLoader(self.data, 8, each())), 8)
 
