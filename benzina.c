@@ -2559,13 +2559,15 @@ enum {
     BZI_IS_RESERVED                   /* words without a meaning, which are 0, so that they can have one later */
 };
 
-/* Structs of the caller's, bzna_... without that; of loader_output, rules for those beside the first one, too. */
+/* Structs of the caller's, bzna_... without that, in the order of their rows; of loader_output, rules for those beside
+ * the first one, too. */
 enum {
-    BZI_OF_context_config, BZI_OF_dataset_config, BZI_OF_writer_config, BZI_OF_writer_sample, BZI_OF_output,
-    BZI_OF_loader_config, BZI_OF_loader_output, BZI_OF_extra_output, BZI_OF_loader_outputs, BZI_OF_loader_order,
-    BZI_OF_loader_shard, BZI_OF_warp, BZI_OF_loader_filter, BZI_OF_loader_color, BZI_OF_jitter, BZI_OF_loader_fields,
-    BZI_OF_loader_read, BZI_OF_loader_decode, BZI_OF_loader_errors, BZI_OF_loader_pipeline, BZI_OF_loader_augment,
-    BZI_OF_transform, BZI_OF_records, BZI_OF_source, BZI_OF_sink, BZI_OF_provider, BZI_OF_affine, BZI_OF_picture,
+    BZI_OF_context_config, BZI_OF_dataset_config, BZI_OF_output, BZI_OF_loader_output, BZI_OF_extra_output,
+    BZI_OF_loader_outputs, BZI_OF_loader_order, BZI_OF_loader_shard, BZI_OF_warp, BZI_OF_loader_filter,
+    BZI_OF_loader_color, BZI_OF_jitter, BZI_OF_loader_fields, BZI_OF_loader_read, BZI_OF_loader_decode,
+    BZI_OF_loader_errors, BZI_OF_loader_pipeline, BZI_OF_loader_augment, BZI_OF_transform, BZI_OF_writer_config,
+    BZI_OF_writer_sample, BZI_OF_sink, BZI_OF_loader_config, BZI_OF_source, BZI_OF_records, BZI_OF_provider,
+    BZI_OF_affine, BZI_OF_picture,
     BZI_OF_statistics
 };
 
@@ -2850,7 +2852,8 @@ static bzna_status bzi_setting_check_reals(const char *where, const bzi_setting 
 static bzna_status bzi_setting_check(const char *where, const bzi_setting *s, const uint8_t *values, bzna_error *err)
 {
     const uint8_t *at = values + s->offset;
-    const int is_set = !bzi_is_zero(at, s->bytes);
+    const int is_itself = s->type < BZI_IS_BOTH && s->preset == 0;          /* zeros stand for nothing else */
+    const int is_set = is_itself || !bzi_is_zero(at, s->bytes);
     const uint32_t bytes = s->type == BZI_IS_COUNT64 ? 8 : 4;
     bzna_status status = BZNA_OK;
 
@@ -2868,20 +2871,34 @@ static bzna_status bzi_setting_check(const char *where, const bzi_setting *s, co
         return is_set == bzi_is_zero(values + (size_t)s->least, (size_t)s->most) ?
                    BZI_MISUSE(err, "%s.%s: one is given without the other", where, s->name) : BZNA_OK;
     case BZI_IS_REAL: case BZI_IS_REAL64: case BZI_IS_RANGE: case BZI_IS_RANGE64:
-        return is_set || s->preset == 0 ? bzi_setting_check_reals(where, s, at, err) : BZNA_OK;
+        return is_set ? bzi_setting_check_reals(where, s, at, err) : BZNA_OK;
     default:
-        for (uint32_t i = 0; i < s->bytes && (is_set || s->preset == 0) && status == BZNA_OK; i += bytes)
+        for (uint32_t i = 0; i < s->bytes && is_set && status == BZNA_OK; i += bytes)
             status = bzi_setting_check_integer(where, s, at + i, err);
         return status;
     }
 }
 
+/* Returns the first row of a struct, or where it would stand. */
+static const bzi_setting *bzi_settings_of(uint32_t of)
+{
+    size_t low = 0, high = BZI_LENGTH(bzi_settings);
+
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (bzi_settings[middle].of < of)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return bzi_settings + low;
+}
+
 /* Checks a struct of the caller's. of: BZI_OF_...: which one it is. where: what errors call it. */
-BZI_COLD
 static bzna_status bzi_settings_check(uint32_t of, const void *values, const char *where, bzna_error *err)
 {
-    for (size_t i = 0; i < BZI_LENGTH(bzi_settings); i++)
-        if (bzi_settings[i].of == of && bzi_setting_check(where, &bzi_settings[i], values, err) != BZNA_OK)
+    for (const bzi_setting *s = bzi_settings_of(of); s < bzi_settings + BZI_LENGTH(bzi_settings) && s->of == of; s++)
+        if (bzi_setting_check(where, s, values, err) != BZNA_OK)
             return err->status;
     return BZNA_OK;
 }
