@@ -2697,6 +2697,17 @@ static bzna_context *ledger_context(device_ledger *l, uint32_t sessions)
     return context;
 }
 
+/* Closes both: all device memory was given back. The ledger can be used again. */
+static void ledger_finish(device_ledger *l, bzna_context *context, bzna_dataset *dataset)
+{
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    CHECK_EQ(l->blocks, 0);
+    CHECK_EQ(l->mistakes, 0);
+    l->calls = 0;
+    finish();
+}
+
 TEST(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
 {
     static device_ledger l;
@@ -2802,12 +2813,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
         CHECK_CONTAINS(e.message, way < 2 ? "device_allocator.alloc: its memory is not aligned to 256 bytes" :
                                             "device_allocator.alloc returned NULL for ");
         l.off = l.refuse_from = 0;
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
-        CHECK_EQ(l.blocks, 0);
-        CHECK_EQ(l.mistakes, 0);
-        l.calls = 0;
-        finish();
+        ledger_finish(&l, context, dataset);
     }
     if (software_count) /* what goes up from libavcodec finds none: its samples fail, and tell */
         for (int way = 0; way < 2; way++) {
@@ -2829,12 +2835,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
             CHECK_EQ(r.failed, way ? 20 : 0);
             l.refuse_from = 0;
             bzna_loader_close(loader);
-            bzna_dataset_close(dataset);
-            bzna_context_close(context);
-            CHECK_EQ(l.blocks, 0);
-            CHECK_EQ(l.mistakes, 0);
-            l.calls = 0;
-            finish();
+            ledger_finish(&l, context, dataset);
         }
     pthread_mutex_destroy(&l.lock);
     archive_free(a);
@@ -4589,6 +4590,15 @@ TEST(a_picture_that_is_never_done_ends_nvdec_in_this_process_and_nothing_waits_f
     archive_free(a);
 }
 
+/* Where the decoder is to be chosen, software decodes all samples. */
+static void software_has_all(bzna_context *context, archive *a, bzna_loader_config *c, uint64_t samples)
+{
+    bzna_statistics stats;
+    c->decode.decoder = BZNA_DECODER_AUTO;
+    CHECK_EQ(walk(context, a, c, HOST, &stats).failed, 0);
+    CHECK_EQ(stats.samples_software, samples);
+}
+
 TEST(a_device_whose_kernel_makes_wrong_pixels_is_not_used)
 {
     archive *a;
@@ -4606,15 +4616,12 @@ TEST(a_device_whose_kernel_makes_wrong_pixels_is_not_used)
         context = checked_context(2, &m, on ? NULL : "0");
         CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), on ? BZNA_E_DEVICE : BZNA_OK);
         if (on) {
-            bzna_statistics stats;
             CHECK_CONTAINS(e.message, "the kernel's pixels differ");
             dataset = archive_open(context, a);
             CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_DEVICE);
             CHECK_CONTAINS(e.message, "the kernel's pixels differ");
             bzna_dataset_close(dataset);
-            c.decode.decoder = BZNA_DECODER_AUTO;
-            CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
-            CHECK_EQ(stats.samples_software, 12);
+            software_has_all(context, a, &c, 12);
         }
         bzna_context_close(context);
         finish();
@@ -4638,7 +4645,6 @@ TEST(a_kernel_that_is_wrong_of_nvdecs_surfaces_disables_the_device)
         bzna_loader *loader, *uploads, *refused = NULL;
         bzna_batch *batch = NULL;
         bzna_error e = { .struct_size = sizeof e };
-        bzna_statistics stats;
         c.output.device.kind = BZNA_DEVICE_CUDA;
         c.decode.decoder = BZNA_DECODER_SOFTWARE;
         uploads = loader_open(context, dataset, &c);
@@ -4667,9 +4673,7 @@ TEST(a_kernel_that_is_wrong_of_nvdecs_surfaces_disables_the_device)
         bzna_loader_close(uploads);
         bzna_dataset_close(dataset);
         c = config_of(6, 0, 0);
-        c.decode.decoder = BZNA_DECODER_AUTO;
-        CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
-        CHECK_EQ(stats.samples_software, 12);
+        software_has_all(context, a, &c, 12);
         bzna_context_close(context);
         finish();
     }
