@@ -2810,7 +2810,7 @@ static bzna_status bzi_setting_check_integer(const char *where, const bzi_settin
     static const char *const faults[] = {
         [BZI_IS_COUNT] = "%s.%s: %llu is not in %.0f..%.0f",
         [BZI_IS_COUNT64] = "%s.%s: %llu is not in %.0f..%.0f",
-        [BZI_IS_CHOICE] = "%s.%s: %llu is not known",
+        [BZI_IS_CHOICE] = "%s.%s: %lld is not known",
         [BZI_IS_FORMAT] = "%s.%s: %llu is not supported; %.0f to %.0f are",
         [BZI_IS_BITS] = "%s.%s: 0x%llx has bits that are not known",
         [BZI_IS_SWITCH] = "%s.%s: neither 0 nor 1",
@@ -2819,7 +2819,7 @@ static bzna_status bzi_setting_check_integer(const char *where, const bzi_settin
     uint32_t low;
 
     memcpy(&low, at, sizeof low);
-    value = low;
+    value = s->type == BZI_IS_CHOICE ? (uint64_t)(int32_t)low : low;        /* -1 shall be called so */
     if (s->type == BZI_IS_COUNT64)
         memcpy(&value, at, sizeof value);
     if (value >= (uint64_t)s->least && (s->most == 0 || value <= (uint64_t)s->most))

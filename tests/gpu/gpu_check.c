@@ -633,20 +633,25 @@ static bzna_status run(const check *c, const variation *v, copied_fn *fn, void *
 static bzna_status transform_of(const bzna_loader *loader, const copied *batch, uint32_t slot,
                                 const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
 {
+    static bzi_views views;                                 /* of the first output alone, by one thread */
     int64_t targets[64];
     bzna_batch in;
     bzi_item item;
+    bzna_status status;
     memset(&in, 0, sizeof in);
     memset(&item, 0, sizeof item);
     memcpy(targets, batch->targets, sizeof targets);
     in.epoch = batch->epoch;
     in.order.seed = loader->plan.seed;
+    bzi_random_begin(&in.random, in.order.seed, in.epoch);
     in.targets = targets;
     item.batch = &in;
     item.setup = &loader->setup;
     item.slot = slot;
     item.index = batch->indices[slot];
-    return bzi_item_draw(&item, picture, transform, err);
+    status = bzi_item_draw(&item, picture, &views, err);
+    *transform = views.transforms[0];
+    return status;
 }
 
 static void matrix_md5(const bzna_transform *transform, char text[33])

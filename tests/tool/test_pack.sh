@@ -761,8 +761,8 @@ hint_tests() {
     for i in $(seq 100 349); do printf 'P5 24 24 255\n%0576d' "$i" >"$t/plenty/$i.pgm"; done
     cp "$t/plenty"/1[01]?.pgm "$t/fewer"
     expect 0 "pack of small pictures" "$bzna" pack "$t/plenty" -o "$t/plenty.bzna" --codec h264 --preset ultrafast
-    says "$t/err" "note: 200 of 200 pictures fill less than a quarter of their coded frames: with --frame exact" \
-        "it is said after 200 pictures"
+    same "it is said after 200 pictures, or after the few more that were encoded at once" \
+        "$(grep -c 'note: 2[0-4]. of 2[0-4]. pictures fill less than a quarter .*: with --frame exact' "$t/err")" 1
     says "$t/out" "250 of 250 pictures fill less than a quarter of their coded frames: with --frame exact" \
         "and in the summary of all"
     same "once" "$(grep -c 'fill less' "$t/err")" 1

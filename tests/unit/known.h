@@ -126,8 +126,8 @@ static int facts_read(facts *f, const char *path)
 
 static const char *const archives[2] = { "tests/data/mini_h265.bzna", "tests/data/mini_h264.bzna" };
 /* Their pictures with edges of 5/16, which are decoded in a tenth of the time. */
-BZI_MAYBE_UNUSED static const char *const small_archives[2] = { "tests/data/small_h265.bzna",
-                                                                "tests/data/small_h264.bzna" };
+__attribute__((unused)) static const char *const small_archives[2] = { "tests/data/small_h265.bzna",
+                                                                       "tests/data/small_h264.bzna" };
 static facts known[2];
 
 static void facts_load(void)
