@@ -388,11 +388,11 @@ bench-augment: all $(BUILD)/bench/augment
 bench-speed: all $(BUILD)/bench/small
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" ONLY="$(ONLY)" $(PYTHON) \
 	    tests/bench/bench_speed.py
-$(BUILD)/bench/small: tests/bench/bench_small.c benzina.h
+$(BUILD)/bench/small: tests/bench/bench_small.c tests/bench/library.h benzina.h
 	@mkdir -p $(@D)
 	$(CC) -O2 -std=c11 -I. -o $@ tests/bench/bench_small.c -ldl
 # whether two libraries deliver the same batches
-$(BUILD)/bench/digests: tests/bench/bench_digests.c benzina.h
+$(BUILD)/bench/digests: tests/bench/bench_digests.c tests/bench/library.h benzina.h
 	@mkdir -p $(@D)
 	$(CC) -O2 -std=c11 -I. -o $@ tests/bench/bench_digests.c -ldl
 $(BUILD)/bench/jpeg_rows: tests/bench/bench_jpeg_rows.c benzina.c benzina.h benzina_kernels.cu

@@ -7,6 +7,7 @@
  * FILE_TO_WRITE gets noise, which is opened as records: held in memory, and read from the file. */
 #define _GNU_SOURCE
 #include "benzina.h"
+#include "library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -20,24 +21,7 @@ static const struct { const char *name; uint32_t width, height, channels, type, 
     { "768 floats", 768, 1, 1, BZNA_RECORD_FLOAT32, 0 },       { "a folder", 0, 0, 0, 0, 0 },
 };
 
-static void *find(void *library, const char *name)
-{
-    void *symbol = dlsym(library, name);
-    if (!symbol) {
-        fprintf(stderr, "%s\n", dlerror());
-        exit(1);
-    }
-    return symbol;
-}
 #define CALL(name) ((__typeof__(&(name)))find(library, #name))
-
-static void check(bzna_status status, const bzna_error *err)
-{
-    if (status >= 0)
-        return;
-    fprintf(stderr, "%s\n", err->message);
-    exit(1);
-}
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, uint64_t size)
 {

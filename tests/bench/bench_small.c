@@ -11,6 +11,7 @@
  * Medians of ROUNDS are printed. */
 #define _GNU_SOURCE
 #include "benzina.h"
+#include "library.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -35,24 +36,6 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void *find(void *library, const char *name)
-{
-    void *symbol = dlsym(library, name);
-    if (!symbol) {
-        fprintf(stderr, "%s\n", dlerror());
-        exit(1);
-    }
-    return symbol;
-}
-
-static void check(bzna_status status, const bzna_error *err)
-{
-    if (status >= 0)
-        return;
-    fprintf(stderr, "%s\n", err->message);
-    exit(1);
 }
 
 static void *read_file(const char *path, size_t *size)

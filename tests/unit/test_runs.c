@@ -138,6 +138,17 @@ static bzna_loader_config config_of(uint32_t batch)
     return c;
 }
 
+/* The records' own bytes, in the order of the files. */
+static bzna_loader_config config_of_bytes(uint32_t batch)
+{
+    bzna_loader_config c = config_of(batch);
+    memset(&c.warp, 0, sizeof c.warp);
+    memset(&c.color, 0, sizeof c.color);
+    c.order.kind = BZNA_ORDER_SEQUENTIAL;
+    c.output.dtype = BZNA_DTYPE_UINT8;
+    return c;
+}
+
 static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config *c)
 {
     bzna_loader *loader = NULL;
@@ -222,15 +233,10 @@ TEST(batches_do_not_depend_on_how_long_runs_are_nor_on_where_samples_lie)
 TEST(pictures_of_runs_across_files_are_those_of_the_files)
 {
     bzna_dataset *dataset = open_files();
-    bzna_loader_config c = config_of(256);
-    bzna_loader *loader;
+    bzna_loader_config c = config_of_bytes(256);
+    bzna_loader *loader = open_loader(dataset, &c);
     bzna_batch *batch;
     uint64_t at = 0, wrong = 0, longest = 0;
-    memset(&c.warp, 0, sizeof c.warp);
-    memset(&c.color, 0, sizeof c.color);
-    c.order.kind = BZNA_ORDER_SEQUENTIAL;
-    c.output.dtype = BZNA_DTYPE_UINT8;
-    loader = open_loader(dataset, &c);
     while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
         bzna_batch_info info = { .struct_size = sizeof info };
         CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
@@ -829,15 +835,11 @@ TEST(a_sample_that_fails_between_others_that_are_alike_costs_its_own_slot_only)
 {
     const bzna_records layout = record_layout();
     bzna_dataset *dataset = open_records(NULL, &layout);
-    bzna_loader_config c = config_of(100);
+    bzna_loader_config c = config_of_bytes(100);
     bzna_loader *loader;
     bzna_batch *batch;
     uint64_t at = 0, wrong = 0;
-    memset(&c.warp, 0, sizeof c.warp);
-    memset(&c.color, 0, sizeof c.color);
-    c.order.kind = BZNA_ORDER_SEQUENTIAL;
     c.order.epochs = 1;
-    c.output.dtype = BZNA_DTYPE_UINT8;
     c.pipeline.picture = invert_or_fail;
     c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     loader = open_loader(dataset, &c);
