@@ -1,4 +1,4 @@
-/* library.h - a library that is named on the command line, for benches that compare several. Include after benzina.h. */
+/* library.h - a library named on the command line, for benches that compare several. Include after benzina.h. */
 #ifndef BENZINA_BENCH_LIBRARY_H
 #define BENZINA_BENCH_LIBRARY_H
 
