@@ -305,6 +305,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t bzi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Has the processor fetch the first bytes of what will be read next, while the caller goes on. */
 static void bzi_prefetch(const uint8_t *bytes, uint64_t size)
@@ -2969,10 +2970,6 @@ static const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
     return p;
 }
 
-static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_take(c, 1); return p ? *p : 0; }
-static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
-static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
-
 /* Returns a number of at most 8 bytes. */
 static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
@@ -2983,6 +2980,10 @@ static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
         value = value << 8 | p[i];
     return value;
 }
+
+static uint32_t bzi_cursor_u8(bzi_cursor *c)  { return (uint32_t)bzi_cursor_number(c, 1); }
+static uint32_t bzi_cursor_u16(bzi_cursor *c) { return (uint32_t)bzi_cursor_number(c, 2); }
+static uint32_t bzi_cursor_u32(bzi_cursor *c) { return (uint32_t)bzi_cursor_number(c, 4); }
 
 /* Takes the next n bytes as a cursor of their own, which is empty if there are fewer. */
 static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
@@ -3971,7 +3972,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 /* --- TIFF, EXIF, XMP --- */
 
-/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: bzi_tiff_is(tiff). */
+/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: tiff begins with one of
+ * these. */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
 {
     uint32_t value = 0;
@@ -3984,12 +3986,6 @@ static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
     return value;
 }
 
-/* Returns 1 if this begins as TIFF with 32-bit offsets does. */
-static int bzi_tiff_is(bzi_span tiff)
-{
-    return tiff.size >= 8 && (!memcmp(tiff.data, "II*\0", 4) || !memcmp(tiff.data, "MM\0*", 4));
-}
-
 /* The values of a tag in a directory. */
 typedef struct bzi_tiff_values {
     uint64_t at;                      /* offset of the first one in the data */
@@ -3997,7 +3993,8 @@ typedef struct bzi_tiff_values {
     uint32_t bytes;                   /* of each: 1, 2 or 4 */
 } bzi_tiff_values;
 
-/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there. */
+/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there, or if this does
+ * not begin as TIFF with 32-bit offsets does. */
 static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
 {
     /* of BYTE, SHORT, LONG, UNDEFINED; 0: the type is not read */
@@ -4005,7 +4002,7 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     uint64_t directory;
     uint32_t count;
 
-    if (!bzi_tiff_is(tiff))
+    if (tiff.size < 8 || (memcmp(tiff.data, "II*\0", 4) && memcmp(tiff.data, "MM\0*", 4)))
         return 0;
 
     directory = bzi_tiff_number(tiff, 4, 4);
@@ -8878,7 +8875,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
             return BZNA_OK;                                 /* the error is that of its sample */
         first = bzi_min(first, e.offset);
-        last = e.offset + e.size > last ? e.offset + e.size : last;
+        last = bzi_max(last, e.offset + e.size);
     }
     if (last - first > c->target_count * 8 + 4096)
         return BZNA_OK;
@@ -12351,7 +12348,7 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
         (!bzi_add(r->label_offset, bzi_records_type_bytes(r->label_type), &label_end) || label_end > limit))
         return bzi_records_fail("label_offset", r->label_offset, "the label ends past max_sample_bytes", err);
 
-    own->bytes = data_end > label_end ? data_end : label_end;
+    own->bytes = bzi_max(data_end, label_end);
     if (r->stride && r->stride < own->bytes)
         return BZI_MISUSE(err, "dataset_config.records.stride: %llu; data and label need %llu bytes",
                           (bzi_llu)r->stride, (bzi_llu)own->bytes);
@@ -14396,7 +14393,7 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
 
     for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
         const bzi_part *part = &from->parts[i];
-        uint64_t begin = first > part->begin ? first : part->begin,
+        uint64_t begin = bzi_max(first, part->begin),
                  end = bzi_min(first + count, part->begin + part->count);
 
         if (begin >= end)
@@ -16962,16 +16959,6 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
-/* Makes the transform that changes nothing. */
-static void bzi_transform_init(bzna_transform *t)
-{
-    memset(t, 0, sizeof *t);
-    t->struct_size = sizeof *t;
-    t->homography[0] = t->homography[4] = t->homography[8] = 1;
-    t->color[0] = t->color[5] = t->color[10] = 1;
-    t->scale[0] = t->scale[1] = t->scale[2] = 1;
-}
-
 /* Replaces groups of zeros by the identities that they stand for. */
 static void bzi_transform_resolve(bzna_transform *t)
 {
@@ -16982,6 +16969,14 @@ static void bzi_transform_resolve(bzna_transform *t)
     for (int i = 0; i < 3; i++)
         if (t->scale[i] == 0)
             t->scale[i] = 1;
+}
+
+/* Makes the transform that changes nothing. */
+static void bzi_transform_init(bzna_transform *t)
+{
+    memset(t, 0, sizeof *t);
+    t->struct_size = sizeof *t;
+    bzi_transform_resolve(t);
 }
 
 /* Returns 1 if a matrix of 3 rows of 4 changes nothing, else 0. */
@@ -17590,21 +17585,23 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     return bzi_filter_check("transform", t->filter, t->antialias, err);
 }
 
+/* The shares of R, G and B in a gray: PIL's and torchvision's. */
+static const float bzi_luma[3] = { 0.299f, 0.587f, 0.114f };
+
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
  * that are delivered. A fill in units of the output is taken as it is. A fill in R, G, B is first converted to those
  * channels, and bias and scale apply to it, too. */
 static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint32_t channels)
 {
-    static const float luma[3] = { 0.299f, 0.587f, 0.114f };  /* PIL's and torchvision's */
     const int is_gray = channels == BZNA_CHANNELS_GRAY, is_bgr = channels == BZNA_CHANNELS_BGR;
 
     memcpy(slot->color, t->color, sizeof slot->color);
     slot->flags = bzi_color_is_identity(t->color) ? 0 : BZI_KERNEL_COLOR;
     slot->flags |= (is_gray ? BZI_KERNEL_GRAY : 0) | (t->fill_space == BZNA_FILL_RGB ? BZI_KERNEL_FILL_MEAN : 0);
-    memcpy(slot->luma, luma, sizeof luma);
+    memcpy(slot->luma, bzi_luma, sizeof bzi_luma);
 
     for (int i = 0; i < 3; i++) {
-        const float fill = is_gray ? bzi_kernel_luma(luma, t->fill) : t->fill[is_bgr ? 2 - i : i];
+        const float fill = is_gray ? bzi_kernel_luma(bzi_luma, t->fill) : t->fill[is_bgr ? 2 - i : i];
         slot->bias[i] = t->bias[i];
         slot->scale[i] = t->scale[i];
         slot->fill[i] = t->fill_space == BZNA_FILL_OUTPUT ? t->fill[i] : (fill - t->bias[i]) * t->scale[i];
@@ -17935,7 +17932,7 @@ static bzi_kernel_output bzi_output_make(const bzna_output *o)
 /* Returns the bytes of one element. */
 static uint32_t bzi_dtype_bytes(uint32_t dtype)
 {
-    return dtype == BZNA_DTYPE_FLOAT32 ? 4 : dtype == BZNA_DTYPE_UINT8 ? 1 : 2;
+    return 1u << bzi_kernel_element_shift(dtype);
 }
 
 /* Returns the bytes of one picture of an output. Pre: the output was checked, so that the product does not overflow. */
@@ -17992,11 +17989,10 @@ static bzna_transform bzi_operations_transform(const bzna_transform *t, uint32_t
 /* Sets the color and the noise of an operation that covers pixels, by the channels that are delivered. */
 static void bzi_operation_color(bzi_kernel_op *op, const bzna_drawn *d, const bzna_transform *t, uint32_t channels)
 {
-    static const float luma[3] = { 0.299f, 0.587f, 0.114f };
 
     op->bits = d->value_space == BZNA_FILL_RGB;
     for (int i = 0; i < 3; i++) {
-        const float value = channels == BZNA_CHANNELS_GRAY && op->bits ? bzi_kernel_luma(luma, d->value) :
+        const float value = channels == BZNA_CHANNELS_GRAY && op->bits ? bzi_kernel_luma(bzi_luma, d->value) :
                             d->value[channels == BZNA_CHANNELS_BGR && op->bits ? 2 - i : i];
         op->a[i] = op->bits ? (value - t->bias[i]) * t->scale[i] : value;
         op->noise[i] = op->bits ? d->noise * t->scale[i] : d->noise;
@@ -20608,8 +20604,7 @@ static uint32_t bzi_nvdec_chosen(const bzi_device *device)
 /* Returns how many surfaces a decoder has: those that the parser asks for, or those chosen from if they are more. */
 static uint32_t bzi_nvdec_surfaces(const bzi_device *device, const CUVIDEOFORMAT *parsed)
 {
-    uint32_t asked = parsed->min_num_decode_surfaces, chosen = bzi_nvdec_chosen(device);
-    return asked > chosen ? asked : chosen;
+    return bzi_max32(parsed->min_num_decode_surfaces, bzi_nvdec_chosen(device));
 }
 
 /* Returns 1 if a decoder is for such frames already, as NVIDIA's parser sees them, else 0. */
@@ -22858,7 +22853,7 @@ static uint64_t bzi_pace_mean(uint64_t mean, uint64_t sum, uint32_t count)
 static uint32_t bzi_queues_run_length(const bzi_queues *queues)
 {
     const bzi_pace *pace = &queues->pace;
-    const uint64_t longer = pace->read_ns > pace->work_ns ? pace->read_ns : pace->work_ns;
+    const uint64_t longer = bzi_max(pace->read_ns, pace->work_ns);
 
     if (!pace->read_ns || !pace->work_ns)
         return 1;
@@ -28277,7 +28272,7 @@ static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
     queues->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, queues->memory_bytes / 4);
     if (!ahead && !sessions)
         ahead = (uint32_t)bzi_min(slots, BZI_LIMIT_AHEAD);
-    queues->ahead_samples = ahead > queues->ahead_least ? ahead : queues->ahead_least;
+    queues->ahead_samples = bzi_max32(ahead, queues->ahead_least);
 
     queues->run_most = (uint32_t)bzi_min(bzi_min(slots, queues->ahead_samples) / (4 * (threads + 1)), BZI_RUN_SAMPLES);
     queues->run_most = queues->run_most && !sessions ? queues->run_most : 1;
@@ -29170,8 +29165,6 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
     bzna_status status;
 
     BZI_API_BEGIN_WITH(dataset);
-    if (needed)
-        *needed = 0;
 
     status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)

@@ -223,6 +223,9 @@ BZI_KERNEL_FN float bzi_kernel_clamp(float value, float last)    /* NaN gives 0 
     return BZI_KERNEL_MIN(value, last);
 }
 
+/* A whole number below 2^31. GPUs and vectors convert signed numbers in one instruction. */
+BZI_KERNEL_FN float bzi_kernel_real(uint32_t value) { return (float)(int32_t)value; }
+
 BZI_KERNEL_FN int32_t bzi_kernel_floor(float value)
 {
     int32_t whole = (int32_t)value;
@@ -3064,8 +3067,8 @@ BZI_KERNEL_FN void bzi_kernel_put8(const bzi_kernel_pass *pass, const bzi_kernel
 /* torchvision's rgb_to_grayscale. */
 BZI_KERNEL_FN uint32_t bzi_kernel_gray8(const uint32_t v[3])
 {
-    return (uint32_t)(int32_t)((0.2989f * (float)(int32_t)v[0] + 0.587f * (float)(int32_t)v[1]) +
-                               0.114f * (float)(int32_t)v[2]);
+    return (uint32_t)(int32_t)((0.2989f * bzi_kernel_real(v[0]) + 0.587f * bzi_kernel_real(v[1])) +
+                               0.114f * bzi_kernel_real(v[2]));
 }
 
 BZI_KERNEL_FN uint32_t bzi_kernel_truncate(float value)
@@ -3076,7 +3079,7 @@ BZI_KERNEL_FN uint32_t bzi_kernel_truncate(float value)
 /* torchvision's _blend. */
 BZI_KERNEL_FN uint32_t bzi_kernel_blend(const bzi_kernel_op *op, uint32_t value, float other)
 {
-    return bzi_kernel_truncate(op->a[0] * (float)(int32_t)value + op->a[1] * other);
+    return bzi_kernel_truncate(op->a[0] * bzi_kernel_real(value) + op->a[1] * other);
 }
 
 /* --- Tables --- */
@@ -3113,7 +3116,7 @@ BZI_KERNEL_FN float bzi_kernel_root(float value)
 BZI_KERNEL_FN float bzi_kernel_power(float x, float e)
 {
     const uint32_t whole = (uint32_t)(int32_t)e;
-    const uint32_t part = (uint32_t)(int32_t)((e - (float)(int32_t)whole) * 65536.0f + 0.5f);
+    const uint32_t part = (uint32_t)(int32_t)((e - bzi_kernel_real(whole)) * 65536.0f + 0.5f);
     float result = 1.0f, factor = x;
     BZI_KERNEL_ROLLED
     for (uint32_t bits = whole + (part >> 16); bits; bits >>= 1, factor *= factor)
@@ -3138,7 +3141,7 @@ BZI_KERNEL_FN uint32_t bzi_kernel_equalize(uint32_t value, const bzi_kernel_stat
 /* What an operation makes of a sample of channel c. */
 BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t value, const bzi_kernel_stats *stats)
 {
-    const float v = (float)(int32_t)value;
+    const float v = bzi_kernel_real(value);
     switch (op->kind) {
     case BZNA_OP_BRIGHTNESS:
         return bzi_kernel_blend(op, value, 0.0f);
@@ -3158,8 +3161,8 @@ BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t
         return bzi_kernel_truncate(v + op->a[c] + 0.5f);
     case BZNA_OP_AUTOCONTRAST:
         return stats->least == stats->most ? value :
-               bzi_kernel_truncate((v - (float)(int32_t)stats->least) *      /* as PyTorch divides by a tensor */
-                                   (1.0f / (float)(int32_t)(stats->most - stats->least) * 255.0f));
+               bzi_kernel_truncate((v - bzi_kernel_real(stats->least)) *      /* as PyTorch divides by a tensor */
+                                   (1.0f / bzi_kernel_real(stats->most - stats->least) * 255.0f));
     default:
         return bzi_kernel_equalize(value, stats);
     }
@@ -3304,7 +3307,8 @@ BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_
 /* torchvision's adjust_hue: R, G, B to H, S, V and back. */
 BZI_KERNEL_FN void bzi_kernel_turn_hue(float turns, uint32_t v[3])
 {
-    const float r = (float)(int32_t)v[0] / 255.0f, g = (float)(int32_t)v[1] / 255.0f, b = (float)(int32_t)v[2] / 255.0f;
+    const float r = bzi_kernel_real(v[0]) / 255.0f, g = bzi_kernel_real(v[1]) / 255.0f;
+    const float b = bzi_kernel_real(v[2]) / 255.0f;
     const float most = BZI_KERNEL_MAX(BZI_KERNEL_MAX(r, g), b), least = BZI_KERNEL_MIN(BZI_KERNEL_MIN(r, g), b);
     const float range = most - least, by = range > 0.0f ? range : 1.0f, s = range / (range > 0.0f ? most : 1.0f);
     const float rc = (most - r) / by, gc = (most - g) / by, bc = (most - b) / by;
@@ -3334,7 +3338,7 @@ BZI_KERNEL_FN void bzi_kernel_mix_channels(const bzi_kernel_op *op, uint32_t kin
         return;
     }
     for (uint32_t c = 0; c < 3; c++)
-        v[c] = kind == BZNA_OP_SATURATION ? bzi_kernel_blend(op, v[c], (float)(int32_t)gray) :
+        v[c] = kind == BZNA_OP_SATURATION ? bzi_kernel_blend(op, v[c], bzi_kernel_real(gray)) :
                kind == BZNA_OP_SHUFFLE ? bzi_kernel_pick(given, op->bits >> 2 * c & 3) : gray;
 }
 
@@ -3447,7 +3451,7 @@ BZI_KERNEL_FN void bzi_kernel_tile_sharpen(const bzi_kernel_op *op, const bzi_ke
             const int is_inside = (uint32_t)(column - 1) < (uint32_t)(tile->width - 2) &&      /* if not small */
                                   (uint32_t)(row - 1) + k < (uint32_t)(tile->height - 2);
             const uint32_t smooth = is_inside ? bzi_kernel_smooth(nine, value) : value;
-            four[k] = bzi_kernel_truncate(share * (float)(int32_t)value + other * (float)(int32_t)smooth);
+            four[k] = bzi_kernel_truncate(share * bzi_kernel_real(value) + other * bzi_kernel_real(smooth));
         }
         bzi_kernel_tile_put(tile, x, y, four);
     }
@@ -3587,7 +3591,7 @@ BZI_KERNEL_FN void bzi_kernel_noise(const uint32_t given[2], uint32_t x, uint32_
     for (int i = 0; i < 3; i++) {
         const uint32_t w = counter[i];
         const uint32_t sum = (w & 255) + (w >> 8 & 255) + (w >> 16 & 255) + (w >> 24) + (counter[3] >> 8 * i & 255);
-        noise[i] = ((float)(int32_t)sum - 637.5f) * 0.006051581f;
+        noise[i] = (bzi_kernel_real(sum) - 637.5f) * 0.006051581f;
     }
 }
 
@@ -3635,7 +3639,7 @@ BZI_KERNEL_FN void bzi_kernel_pass_pixel(const bzi_kernel_pass *pass, const bzi_
         return;
     }
     for (int i = 0; i < 3; i++)
-        c[i] = (float)(int32_t)v[i];
+        c[i] = bzi_kernel_real(v[i]);
     bzi_kernel_mean(out, at, mean);
     bzi_kernel_deliver(pass, mean, c);
     bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);
