@@ -32,12 +32,12 @@
  *      46  opening           the table of containers
  *   47-48  data sets         a sample, its pictures and fields; parts over containers
  *   49-51  writer            the same boxes, the other way: pictures, tracks, archives
- *      52  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      52  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
  *      53  random, order     Philox, the keyed permutation, shards
  *      54  transforms        parameters -> homography
  *      55  color             jitter, color -> matrix
  *      56  policies          operations that are drawn for a view
- *      57  kernels           benzina_kernels.cu as plain C
+ *      57  kernels           a picture and a transform -> what the kernels read
  *      58  operations        what is drawn -> the passes of the kernels
  *      59  JPEG decode       libjpeg-turbo; nothing else touches it
  *   60-61  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
@@ -62,11 +62,7 @@
 /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
  * This stands before the first include, because that defines inline functions. clang ignores the pragma if
  * -ffp-contract=fast is given. gcc 12 turns neighboring a * b - c and a * b + c into vfmaddsub even with
- * -ffp-contract=off, unless it is told not to vectorize straight-line code. */
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
-    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
-#  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
-#endif
+ * -ffp-contract=off, unless it is told not to vectorize straight-line code. benzina_kernels.cu refuses -ffast-math. */
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -16145,6 +16141,9 @@ static double bzi_math_tan(double degrees)
     return quotient.high + quotient.low;
 }
 
+/* The pixel arithmetic, as plain C. Philox is in it, too, since operations on pixels draw their noise by it. */
+#include "benzina_kernels.cu"
+
 
 /* ==== 53. Random numbers, order =====================================================================================
  * Calls: rooms 2, 52.
@@ -16155,23 +16154,8 @@ static double bzi_math_tan(double degrees)
 /* One block of Philox 4x32-10 (Salmon and others 2011): 128 bits that depend on counter and key alone. */
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
-
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
-        uint32_t h0 = (uint32_t)(p0 >> 32), h1 = (uint32_t)(p1 >> 32);
-        c0 = h1 ^ c1 ^ k0;
-        c2 = h0 ^ c3 ^ k1;
-        c1 = (uint32_t)p1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9e3779b9u;
-        k1 += 0xbb67ae85u;
-    }
-
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
+    memmove(out, counter, 4 * sizeof *out);
+    bzi_kernel_philox(key, out);
 }
 
 /* Makes 128 bits from seed, epoch and use. Use 0 keys the random numbers of samples, use 1 the permutation. */
@@ -17566,9 +17550,8 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
-#include "benzina_kernels.cu"
-
 _Static_assert(BZI_LIMIT_SESSION_MAPPED == BZI_KERNEL_SLOTS, "a launch warps as many pictures as a session may map");
+
 /* Refuses what the area filter cannot be. */
 static bzna_status bzi_filter_check(const char *where, uint32_t filter, uint32_t antialias, bzna_error *err)
 {

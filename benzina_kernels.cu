@@ -223,6 +223,20 @@ BZI_KERNEL_FN float bzi_kernel_clamp(float value, float last)    /* NaN gives 0 
     return BZI_KERNEL_MIN(value, last);
 }
 
+/* Philox4x32-10 of counter, in place. */
+BZI_KERNEL_FN void bzi_kernel_philox(const uint32_t given[2], uint32_t counter[4])
+{
+    uint32_t key[2] = { given[0], given[1] };
+    BZI_KERNEL_ROLLED
+    for (int round = 0; round < 10; round++, key[0] += 0x9e3779b9u, key[1] += 0xbb67ae85u) {
+        const uint64_t a = (uint64_t)0xd2511f53u * counter[0], b = (uint64_t)0xcd9e8d57u * counter[2];
+        counter[0] = (uint32_t)(b >> 32) ^ counter[1] ^ key[0];
+        counter[1] = (uint32_t)b;
+        counter[2] = (uint32_t)(a >> 32) ^ counter[3] ^ key[1];
+        counter[3] = (uint32_t)a;
+    }
+}
+
 /* A whole number below 2^31. GPUs and vectors convert signed numbers in one instruction. */
 BZI_KERNEL_FN float bzi_kernel_real(uint32_t value) { return (float)(int32_t)value; }
 
@@ -3577,17 +3591,10 @@ BZI_KERNEL_FN int bzi_kernel_covers(const bzi_kernel_op *op, uint32_t x, uint32_
 }
 
 /* Three numbers of mean 0 and deviation 1, nearly normal: sums of five bytes of Philox4x32-10. */
-BZI_KERNEL_FN void bzi_kernel_noise(const uint32_t given[2], uint32_t x, uint32_t y, float noise[3])
+BZI_KERNEL_FN void bzi_kernel_noise(const uint32_t key[2], uint32_t x, uint32_t y, float noise[3])
 {
-    uint32_t counter[4] = { x, y, 0, 0 }, key[2] = { given[0], given[1] };
-    BZI_KERNEL_ROLLED
-    for (int round = 0; round < 10; round++, key[0] += 0x9e3779b9u, key[1] += 0xbb67ae85u) {
-        const uint64_t a = (uint64_t)0xd2511f53u * counter[0], b = (uint64_t)0xcd9e8d57u * counter[2];
-        counter[0] = (uint32_t)(b >> 32) ^ counter[1] ^ key[0];
-        counter[1] = (uint32_t)b;
-        counter[2] = (uint32_t)(a >> 32) ^ counter[3] ^ key[1];
-        counter[3] = (uint32_t)a;
-    }
+    uint32_t counter[4] = { x, y, 0, 0 };
+    bzi_kernel_philox(key, counter);
     for (int i = 0; i < 3; i++) {
         const uint32_t w = counter[i];
         const uint32_t sum = (w & 255) + (w >> 8 & 255) + (w >> 16 & 255) + (w >> 24) + (counter[3] >> 8 * i & 255);
