@@ -2053,10 +2053,10 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 }
 
 /* Calls the user's function. Pre: no lock is held. */
-static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const char *message)
+static void bzi_log_call(bzi_host *host, const bzi_log_entry *entry)
 {
     bzi_os_callback_begin();
-    host->log(host->log_user, level, code, message);
+    host->log(host->log_user, entry->level, entry->code, entry->message);
     bzi_os_callback_end();
 }
 
@@ -2078,7 +2078,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
     va_end(arguments);
 
     if (host->log_any_thread) {
-        bzi_log_call(host, level, code, entry.message);
+        bzi_log_call(host, &entry);
         return;
     }
 
@@ -2117,12 +2117,14 @@ static void bzi_log_deliver(bzi_host *host)
         host->log_count--;
         memmove(host->log_queue, host->log_queue + 1, host->log_count * sizeof entry);
         bzi_os_unlock(&host->log_mutex);
-        bzi_log_call(host, entry.level, entry.code, entry.message);
+        bzi_log_call(host, &entry);
     }
 
     if (lost) {
         snprintf(entry.message, sizeof entry.message, "%u more messages were dropped", lost);
-        bzi_log_call(host, BZNA_LOG_WARNING, BZNA_OK, entry.message);
+        entry.level = BZNA_LOG_WARNING;
+        entry.code = BZNA_OK;
+        bzi_log_call(host, &entry);
     }
 }
 
@@ -9163,19 +9165,15 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     return status;
 }
 
-/* Returns the name of a field's track. A name that is not a field's is a track's own. */
-static const char *bzi_mp4_track_of_field(const char *name)
-{
-    return !strcmp(name, "image") ? "bzna_input" : !strcmp(name, "thumb") ? "bzna_thumb" : name;
-}
-
 /* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
  * NULL: there is none. */
 static bzi_track *bzi_mp4_choose(bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
-    const char *const named = pick->name ? bzi_mp4_track_of_field(pick->name) : NULL;
+    const char *named = pick->name;
 
+    if (named)
+        named = !strcmp(named, "image") ? "bzna_input" : !strcmp(named, "thumb") ? "bzna_thumb" : named;
     for (size_t i = pick->whole; i < (named ? pick->whole + 1 : 3); i++) {
         bzi_track *track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
         if (track && bzi_track_is_picture(track))
@@ -16557,17 +16555,19 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
 }
 
 /* Both laws fall back on this crop when ten tries found none: the largest centered one within the ratios. */
-static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
-                             double *crop_height)
+static void bzi_crop_central(const bzna_warp *p, double width, double height, bzna_affine *a)
 {
-    *crop_width = width;
-    *crop_height = height;
-    if (!(ratio[0] > 0))
+    const double least = p->ratio[0], most = p->ratio[1];
+
+    a->crop_width = width;
+    a->crop_height = height;
+    if (!(least > 0))
         return;
-    if (width / height < ratio[0])
-        *crop_height = fmax(1, floor(width / ratio[0] + 0.5));
-    else if (width / height > ratio[1])
-        *crop_width = fmax(1, floor(height * ratio[1] + 0.5));
+
+    if (width / height < least)
+        a->crop_height = fmax(1, floor(width / least + 0.5));
+    else if (width / height > most)
+        a->crop_width = fmax(1, floor(height * most + 0.5));
 }
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
@@ -16591,7 +16591,7 @@ static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double
         }
     }
 
-    bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
+    bzi_crop_central(p, width, height, a);
 }
 
 /* Makes the crop of torchvision's Resize and CenterCrop. Resize makes the edge that is shorter in comparison with the
@@ -16634,7 +16634,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzna_warp *p, double widt
             if (a->crop_width > 0 && a->crop_width <= width && a->crop_height > 0 && a->crop_height <= height)
                 return 1;
         }
-        bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
+        bzi_crop_central(p, width, height, a);
         return 0;
     }
 
@@ -18118,13 +18118,6 @@ static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_
     pass->dst = slot->dst;
     if (pass->pixels)
         slot->dst = scratch;
-}
-
-/* Writes a view that is a copy of its picture and has no passes, on the CPU. It takes no workspace. Returns 1; or 0,
- * having done nothing, for another one. */
-static int bzi_view_copy(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    return !pass->end && bzi_kernel_warp_copy(slot, out, bzi_kernel_level());
 }
 
 /* Warps a view and runs its passes, on the CPU. workspace: of bzi_kernel_warp_bytes of the view's target. scratch:
@@ -20617,13 +20610,6 @@ static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec
     return BZI_LIMIT_SURFACES;
 }
 
-/* Returns the bytes of device memory that a decoder's surfaces take, decoded and mapped ones. */
-static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
-{
-    const uint32_t bytes = want->depth > 8 ? 2 : 1;
-    return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
-}
-
 /* Returns the largest width or height that a decoder is made for. had: that of the decoder which it replaces. */
 static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 {
@@ -20682,6 +20668,7 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     const uint32_t quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
+    uint64_t pixels;
     bzna_status status;
 
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
@@ -20692,9 +20679,8 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
         info.ulIntraDecodeOnly = 0;
     info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, decoder->max_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, decoder->max_height, caps.nMaxHeight);
-    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
-                             info.ulMaxHeight) +
-             atomic_load(&device->decoder_extra);
+    pixels = (uint64_t)info.ulMaxWidth * info.ulMaxHeight * (info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces);
+    *bytes = pixels * (want->chroma == 3 ? 6 : 3) / 2 * (want->depth > 8 ? 2 : 1) + atomic_load(&device->decoder_extra);
     if (decoder->handle && bzi_nvdec_recently_oom(device, *bytes)) {
         bzi_fail_memory(err, "a decoder for frames so large");
         return BZI_NO_ROOM;
@@ -20770,10 +20756,7 @@ static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFO
 
 static void bzi_nvdec_cache_open(bzi_nvdec_cache *cache, bzi_device *device)
 {
-    memset(cache, 0, sizeof *cache);
-    cache->device = device;
-    cache->max_live = BZI_NVDEC_CACHE_SLOTS;
-    cache->target = BZI_NVDEC_CACHE_FIRST;
+    *cache = (bzi_nvdec_cache){ .device = device, .max_live = BZI_NVDEC_CACHE_SLOTS, .target = BZI_NVDEC_CACHE_FIRST };
 }
 
 static void bzi_nvdec_cache_close(bzi_nvdec_cache *cache)
@@ -22616,13 +22599,9 @@ static bzi_tensor *bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint
 {
     bzi_tensor *tensor = &setup->tensors[setup->tensor_end++];
 
-    tensor->one.struct_size = sizeof tensor->one;
+    tensor->one = (bzna_tensor){ .struct_size = sizeof tensor->one, .device.kind = BZNA_DEVICE_CPU, .dtype = dtype,
+                                 .dimensions = 1, .shape = { 1 }, .bytes = bytes };
     bzi_string_copy(tensor->one.name, sizeof tensor->one.name, name);
-    tensor->one.device.kind = BZNA_DEVICE_CPU;
-    tensor->one.dtype = dtype;
-    tensor->one.dimensions = 1;
-    tensor->one.shape[0] = 1;
-    tensor->one.bytes = bytes;
     return tensor;
 }
 
@@ -22712,10 +22691,8 @@ static int bzi_queues_interrupted(const bzi_queues *queues)
 /* Wakes all threads after quit, paused or stopped has changed. With the lock held. */
 static void bzi_queues_wake_all(bzi_queues *queues)
 {
-    bzi_os_wake_all(&queues->reader_wake);
-    bzi_os_wake_all(&queues->holder_wake);
-    bzi_os_wake_all(&queues->worker_wake);
-    bzi_os_wake_all(&queues->consumer_wake);
+    for (int i = 0; i < BZI_CONDS; i++)
+        bzi_os_wake_all(&queues->conds[i]);
 }
 
 /* Brings starved_ns up to date. This is called before each change of in_pool. With the lock held. */
@@ -24249,9 +24226,11 @@ static double bzi_geometry_map(const double h[9], double x, double y, double out
     return w;
 }
 
-/* Grows a box by a point. */
-static void bzi_box_add(double box[4], double x, double y)
+/* Grows a box, whose edges are those of pixels, by a place that is given from the middle of the first pixel. */
+static void bzi_box_add(double box[4], const double at[2])
 {
+    const double x = at[0] + 0.5, y = at[1] + 0.5;
+
     box[0] = fmin(box[0], x);
     box[1] = fmin(box[1], y);
     box[2] = fmax(box[2], x);
@@ -24276,9 +24255,9 @@ static int bzi_geometry_hull(const double h[9], const double box[4], double out[
         const double t = (w - least) / (w - w1);            /* where the edge meets the horizon */
 
         if (w > least)
-            bzi_box_add(out, at[0] + 0.5, at[1] + 0.5);
+            bzi_box_add(out, at);
         if ((w > least) != (w1 > least) && bzi_geometry_map(h, x + t * (x1 - x), y + t * (y1 - y), at) > 0)
-            bzi_box_add(out, at[0] + 0.5, at[1] + 0.5);
+            bzi_box_add(out, at);
     }
     return out[0] <= out[2];
 }
@@ -25457,7 +25436,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     const bzi_memory *memory = worker->setup->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
-    if (bzi_view_copy(slot, pass, out))
+    if (!pass->end && bzi_kernel_warp_copy(slot, out, bzi_kernel_level()))        /* takes no workspace */
         return BZNA_OK;
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
         (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels, bzi_scratch_bytes(out, pass), 0)))
@@ -25795,14 +25774,6 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
     }
 }
 
-/* Has the processor fetch the first bytes of a sample with pictures while the one before it is worked on. Small samples
- * that lie anywhere in memory would be waited for longer than they are worked on. NULL is ignored. */
-static void bzi_item_prefetch(const bzi_item *item)
-{
-    if (item && item->status == BZNA_OK && item->setup->slot_bytes)
-        bzi_prefetch(item->data, item->extent.size);
-}
-
 /* Works on a run with batches on the host. Samples that succeed are finished together under one lock. Those that fail
  * follow one by one. */
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
@@ -25813,7 +25784,11 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 
     bzi_worker_time(worker);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
-        bzi_item_prefetch(run.first);
+        const bzi_item *next = run.first;
+
+        /* small samples that lie anywhere in memory would be waited for longer than they are worked on */
+        if (next && next->status == BZNA_OK && next->setup->slot_bytes)
+            bzi_prefetch(next->data, next->extent.size);
         bzi_run_add(bzi_worker_try(worker, item) == BZNA_OK ? &done : &failed, item);
     }
     bzi_queues_lock(queues);

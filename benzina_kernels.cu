@@ -405,12 +405,6 @@ BZI_KERNEL_FN float bzi_kernel_load(const uint8_t *sample, int32_t depth, int32_
     return (float)(BZI_KERNEL_READ16(sample) >> low_zeros);
 }
 
-BZI_KERNEL_FN const uint8_t *bzi_kernel_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
-                                            int32_t index)
-{
-    return bzi_kernel_at(view->plane[p] + (uint64_t)((int64_t)index * slot->pitch[p]));
-}
-
 /* index * pitch in one instruction; compilers that widen pitch before the loop spend five on it. */
 BZI_KERNEL_FN int64_t bzi_kernel_offset(int32_t index, int32_t pitch)
 {
@@ -1829,7 +1823,8 @@ BZI_KERNEL_CPU const void *bzi_kernel_read_row(const bzi_kernel_slot *slot, cons
     const int32_t step = slot->step[p], depth = slot->depth, low_zeros = slot->low_zeros, count = lines->count[c];
     const int32_t first = lines->low[c] < 0 ? -lines->low[c] : 0, last = (int32_t)view->x[c].last - lines->low[c];
     const int32_t end = last < count ? last + 1 : count;
-    const uint8_t *source = bzi_kernel_row(slot, view, p, index) + (int64_t)lines->low[c] * step;
+    const int64_t at = (int64_t)index * slot->pitch[p] + (int64_t)lines->low[c] * step;
+    const uint8_t *source = bzi_kernel_at(view->plane[p]) + at;
     float *floats = lines->samples;
     uint8_t *bytes = (uint8_t *)(void *)lines->samples;
     if (as_bytes && step == 1 && first == 0 && end == count && slot->pitch[p] >= 64 && index < (int32_t)view->y[c].last)
@@ -3071,13 +3066,6 @@ BZI_KERNEL_FN uint32_t bzi_kernel_take8(const bzi_kernel_pass *pass, const bzi_k
     return pass->tables ? BZI_KERNEL_READ8(bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE + value) : value;
 }
 
-BZI_KERNEL_FN void bzi_kernel_put8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at,
-                                   uint32_t value)
-{
-    uint8_t BZI_KERNEL_GLOBAL *dst = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
-    dst[c * bzi_kernel_plane_bytes(out) + at] = (uint8_t)value;
-}
-
 /* torchvision's rgb_to_grayscale. */
 BZI_KERNEL_FN uint32_t bzi_kernel_gray8(const uint32_t v[3])
 {
@@ -3105,12 +3093,6 @@ typedef struct bzi_kernel_stats {
     uint32_t below;                   /* those below the entry's */
     float    mean;                    /* of grays */
 } bzi_kernel_stats;
-
-BZI_KERNEL_FN uint32_t bzi_kernel_read_count(const bzi_kernel_pass *pass, uint32_t at)
-{
-    const float *counts = (const float *)(uintptr_t)pass->counts;
-    return bzi_kernel_bits(BZI_KERNEL_READF(counts + at));
-}
 
 /* The square root, rounded to nearest. */
 BZI_KERNEL_FN float bzi_kernel_root(float value)
@@ -3202,12 +3184,13 @@ BZI_KERNEL_FN void bzi_kernel_sum_up(const bzi_kernel_pass *pass, const bzi_kern
                                      bzi_kernel_block block, uint32_t c, int is_gray)
 {
     uint64_t (*sum)[BZI_KERNEL_TABLE] = block.shared->table.sum;
+    const float *counts = (const float *)(uintptr_t)pass->counts;       /* their bits */
     const uint32_t parts = bzi_kernel_parts(out);
     for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads) {
         uint64_t count = 0;
         BZI_KERNEL_ROLLED
         for (uint32_t part = 0; part < parts; part++)
-            count += bzi_kernel_read_count(pass, (part * 3 + (is_gray ? 0 : c)) * BZI_KERNEL_TABLE + i);
+            count += bzi_kernel_bits(BZI_KERNEL_READF(counts + ((3 * part + (is_gray ? 0 : c)) * BZI_KERNEL_TABLE + i)));
         sum[0][i] = is_gray ? count * i : count;
     }
     BZI_KERNEL_SYNC();
@@ -3394,13 +3377,6 @@ BZI_KERNEL_FN float bzi_kernel_bell_norm(const bzi_kernel_op *op)
     return 1.0f / sum;
 }
 
-/* Borders are reflected, without repeating the last sample. */
-BZI_KERNEL_FN int32_t bzi_kernel_reflect(int32_t i, int32_t last)
-{
-    i = i < 0 ? -i : i;
-    return i > last ? 2 * last - i : i;
-}
-
 /* What the horizontal direction stores, and the vertical one. */
 BZI_KERNEL_FN uint16_t bzi_kernel_fixed(float value) { return (uint16_t)(int32_t)(value * 256.0f + 0.5f); }
 BZI_KERNEL_FN float bzi_kernel_unfixed(float value) { return value * 0.00390625f; }
@@ -3414,10 +3390,12 @@ typedef struct bzi_kernel_tile {
     int32_t radius;                   /* columns and rows around it */
 } bzi_kernel_tile;
 
-/* Beyond the plane by more than the radius, where a tile ends outside, is any sample. */
+/* Borders are reflected, without repeating the last sample. Beyond the plane by more than the radius, where a tile ends
+ * outside, is any sample. */
 BZI_KERNEL_FN int32_t bzi_kernel_tile_inside(int32_t i, int32_t last)
 {
-    i = bzi_kernel_reflect(i, last);
+    i = i < 0 ? -i : i;
+    i = i > last ? 2 * last - i : i;
     return i > 0 ? i : 0;
 }
 
@@ -3641,8 +3619,9 @@ BZI_KERNEL_FN void bzi_kernel_pass_pixel(const bzi_kernel_pass *pass, const bzi_
         BZI_KERNEL_ROLLED
         for (uint32_t k = pass->first; k < pass->end; k++)
             bzi_kernel_mix_channels(&pass->op[k], pass->op[k].kind, v);
+        uint8_t BZI_KERNEL_GLOBAL *dst = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
         for (int i = 0; i < 3; i++)
-            bzi_kernel_put8(pass, out, i, at, v[i]);
+            dst[i * bzi_kernel_plane_bytes(out) + at] = (uint8_t)v[i];
         return;
     }
     for (int i = 0; i < 3; i++)
