@@ -586,15 +586,8 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     return 1;
 }
 
-/* Like bzi_struct_in_over, for a struct whose defaults are all zeros. */
-static int bzi_struct_in(void *dst, size_t known, const void *src)
-{
-    memset(dst, 0, known);
-    return bzi_struct_in_over(dst, known, src);
-}
-
-/* Like bzi_struct_in, for element i of an array. All elements have the size that the first one states; returns 0 if
- * element i states another. */
+/* Like bzi_struct_in_over, for element i of an array, whose defaults are all zeros. All elements have the size that the
+ * first one states; returns 0 if element i states another. */
 BZI_MAYBE_UNUSED static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
@@ -604,7 +597,8 @@ BZI_MAYBE_UNUSED static int bzi_struct_in_array(void *dst, size_t known, const v
     at = (const uint8_t *)array + (size_t)i * first;
     memcpy(&given, at, sizeof given);
 
-    return bzi_struct_in(dst, known, at) && given == first;
+    memset(dst, 0, known);
+    return bzi_struct_in_over(dst, known, at) && given == first;
 }
 
 /* Writes src to the caller's dst, as far as the caller's size reaches, and sets struct_size in both. */
@@ -2566,8 +2560,7 @@ enum {
     BZI_OF_loader_color, BZI_OF_jitter, BZI_OF_loader_fields, BZI_OF_loader_read, BZI_OF_loader_decode,
     BZI_OF_loader_errors, BZI_OF_loader_pipeline, BZI_OF_loader_augment, BZI_OF_transform, BZI_OF_writer_config,
     BZI_OF_writer_sample, BZI_OF_sink, BZI_OF_loader_config, BZI_OF_source, BZI_OF_records, BZI_OF_provider,
-    BZI_OF_affine, BZI_OF_picture,
-    BZI_OF_statistics
+    BZI_OF_image, BZI_OF_affine, BZI_OF_picture, BZI_OF_statistics
 };
 
 #define BZI_BYTES(of, member) sizeof ((bzna_##of *)0)->member
@@ -2801,6 +2794,10 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(records, reserved0),
     BZI_RESERVED(provider, reserved),
 #endif
+
+    BZI_COUNT(image, orientation, 0, 8),
+    BZI_CHOICE(image, palette, BZNA_PALETTE_INDEX),
+    BZI_RESERVED(image, reserved1),
 };
 
 /* Checks a setting that is a whole number. */
@@ -2921,6 +2918,28 @@ static void bzi_settings_resolve(uint32_t of, void *values)
         else
             memcpy(at, &whole, sizeof whole);
     }
+}
+
+/* Completes the caller's struct over the defaults that are in dst, and checks its settings. of: BZI_OF_...: which one
+ * it is. name: what errors call it. */
+static bzna_status bzi_settings_in_over(void *dst, size_t known, const void *given, uint32_t of, const char *name,
+                                        bzna_error *err)
+{
+    uint32_t size;
+
+    memcpy(&size, given, sizeof size);
+    if (!bzi_struct_in_over(dst, known, given))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
+                        size);
+    return bzi_settings_check(of, dst, name, err);
+}
+
+/* Does the same if all defaults are zeros. */
+static bzna_status bzi_settings_in(void *dst, size_t known, const void *given, uint32_t of, const char *name,
+                                   bzna_error *err)
+{
+    memset(dst, 0, known);
+    return bzi_settings_in_over(dst, known, given, of, name, err);
 }
 
 
@@ -6953,7 +6972,7 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 
 
 /* ==== 25. Pictures ==================================================================================================
- * Calls: rooms 2, 10, 14, 21, 24.
+ * Calls: rooms 2, 10, 12, 14, 21, 24.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -6983,15 +7002,8 @@ static bzna_status bzi_image_take(bzna_image *image, const bzna_image *given, co
 {
     if (!given)
         return BZI_MISUSE(err, "%s is NULL", field);
-    if (!bzi_struct_in(image, sizeof *image, given))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", field,
-                        given->struct_size);
-    if (image->reserved1)
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
-    if (image->orientation > 8)
-        return BZI_MISUSE(err, "%s.orientation: %u is not 0 to 8", field, image->orientation);
-    if (image->palette > BZNA_PALETTE_INDEX)
-        return BZI_MISUSE(err, "%s.palette: %u is not known", field, image->palette);
+    if (bzi_settings_in(image, sizeof *image, given, BZI_OF_image, field, err) != BZNA_OK)
+        return err->status;
 
     if (!image->data || !image->data_size)
         return BZI_MISUSE(err, "%s.data: no bytes; bzna_dataset_read_image gives them", field);
@@ -13075,11 +13087,14 @@ static const char *bzi_brace_next(const char *p, const char *end, char wanted)
     return end;
 }
 
-/* Checks that braces are balanced and not nested too deep. */
+/* Checks that a pattern is not too long, and its braces are balanced and not nested too deep. */
 static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
 {
     uint64_t open[BZI_LIMIT_DEPTH], at;
     uint32_t depth = 0;
+
+    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
 
     for (at = 0; pattern[at]; at++) {
         if (pattern[at] == '\\' && pattern[at + 1]) {
@@ -13404,8 +13419,6 @@ static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, 
 
     if (bzi_os_kind(pattern) != BZI_OS_NONE || !pattern[strcspn(pattern, "{}*?[")])
         return bzi_paths_add(paths, pattern, err);
-    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
 
     if ((status = bzi_brace_check(pattern, err)) == BZNA_OK)
         status = bzi_brace_expand(&texts, pattern, 0, 0, err);
@@ -20610,6 +20623,13 @@ static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec
     return BZI_LIMIT_SURFACES;
 }
 
+/* Returns the bytes of device memory that a decoder's surfaces take, decoded and mapped ones. */
+static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
+{
+    const uint32_t bytes = want->depth > 8 ? 2 : 1;
+    return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
+}
+
 /* Returns the largest width or height that a decoder is made for. had: that of the decoder which it replaces. */
 static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 {
@@ -20668,7 +20688,6 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     const uint32_t quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
-    uint64_t pixels;
     bzna_status status;
 
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
@@ -20679,8 +20698,9 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
         info.ulIntraDecodeOnly = 0;
     info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, decoder->max_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, decoder->max_height, caps.nMaxHeight);
-    pixels = (uint64_t)info.ulMaxWidth * info.ulMaxHeight * (info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces);
-    *bytes = pixels * (want->chroma == 3 ? 6 : 3) / 2 * (want->depth > 8 ? 2 : 1) + atomic_load(&device->decoder_extra);
+    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
+                             info.ulMaxHeight) +
+             atomic_load(&device->decoder_extra);
     if (decoder->handle && bzi_nvdec_recently_oom(device, *bytes)) {
         bzi_fail_memory(err, "a decoder for frames so large");
         return BZI_NO_ROOM;
@@ -28647,29 +28667,7 @@ BZNA_API const char *bzna_status_name(bzna_status status)
 
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
-/* Completes the caller's struct over the defaults that are in dst, and checks its settings. of: BZI_OF_...: which one
- * it is. name: what errors call it. */
-static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, uint32_t of, const char *name,
-                                   bzna_error *err)
-{
-    uint32_t size;
-
-    memcpy(&size, given, sizeof size);
-    if (!bzi_struct_in_over(dst, known, given))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
-                        size);
-    return bzi_settings_check(of, dst, name, err);
-}
-
-/* Does the same if all defaults are zeros. */
-static bzna_status bzi_api_in(void *dst, size_t known, const void *given, uint32_t of, const char *name,
-                              bzna_error *err)
-{
-    memset(dst, 0, known);
-    return bzi_api_in_over(dst, known, given, of, name, err);
-}
-
-#define BZI_API_IN(all, given, of) BZI_API_TRY(bzi_api_in(&(all), sizeof(all), given, BZI_OF_##of, #of, &e))
+#define BZI_API_IN(all, given, of) BZI_API_TRY(bzi_settings_in(&(all), sizeof(all), given, BZI_OF_##of, #of, &e))
 
 /* Functions that clear a struct of the caller's, and set its size. */
 #define BZI_API_INIT(name)                                                                   \
@@ -28819,9 +28817,9 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     if (!config)
         return BZNA_OK;
 
-    if (bzi_api_in(c, sizeof *c, config, BZI_OF_dataset_config, "dataset_config", err) != BZNA_OK ||
-        (c->records && bzi_api_in(records, sizeof *records, c->records, BZI_OF_records, "dataset_config.records",
-                                  err) != BZNA_OK))
+    if (bzi_settings_in(c, sizeof *c, config, BZI_OF_dataset_config, "dataset_config", err) != BZNA_OK ||
+        (c->records && bzi_settings_in(records, sizeof *records, c->records, BZI_OF_records, "dataset_config.records",
+                                       err) != BZNA_OK))
         return err->status;
     c->records = c->records ? records : NULL;
 
@@ -28896,8 +28894,6 @@ static bzna_status bzi_api_braces(const char *pattern, char *dst, uint64_t capac
     bzi_names texts = { .memory = &memory };
     bzna_status status;
 
-    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
     if ((status = bzi_brace_check(pattern, err)) == BZNA_OK &&
         (status = bzi_brace_expand(&texts, pattern, 0, 0, err)) == BZNA_OK) {
         *size = bzi_api_join(&texts, dst, capacity);
@@ -29308,7 +29304,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
 
     BZI_API_TRY(bzi_settings_check(BZI_OF_jitter, jitter, "jitter", &e));
     bzi_transform_init(&all);
-    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
+    BZI_API_TRY(bzi_settings_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
 
     bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
@@ -29342,7 +29338,7 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
-    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
+    BZI_API_TRY(bzi_settings_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
     if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
         BZI_API_MISUSE("out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
                      BZI_LIMIT_EDGE);
@@ -29445,7 +29441,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     bzi_transform_init(&t);
     BZI_API_IN(p, picture, picture);
-    BZI_API_TRY(bzi_api_in_over(&t, sizeof t, transform, BZI_OF_transform, "transform", &e));
+    BZI_API_TRY(bzi_settings_in_over(&t, sizeof t, transform, BZI_OF_transform, "transform", &e));
     BZI_API_IN(o, output, output);
 
     bzi_transform_resolve(&t);
@@ -29919,11 +29915,11 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
 
-    if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, BZI_OF_sink, "sink", err) != BZNA_OK)
+    if (sink && bzi_settings_in(&callbacks, sizeof callbacks, sink, BZI_OF_sink, "sink", err) != BZNA_OK)
         return err->status;
     if (sink && !callbacks.write_at)
         return BZI_MISUSE(err, "sink.write_at: must be given");
-    if (config && bzi_api_in(&c, sizeof c, config, BZI_OF_writer_config, "writer_config", err) != BZNA_OK)
+    if (config && bzi_settings_in(&c, sizeof c, config, BZI_OF_writer_config, "writer_config", err) != BZNA_OK)
         return err->status;
     bzi_settings_resolve(BZI_OF_writer_config, &c);
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
@@ -29953,7 +29949,7 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
     if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
-    if (bzi_api_in(&sample, sizeof sample, given, BZI_OF_writer_sample, "sample", err) != BZNA_OK)
+    if (bzi_settings_in(&sample, sizeof sample, given, BZI_OF_writer_sample, "sample", err) != BZNA_OK)
         return err->status;
     if (sample.has_target && sample.target == BZNA_TARGET_NONE)
         return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "

@@ -3184,13 +3184,13 @@ BZI_KERNEL_FN void bzi_kernel_sum_up(const bzi_kernel_pass *pass, const bzi_kern
                                      bzi_kernel_block block, uint32_t c, int is_gray)
 {
     uint64_t (*sum)[BZI_KERNEL_TABLE] = block.shared->table.sum;
-    const float *counts = (const float *)(uintptr_t)pass->counts;       /* their bits */
+    const float *counts = (const float *)(uintptr_t)pass->counts + (is_gray ? 0 : c * BZI_KERNEL_TABLE);  /* bits */
     const uint32_t parts = bzi_kernel_parts(out);
     for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads) {
         uint64_t count = 0;
         BZI_KERNEL_ROLLED
         for (uint32_t part = 0; part < parts; part++)
-            count += bzi_kernel_bits(BZI_KERNEL_READF(counts + ((3 * part + (is_gray ? 0 : c)) * BZI_KERNEL_TABLE + i)));
+            count += bzi_kernel_bits(BZI_KERNEL_READF(counts + (3 * part * BZI_KERNEL_TABLE + i)));
         sum[0][i] = is_gray ? count * i : count;
     }
     BZI_KERNEL_SYNC();
