@@ -14465,8 +14465,8 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
                                    &opening->dataset->parts[i].container, err);
 }
 
-/* Reads the files of records into memory, if all of them together have at most so many bytes. One that cannot be read is
- * left as it is, so that only those of its samples fail that cannot be read. */
+/* Reads the files of records into memory, if all of them together have at most so many bytes. One that cannot be read
+ * is left as it is, so that only those of its samples fail that cannot be read. */
 static void bzi_dataset_load(bzna_dataset *dataset, uint64_t most)
 {
     uint64_t bytes = 0;
