@@ -208,6 +208,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_PREFETCH_BYTES       4096u           /* of a sample; those that follow are fetched as it is read */
 #define BZI_CACHE_LINE           64u
 #define BZI_HOLD_BYTES           (256u << 20)    /* CIFAR's files are 180 MB; a file in memory takes no call a sample */
+/* bytes of a sample that is held once it was read: to open, read and close its file takes 4 us, and to decode it 80 us;
+ * what is larger gains less */
+#define BZI_HOLD_SAMPLE_BYTES    (16u << 10)
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
@@ -2128,8 +2131,9 @@ static void bzi_log_deliver(bzi_host *host)
  *
  * Where bytes come from. A context limits how many files of its data sets stay open. The others are opened for each
  * read, which takes about a thousandth of the time of decoding a picture. A sample of a few hundred bytes takes less
- * time than a read, so that small files of such samples are read whole, once. Files are read, never mapped: if one is
- * shortened while it is open, or a disk fails, a read fails, and the process lives on. */
+ * time than a read, so that small files of such samples are read whole, once, and so are small pictures that are files.
+ * Files are read, never mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process
+ * lives on. */
 
 /* --- Files --- */
 
@@ -2461,6 +2465,98 @@ static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, vo
     return BZNA_OK;
 }
 
+#ifndef BENZINA_NO_FOLDERS
+/* --- Samples that are held --- */
+
+/* The bytes of a sample. */
+typedef struct bzi_held_sample {
+    uint64_t size;                    /* bytes */
+    uint8_t  bytes[];
+} bzi_held_sample;
+
+/* Small samples that are files, by their numbers, which stay in memory once they were read. Any thread may find one or
+ * add one at any time: a place is filled once, and what it has stays until all are freed. */
+typedef struct bzi_held {
+    const bzi_memory *memory;
+    uint64_t          count;          /* of places */
+    uint64_t          most;           /* bytes that it may take, with the places */
+    _Atomic uint64_t  bytes;          /* those that it takes */
+    bzi_held_sample  *_Atomic samples[];              /* NULL: it is not held */
+} bzi_held;
+
+static uint64_t bzi_held_sample_bytes(uint64_t size) { return sizeof(bzi_held_sample) + size; }
+
+/* Makes places for `count` samples, none of which is held. Returns NULL if they alone would take more than `most`
+ * bytes, or if there is no memory. */
+static bzi_held *bzi_held_make(const bzi_memory *memory, uint64_t count, uint64_t most)
+{
+    uint64_t bytes;
+    bzi_held *held = NULL;
+
+    if (bzi_mul(count, sizeof *held->samples, &bytes) && bzi_add(bytes, sizeof *held, &bytes) && bytes <= most)
+        held = bzi_alloc(memory, bytes, 1, 16);
+    if (!held)
+        return NULL;
+
+    held->memory = memory;
+    held->count = count;
+    held->most = most;
+    atomic_init(&held->bytes, bytes);
+    for (uint64_t i = 0; i < count; i++)
+        atomic_init(&held->samples[i], NULL);
+    return held;
+}
+
+/* NULL is ignored. */
+static void bzi_held_free(bzi_held *held)
+{
+    for (uint64_t i = 0; held && i < held->count; i++) {
+        bzi_held_sample *sample = atomic_load(&held->samples[i]);
+        if (sample)
+            bzi_release(held->memory, sample, bzi_held_sample_bytes(sample->size), 1);
+    }
+    if (held)
+        bzi_release(held->memory, held, sizeof *held + held->count * sizeof *held->samples, 1);
+}
+
+/* Returns a sample that is held, or NULL. held: NULL if none is. */
+static const bzi_held_sample *bzi_held_find(bzi_held *held, uint64_t index)
+{
+    return held ? atomic_load_explicit(&held->samples[index], memory_order_acquire) : NULL;
+}
+
+/* Counts bytes, if they fit. Returns 1, or 0 if they do not. */
+static int bzi_held_count(bzi_held *held, uint64_t bytes)
+{
+    uint64_t had = atomic_load(&held->bytes);
+
+    while (bytes <= held->most - had)
+        if (atomic_compare_exchange_weak(&held->bytes, &had, had + bytes))
+            return 1;
+    return 0;
+}
+
+/* Holds a sample that was read, if it is small and there is room. */
+static void bzi_held_add(bzi_held *held, uint64_t index, const uint8_t *bytes, uint64_t size)
+{
+    const uint64_t needed = bzi_held_sample_bytes(size);
+    bzi_held_sample *sample, *none = NULL;
+
+    if (!held || size > BZI_HOLD_SAMPLE_BYTES || !bzi_held_count(held, needed))
+        return;
+
+    sample = bzi_alloc(held->memory, needed, 1, 16);
+    if (sample) {
+        sample->size = size;
+        bzi_copy(sample->bytes, bytes, size);
+        if (atomic_compare_exchange_strong(&held->samples[index], &none, sample))
+            return;
+        bzi_release(held->memory, sample, needed, 1);       /* another thread was first */
+    }
+    atomic_fetch_sub(&held->bytes, needed);
+}
+#endif
+
 /* A view of a source for walks whose offsets rise. */
 typedef struct bzi_window {
     const bzi_source *source;         /* what is read */
@@ -2607,6 +2703,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_CHOICE(dataset_config, orientation, BZNA_ORIENTATION_IGNORE),
     BZI_CHOICE(dataset_config, palette, BZNA_PALETTE_INDEX),
     BZI_BOTH(dataset_config, index, index_bytes),
+    BZI_FREE(dataset_config, hold_bytes),
 
     BZI_COUNT(output, width, 1, BZI_LIMIT_EDGE),
     BZI_COUNT(output, height, 1, BZI_LIMIT_EDGE),
@@ -8299,8 +8396,8 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
  * Calls: rooms 2, 10.
  *
  * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 28 to 48
- * knows which type of container a sample comes from. */
+ * row of operations. An open container is immutable, but for the samples that it holds, and any thread may use it. No
+ * code outside of rooms 28 to 48 knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
 typedef struct bzi_extent {
@@ -8441,6 +8538,9 @@ struct bzi_container {
     uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
     bzi_owned        kept;            /* its memory, which ends with it */
+#ifndef BENZINA_NO_FOLDERS
+    bzi_held        *held;            /* samples that were read, if they are files and small; NULL: none is held */
+#endif
     void            *own;             /* the state of its operations */
     const void      *given;           /* while it is opened: a folder's path, or a provider */
 };
@@ -13568,6 +13668,9 @@ static void bzi_container_free(bzi_container *c)
     bzi_host *host = c->host;
     if (c->own && c->ops->close)
         c->ops->close(c);
+#ifndef BENZINA_NO_FOLDERS
+    bzi_held_free(c->held);
+#endif
     bzi_owned_free(&c->kept);
     bzi_release(&host->memory, c, 1, sizeof *c);
     bzi_host_drop(host);
@@ -13797,14 +13900,22 @@ static void bzi_reading_end(bzi_reading *reading)
     reading->source = NULL;
 }
 
-/* Opens the sample's own files. The size of a file is the size of the sample. Several files have their sizes after
- * them. */
+#ifndef BENZINA_NO_FOLDERS
+
+/* Finds a sample of files that is held, or opens its files. The size of a file is the size of the sample. Several files
+ * have their sizes after them. */
 static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
 {
     const uint32_t count = c->file_count ? c->file_count : 1;
+    const bzi_held_sample *held = bzi_held_find(c->held, reading->sample.index);
     bzi_extent *extent = &reading->sample.extent;
     char path[BZI_LIMIT_PATH_BYTES];
     bzna_status status = BZNA_OK;
+
+    if (held) {
+        *extent = (bzi_extent){ .size = held->size, .data = held->bytes };
+        return BZNA_OK;
+    }
 
     extent->size = count > 1 ? count * sizeof(uint64_t) : 0;
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
@@ -13826,6 +13937,34 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
     return status;
 }
 
+/* Reads the sample's files, one after the other, and writes their sizes after them if there are several. A small sample
+ * is held from then on. */
+static bzna_status bzi_reading_read_files(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
+{
+    const bzi_container *c = reading->container;
+    const uint32_t count = reading->own_count;
+    uint8_t *at = bytes;
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzna_error ignored;
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+        const uint64_t size = reading->own[i].size;
+        if ((status = bzi_source_read(&reading->own[i], 0, at, size, err)) != BZNA_OK && i &&
+            c->ops->path(c, reading->sample.index, i, path, sizeof path, &ignored) == BZNA_OK)
+            bzi_error_prefix(err, path);
+        at += size;
+    }
+    if (status != BZNA_OK)
+        return status;
+
+    for (uint32_t i = 0; i < count && count > 1; i++, at += sizeof(uint64_t))
+        memcpy(at, &reading->own[i].size, sizeof(uint64_t));
+    bzi_held_add(c->held, reading->sample.index, bytes, reading->sample.extent.size);
+    return BZNA_OK;
+}
+#endif
+
 /* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
  * failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
@@ -13838,8 +13977,12 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     reading->source = &c->source;
     reading->own_count = 0;
     reading->sample = (bzi_sample){ index, { 0 }, NULL };
-    status = c->ops->path ? bzi_reading_open(reading, c, err) :
-                            c->ops->locate(c, index, &reading->sample.extent, err);
+#ifndef BENZINA_NO_FOLDERS
+    if (c->ops->path)
+        status = bzi_reading_open(reading, c, err);
+    else
+#endif
+        status = c->ops->locate(c, index, &reading->sample.extent, err);
     reading->fetched = status == BZNA_AGAIN;
     if (status != BZNA_OK)
         return reading->fetched ? BZNA_OK : status;
@@ -13852,26 +13995,6 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
                        (bzi_llu)extent->size, (bzi_llu)limit);
 }
 
-/* Reads the files of a sample of several, one after the other, and writes their sizes after them. */
-static bzna_status bzi_reading_read_files(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
-{
-    const bzi_container *c = reading->container;
-    uint8_t *sizes = bytes + reading->sample.extent.size - reading->own_count * sizeof(uint64_t);
-    char path[BZI_LIMIT_PATH_BYTES];
-    bzna_error ignored;
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < reading->own_count && status == BZNA_OK; i++) {
-        const uint64_t size = reading->own[i].size;
-        if ((status = bzi_source_read(&reading->own[i], 0, bytes, size, err)) != BZNA_OK && i &&
-            c->ops->path(c, reading->sample.index, i, path, sizeof path, &ignored) == BZNA_OK)
-            bzi_error_prefix(err, path);
-        memcpy(sizes + i * sizeof size, &size, sizeof size);
-        bytes += size;
-    }
-    return status;
-}
-
 /* Reads the sample into `bytes`, which have room for the extent. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
@@ -13881,8 +14004,10 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
 
     if (extent->data)
         bzi_copy(bytes, extent->data, extent->size);
-    else if (reading->own_count > 1)
+#ifndef BENZINA_NO_FOLDERS
+    else if (reading->own_count)
         status = bzi_reading_read_files(reading, bytes, err);
+#endif
     else
         status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
     reading->sample.bytes = bytes;
@@ -14344,11 +14469,10 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
                                    &opening->dataset->parts[i].container, err);
 }
 
-/* Reads the files of records into memory, if all of them together are small. One that cannot be read is left as it is,
- * so that only those of its samples fail that cannot be read. */
-static void bzi_dataset_load(bzna_dataset *dataset, const bzna_records *records)
+/* Reads the files of records into memory, if all of them together have at most so many bytes. One that cannot be read
+ * is left as it is, so that only those of its samples fail that cannot be read. */
+static void bzi_dataset_load(bzna_dataset *dataset, uint64_t most)
 {
-    const uint64_t most = records->hold_bytes ? records->hold_bytes : BZI_HOLD_BYTES;
     uint64_t bytes = 0;
     bzna_error err;
 
@@ -14362,13 +14486,30 @@ static void bzi_dataset_load(bzna_dataset *dataset, const bzna_records *records)
     }
 }
 
+#ifndef BENZINA_NO_FOLDERS
+/* Has small samples that are files held once they were read. Each folder may hold so many of these bytes as it has of
+ * the samples. */
+static void bzi_dataset_hold(bzna_dataset *dataset, uint64_t most)
+{
+    uint64_t files = 0;
+
+    for (uint32_t i = 0; i < dataset->part_count; i++)
+        files += dataset->parts[i].container->ops->path ? dataset->parts[i].count : 0;
+    for (uint32_t i = 0; i < dataset->part_count && files; i++) {
+        bzi_container *c = dataset->parts[i].container;
+        if (c->ops->path)
+            c->held = bzi_held_make(&c->host->memory, c->count, most / files * c->count);
+    }
+}
+#endif
+
 /* Opens all that paths stand for, on several threads, and lays it end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzi_opening opening = { .paths.memory = &host->memory, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
-    const uint64_t found = opening.paths.count;
+    const uint64_t found = opening.paths.count, hold_bytes = config->hold_bytes ? config->hold_bytes : BZI_HOLD_BYTES;
     bzna_dataset *all;
 
     if (status == BZNA_OK && config->index && found > 1)
@@ -14383,7 +14524,11 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     for (uint64_t i = 0; i < found && status == BZNA_OK; i++)
         status = bzi_dataset_append(all, all->parts[i].container, 0, all->parts[i].container->count, err);
     if (status == BZNA_OK && config->records)
-        bzi_dataset_load(all, config->records);
+        bzi_dataset_load(all, hold_bytes);
+#ifndef BENZINA_NO_FOLDERS
+    if (status == BZNA_OK)
+        bzi_dataset_hold(all, hold_bytes);
+#endif
     for (uint64_t i = all ? all->part_count : found; i < found; i++)    /* after a failure */
         if (all->parts[i].container)
             bzi_container_drop(all->parts[i].container);
@@ -14535,6 +14680,9 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         uint64_t all = part->container->target_count;
         info->size_bytes += part->container->source.size;
         info->held_bytes += bzi_source_is_loaded(&part->container->source) ? part->container->source.size : 0;
+#ifndef BENZINA_NO_FOLDERS
+        info->held_bytes += part->container->held ? atomic_load(&part->container->held->bytes) : 0;
+#endif
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
