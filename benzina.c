@@ -24,7 +24,7 @@
  *   32-33  mp4               archives, plain video; their samples
  *      34  lists             of samples, as text
  *      35  names             texts in one buffer
- *   36-38  folders           threads that open files; directories; pictures that are files; pairs of folders
+ *   36-38  folders           directories; pictures that are files; pairs of folders
  *   39-42  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
  *      43  records           of one size
  *      44  providers         samples that the caller's functions give
@@ -1791,6 +1791,66 @@ static void bzi_owned_free(bzi_owned *kept)
     }
 }
 
+/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
+ * slots. */
+#define BZI_LRU_SLOTS 8u
+
+typedef struct bzi_lru_slot {
+    bzi_buffer key;
+    uint64_t   size;                  /* bytes of the key */
+    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
+} bzi_lru_slot;
+
+typedef struct bzi_lru {
+    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    bzi_buffer   key;                 /* which is looked for */
+    uint64_t     clock;               /* counts lookups */
+} bzi_lru;
+
+/* Returns 1 and the slot that has lru->key, of size bytes. Else returns 0 and the slot that was given to it, a free one
+ * or the least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
+BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, uint32_t *index)
+{
+    bzi_lru_slot *slot;
+
+    lru->clock++;
+    *index = 0;
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        slot = &lru->slots[i];
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
+            slot->used = lru->clock;
+            *index = i;
+            return 1;
+        }
+
+        if (slot->used < lru->slots[*index].used)
+            *index = i;
+    }
+
+    slot = &lru->slots[*index];
+    slot->used = 0;
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return -1;
+    bzi_copy(slot->key.data, lru->key.data, size);
+    slot->size = size;
+    return 0;
+}
+
+/* The slot that was found last is in use. */
+BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
+
+/* Makes a slot free. */
+BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+
+BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+{
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_forget(lru, i);
+        bzi_buffer_free(memory, &lru->slots[i].key);
+    }
+    bzi_buffer_free(memory, &lru->key);
+}
+
 
 /* ==== 9. Blocks =====================================================================================================
  * Calls: rooms 2, 4, 8.
@@ -1877,8 +1937,9 @@ static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *b
 /* ==== 10. Host =======================================================================================================
  * Calls: rooms 2, 4, 7-9.
  *
- * Errors, the log, limits: what every room may use. Inside the library, a pointer to a bzna_error is never
- * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
+ * Errors, the log, limits, work that threads share: what every room may use. Inside the library, a pointer to a
+ * bzna_error is never NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL
+ * or smaller. */
 
 /* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
@@ -2123,6 +2184,65 @@ static void bzi_log_deliver(bzi_host *host)
         entry.code = BZNA_OK;
         bzi_log_call(host, &entry);
     }
+}
+
+/* The same work on many things, shared by threads. */
+typedef struct bzi_crew {
+    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
+    void            *user;            /* its first argument */
+    uint64_t         count;           /* things */
+    _Atomic uint64_t next;            /* the first index that no thread has taken */
+    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
+    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
+    bzna_error       err;             /* the error of index failed */
+} bzi_crew;
+
+/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
+static void *bzi_crew_run(void *argument)
+{
+    bzi_crew *crew = argument;
+    bzna_error err;
+    uint64_t i;
+
+    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
+        if (crew->each(crew->user, i, &err) == BZNA_OK)
+            continue;
+
+        bzi_os_lock(&crew->mutex);
+        if (i < crew->failed) {
+            crew->failed = i;
+            crew->err = err;
+        }
+        bzi_os_unlock(&crew->mutex);
+    }
+    return NULL;
+}
+
+/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
+ * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
+static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
+                                void *user, uint64_t count, bzna_error *err)
+{
+    bzi_crew crew = { .each = each, .user = user, .count = count };
+    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
+    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
+    uint32_t started = 0;
+
+    atomic_init(&crew.failed, count);
+    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
+    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
+        started++;
+    bzi_crew_run(&crew);
+    while (started)
+        bzi_os_thread_join(threads[--started]);
+    bzi_os_mutex_free(&crew.mutex);
+
+    if (crew.failed == count)
+        return BZNA_OK;
+    *err = crew.err;
+    return err->status;
 }
 
 
@@ -6990,70 +7110,16 @@ BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t 
     return sink.size;
 }
 
-/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
- * slots. */
-#define BZI_LRU_SLOTS 8u
-
-typedef struct bzi_lru_slot {
-    bzi_buffer key;                   /* as bzi_image_key writes it */
-    uint64_t   size;                  /* bytes of the key */
-    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
-} bzi_lru_slot;
-
-typedef struct bzi_lru {
-    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
-    bzi_buffer   key;                 /* which is looked for */
-    uint64_t     clock;               /* counts lookups */
-} bzi_lru;
-
-/* Returns 1 and the slot that has an image's key. Else returns 0 and the slot that was given to it, a free one or the
- * least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
-BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
-                                         uint32_t *index)
+/* Looks for a slot of a picture's codec and parameter sets: see bzi_lru_find. */
+BZI_MAYBE_UNUSED static int bzi_image_slot(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
+                                           uint32_t *index)
 {
     const uint64_t size = bzi_image_key(image, NULL, 0);
-    bzi_lru_slot *slot;
 
     if (!bzi_buffer_reserve(memory, &lru->key, size, 0))
         return -1;
-
     bzi_image_key(image, lru->key.data, size);
-    lru->clock++;
-    *index = 0;
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        slot = &lru->slots[i];
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
-            slot->used = lru->clock;
-            *index = i;
-            return 1;
-        }
-
-        if (slot->used < lru->slots[*index].used)
-            *index = i;
-    }
-
-    slot = &lru->slots[*index];
-    slot->used = 0;
-    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
-        return -1;
-    bzi_copy(slot->key.data, lru->key.data, size);
-    slot->size = size;
-    return 0;
-}
-
-/* The slot that was found last is in use. */
-BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
-
-/* Makes a slot free. */
-BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
-
-BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
-{
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_forget(lru, i);
-        bzi_buffer_free(memory, &lru->slots[i].key);
-    }
-    bzi_buffer_free(memory, &lru->key);
+    return bzi_lru_find(lru, memory, size, index);
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
@@ -10079,72 +10145,12 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 }
 
 
-/* ==== 36. Opening: threads, directories =============================================================================
+/* ==== 36. Directories ===============================================================================================
  * Calls: rooms 2, 4, 8, 10, 35.
  *
- * Work that several threads share: files that are opened, and folders that are listed. The files under a folder whose
- * names have certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by the path of their
- * folder, then by name, as bytes. Links are followed. Names that begin with a dot are left out. No file is opened or
- * looked at. */
-
-/* The same work on many things, shared by threads. */
-typedef struct bzi_crew {
-    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
-    void            *user;            /* its first argument */
-    uint64_t         count;           /* things */
-    _Atomic uint64_t next;            /* the first index that no thread has taken */
-    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
-    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
-    bzna_error       err;             /* the error of index failed */
-} bzi_crew;
-
-/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
-static void *bzi_crew_run(void *argument)
-{
-    bzi_crew *crew = argument;
-    bzna_error err;
-    uint64_t i;
-
-    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
-        if (crew->each(crew->user, i, &err) == BZNA_OK)
-            continue;
-
-        bzi_os_lock(&crew->mutex);
-        if (i < crew->failed) {
-            crew->failed = i;
-            crew->err = err;
-        }
-        bzi_os_unlock(&crew->mutex);
-    }
-    return NULL;
-}
-
-/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
- * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
-static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
-                                void *user, uint64_t count, bzna_error *err)
-{
-    bzi_crew crew = { .each = each, .user = user, .count = count };
-    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
-    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
-    uint32_t started = 0;
-
-    atomic_init(&crew.failed, count);
-    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-
-    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
-        started++;
-    bzi_crew_run(&crew);
-    while (started)
-        bzi_os_thread_join(threads[--started]);
-    bzi_os_mutex_free(&crew.mutex);
-
-    if (crew.failed == count)
-        return BZNA_OK;
-    *err = crew.err;
-    return err->status;
-}
+ * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
+ * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with a
+ * dot are left out. No file is opened or looked at. */
 
 #ifndef BENZINA_NO_FOLDERS
 
@@ -14298,7 +14304,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
 
 /* ==== 48. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 35-38, 46.
+ * Calls: rooms 2, 4, 8, 10-11, 35, 37-38, 46.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -17002,27 +17008,29 @@ static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 
 BZI_COLD
 static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where, bzna_error *err)
 {
+    enum { RANDOM = 1 << BZNA_WARP_RANDOM_RESIZED_CROP, CENTER = 1 << BZNA_WARP_CENTER_RESIZED_CROP,
+           SIMILARITY = 1 << BZNA_WARP_SIMILARITY, MXNET = 1 << BZNA_WARP_MXNET };
     const struct {
         const char *name;
         int         set;              /* 1: the caller has set it */
         uint32_t    kinds;            /* a bit for each kind that reads the field */
     } fields[] = {
-        { "scale", bzi_is_set(w->scale), 2 | 4 | 8 | 16 },
-        { "scale[1]", w->scale[1] != 0, 2 | 8 | 16 },
-        { "ratio", bzi_is_set(w->ratio), 2 | 8 | 16 },
-        { "degrees", bzi_is_set(w->degrees), 8 | 16 },
-        { "translate", bzi_is_set(w->translate), 8 },
-        { "resize", w->resize != 0, 8 },
-        { "keep_ratio", w->keep_ratio != 0, 8 },
-        { "random_crop", w->random_crop != 0, 8 | 16 },
-        { "law", w->law != 0, 2 | 4 | 8 },
+        { "scale", bzi_is_set(w->scale), RANDOM | CENTER | SIMILARITY | MXNET },
+        { "scale[1]", w->scale[1] != 0, RANDOM | SIMILARITY | MXNET },
+        { "ratio", bzi_is_set(w->ratio), RANDOM | SIMILARITY | MXNET },
+        { "degrees", bzi_is_set(w->degrees), SIMILARITY | MXNET },
+        { "translate", bzi_is_set(w->translate), SIMILARITY },
+        { "resize", w->resize != 0, SIMILARITY },
+        { "keep_ratio", w->keep_ratio != 0, SIMILARITY },
+        { "random_crop", w->random_crop != 0, SIMILARITY | MXNET },
+        { "law", w->law != 0, RANDOM | CENTER | SIMILARITY },
         { "perspective_p", w->perspective_p != 0, w->perspective != 0 ? ~0u : 0 },
-        { "shear_ratio", w->shear_ratio != 0, 16 },
-        { "canvas_px", w->canvas_px[0] || w->canvas_px[1], 16 },
-        { "crop_px", w->crop_px[0] || w->crop_px[1], 16 },
-        { "pad_px", w->pad_px != 0, 16 },
-        { "short_edge_px", w->short_edge_px != 0, 16 },
-        { "has_crop_start", w->has_crop_start != 0, 16 },
+        { "shear_ratio", w->shear_ratio != 0, MXNET },
+        { "canvas_px", w->canvas_px[0] || w->canvas_px[1], MXNET },
+        { "crop_px", w->crop_px[0] || w->crop_px[1], MXNET },
+        { "pad_px", w->pad_px != 0, MXNET },
+        { "short_edge_px", w->short_edge_px != 0, MXNET },
+        { "has_crop_start", w->has_crop_start != 0, MXNET },
         { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
     };
 
@@ -18854,7 +18862,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
-    const int found = bzi_lru_find(&software->keys, software->memory, image, out);
+    const int found = bzi_image_slot(&software->keys, software->memory, image, out);
 
     if (found < 0)
         return bzi_fail_memory(err, "parameter sets");
@@ -21060,7 +21068,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 66. NVDEC sessions ============================================================================================
- * Calls: rooms 10, 21, 24, 60, 63, 65.
+ * Calls: rooms 8, 10, 21, 24, 60, 63, 65.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -21280,7 +21288,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 {
     bzi_device *device = session->device;
     uint32_t index;
-    const int found = bzi_lru_find(&session->parser_keys, session->memory, image, &index);
+    const int found = bzi_image_slot(&session->parser_keys, session->memory, image, &index);
     bzi_parser *parser;
     /* the sequence callback returns the real number of surfaces */
     CUVIDPARSERPARAMS parameters = { .CodecType = bzi_nvdec_codec(image->codec), .ulMaxNumDecodeSurfaces = 1,
@@ -21433,7 +21441,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_pic
 #endif
 
 /* ==== 67. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 8, 10, 24, 60, 62-66.
+ * Calls: rooms 2, 4, 8, 10, 60, 62-66.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
