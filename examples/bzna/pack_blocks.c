@@ -1,25 +1,27 @@
 /* pack_blocks.c - samples and their lines of the log, on their way to the disk
  *
- * Where pictures are encoded, every sample is written at once, and then its line: writing takes no time beside
- * encoding. Where the bytes of files are kept as they are, reading and writing take all the time. Then samples and
- * lines are gathered in a block, which a thread writes while the next one is gathered. Either way a sample is written
- * before its line, and in the order of the files. A run that is killed loses two blocks at most, which --resume packs
- * again. */
+ * A block has samples, one behind the other as in the archive, and the files that are done with them. To write it is
+ * to write the samples, and then a line for each of the files, with the checksum of its sample.
+ *
+ * Where pictures are encoded, a block is written as soon as a file is done: writing takes no time beside encoding.
+ * Where the bytes of files are kept as they are, reading and writing take all the time. Then many samples are gathered
+ * in a block, which a thread writes while the next one is gathered. Either way samples are written in the order of the
+ * files. A run that is killed loses two blocks at most, which --resume packs again. */
 #include "tool.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Large writes cost the system less for each byte, and a block that fits a processor's cache costs less to gather. */
+/* Large writes cost the system less for each byte, and threads for large blocks less for each block. */
 enum { BLOCK_BYTES = 1 << 20 };
 
 /* ---- writing ---- */
 
-static int write_all_at(int file, const uint8_t *src, uint64_t size, uint64_t offset)
+static int write_all_at(int file, const void *src, uint64_t size, uint64_t offset)
 {
     for (uint64_t done = 0; done < size;) {
-        ssize_t put = pwrite(file, src + done, (size_t)(size - done), (off_t)(offset + done));
+        ssize_t put = pwrite(file, (const char *)src + done, (size_t)(size - done), (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
         if (put <= 0) return put < 0 ? errno : ENOSPC;
         done += (uint64_t)put;
@@ -27,16 +29,39 @@ static int write_all_at(int file, const uint8_t *src, uint64_t size, uint64_t of
     return 0;
 }
 
-/* Writes a block. The disk begins at once, so that the end of the run waits for the last blocks only. */
-static void block_write(void *given)
+/* Makes the lines of a block's files. Returns their size. */
+static size_t block_lines(pack_block *block)
 {
-    pack_block *b = given;
-    if ((b->error = write_all_at(b->archive, b->samples.data, b->size, b->offset))) return;
-    os_write_back(b->archive, (off_t)b->offset, (off_t)b->size);
-    if ((b->error = tool_write_all(b->log, b->lines.data, b->lines_size))) b->is_log = 1;
+    size_t size = 0;
+    for (size_t i = 0; i < block->file_count; i++) {
+        pack_file *file = &block->files[i];
+        if (!file->reason)
+            file->checksum = pack_sample_checksum(block->samples.data + (file->sample_offset - block->offset),
+                                                  (size_t)file->sample_size);
+        char *line = pack_journal_line(file);
+        size_t length = strlen(line);
+        if (size + length > block->lines.size) tool_buffer_reserve(&block->lines, 2 * (size + length));
+        memcpy(block->lines.data + size, line, length);
+        size += length;
+        free(line);
+    }
+    return size;
 }
 
-/* Takes over the outcome of the block that is being written. Returns 0, or errno. */
+static void block_write(void *given)
+{
+    pack_block *block = given;
+    const pack_blocks *b = block->of;
+    block->error = write_all_at(b->archive, block->samples.data, block->size, block->offset);
+    if (block->error) return;
+    /* The disk begins at once, so that the end of the run waits for the last blocks only. */
+    if (b->gathers) os_write_back(b->archive, (off_t)block->offset, (off_t)block->size);
+    size_t lines_size = block_lines(block);
+    block->error = tool_write_all(b->log, block->lines.data, lines_size);
+    block->is_log = block->error != 0;
+}
+
+/* Waits for the block that a thread writes. Returns 0, or errno. */
 static int blocks_wait(pack_blocks *b)
 {
     if (!b->is_writing) return b->error;
@@ -47,69 +72,56 @@ static int blocks_wait(pack_blocks *b)
     return b->error;
 }
 
-/* Hands the gathered block over, and begins the other. */
+/* Hands the gathered block over, and begins the other one. */
 static int blocks_turn(pack_blocks *b)
 {
-    pack_block *full = &b->list[b->filling];
+    pack_block *full = &b->list[b->filling], *next = &b->list[!b->filling];
     if (blocks_wait(b)) return b->error;
-    if (!full->size && !full->lines_size) return 0;
-    full->archive = b->archive;
-    full->log = b->log;
-    if (os_thread_start(&b->thread, block_write, full)) block_write(full), b->error = full->error;
-    else                                                b->is_writing = 1;
-    b->is_log = full->is_log;
+    if (!full->size && !full->file_count) return 0;
+    full->of = b;
     b->filling = !b->filling;
-    b->list[b->filling].size = b->list[b->filling].lines_size = 0;
+    b->is_writing = b->gathers && !os_thread_start(&b->thread, block_write, full);
+    if (!b->is_writing) {
+        block_write(full);
+        b->error = full->error;
+        b->is_log = full->is_log;
+    }
+    next->size = next->file_count = 0;
     return b->error;
 }
 
 
-/* ---- samples and lines ---- */
-
-/* Makes room for some more bytes, and for as many again, so that adding does not copy each time. */
-static void reserve_more(tool_buffer *buffer, uint64_t used, uint64_t more)
-{
-    if (more > UINT64_MAX / 4 || used > UINT64_MAX / 4) exit(tool_error("out of memory"));
-    if (used + more > buffer->size) tool_buffer_reserve(buffer, 2 * (used + more));
-}
+/* ---- samples and files ---- */
 
 int pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size)
 {
     pack_block *block = &b->list[b->filling];
     if (b->error) return b->error;
-    if (!b->is_gathering) return b->error = write_all_at(b->archive, src, size, offset);
     if (block->size && (block->size + size > BLOCK_BYTES || block->offset + block->size != offset)) {
         if (blocks_turn(b)) return b->error;
         block = &b->list[b->filling];
     }
     if (!block->size) block->offset = offset;
-    if (block->size + size > block->samples.size)
-        tool_buffer_reserve(&block->samples, size > BLOCK_BYTES ? size : BLOCK_BYTES);
+    tool_buffer_reserve(&block->samples, b->gathers && size < BLOCK_BYTES ? BLOCK_BYTES : block->size + size);
     memcpy(block->samples.data + block->size, src, (size_t)size);
     block->size += size;
     return 0;
 }
 
-int pack_blocks_line(pack_blocks *b, const char *line)
+int pack_blocks_done(pack_blocks *b, pack_file *file)
 {
     pack_block *block = &b->list[b->filling];
-    size_t size = strlen(line);
     if (b->error) return b->error;
-    if (!b->is_gathering) {
-        b->error = tool_write_all(b->log, line, size);
-        b->is_log = b->error != 0;
-        return b->error;
-    }
-    reserve_more(&block->lines, block->lines_size, size);
-    memcpy(block->lines.data + block->lines_size, line, size);
-    block->lines_size += size;
-    return 0;
+    if (!block->file_count) block->files = file;
+    block->file_count++;
+    return b->gathers ? 0 : blocks_turn(b);
 }
 
-int pack_blocks_end(pack_blocks *b)
+int pack_blocks_flush(pack_blocks *b) { return blocks_turn(b) ? b->error : blocks_wait(b); }
+
+int pack_blocks_write(pack_blocks *b, uint64_t offset, const void *src, uint64_t size)
 {
-    if (!blocks_turn(b)) blocks_wait(b);
-    b->is_gathering = 0;
+    if (!pack_blocks_flush(b)) b->error = write_all_at(b->archive, src, size, offset);
     return b->error;
 }
 

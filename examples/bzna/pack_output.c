@@ -70,16 +70,13 @@ int pack_output_open(pack_output *out, const tool_options *o)
 
 /* ---- writing ---- */
 
-/* Counts the files that are done, up to the first that is not, and notes them in the log, unless it has them. Returns
- * 0, or errno. */
+/* Counts the files that are done, up to the first that is not, and hands them on for the log, unless it has them.
+ * Returns 0, or errno. */
 static int files_count(pack_output *out)
 {
     for (; out->done < out->files->count && out->files->list[out->done].is_done; out->done++) {
-        const pack_file *file = &out->files->list[out->done];
-        char *line = out->is_logged ? NULL : pack_journal_line(file);
-        if (line) out->error = pack_blocks_line(&out->blocks, line);
-        free(line);
-        if (out->error) return out->error;
+        pack_file *file = &out->files->list[out->done];
+        if (!out->is_logged && (out->error = pack_blocks_done(&out->blocks, file))) return out->error;
         out->left_out += file->reason != NULL;
         out->written += !file->reason;
         out->small += !file->reason && file->is_small;
@@ -87,18 +84,25 @@ static int files_count(pack_output *out)
     return 0;
 }
 
-/* Notes that a sample is written: that of the first file that is not done, as samples come in the order of files.
- * Returns 0, or errno. */
-static int sample_written(pack_output *out, const void *bytes, uint64_t size)
+/* A sample is written: that of the first file that is not done, as samples come in the order of files. Returns 0, or
+ * errno. */
+static int sample_written(pack_output *out, uint64_t offset, uint64_t size)
 {
-    size_t i = out->done;
-    while (i < out->files->count && out->files->list[i].is_done) i++;
-    if (i == out->files->count) return 0;         /* it is the index */
-    out->files->list[i].is_done = 1;
-    out->files->list[i].sample_size = size;
-    out->files->list[i].checksum = pack_sample_checksum(bytes, (size_t)size);
+    pack_file *file = &out->files->list[out->done];
+    file->is_done = 1;
+    file->sample_offset = offset;
+    file->sample_size = size;
     out->position += size;
     return files_count(out);
+}
+
+/* Writes what comes after all samples: the index. At last the writer goes back and marks the archive as finished. Then
+ * the rest of it is on the disk. Returns 0, or errno. */
+static int end_write(pack_output *out, uint64_t offset, const void *src, uint64_t size)
+{
+    int error = pack_blocks_flush(&out->blocks);
+    if (!error && offset < TOOL_ARCHIVE_FIRST && fsync(out->file) && errno != EINVAL && errno != EROFS) error = errno;
+    return error ? error : pack_blocks_write(&out->blocks, offset, src, size);
 }
 
 /* Writes; or, while samples are gone through that are there, compares. */
@@ -108,13 +112,11 @@ static bzna_status sink_write_at(void *user, uint64_t offset, const void *src, u
     if (out->expected && (size != out->expected_size || offset != out->position ||
                           memcmp(src, out->expected, (size_t)size)))
         return BZNA_E_MISMATCH;
-    /* At last the writer goes back and marks the archive as finished. Then the rest of it is on the disk. */
-    if (offset && offset < TOOL_ARCHIVE_FIRST) {
-        if ((out->error = pack_blocks_end(&out->blocks))) return BZNA_E_IO;
-        if (fsync(out->file) && errno != EINVAL && errno != EROFS) return out->error = errno, BZNA_E_IO;
-    }
-    if (!out->expected && (out->error = pack_blocks_sample(&out->blocks, offset, src, size))) return BZNA_E_IO;
-    return offset >= TOOL_ARCHIVE_FIRST && sample_written(out, src, size) ? BZNA_E_IO : BZNA_OK;
+    if (out->done == out->files->count)
+        out->error = end_write(out, offset, src, size);
+    else if (out->expected || !(out->error = pack_blocks_sample(&out->blocks, offset, src, size)))
+        out->error = offset ? sample_written(out, offset, size) : 0;
+    return out->error ? BZNA_E_IO : BZNA_OK;
 }
 
 static int write_failed(const pack_output *out, const bzna_error *err)
@@ -154,8 +156,8 @@ static int file_leave_out(pack_output *out, size_t i, char *reason)
     free(file->reason);
     file->reason = reason;
     file->is_done = 1;
-    if (bzna_writer_add_at(out->writer, i, NULL, 0, &err) < 0) return write_failed(out, &err);
-    return files_count(out) ? write_failed(out, NULL) : EXIT_OK;
+    if (files_count(out)) return write_failed(out, NULL);
+    return bzna_writer_add_at(out->writer, i, NULL, 0, &err) < 0 ? write_failed(out, &err) : EXIT_OK;
 }
 
 /* Adds one sample. One that the writer refuses is left out; only an error that later samples would meet, too, is
@@ -329,7 +331,7 @@ int pack_output_begin(pack_output *out, pack_files *files, int gathers)
     int resume = o->resume && partial_size(out);
     out->files = files;
     if (pack_journal_open(&out->journal, out->partial)) return EXIT_INPUT;
-    out->blocks = (pack_blocks){ .archive = out->file, .log = out->journal.file, .is_gathering = gathers };
+    out->blocks = (pack_blocks){ .archive = out->file, .log = out->journal.file, .gathers = gathers };
     if (resume && pack_journal_read(&out->journal, o, files)) return EXIT_INPUT;
     if (resume && !out->journal.is_begun)
         return tool_error("%s: has no log beside it, without which no run can go on; to begin again: bzna pack "
@@ -360,7 +362,7 @@ void pack_output_close(pack_output *out)
 {
     bzna_writer_close(out->writer);
     bzna_context_close(out->context);
-    if (!out->error && (out->error = pack_blocks_end(&out->blocks))) write_failed(out, NULL);
+    if (!out->error && (out->error = pack_blocks_flush(&out->blocks))) write_failed(out, NULL);
     if (out->file >= 0 && out->writer && out->position > TOOL_ARCHIVE_FIRST)
         tool_error("%s has %zu of %zu files; to go on, give the same command with --resume", out->partial, out->done,
                    out->files->count);

@@ -450,8 +450,8 @@ typedef struct pack_file {
     uint32_t    notes;                /* PACK_NOTE_..., what of it is not in the archive */
     int         is_small;             /* it fills less than a quarter of its frame */
     int         is_done;              /* its sample is written, or it is left out */
-    uint64_t    sample_size;          /* once it is written: its bytes in the archive, and their checksum */
-    uint32_t    checksum;
+    uint64_t    sample_offset, sample_size;       /* once it is done: its bytes in the archive */
+    uint32_t    checksum;             /* of these, once they are written */
 } pack_file;
 
 typedef struct pack_files {
@@ -656,17 +656,20 @@ void pack_journal_close(pack_journal *j);
 
 /* ---- pack_blocks.c: samples and their lines of the log, on their way to the disk ---- */
 
+struct pack_blocks;
+
 typedef struct pack_block {
-    int         archive, log;         /* files */
+    const struct pack_blocks *of;
     tool_buffer samples, lines;
     uint64_t    offset, size;         /* of the samples; in the archive */
-    uint64_t    lines_size;
+    pack_file  *files;                /* that are done with them, in order */
+    size_t      file_count;
     int         error, is_log;        /* what became of it: errno, and whether it was the log's */
 } pack_block;
 
 typedef struct pack_blocks {
     int        archive, log;          /* files */
-    int        is_gathering;          /* 0: everything is written at once */
+    int        gathers;               /* 0: a block is written when a file is done */
     pack_block list[2];               /* one is gathered, and the other is written */
     int        filling;               /* which is gathered */
     int        is_writing;            /* there is a thread, which has the other */
@@ -675,12 +678,20 @@ typedef struct pack_blocks {
 } pack_blocks;
 
 /* Each returns 0, or errno: then nothing that follows is written. What failed may be what an earlier call has left to
- * the thread. A sample belongs at an offset of the archive; its line follows it. */
-int pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
-int pack_blocks_line(pack_blocks *b, const char *line);
+ * the thread. */
 
-/* Waits until everything is written. What follows is written at once. */
-int pack_blocks_end(pack_blocks *b);
+/* Adds a sample, which belongs at an offset of the archive. */
+int pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
+
+/* The next file of the list is done: the sample that was added last is its, unless it is left out. The thread notes its
+ * checksum. */
+int pack_blocks_done(pack_blocks *b, pack_file *file);
+
+/* Waits until all that was added is written. */
+int pack_blocks_flush(pack_blocks *b);
+
+/* Likewise, and then writes what is no sample. */
+int pack_blocks_write(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
 void pack_blocks_free(pack_blocks *b);
 
 
