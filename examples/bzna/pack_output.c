@@ -70,39 +70,40 @@ int pack_output_open(pack_output *out, const tool_options *o)
 
 /* ---- writing ---- */
 
-/* Counts the files that are done, up to the first that is not, and hands them on for the log, unless it has them.
- * Returns 0, or errno. */
-static int files_count(pack_output *out)
+/* Counts the files that are done, up to the first that is not, and notes them in the log, unless it has them. */
+static void files_count(pack_output *out)
 {
     for (; out->done < out->files->count && out->files->list[out->done].is_done; out->done++) {
-        pack_file *file = &out->files->list[out->done];
-        if (!out->is_logged && (out->error = pack_blocks_done(&out->blocks, file))) return out->error;
+        const pack_file *file = &out->files->list[out->done];
+        if (!out->is_logged) out->failure = pack_blocks_done(&out->blocks, file);
+        if (out->failure.error) return;
         out->left_out += file->reason != NULL;
         out->written += !file->reason;
         out->small += !file->reason && file->is_small;
     }
-    return 0;
 }
 
-/* A sample is written: that of the first file that is not done, as samples come in the order of files. Returns 0, or
- * errno. */
-static int sample_written(pack_output *out, uint64_t offset, uint64_t size)
+/* A sample is written: that of the first file that is not done, as samples come in the order of files. */
+static void sample_written(pack_output *out, const void *bytes, uint64_t size)
 {
     pack_file *file = &out->files->list[out->done];
     file->is_done = 1;
-    file->sample_offset = offset;
     file->sample_size = size;
+    file->checksum = pack_sample_checksum(bytes, (size_t)size);
     out->position += size;
-    return files_count(out);
+    files_count(out);
 }
 
-/* Writes what comes after all samples: the index. At last the writer goes back and marks the archive as finished. Then
- * the rest of it is on the disk. Returns 0, or errno. */
-static int end_write(pack_output *out, uint64_t offset, const void *src, uint64_t size)
+/* Writes what comes after the samples: the index. At last the writer goes back and marks the archive as finished. Then
+ * the rest of it is on the disk. */
+static void end_write(pack_output *out, uint64_t offset, const void *src, uint64_t size)
 {
-    int error = pack_blocks_flush(&out->blocks);
-    if (!error && offset < TOOL_ARCHIVE_FIRST && fsync(out->file) && errno != EINVAL && errno != EROFS) error = errno;
-    return error ? error : pack_blocks_write(&out->blocks, offset, src, size);
+    out->failure = pack_blocks_flush(&out->blocks);
+    if (out->failure.error) return;
+    if (offset < TOOL_ARCHIVE_FIRST && fsync(out->file) && errno != EINVAL && errno != EROFS)
+        out->failure = (pack_failure){ errno, 0 };
+    else
+        out->failure = pack_blocks_write(&out->blocks, offset, src, size);
 }
 
 /* Writes; or, while samples are gone through that are there, compares. */
@@ -112,18 +113,20 @@ static bzna_status sink_write_at(void *user, uint64_t offset, const void *src, u
     if (out->expected && (size != out->expected_size || offset != out->position ||
                           memcmp(src, out->expected, (size_t)size)))
         return BZNA_E_MISMATCH;
-    if (out->done == out->files->count)
-        out->error = end_write(out, offset, src, size);
-    else if (out->expected || !(out->error = pack_blocks_sample(&out->blocks, offset, src, size)))
-        out->error = offset ? sample_written(out, offset, size) : 0;
-    return out->error ? BZNA_E_IO : BZNA_OK;
+    if (out->done == out->files->count) {
+        end_write(out, offset, src, size);
+    } else {
+        if (!out->expected) out->failure = pack_blocks_sample(&out->blocks, offset, src, size);
+        if (offset && !out->failure.error) sample_written(out, src, size);
+    }
+    return out->failure.error ? BZNA_E_IO : BZNA_OK;
 }
 
 static int write_failed(const pack_output *out, const bzna_error *err)
 {
-    if (!out->error) return tool_error("%s: %s", out->partial, err->message);
-    return tool_error("%s: cannot be written: %s", out->blocks.is_log ? out->journal.path : out->partial,
-                      strerror(out->error));
+    if (!out->failure.error) return tool_error("%s: %s", out->partial, err->message);
+    return tool_error("%s: cannot be written: %s", out->failure.is_log ? out->journal.path : out->partial,
+                      strerror(out->failure.error));
 }
 
 static int writer_open(pack_output *out)
@@ -142,6 +145,13 @@ static int writer_open(pack_output *out)
     return EXIT_OK;
 }
 
+static int partial_cut(pack_output *out, uint64_t size)
+{
+    if (!ftruncate(out->file, (off_t)size)) return EXIT_OK;
+    out->failure = (pack_failure){ errno, 0 };
+    return write_failed(out, NULL);
+}
+
 /* Whether an error of the writer is one that other samples would meet, too. */
 static int is_lasting(bzna_status status)
 {
@@ -156,7 +166,8 @@ static int file_leave_out(pack_output *out, size_t i, char *reason)
     free(file->reason);
     file->reason = reason;
     file->is_done = 1;
-    if (files_count(out)) return write_failed(out, NULL);
+    files_count(out);
+    if (out->failure.error) return write_failed(out, NULL);
     return bzna_writer_add_at(out->writer, i, NULL, 0, &err) < 0 ? write_failed(out, &err) : EXIT_OK;
 }
 
@@ -321,7 +332,7 @@ static int go_through_earlier(pack_output *out)
     free(e.thumb.data);
     out->resumed = out->done - out->left_out;
     if (result != EXIT_OK) return result;
-    if (ftruncate(out->file, (off_t)out->position)) return out->error = errno, write_failed(out, NULL);
+    if (partial_cut(out, out->position)) return EXIT_INPUT;
     return pack_journal_keep(&out->journal, out->done);
 }
 
@@ -331,12 +342,13 @@ int pack_output_begin(pack_output *out, pack_files *files, int gathers)
     int resume = o->resume && partial_size(out);
     out->files = files;
     if (pack_journal_open(&out->journal, out->partial)) return EXIT_INPUT;
-    out->blocks = (pack_blocks){ .archive = out->file, .log = out->journal.file, .gathers = gathers };
+    pack_blocks_open(&out->blocks, out->file, out->journal.file, gathers);
+    out->has_blocks = 1;
     if (resume && pack_journal_read(&out->journal, o, files)) return EXIT_INPUT;
     if (resume && !out->journal.is_begun)
         return tool_error("%s: has no log beside it, without which no run can go on; to begin again: bzna pack "
                           "--overwrite ...", out->partial);
-    if (!resume && ftruncate(out->file, 0)) return out->error = errno, write_failed(out, NULL);
+    if (!resume && partial_cut(out, 0)) return EXIT_INPUT;
     if (!resume && pack_journal_begin(&out->journal, o, files)) return EXIT_INPUT;
     if (writer_open(out)) return EXIT_INPUT;
     return resume ? go_through_earlier(out) : EXIT_OK;
@@ -362,13 +374,16 @@ void pack_output_close(pack_output *out)
 {
     bzna_writer_close(out->writer);
     bzna_context_close(out->context);
-    if (!out->error && (out->error = pack_blocks_flush(&out->blocks))) write_failed(out, NULL);
+    if (out->has_blocks && !out->failure.error) {
+        out->failure = pack_blocks_flush(&out->blocks);
+        if (out->failure.error) write_failed(out, NULL);
+    }
     if (out->file >= 0 && out->writer && out->position > TOOL_ARCHIVE_FIRST)
         tool_error("%s has %zu of %zu files; to go on, give the same command with --resume", out->partial, out->done,
                    out->files->count);
     else if (out->file >= 0 && !partial_size(out))
         partial_discard(out);
-    pack_blocks_free(&out->blocks);
+    if (out->has_blocks) pack_blocks_close(&out->blocks);
     pack_journal_close(&out->journal);
     if (out->file >= 0) close(out->file);         /* which also unlocks it */
     free(out->partial);

@@ -450,8 +450,8 @@ typedef struct pack_file {
     uint32_t    notes;                /* PACK_NOTE_..., what of it is not in the archive */
     int         is_small;             /* it fills less than a quarter of its frame */
     int         is_done;              /* its sample is written, or it is left out */
-    uint64_t    sample_offset, sample_size;       /* once it is done: its bytes in the archive */
-    uint32_t    checksum;             /* of these, once they are written */
+    uint64_t    sample_size;          /* once it is written: its bytes in the archive, and their checksum */
+    uint32_t    checksum;
 } pack_file;
 
 typedef struct pack_files {
@@ -606,8 +606,8 @@ typedef struct pack_workers pack_workers;
 
 enum { PACK_AGAIN = -1 };
 
-/* Starts processes that encode the files from `first` on. NULL after printing an error. */
-pack_workers *pack_workers_start(const pack_job *job, size_t first);
+/* Processes that encode the files from `first` on. They are started when a file needs one. */
+pack_workers *pack_workers_new(const pack_job *job, size_t first);
 
 /* The result of a file, in any order; to be freed. done: how many files, the first ones, need no more memory.
  * PACK_AGAIN: there is none yet, after at most 0.2 s or after a signal. EXIT_INPUT after printing an error. */
@@ -656,43 +656,51 @@ void pack_journal_close(pack_journal *j);
 
 /* ---- pack_blocks.c: samples and their lines of the log, on their way to the disk ---- */
 
-struct pack_blocks;
+/* What could not be written. */
+typedef struct pack_failure {
+    int error;                        /* errno; 0: nothing has failed */
+    int is_log;                       /* it was the log, not the archive */
+} pack_failure;
 
 typedef struct pack_block {
-    const struct pack_blocks *of;
     tool_buffer samples, lines;
     uint64_t    offset, size;         /* of the samples; in the archive */
-    pack_file  *files;                /* that are done with them, in order */
+    const pack_file *files;           /* that are done with them, in order */
     size_t      file_count;
-    int         error, is_log;        /* what became of it: errno, and whether it was the log's */
 } pack_block;
 
+enum { PACK_BLOCKS = 4 };             /* one is gathered, and the others are full or empty */
+
 typedef struct pack_blocks {
-    int        archive, log;          /* files */
-    int        gathers;               /* 0: a block is written when a file is done */
-    pack_block list[2];               /* one is gathered, and the other is written */
-    int        filling;               /* which is gathered */
-    int        is_writing;            /* there is a thread, which has the other */
-    os_thread  thread;
-    int        error, is_log;         /* errno of what could not be written, the log or the archive; nothing follows */
+    int          file, log;           /* the archive and its log */
+    int          gathers;             /* 0: a block is written when a file is done */
+    int          has_thread;
+    os_thread    thread;
+    pack_block   list[PACK_BLOCKS];   /* used in turns */
+    os_monitor   monitor;             /* guards what follows; but only the caller changes `gathered` */
+    uint64_t     gathered, written;   /* blocks that the thread was given, and has written */
+    int          is_ending;
+    pack_failure failure;             /* nothing is written after it */
 } pack_blocks;
 
-/* Each returns 0, or errno: then nothing that follows is written. What failed may be what an earlier call has left to
- * the thread. */
+/* gathers: samples come faster than they are written. */
+void pack_blocks_open(pack_blocks *b, int file, int log, int gathers);
+
+/* What the following return may be a failure of the thread with what it was given before. */
 
 /* Adds a sample, which belongs at an offset of the archive. */
-int pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
+pack_failure pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
 
-/* The next file of the list is done: the sample that was added last is its, unless it is left out. The thread notes its
- * checksum. */
-int pack_blocks_done(pack_blocks *b, pack_file *file);
+/* The next file of the list is done: the sample that was added last is its, or it is left out. */
+pack_failure pack_blocks_done(pack_blocks *b, const pack_file *file);
 
 /* Waits until all that was added is written. */
-int pack_blocks_flush(pack_blocks *b);
+pack_failure pack_blocks_flush(pack_blocks *b);
 
-/* Likewise, and then writes what is no sample. */
-int pack_blocks_write(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
-void pack_blocks_free(pack_blocks *b);
+/* The same, and then writes what is no sample. */
+pack_failure pack_blocks_write(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
+
+void pack_blocks_close(pack_blocks *b);
 
 
 /* ---- pack_output.c: the archive that is written ---- */
@@ -704,6 +712,7 @@ typedef struct pack_output {
     int                 file;         /* the partial file, locked */
     pack_journal        journal;
     pack_blocks         blocks;
+    int                 has_blocks;   /* they are open */
     bzna_context       *context;
     bzna_writer        *writer;
     size_t              done;         /* files, the first ones: packed or left out */
@@ -714,7 +723,7 @@ typedef struct pack_output {
     uint64_t            position;     /* bytes written */
     const uint8_t      *expected;     /* what a sample that is there must be; NULL: samples are written */
     uint64_t            expected_size;
-    int                 error;        /* errno of a failed write */
+    pack_failure        failure;      /* of writing */
     archive_copied      copied;       /* of the sample that is written */
 } pack_output;
 
@@ -724,7 +733,7 @@ int pack_output_is_finished(const tool_options *o, uint64_t *samples);
 /* Opens and locks OUT.partial. EXIT_USAGE: there is an archive or an interrupted run, and no option says what to do. */
 int pack_output_open(pack_output *out, const tool_options *o);
 
-/* Begins an archive, or goes on with an interrupted one. gathers: samples come faster than they are written. */
+/* Begins an archive, or goes on with an interrupted one. gathers: as of pack_blocks_open. */
 int pack_output_begin(pack_output *out, pack_files *files, int gathers);
 
 /* Gives a file's sample to the writer, which writes it when its turn comes, or notes why it is left out; takes over the
