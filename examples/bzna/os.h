@@ -183,7 +183,7 @@ typedef struct os_thread {
 int os_thread_start(os_thread *thread, void (*run)(void *job), void *job);
 void os_thread_join(os_thread *thread);
 
-/* A lock, and waiting for a change of what it guards. */
+/* A lock, and a way to wait for a change of what it guards. */
 typedef struct os_monitor {
 #ifdef _WIN32
     void           *lock, *changed;
@@ -197,8 +197,12 @@ void os_monitor_init(os_monitor *monitor);
 void os_monitor_free(os_monitor *monitor);
 void os_monitor_enter(os_monitor *monitor);
 void os_monitor_leave(os_monitor *monitor);
-void os_monitor_wait(os_monitor *monitor);        /* leaves, waits for a wake, which may come for no reason, and enters */
-void os_monitor_wake(os_monitor *monitor);        /* all that wait */
+
+/* Leaves it, waits for os_monitor_wake, and enters it again. It may return without one. */
+void os_monitor_wait(os_monitor *monitor);
+
+/* Wakes all that wait. */
+void os_monitor_wake(os_monitor *monitor);
 
 
 /* ---- workers ----

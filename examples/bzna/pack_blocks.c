@@ -144,10 +144,9 @@ pack_failure pack_blocks_flush(pack_blocks *b)
     return failure.error ? failure : blocks_wait(b, 0);
 }
 
-pack_failure pack_blocks_write(pack_blocks *b, uint64_t offset, const void *src, uint64_t size)
+pack_failure pack_blocks_write(const pack_blocks *b, uint64_t offset, const void *src, uint64_t size)
 {
-    pack_failure failure = pack_blocks_flush(b);
-    return failure.error ? failure : (pack_failure){ write_all_at(b->file, src, size, offset), 0 };
+    return (pack_failure){ write_all_at(b->file, src, size, offset), 0 };
 }
 
 void pack_blocks_close(pack_blocks *b)

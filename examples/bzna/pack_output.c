@@ -94,16 +94,15 @@ static void sample_written(pack_output *out, const void *bytes, uint64_t size)
     files_count(out);
 }
 
-/* Writes what comes after the samples: the index. At last the writer goes back and marks the archive as finished. Then
- * the rest of it is on the disk. */
+/* Writes what comes after the samples: the index, and at last, at the beginning, the mark of a finished archive. Before
+ * it is written, the rest is on the disk. */
 static void end_write(pack_output *out, uint64_t offset, const void *src, uint64_t size)
 {
+    int is_mark = offset < TOOL_ARCHIVE_FIRST;
     out->failure = pack_blocks_flush(&out->blocks);
-    if (out->failure.error) return;
-    if (offset < TOOL_ARCHIVE_FIRST && fsync(out->file) && errno != EINVAL && errno != EROFS)
+    if (!out->failure.error && is_mark && fsync(out->file) && errno != EINVAL && errno != EROFS)
         out->failure = (pack_failure){ errno, 0 };
-    else
-        out->failure = pack_blocks_write(&out->blocks, offset, src, size);
+    if (!out->failure.error) out->failure = pack_blocks_write(&out->blocks, offset, src, size);
 }
 
 /* Writes; or, while samples are gone through that are there, compares. */

@@ -113,7 +113,8 @@ static int worker_start(pack_workers *w, size_t i)
     return error ? tool_error("no process could be started: %s", strerror(error)) : EXIT_OK;
 }
 
-/* Starts the processes, or as many as can be, once a file needs one. Where all files are kept as they are, none does. */
+/* Starts the processes, or as many as can be. It is done when a file needs one: those that are kept as they are do
+ * not. */
 static int workers_start(pack_workers *w)
 {
     size_t started = 0;

@@ -669,7 +669,7 @@ typedef struct pack_block {
     size_t      file_count;
 } pack_block;
 
-enum { PACK_BLOCKS = 4 };             /* one is gathered, and the others are full or empty */
+enum { PACK_BLOCKS = 3 };             /* one is gathered, one is written, and one waits */
 
 typedef struct pack_blocks {
     int          file, log;           /* the archive and its log */
@@ -697,8 +697,8 @@ pack_failure pack_blocks_done(pack_blocks *b, const pack_file *file);
 /* Waits until all that was added is written. */
 pack_failure pack_blocks_flush(pack_blocks *b);
 
-/* The same, and then writes what is no sample. */
-pack_failure pack_blocks_write(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
+/* Writes what is no sample, once all that was added is written. */
+pack_failure pack_blocks_write(const pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
 
 void pack_blocks_close(pack_blocks *b);
 
