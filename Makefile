@@ -256,15 +256,17 @@ $(LIBRARY)/library.h $(LIBRARY)/library.c: $(LIBRARY)/library.%: tests/make/libr
 $(LIBRARY)/library.o: $(LIBRARY)/library.c benzina.h $(PTX)
 	$(CC) $(TEST_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -c -o $@ $<
 # The header as most suites include it, compiled once. Those of WITH_KERNELS define what it has before they include it.
+# Compilers read it as text again for a suite whose switches differ, and -Winvalid-pch warns of that.
 SUITE_H      = $(LIBRARY)/suite.h
 WITH_KERNELS = %_augment %_augment_device %_ptx %_kernels
 $(SUITE_H).gch: $(LIBRARY)/library.h benzina.h $(PTX)
 	printf '\043include "library.h"\n' > $(SUITE_H)
-	$(CC) $(TEST_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -x c-header -c -o $@ $(SUITE_H)
+	$(CC) $(TEST_CFLAGS) -DTEST_LINKED $(AV_CFLAGS) $(CUDA_CFLAGS) -x c-header -c -o $@ $(SUITE_H)
 # Some suites stand between the library and the system: its calls of these, by whatever name a file offset of 64 bits
 # gives them, come to functions of the suite, as test_pread. Its own calls do not.
 CALLS_driver     = dlopen dlsym pthread_create pthread_mutex_init pthread_cond_init
 CALLS_faults     = pread pwrite open fstat opendir fdatasync pthread_create
+CALLS_held       = open pread
 CALLS_heif       = avcodec_send_packet
 CALLS_heif_nvdec = avcodec_send_packet
 CALLS_no_threads = pthread_create
@@ -281,7 +283,7 @@ $(BETWEEN:%=$(BUILD)/tests/test_%): $(BUILD)/tests/test_%: $(LIBRARY)/test_%.o
 # One test binary. Suites ON_FAKE find the fake driver beside them.
 ON_FAKE     = %_nvdec %_device %_driver %_sessions %_soak %_races %_limits %_nvparser
 TEST_RPATH  = $(if $(filter $(ON_FAKE),$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake')
-TEST_HEADER = $(if $(filter $(WITH_KERNELS),$@),,-include $(SUITE_H))
+TEST_HEADER = $(if $(filter $(WITH_KERNELS),$@),,-Winvalid-pch -include $(SUITE_H))
 # Linkers take longest for the libraries that libavcodec needs, which are not asked about.
 TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)

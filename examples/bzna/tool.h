@@ -244,6 +244,7 @@ typedef struct archive {
     uint64_t      *split_offsets[4];  /* where the samples of each split lie, sorted: archive_read_splits */
     size_t         split_counts[4];
     tool_names     memory;            /* blocks in which data sets lie that cannot seek */
+    int            has_loader;        /* which may read samples more than once; else each is read once */
 } archive;
 
 /* device, sessions: of bzna_context_config. */

@@ -26,7 +26,8 @@ filter, normalized. They are larger than the caches of processors: 64 MB of JPEG
 
   benzina       the folder; of photographs tars, too, and archives made by `bzna pack`: JPEG (--codec copy), H.265,
                 H.264, AV1 (defaults). The full pictures are decoded, never thumbnails. Of records: the file, which is
-                read sample by sample, and the same as an io.BytesIO. num_threads
+                read sample by sample, and the same as an io.BytesIO. num_threads. "shrink", of large pictures:
+                jpeg_shrink with a margin of 1, so that libjpeg-turbo scales down while it decodes
   libjpeg-turbo decoding alone, to planes of Y'CbCr, of whole files in memory (bench_jpeg.c)
   torchvision   ImageFolder and DataLoader with num_workers, persistent. "PIL": its defaults, which always antialias;
                 "io": decoded by torchvision.io and cropped as tensors, which can do both
@@ -289,6 +290,10 @@ def benzina_batches(data, threads, antialias, **settings):
     while True:
         for images, _ in loader:
             yield images.shape[0]
+
+
+def benzina_shrink(data, threads, antialias):
+    return benzina_batches(data, threads, antialias, jpeg_shrink=True, jpeg_shrink_margin=1)
 
 
 def benzina_recipe(data, threads, antialias):
@@ -601,6 +606,7 @@ PEERS = {
     "DALI": (dali, "PICTURES", "nvidia.dali"),
 } if IS_RECIPE else {  # what runs it, what it reads, what must be importable
     "benzina folder": (benzina_batches, "PICTURES", "ctypes"),
+    "benzina shrink": (benzina_shrink, "PICTURES", "ctypes"),
     "benzina tar": (benzina_batches, "{0..3}.tar", "ctypes"),
     "benzina jpeg": (benzina_batches, "jpeg.bzna", "ctypes"),
     "benzina h264": (benzina_batches, "h264.bzna", "ctypes"),
@@ -619,6 +625,8 @@ PEERS = {
 if SET != "photographs":  # there, archives and tars are told from the folder
     PEERS = {name: peer for name, peer in PEERS.items() if peer[1] not in
              ("jpeg.bzna", "h264.bzna", "h265.bzna", "av1.bzna") and name != "benzina tar"}
+if SET not in ("1600x1200", "12mpx"):
+    PEERS.pop("benzina shrink", None)
 NO_ANTIALIAS = ("FFCV", "FFCV raw", "MXNet")
 
 

@@ -123,7 +123,8 @@ ROWS = {
     "SWITCH": "0 1 0", "REAL": "$1 $2 0", "REAL64": "$1 $2 0", "RANGE": "$1 $2 0", "RANGE64": "$1 $2 0",
 }
 # Structs of which not all members are settings: what they say of files and callbacks is checked elsewhere.
-PARTLY = ("records", "source", "sink", "provider", "dataset_config", "writer_config", "writer_sample", "transform")
+PARTLY = ("records", "source", "sink", "provider", "dataset_config", "writer_config", "writer_sample", "transform",
+          "image")
 
 
 class Fault(Exception):

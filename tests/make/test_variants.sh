@@ -22,7 +22,7 @@ export CUDA_VISIBLE_DEVICES=                                # the suites are of 
 # What a variant is compiled with (cc, flags, libs) and run with (run), which suites of it are run, and what is found in
 # all suites that know its switch.
 describe() {
-    cc=${CC:-cc}; flags=-O0; libs=; run=; suites=; switch=BENZINA_NO_; lenient=; linked=; lacking=; few=
+    cc=${CC:-cc}; flags=-O0; libs=; run=; suites=; switch=BENZINA_NO_; lenient=; linked=
     standard="-std=c11 -ffp-contract=off"
     neither="-DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"
     containers="folder files tar recordio records lists pictures"
@@ -33,8 +33,7 @@ describe() {
                      suites="host boxes dataset $containers writer dlpack" ;;
     without_jpeg)    flags="$flags $AV_CFLAGS $NV_CFLAGS -I$BUILD -DBENZINA_NO_JPEG"; libs=$AV_LIBS
                      suites="pictures decode"; switch=BENZINA_NO_JPEG ;;
-    without_both)    flags="$flags $neither"; lacking="HAVE_CUDA= HAVE_AVCODEC= HAVE_JPEG="
-                     few="host boxes folder numbers"
+    without_both)    flags="$flags $neither"
                      suites="host boxes dataset $containers writer dlpack numbers platforms" ;;
     gcc_native|clang_native)
                      cc=${1%_native}; flags="-O3 -march=native $neither"; standard=-std=gnu11
@@ -92,9 +91,6 @@ job() { # VARIANT/JOB
                  compiles "$(basename "$source" .c)" $cc $flags -flto "-DTEST_BUILD=\"$dir\"" -c -o "$dir/rest.o" \
                      "$source"
              done ;;
-    made)    if env -u MAKEFLAGS make --no-print-directory -s BUILD="$dir" TEST_OPT=-O0 CC="$cc" $lacking \
-                 $(printf "$dir/tests/test_%s " $few)
-             then for suite in $few; do "$dir/tests/test_$suite" || failed=1; done; [ -z "$failed" ]; else does_not_compile "$few"; fi ;;
     *)       if [ -n "$linked" ]; then
                  compiles "$name" $cc $flags "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" \
                      "tests/unit/test_$name.c" -lm
@@ -118,18 +114,11 @@ jobs=
 add() { # variant, jobs besides its suites...
     wanted "$1" || return
     describe "$1"
-    if [ -n "$brief" ]; then jobs="$1/made"; return; fi
     for j in $suites; do jobs="$jobs $1/$j"; done
     variant=$1; shift
     for j in "$@"; do jobs="$jobs $variant/$j"; done
 }
 [ $# -gt 2 ] && shift 2 && only="$*" || only=
-# make test has the build with the least inside, by make, which compiles it once for the few suites that find most.
-brief=
-if [ -z "$only$TEST_ALL" ]; then
-    only=without_both; brief=1
-    echo "LEFT test_variants.sh: all variants but $only, and most of its suites"
-fi
 
 if [ -n "$SANITIZE" ]; then
     skip variants "other builds are not what a sanitizer watches"

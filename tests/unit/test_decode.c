@@ -1921,16 +1921,21 @@ TEST(without_libavcodec_it_compiles_without_warnings_and_says_so)
         "bzna_dataset_close(s); return bzna_context_close(c); }\n";
     FILE *file;
     int result;
-    if (shell("cc --version 2>&1", output, sizeof output) != 0)
+    /* clang takes a third of gcc's time where nothing is optimized */
+    const char *compiler = !test_all() && !shell("clang --version 2>&1", output, sizeof output) ? "clang" : "cc";
+    char command[1024];
+    snprintf(command, sizeof command, "%s --version 2>&1", compiler);
+    if (shell(command, output, sizeof output) != 0)
         SKIP("no C compiler [gcc]");
     file = fopen(TEST_BUILD "/tests/no_avcodec.c", "w");
     REQUIRE(file != NULL);
     fputs(program, file);
     fclose(file);
-    result = shell("cc -std=c11 -O0 -ffp-contract=off -I. -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "
-                   "-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG " TEST_CUDA " -o " TEST_BUILD "/tests/no_avcodec " TEST_BUILD
-                   "/tests/no_avcodec.c benzina.c -lm -lpthread -ldl 2>&1",
-                   output, sizeof output);
+    snprintf(command, sizeof command,
+             "%s -std=c11 -O0 -ffp-contract=off -I. -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "
+             "-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG " TEST_CUDA " -o " TEST_BUILD "/tests/no_avcodec " TEST_BUILD
+             "/tests/no_avcodec.c benzina.c -lm -lpthread -ldl 2>&1", compiler);
+    result = shell(command, output, sizeof output);
     CHECK_EQ(result, 0);
     CHECK_STR(output, "");
     result = shell(TEST_BUILD "/tests/no_avcodec 2>&1", output, sizeof output);
