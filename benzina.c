@@ -3433,7 +3433,14 @@ static void bzi_out_number(bzi_out *out, uint64_t number, uint32_t bytes)
 
 static void bzi_out_u8(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 1); }
 static void bzi_out_u16(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 2); }
-static void bzi_out_u32(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 4); }
+/* Most of what boxes hold. */
+static void bzi_out_u32(bzi_out *out, uint64_t number)
+{
+    uint8_t *p = bzi_out_take(out, 4);
+    if (p)
+        bzi_put_be32(p, (uint32_t)number);
+}
+
 static void bzi_out_u32s(bzi_out *out, uint32_t count, const uint32_t *numbers)
 {
     for (uint32_t i = 0; i < count; i++)
