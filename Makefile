@@ -267,6 +267,7 @@ $(SUITE_H).gch: $(LIBRARY)/library.h benzina.h $(PTX)
 # gives them, come to functions of the suite, as test_pread. Its own calls do not.
 CALLS_driver     = dlopen dlsym pthread_create pthread_mutex_init pthread_cond_init
 CALLS_faults     = pread pwrite open fstat opendir fdatasync pthread_create
+CALLS_held       = open pread
 CALLS_heif       = avcodec_send_packet
 CALLS_heif_nvdec = avcodec_send_packet
 CALLS_no_threads = pthread_create

@@ -206,7 +206,8 @@
  * so does NVIDIA's driver, from which pinned host memory comes.
  *
  * A loader allocates its batches, queues and threads when it is opened. Its read buffers grow to
- * the largest sample met. After that it allocates nothing per batch.
+ * the largest sample met. After that it allocates nothing per batch, but for what its data set
+ * holds of small files when they are read for the first time.
  *
  *     data set                     memory for its index
  *     archive, opened by path      none per sample: entries are read from the file when they are
@@ -218,7 +219,11 @@
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     RecordIO                     8 bytes a record
  *     records, opened by path      all bytes of the files, if these are at most 256 MiB together
- *                                  (records.hold_bytes); bzna_dataset_info.held_bytes says how many
+ *     folder, pairs                names; all bytes of samples that have at most 16 KiB, once they
+ *                                  were read, up to 256 MiB for all of them, and 8 for each sample
+ *
+ * dataset_config.hold_bytes is the limit that takes the place of 256 MiB, and
+ * bzna_dataset_info.held_bytes says how many bytes are held.
  *
  * Memory that is opened as a data set must stay as it is until the data set is closed. If that
  * memory is a mapped file, the file must not be shortened meanwhile.
@@ -395,9 +400,10 @@
  *     - A file that was removed, or replaced by another of its name, is read on while it is open.
  *     - A file that was written over in place is read as it is then, so samples may be wrong or
  *       fail. To change a data set, write another file and rename it.
- *     - Files of records that are held in memory (records.hold_bytes) are not read again, and none
- *       of this happens to them. One that cannot be read as a whole is not held, and a message with
- *       the reason is logged.
+ *     - Files of records, and small files of a folder once they were read, are held in memory
+ *       (dataset_config.hold_bytes). They are not read again, so that none of this happens to them,
+ *       and a change is not seen before the data set is opened anew. A file of records that cannot
+ *       be read as a whole is not held, and a message with the reason is logged.
  *
  * 9. DETERMINISM AND RESUMING
  *
@@ -1381,9 +1387,6 @@ typedef struct bzna_records {
     float    scale;
     float    bias;                    /* likewise. Both must be 0 for pictures */
     uint32_t reserved0;               /* must be 0 */
-    /* files opened by their paths are read into memory when they are opened, if all files of the
-     * data set together have at most so many bytes; 1: none is. Default: 256 MiB */
-    uint64_t hold_bytes;
 } bzna_records;
 
 /* How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of
@@ -1428,6 +1431,12 @@ typedef struct bzna_dataset_config {
      * Default: the file beside it, if the data set is opened by a path */
     const void         *index;
     uint64_t            index_bytes;  /* bytes at index */
+    /* how many bytes of files that are opened by their paths may be held in memory, so that they
+     * are not read again; 1: none. Files of records are read when they are opened, if all of them
+     * together have at most so many bytes. Samples of folders and pairs that have at most 16 KiB
+     * stay in memory once they were read, as long as there is room. Files of other kinds are not
+     * held. Default: 256 MiB */
+    uint64_t            hold_bytes;
 } bzna_dataset_config;
 
 /* A data set as a whole. */
@@ -1445,7 +1454,9 @@ typedef struct bzna_dataset_info {
      * "RecordIO", "records", "provider" */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
-    uint64_t held_bytes;              /* of its files of records, in memory (records.hold_bytes) */
+    /* of its files, in memory (dataset_config.hold_bytes): those of files of records; of folders 8
+     * for each sample, and those of samples that are held, with 8 more for each */
+    uint64_t held_bytes;
 } bzna_dataset_info;
 
 /* Kinds of fields. */

@@ -104,6 +104,7 @@ static bzna_status open_dataset(archive *a, const tool_options *o, const char *l
     config.pairs = o->pairs;
     if (o->records && !records_parse(o->records, &idx.records)) config.records = &idx.records;
     else if (!o->format && records_idx_find(o->operand[0], &idx)) config.records = &idx.records;
+    config.hold_bytes = !a->has_loader && !config.records;  /* 1: no file is held, as none is read again */
     bzna_status status = open_source(a, o->operand[0], &config, &idx.source, err);
     class_names_free(&classes);
     return status;
@@ -150,10 +151,11 @@ static const char *records_hint(const bzna_error *err)
     return strstr(err->message, "dataset_config.records") ? "that is --records" : NULL;
 }
 
-static int open_on_device(archive *a, const tool_options *o, bzna_device device, int64_t sessions)
+static int open_on_device(archive *a, const tool_options *o, bzna_device device, int64_t sessions, int has_loader)
 {
     bzna_error err = tool_empty_error();
     memset(a, 0, sizeof *a);
+    a->has_loader = has_loader;
     if (archive_open_context(device, sessions, &a->context, &err) < 0 || archive_try_open(a, o, &err) < 0) {
         bzna_context_close(a->context);
         tool_names_free(&a->memory);
@@ -168,12 +170,12 @@ static int open_on_device(archive *a, const tool_options *o, bzna_device device,
 int archive_open(archive *a, const tool_options *o)
 {
     const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
-    return open_on_device(a, o, cpu, 0);
+    return open_on_device(a, o, cpu, 0, 0);
 }
 
 int archive_open_with(archive *a, const tool_options *o)
 {
-    return open_on_device(a, o, o->device, o->sessions);
+    return open_on_device(a, o, o->device, o->sessions, 1);
 }
 
 void archive_close(archive *a)

@@ -107,7 +107,7 @@ static uint64_t hash_run(void *library, const char *path, uint32_t set, int is_h
     records.data_offset = sets[set].label;
     records.label_type = sets[set].label ? BZNA_RECORD_UINT8 : BZNA_RECORD_NONE;
     records.stride = BYTES;
-    records.hold_bytes = !is_held;                          /* 1: too few for any file */
+    config.hold_bytes = !is_held;                           /* 1: too few for any file */
     config.records = sets[set].width ? &records : NULL;
     check(CALL(bzna_context_open)(&context_config, &context, &err), &err);
     check(CALL(bzna_dataset_open)(context, path, &config, &dataset, &err), &err);

@@ -749,7 +749,7 @@ class Datasets(unittest.TestCase):
             with open(path, "wb") as file:
                 file.write(bytes(range(24)))
             for limit, held in ((None, 24), (24, 24), (23, 0), (1, 0)):
-                dataset = benzina.Dataset(path, records=dict(records, **{} if limit is None else {"hold_bytes": limit}))
+                dataset = benzina.Dataset(path, records=records, hold_bytes=limit)
                 self.assertEqual(dataset.info.held_bytes, held)
                 self.assertEqual(ctypes.string_at(dataset[1]._coded()[0].data, 12), bytes(range(12, 24)))
                 dataset.close()

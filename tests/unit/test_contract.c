@@ -1645,7 +1645,9 @@ TEST(a_file_that_is_deleted_costs_its_own_slot)
         check_failure(&o, r, bad, BZNA_E_NOT_FOUND);
         spill(path, "", 0);
         check_failure(&o, r, bad, BZNA_E_FORMAT);
+        bzna_dataset_close(o.dataset);                      /* which may hold what it has read */
         spill(path, s->coded->memory, s->coded->image.data_size);
+        open_or_exit(context, r, way, &o);
         CHECK_EQ(decoded_alone(o.dataset, bad), BZNA_OK);
         bzna_dataset_close(o.dataset);
     }

@@ -121,10 +121,10 @@ int test_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 #define TOP TEST_BUILD "/tests/faults"
 
 enum { SAMPLES = 12, SIDE = 24, BATCH = 4, EPOCHS = 2, OUT = 8, HANG_S = 300 };
-enum { ARCHIVE, FOLDER, RECORDIO, TAR, RECORDS, HELD, FORMATS };
+enum { ARCHIVE, FOLDER, RECORDIO, TAR, RECORDS, HELD_RECORDS, HELD_FOLDER, FORMATS };
 
 static const char *const format_path[FORMATS] = {
-    TOP "/a.bzna", TOP "/folder", TOP "/r.rec", TOP "/t.tar", TOP "/records", TOP "/records" };
+    TOP "/a.bzna", TOP "/folder", TOP "/r.rec", TOP "/t.tar", TOP "/records", TOP "/records", TOP "/folder" };
 
 /* ---- an allocator that counts, and fails ---- */
 
@@ -288,13 +288,14 @@ static void load(bzna_context *context, bzna_dataset *dataset, outcome *o)
     bzna_loader_close(loader);
 }
 
-/* Records are read one by one, or the file is held in memory. */
+/* Records and files of a folder are read one by one each time, or held in memory. */
 static bzna_status dataset_open(bzna_context *context, int format, bzna_dataset **dataset, bzna_error *err)
 {
     const bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_UINT8, .channels = 1,
-                                   .width = SIDE, .height = SIDE, .hold_bytes = format != HELD };
+                                   .width = SIDE, .height = SIDE };
     const bzna_dataset_config config = { .struct_size = sizeof config,
-                                         .records = format >= RECORDS ? &records : NULL };
+                                         .hold_bytes = format < HELD_RECORDS,
+                                         .records = format == RECORDS || format == HELD_RECORDS ? &records : NULL };
     return bzna_dataset_open(context, format_path[format], &config, dataset, err);
 }
 
@@ -407,20 +408,30 @@ static void sweep_format(int format)
 }
 
 TEST(an_archive_is_loaded_or_refused_whichever_call_fails)  { make_files(); sweep_format(ARCHIVE); }
-TEST(a_folder_is_loaded_or_refused_whichever_call_fails)    { make_files(); sweep_format(FOLDER); }
+TEST(a_folder_is_loaded_or_refused_whichever_call_fails)
+{
+    make_files();
+    sweep_format(FOLDER);
+    sweep_format(HELD_FOLDER);
+}
 TEST(recordio_is_loaded_or_refused_whichever_call_fails)    { make_files(); sweep_format(RECORDIO); }
 TEST(a_tar_is_loaded_or_refused_whichever_call_fails)       { make_files(); sweep_format(TAR); }
-TEST(records_are_loaded_or_refused_whichever_call_fails)    { make_files(); sweep_format(RECORDS); sweep_format(HELD); }
+TEST(records_are_loaded_or_refused_whichever_call_fails)
+{
+    make_files();
+    sweep_format(RECORDS);
+    sweep_format(HELD_RECORDS);
+}
 
 /* Reading a file of records whole is the second read of it, after that of its first bytes. */
 TEST(a_file_that_cannot_be_read_whole_loses_no_sample_that_can_be_read)
 {
     static const int kinds[] = { READ_FAILS, READ_ENDS };
     make_files();
-    const outcome clean = clean_run(HELD);
+    const outcome clean = clean_run(HELD_RECORDS);
     for (size_t i = 0; i < COUNT(kinds); i++) {
         plan(0, kinds[i], 2);
-        const outcome o = run_once(HELD);
+        const outcome o = run_once(HELD_RECORDS);
         CHECK(planned[0].met > SAMPLES);                    /* samples were read one by one */
         plan_nothing();
         CHECK_EQ(o.failed, 0);
@@ -586,7 +597,7 @@ static void stall(int format, const outcome *clean)
 TEST(while_a_disk_stalls_calls_end_in_their_time_and_nothing_is_lost)
 {
     make_files();
-    for (int format = 0; format < HELD; format++) {        /* what is held is not read again */
+    for (int format = 0; format < HELD_RECORDS; format++) {        /* what is held is not read again */
         run_once(format);
         const outcome clean = clean_run(format);
         stall(format, &clean);

@@ -89,13 +89,13 @@ static bzna_dataset *open_held(bzna_context *in, uint64_t hold_bytes)
     char paths[FILES][64];
     const char *list[FILES];
     bzna_dataset_config config;
-    bzna_records r = record_layout();
+    const bzna_records r = record_layout();
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
     size_t at = 0;
     bzna_dataset_config_init(&config, sizeof config);
     config.records = &r;
-    r.hold_bytes = hold_bytes;
+    config.hold_bytes = hold_bytes;
     for (int i = 0; i < FILES; i++) {
         path_of(paths[i], i);
         spill(paths[i], records + at, (size_t)counts[i] * RECORD);
@@ -746,7 +746,7 @@ TEST(samples_that_are_alike_are_what_they_are_when_each_is_described_anew)
     bzna_records other = layout;
     uint64_t indices[SAMPLES], different[8];
     bzna_dataset *alike, *by_turns;
-    other.hold_bytes = 12345;
+    other.bias = -0.0f;
     alike = open_by_turns(&layout, &layout, indices);
     by_turns = open_by_turns(&layout, &other, indices);
     for (uint32_t way = 0; way < 8; way++) {

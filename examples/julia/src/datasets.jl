@@ -61,6 +61,8 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
     target = nothing                      the field of integers, or an mp4's track of them, that is the target
     index = nothing                       the bytes of the index (.idx) of one tar or .rec, in place of the file beside it
+    hold_bytes = 0                        how many bytes of files may be held in memory: of records, which are read whole, and small files of
+                                          folders once they were read; 0: 256 MiB; 1: none
     name = nothing                        what error messages call it
     log = :warning                        messages of the library that Julia's logger receives: :none, :error, :warning, :info, :debug
 """
@@ -109,14 +111,6 @@ function Dataset(source; device::Union{Symbol,Integer} = :auto, log::Symbol = :w
     end
 end
 
-const CLASS_ORDERS = (text = BZNA_CLASS_ORDER_TEXT, numeric = BZNA_CLASS_ORDER_NUMERIC)
-const ORIENTATIONS = (apply = BZNA_ORIENTATION_APPLY, ignore = BZNA_ORIENTATION_IGNORE)
-const PALETTES = (colors = BZNA_PALETTE_COLORS, index = BZNA_PALETTE_INDEX)
-
-const RECORD_TYPES = (none = BZNA_RECORD_NONE, uint8 = BZNA_RECORD_UINT8, int32 = BZNA_RECORD_INT32, int64 = BZNA_RECORD_INT64,
-                      float32 = BZNA_RECORD_FLOAT32)
-const LAYOUTS = (planes = BZNA_LAYOUT_NCHW, pixels = BZNA_LAYOUT_NHWC)
-
 """
     Records(; width, height, channels, keywords...)
 
@@ -129,18 +123,16 @@ How records of one size lie in a file: `Dataset("train.bin"; records = Records(w
     data_offset = 0, label_offset = 0     where data and label begin in a record, in bytes
     header_bytes = 0, stride = 0          before the first record; of a record, where data and label are not all of it
     scale = 0, bias = 0                   numbers of vectors are x * scale + bias; a scale of 0 counts as 1
-    hold_bytes = 0                        files of at most so many bytes together are read into memory; 0: 256 MiB; 1: none
 """
 function Records(; width::Integer, height::Integer, channels::Integer, dtype::Symbol = :uint8, layout::Symbol = :planes,
                  label::Symbol = :none, data_offset::Integer = 0, label_offset::Integer = 0, header_bytes::Integer = 0,
-                 stride::Integer = 0, scale::Real = 0, bias::Real = 0, hold_bytes::Integer = 0)
+                 stride::Integer = 0, scale::Real = 0, bias::Real = 0)
     records = bzna_records()
     bzna_records_init(records, sizeof(bzna_records))
     records.width, records.height, records.channels = width, height, channels
     records.data_type, records.layout, records.label_type = choice(RECORD_TYPES, dtype), choice(LAYOUTS, layout), choice(RECORD_TYPES, label)
     records.data_offset, records.label_offset = data_offset, label_offset
     records.header_bytes, records.stride, records.scale, records.bias = header_bytes, stride, scale, bias
-    records.hold_bytes = hold_bytes
     return records
 end
 
@@ -148,7 +140,7 @@ end
 function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
                       class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors,
                       records::Union{Nothing,bzna_records} = nothing, pairs = nothing, target = nothing,
-                      index::Union{Nothing,Vector{UInt8}} = nothing)
+                      index::Union{Nothing,Vector{UInt8}} = nothing, hold_bytes::Integer = 0)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
     strings = map(optional, (split, name, format, list, pairs, target))
@@ -160,7 +152,7 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
             config.classes, config.class_count = pointer(pointers), length(pointers)
         end
         config.class_order, config.orientation = choice(CLASS_ORDERS, class_order), choice(ORIENTATIONS, orientation)
-        config.palette = choice(PALETTES, palette)
+        config.palette, config.hold_bytes = choice(PALETTES, palette), hold_bytes
         if records !== nothing
             config.records = address(records)
         end

@@ -509,7 +509,6 @@ mutable struct bzna_records
     scale::Float32
     bias::Float32
     reserved0::UInt32
-    hold_bytes::UInt64
     bzna_records() = new()
 end
 
@@ -532,6 +531,7 @@ mutable struct bzna_dataset_config
     target::Cstring
     index::Ptr{Cvoid}
     index_bytes::UInt64
+    hold_bytes::UInt64
     bzna_dataset_config() = new()
 end
 

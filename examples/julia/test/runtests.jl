@@ -219,8 +219,8 @@ passed, failed = try
                 @test [Benzina.target(sample) for sample in data] == labels
                 loader = Loader(data; batchsize = count, size = (width, height))
                 @test first(loader) == (Float32.(planes), labels)
-                unheld = Benzina.Records(width = width, height = height, channels = channels, label = :uint8, data_offset = 1, hold_bytes = 1)
-                @test first(Loader(Dataset(path; records = unheld); batchsize = count, size = (width, height))) == (Float32.(planes), labels)
+                unheld = Dataset(path; records = records, hold_bytes = 1)
+                @test first(Loader(unheld; batchsize = count, size = (width, height))) == (Float32.(planes), labels)
                 @test first(Loader(Dataset(read(path); records = records); batchsize = count, size = (width, height))) == (Float32.(planes), labels)
                 numbers = rand(Float32, 7, count)
                 write(path, numbers)

@@ -261,11 +261,8 @@ def _fourcc(number):
 
 
 _DATASET_CHOICES = {
-    "class_order": {"text": 0, "numeric": 1}, "orientation": {"apply": 0, "ignore": 1},
-    "palette": {"colors": 0, "index": 1},
-    "data_type": {"uint8": 1, "int32": 2, "int64": 3, "float32": 4},
-    "label_type": {None: 0, "uint8": 1, "int32": 2, "int64": 3, "float32": 4},
-    "layout": {"nchw": _c.LAYOUT_NCHW, "nhwc": _c.LAYOUT_NHWC},
+    name: {**arg.OTHER_CHOICES, **arg.CHOICES}[name]
+    for name in ("class_order", "orientation", "palette", "data_type", "label_type", "layout")
 }
 
 
@@ -310,6 +307,9 @@ def _dataset_config(settings):
         elif name == "records":
             kept.append(_records_of(value))
             value = ctypes.addressof(kept[-1])
+        elif name == "hold_bytes":
+            arg.put(config, name, value, name)
+            continue
         elif name in _DATASET_CHOICES:
             value = arg.choice(name, value, _DATASET_CHOICES)
         else:
@@ -393,8 +393,10 @@ class Dataset(_handles.Handled):
                      {"image": "leftImg8bit/train", "mask": "gtFine/train"}. Each is a picture of that name, for
                      Output.mask and Output
     records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name,
-                     "uint8", "nhwc". A file of MNIST's format (IDX) needs none; its labels are in another file: see idx.
-                     Files of at most 256 MiB together are read into memory; hold_bytes is another limit, and 1 is none
+                     "uint8", "nhwc". A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
+    hold_bytes       how many bytes of files may be held in memory; None: 256 MiB; 1: none. Files of records are read
+                     whole if all of them together are so small. A folder's files of at most 16 KiB stay in memory once
+                     they were read, as long as there is room. info.held_bytes says how many bytes are held
 
     index            the bytes of the index (.idx) of one tar or .rec that is no path, so that it need not be walked
                      over. Paths and URLs have it beside them
@@ -429,6 +431,7 @@ class Dataset(_handles.Handled):
         target: Optional[str] = None,
         index: Optional[bytes] = None,
         pairs: Union[None, Names, Mapping[str, str]] = None,
+        hold_bytes: Optional[int] = None,
         block_size: int = 1 << 16,
         cache_bytes: int = 256 << 20,
         retries: int = 4,
@@ -456,6 +459,7 @@ class Dataset(_handles.Handled):
             target=target,
             pairs=_pairs_of(pairs),
             index=index and bytes(index),
+            hold_bytes=hold_bytes,
         )
         elsewhere = dict(
             block_size=block_size,

@@ -489,6 +489,9 @@ pub struct DatasetOptions<'a> {
     pub records: Option<&'a raw::bzna_records>,
     /// The text of the index (.idx) of one tar or .rec, in place of the file beside it. Default: none.
     pub index: &'a [u8],
+    /// How many bytes of files may be held in memory, so that they are not read again; 1: none. 0: 256 MiB. See
+    /// `bzna_dataset_config.hold_bytes`.
+    pub hold_bytes: u64,
 }
 
 impl Context {
@@ -655,6 +658,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         records: records.as_ref().map_or(ptr::null(), ptr::from_ref),
         index: if options.index.is_empty() { ptr::null() } else { options.index.as_ptr().cast() },
         index_bytes: options.index.len() as u64,
+        hold_bytes: options.hold_bytes,
         ..Default::default()
     };
     open(&config)

@@ -980,9 +980,6 @@ structs! {
         bias: f32,
         /// Must be 0
         reserved0: u32,
-        /// Files opened by their paths are read into memory when they are opened, if all files of the data set together
-        /// have at most so many bytes; 1: none is. Default: 256 MiB
-        hold_bytes: u64,
     }
 
     /// How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of file is
@@ -1036,6 +1033,11 @@ structs! {
         index: *const c_void,
         /// Bytes at index
         index_bytes: u64,
+        /// How many bytes of files that are opened by their paths may be held in memory, so that they are not read
+        /// again; 1: none. Files of records are read when they are opened, if all of them together have at most so many
+        /// bytes. Samples of folders and pairs that have at most 16 KiB stay in memory once they were read, as long as
+        /// there is room. Files of other kinds are not held. Default: 256 MiB
+        hold_bytes: u64,
     }
 
     /// A data set as a whole.
@@ -1063,7 +1065,8 @@ structs! {
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
-        /// Of its files of records, in memory (records.hold_bytes)
+        /// Of its files, in memory (dataset_config.hold_bytes): those of files of records; of folders 8 for each
+        /// sample, and those of samples that are held, with 8 more for each
         held_bytes: u64,
     }
 
