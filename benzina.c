@@ -18002,10 +18002,15 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
     const int aligned = bzi_kernel_aligned(slot.h), affine = bzi_kernel_affine(slot.h);
     const float last = view.y[0].last;
     float u, v, least = last + 1.0f, most = -1.0f;
-    for (int32_t y = 0; aligned && y < out.height; y++) {
-        bzi_kernel_map_affine(slot.h, 0, y, &u, &v);
-        least = bzi_kernel_inside(v, last) && v < least ? v : least;
-        most = bzi_kernel_inside(v, last) && v > most ? v : most;
+    int32_t top = 0, bottom = aligned ? out.height : 0;     /* the rows inside are one piece, as v rises or falls */
+    while (top < bottom && !bzi_kernel_inside(bzi_kernel_along(slot.h, 1, top), last))
+        top++;
+    while (top < bottom && !bzi_kernel_inside(bzi_kernel_along(slot.h, 1, bottom - 1), last))
+        bottom--;
+    if (top < bottom) {
+        const float first = bzi_kernel_along(slot.h, 1, top), end = bzi_kernel_along(slot.h, 1, bottom - 1);
+        least = first < end ? first : end;
+        most = first < end ? end : first;
     }
 
     for (int corner = 0; !aligned && corner < 4; corner++) {  /* one more row for rounding; NaN may be any row */
@@ -24888,14 +24893,18 @@ static const uint8_t *bzi_extent_in_memory(const bzi_extent *extent, const bzi_c
            extent->offset <= source->size - extent->size ? source->map + extent->offset : NULL;
 }
 
-/* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied. NULL is
- * ignored. */
+/* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied, or the size
+ * of one that is held. NULL is ignored. */
 static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
     const uint8_t *bytes;
     bzi_extent extent;
 
+#ifndef BENZINA_NO_FOLDERS
+    if (container)
+        BZI_PREFETCH(bzi_held_find(container->held, next->local));
+#endif
     /* fetch: locate would call the user's code once more */
     if (!container || !reader->setup->column_count || !container->source.map || container->ops->fetch)
         return;
