@@ -2170,8 +2170,10 @@ BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kerne
             bzi_kernel_columns(slot, view, lines, out, y);
         if (slot->flags & BZI_KERNEL_SUM)
             continue;
-        bzi_kernel_fill_columns(slot, out, lines->turned, y, 0, inside ? lines->first : out->width);
-        bzi_kernel_fill_columns(slot, out, lines->turned, y, inside ? lines->end : out->width, out->width);
+        if (!inside || lines->first > 0)
+            bzi_kernel_fill_columns(slot, out, lines->turned, y, 0, inside ? lines->first : out->width);
+        if (inside && lines->end < out->width)
+            bzi_kernel_fill_columns(slot, out, lines->turned, y, lines->end, out->width);
     }
 }
 
