@@ -24,7 +24,7 @@
  *   32-33  mp4               archives, plain video; their samples
  *      34  lists             of samples, as text
  *      35  names             texts in one buffer
- *   36-38  folders           threads that open files; directories; pictures that are files; pairs of folders
+ *   36-38  folders           directories; pictures that are files; pairs of folders
  *   39-42  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
  *      43  records           of one size
  *      44  providers         samples that the caller's functions give
@@ -32,12 +32,12 @@
  *      46  opening           the table of containers
  *   47-48  data sets         a sample, its pictures and fields; parts over containers
  *   49-51  writer            the same boxes, the other way: pictures, tracks, archives
- *      52  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      52  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
  *      53  random, order     Philox, the keyed permutation, shards
  *      54  transforms        parameters -> homography
  *      55  color             jitter, color -> matrix
  *      56  policies          operations that are drawn for a view
- *      57  kernels           benzina_kernels.cu as plain C
+ *      57  kernels           a picture and a transform -> what the kernels read
  *      58  operations        what is drawn -> the passes of the kernels
  *      59  JPEG decode       libjpeg-turbo; nothing else touches it
  *   60-61  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
@@ -62,11 +62,7 @@
 /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
  * This stands before the first include, because that defines inline functions. clang ignores the pragma if
  * -ffp-contract=fast is given. gcc 12 turns neighboring a * b - c and a * b + c into vfmaddsub even with
- * -ffp-contract=off, unless it is told not to vectorize straight-line code. */
-#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
-    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
-#  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
-#endif
+ * -ffp-contract=off, unless it is told not to vectorize straight-line code. benzina_kernels.cu refuses -ffast-math. */
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
@@ -308,6 +304,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t bzi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Has the processor fetch the first bytes of what will be read next, while the caller goes on. */
 static void bzi_prefetch(const uint8_t *bytes, uint64_t size)
@@ -592,15 +589,8 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     return 1;
 }
 
-/* Like bzi_struct_in_over, for a struct whose defaults are all zeros. */
-static int bzi_struct_in(void *dst, size_t known, const void *src)
-{
-    memset(dst, 0, known);
-    return bzi_struct_in_over(dst, known, src);
-}
-
-/* Like bzi_struct_in, for element i of an array. All elements have the size that the first one states; returns 0 if
- * element i states another. */
+/* Like bzi_struct_in_over, for element i of an array, whose defaults are all zeros. All elements have the size that the
+ * first one states; returns 0 if element i states another. */
 BZI_MAYBE_UNUSED static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
@@ -610,7 +600,8 @@ BZI_MAYBE_UNUSED static int bzi_struct_in_array(void *dst, size_t known, const v
     at = (const uint8_t *)array + (size_t)i * first;
     memcpy(&given, at, sizeof given);
 
-    return bzi_struct_in(dst, known, at) && given == first;
+    memset(dst, 0, known);
+    return bzi_struct_in_over(dst, known, at) && given == first;
 }
 
 /* Writes src to the caller's dst, as far as the caller's size reaches, and sets struct_size in both. */
@@ -1800,6 +1791,66 @@ static void bzi_owned_free(bzi_owned *kept)
     }
 }
 
+/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
+ * slots. */
+#define BZI_LRU_SLOTS 8u
+
+typedef struct bzi_lru_slot {
+    bzi_buffer key;
+    uint64_t   size;                  /* bytes of the key */
+    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
+} bzi_lru_slot;
+
+typedef struct bzi_lru {
+    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    bzi_buffer   key;                 /* which is looked for */
+    uint64_t     clock;               /* counts lookups */
+} bzi_lru;
+
+/* Returns 1 and the slot that has lru->key, of size bytes. Else returns 0 and the slot that was given to it, a free one
+ * or the least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
+BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, uint32_t *index)
+{
+    bzi_lru_slot *slot;
+
+    lru->clock++;
+    *index = 0;
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        slot = &lru->slots[i];
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
+            slot->used = lru->clock;
+            *index = i;
+            return 1;
+        }
+
+        if (slot->used < lru->slots[*index].used)
+            *index = i;
+    }
+
+    slot = &lru->slots[*index];
+    slot->used = 0;
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return -1;
+    bzi_copy(slot->key.data, lru->key.data, size);
+    slot->size = size;
+    return 0;
+}
+
+/* The slot that was found last is in use. */
+BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
+
+/* Makes a slot free. */
+BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+
+BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+{
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_forget(lru, i);
+        bzi_buffer_free(memory, &lru->slots[i].key);
+    }
+    bzi_buffer_free(memory, &lru->key);
+}
+
 
 /* ==== 9. Blocks =====================================================================================================
  * Calls: rooms 2, 4, 8.
@@ -1886,8 +1937,9 @@ static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *b
 /* ==== 10. Host =======================================================================================================
  * Calls: rooms 2, 4, 7-9.
  *
- * Errors, the log, limits: what every room may use. Inside the library, a pointer to a bzna_error is never
- * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
+ * Errors, the log, limits, work that threads share: what every room may use. Inside the library, a pointer to a
+ * bzna_error is never NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL
+ * or smaller. */
 
 /* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
@@ -2059,10 +2111,10 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 }
 
 /* Calls the user's function. Pre: no lock is held. */
-static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const char *message)
+static void bzi_log_call(bzi_host *host, const bzi_log_entry *entry)
 {
     bzi_os_callback_begin();
-    host->log(host->log_user, level, code, message);
+    host->log(host->log_user, entry->level, entry->code, entry->message);
     bzi_os_callback_end();
 }
 
@@ -2084,7 +2136,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
     va_end(arguments);
 
     if (host->log_any_thread) {
-        bzi_log_call(host, level, code, entry.message);
+        bzi_log_call(host, &entry);
         return;
     }
 
@@ -2123,13 +2175,74 @@ static void bzi_log_deliver(bzi_host *host)
         host->log_count--;
         memmove(host->log_queue, host->log_queue + 1, host->log_count * sizeof entry);
         bzi_os_unlock(&host->log_mutex);
-        bzi_log_call(host, entry.level, entry.code, entry.message);
+        bzi_log_call(host, &entry);
     }
 
     if (lost) {
         snprintf(entry.message, sizeof entry.message, "%u more messages were dropped", lost);
-        bzi_log_call(host, BZNA_LOG_WARNING, BZNA_OK, entry.message);
+        entry.level = BZNA_LOG_WARNING;
+        entry.code = BZNA_OK;
+        bzi_log_call(host, &entry);
     }
+}
+
+/* The same work on many things, shared by threads. */
+typedef struct bzi_crew {
+    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
+    void            *user;            /* its first argument */
+    uint64_t         count;           /* things */
+    _Atomic uint64_t next;            /* the first index that no thread has taken */
+    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
+    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
+    bzna_error       err;             /* the error of index failed */
+} bzi_crew;
+
+/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
+static void *bzi_crew_run(void *argument)
+{
+    bzi_crew *crew = argument;
+    bzna_error err;
+    uint64_t i;
+
+    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
+        if (crew->each(crew->user, i, &err) == BZNA_OK)
+            continue;
+
+        bzi_os_lock(&crew->mutex);
+        if (i < crew->failed) {
+            crew->failed = i;
+            crew->err = err;
+        }
+        bzi_os_unlock(&crew->mutex);
+    }
+    return NULL;
+}
+
+/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
+ * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
+static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
+                                void *user, uint64_t count, bzna_error *err)
+{
+    bzi_crew crew = { .each = each, .user = user, .count = count };
+    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
+    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
+    uint32_t started = 0;
+
+    atomic_init(&crew.failed, count);
+    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
+    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
+        started++;
+    bzi_crew_run(&crew);
+    while (started)
+        bzi_os_thread_join(threads[--started]);
+    bzi_os_mutex_free(&crew.mutex);
+
+    if (crew.failed == count)
+        return BZNA_OK;
+    *err = crew.err;
+    return err->status;
 }
 
 
@@ -2663,8 +2776,7 @@ enum {
     BZI_OF_loader_color, BZI_OF_jitter, BZI_OF_loader_fields, BZI_OF_loader_read, BZI_OF_loader_decode,
     BZI_OF_loader_errors, BZI_OF_loader_pipeline, BZI_OF_loader_augment, BZI_OF_transform, BZI_OF_writer_config,
     BZI_OF_writer_sample, BZI_OF_sink, BZI_OF_loader_config, BZI_OF_source, BZI_OF_records, BZI_OF_provider,
-    BZI_OF_affine, BZI_OF_picture,
-    BZI_OF_statistics
+    BZI_OF_image, BZI_OF_affine, BZI_OF_picture, BZI_OF_statistics
 };
 
 #define BZI_BYTES(of, member) sizeof ((bzna_##of *)0)->member
@@ -2899,6 +3011,10 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(records, reserved0),
     BZI_RESERVED(provider, reserved),
 #endif
+
+    BZI_COUNT(image, orientation, 0, 8),
+    BZI_CHOICE(image, palette, BZNA_PALETTE_INDEX),
+    BZI_RESERVED(image, reserved1),
 };
 
 /* Checks a setting that is a whole number. */
@@ -3021,6 +3137,28 @@ static void bzi_settings_resolve(uint32_t of, void *values)
     }
 }
 
+/* Completes the caller's struct over the defaults that are in dst, and checks its settings. of: BZI_OF_...: which one
+ * it is. name: what errors call it. */
+static bzna_status bzi_settings_in_over(void *dst, size_t known, const void *given, uint32_t of, const char *name,
+                                        bzna_error *err)
+{
+    uint32_t size;
+
+    memcpy(&size, given, sizeof size);
+    if (!bzi_struct_in_over(dst, known, given))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
+                        size);
+    return bzi_settings_check(of, dst, name, err);
+}
+
+/* Does the same if all defaults are zeros. */
+static bzna_status bzi_settings_in(void *dst, size_t known, const void *given, uint32_t of, const char *name,
+                                   bzna_error *err)
+{
+    memset(dst, 0, known);
+    return bzi_settings_in_over(dst, known, given, of, name, err);
+}
+
 
 /* ==== 13. Cursor =====================================================================================================
  * Calls: rooms 2, 8.
@@ -3066,10 +3204,6 @@ static const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
     return p;
 }
 
-static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_take(c, 1); return p ? *p : 0; }
-static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
-static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
-
 /* Returns a number of at most 8 bytes. */
 static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
@@ -3080,6 +3214,10 @@ static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
         value = value << 8 | p[i];
     return value;
 }
+
+static uint32_t bzi_cursor_u8(bzi_cursor *c)  { return (uint32_t)bzi_cursor_number(c, 1); }
+static uint32_t bzi_cursor_u16(bzi_cursor *c) { return (uint32_t)bzi_cursor_number(c, 2); }
+static uint32_t bzi_cursor_u32(bzi_cursor *c) { return (uint32_t)bzi_cursor_number(c, 4); }
 
 /* Takes the next n bytes as a cursor of their own, which is empty if there are fewer. */
 static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
@@ -3295,7 +3433,14 @@ static void bzi_out_number(bzi_out *out, uint64_t number, uint32_t bytes)
 
 static void bzi_out_u8(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 1); }
 static void bzi_out_u16(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 2); }
-static void bzi_out_u32(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 4); }
+/* Most of what boxes hold. */
+static void bzi_out_u32(bzi_out *out, uint64_t number)
+{
+    uint8_t *p = bzi_out_take(out, 4);
+    if (p)
+        bzi_put_be32(p, (uint32_t)number);
+}
+
 static void bzi_out_u32s(bzi_out *out, uint32_t count, const uint32_t *numbers)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -4068,7 +4213,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 /* --- TIFF, EXIF, XMP --- */
 
-/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: bzi_tiff_is(tiff). */
+/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: tiff begins with one of
+ * these. */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
 {
     uint32_t value = 0;
@@ -4081,12 +4227,6 @@ static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
     return value;
 }
 
-/* Returns 1 if this begins as TIFF with 32-bit offsets does. */
-static int bzi_tiff_is(bzi_span tiff)
-{
-    return tiff.size >= 8 && (!memcmp(tiff.data, "II*\0", 4) || !memcmp(tiff.data, "MM\0*", 4));
-}
-
 /* The values of a tag in a directory. */
 typedef struct bzi_tiff_values {
     uint64_t at;                      /* offset of the first one in the data */
@@ -4094,7 +4234,8 @@ typedef struct bzi_tiff_values {
     uint32_t bytes;                   /* of each: 1, 2 or 4 */
 } bzi_tiff_values;
 
-/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there. */
+/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there, or if this does
+ * not begin as TIFF with 32-bit offsets does. */
 static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
 {
     /* of BYTE, SHORT, LONG, UNDEFINED; 0: the type is not read */
@@ -4102,7 +4243,7 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     uint64_t directory;
     uint32_t count;
 
-    if (!bzi_tiff_is(tiff))
+    if (tiff.size < 8 || (memcmp(tiff.data, "II*\0", 4) && memcmp(tiff.data, "MM\0*", 4)))
         return 0;
 
     directory = bzi_tiff_number(tiff, 4, 4);
@@ -6976,70 +7117,16 @@ BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t 
     return sink.size;
 }
 
-/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
- * slots. */
-#define BZI_LRU_SLOTS 8u
-
-typedef struct bzi_lru_slot {
-    bzi_buffer key;                   /* as bzi_image_key writes it */
-    uint64_t   size;                  /* bytes of the key */
-    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
-} bzi_lru_slot;
-
-typedef struct bzi_lru {
-    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
-    bzi_buffer   key;                 /* which is looked for */
-    uint64_t     clock;               /* counts lookups */
-} bzi_lru;
-
-/* Returns 1 and the slot that has an image's key. Else returns 0 and the slot that was given to it, a free one or the
- * least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
-BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
-                                         uint32_t *index)
+/* Looks for a slot of a picture's codec and parameter sets: see bzi_lru_find. */
+BZI_MAYBE_UNUSED static int bzi_image_slot(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
+                                           uint32_t *index)
 {
     const uint64_t size = bzi_image_key(image, NULL, 0);
-    bzi_lru_slot *slot;
 
     if (!bzi_buffer_reserve(memory, &lru->key, size, 0))
         return -1;
-
     bzi_image_key(image, lru->key.data, size);
-    lru->clock++;
-    *index = 0;
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        slot = &lru->slots[i];
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
-            slot->used = lru->clock;
-            *index = i;
-            return 1;
-        }
-
-        if (slot->used < lru->slots[*index].used)
-            *index = i;
-    }
-
-    slot = &lru->slots[*index];
-    slot->used = 0;
-    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
-        return -1;
-    bzi_copy(slot->key.data, lru->key.data, size);
-    slot->size = size;
-    return 0;
-}
-
-/* The slot that was found last is in use. */
-BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
-
-/* Makes a slot free. */
-BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
-
-BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
-{
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_forget(lru, i);
-        bzi_buffer_free(memory, &lru->slots[i].key);
-    }
-    bzi_buffer_free(memory, &lru->key);
+    return bzi_lru_find(lru, memory, size, index);
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
@@ -7055,7 +7142,7 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 
 
 /* ==== 25. Pictures ==================================================================================================
- * Calls: rooms 2, 10, 14, 21, 24.
+ * Calls: rooms 2, 10, 12, 14, 21, 24.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7085,15 +7172,8 @@ static bzna_status bzi_image_take(bzna_image *image, const bzna_image *given, co
 {
     if (!given)
         return BZI_MISUSE(err, "%s is NULL", field);
-    if (!bzi_struct_in(image, sizeof *image, given))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", field,
-                        given->struct_size);
-    if (image->reserved1)
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
-    if (image->orientation > 8)
-        return BZI_MISUSE(err, "%s.orientation: %u is not 0 to 8", field, image->orientation);
-    if (image->palette > BZNA_PALETTE_INDEX)
-        return BZI_MISUSE(err, "%s.palette: %u is not known", field, image->palette);
+    if (bzi_settings_in(image, sizeof *image, given, BZI_OF_image, field, err) != BZNA_OK)
+        return err->status;
 
     if (!image->data || !image->data_size)
         return BZI_MISUSE(err, "%s.data: no bytes; bzna_dataset_read_image gives them", field);
@@ -8978,7 +9058,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
             return BZNA_OK;                                 /* the error is that of its sample */
         first = bzi_min(first, e.offset);
-        last = e.offset + e.size > last ? e.offset + e.size : last;
+        last = bzi_max(last, e.offset + e.size);
     }
     if (last - first > c->target_count * 8 + 4096)
         return BZNA_OK;
@@ -9270,19 +9350,15 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     return status;
 }
 
-/* Returns the name of a field's track. A name that is not a field's is a track's own. */
-static const char *bzi_mp4_track_of_field(const char *name)
-{
-    return !strcmp(name, "image") ? "bzna_input" : !strcmp(name, "thumb") ? "bzna_thumb" : name;
-}
-
 /* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
  * NULL: there is none. */
 static bzi_track *bzi_mp4_choose(bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
-    const char *const named = pick->name ? bzi_mp4_track_of_field(pick->name) : NULL;
+    const char *named = pick->name;
 
+    if (named)
+        named = !strcmp(named, "image") ? "bzna_input" : !strcmp(named, "thumb") ? "bzna_thumb" : named;
     for (size_t i = pick->whole; i < (named ? pick->whole + 1 : 3); i++) {
         bzi_track *track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
         if (track && bzi_track_is_picture(track))
@@ -10076,72 +10152,12 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 }
 
 
-/* ==== 36. Opening: threads, directories =============================================================================
+/* ==== 36. Directories ===============================================================================================
  * Calls: rooms 2, 4, 8, 10, 35.
  *
- * Work that several threads share: files that are opened, and folders that are listed. The files under a folder whose
- * names have certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by the path of their
- * folder, then by name, as bytes. Links are followed. Names that begin with a dot are left out. No file is opened or
- * looked at. */
-
-/* The same work on many things, shared by threads. */
-typedef struct bzi_crew {
-    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
-    void            *user;            /* its first argument */
-    uint64_t         count;           /* things */
-    _Atomic uint64_t next;            /* the first index that no thread has taken */
-    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
-    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
-    bzna_error       err;             /* the error of index failed */
-} bzi_crew;
-
-/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
-static void *bzi_crew_run(void *argument)
-{
-    bzi_crew *crew = argument;
-    bzna_error err;
-    uint64_t i;
-
-    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
-        if (crew->each(crew->user, i, &err) == BZNA_OK)
-            continue;
-
-        bzi_os_lock(&crew->mutex);
-        if (i < crew->failed) {
-            crew->failed = i;
-            crew->err = err;
-        }
-        bzi_os_unlock(&crew->mutex);
-    }
-    return NULL;
-}
-
-/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
- * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
-static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
-                                void *user, uint64_t count, bzna_error *err)
-{
-    bzi_crew crew = { .each = each, .user = user, .count = count };
-    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
-    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
-    uint32_t started = 0;
-
-    atomic_init(&crew.failed, count);
-    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-
-    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
-        started++;
-    bzi_crew_run(&crew);
-    while (started)
-        bzi_os_thread_join(threads[--started]);
-    bzi_os_mutex_free(&crew.mutex);
-
-    if (crew.failed == count)
-        return BZNA_OK;
-    *err = crew.err;
-    return err->status;
-}
+ * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
+ * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with a
+ * dot are left out. No file is opened or looked at. */
 
 #ifndef BENZINA_NO_FOLDERS
 
@@ -12451,7 +12467,7 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
         (!bzi_add(r->label_offset, bzi_records_type_bytes(r->label_type), &label_end) || label_end > limit))
         return bzi_records_fail("label_offset", r->label_offset, "the label ends past max_sample_bytes", err);
 
-    own->bytes = data_end > label_end ? data_end : label_end;
+    own->bytes = bzi_max(data_end, label_end);
     if (r->stride && r->stride < own->bytes)
         return BZI_MISUSE(err, "dataset_config.records.stride: %llu; data and label need %llu bytes",
                           (bzi_llu)r->stride, (bzi_llu)own->bytes);
@@ -13184,11 +13200,14 @@ static const char *bzi_brace_next(const char *p, const char *end, char wanted)
     return end;
 }
 
-/* Checks that braces are balanced and not nested too deep. */
+/* Checks that a pattern is not too long, and its braces are balanced and not nested too deep. */
 static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
 {
     uint64_t open[BZI_LIMIT_DEPTH], at;
     uint32_t depth = 0;
+
+    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
 
     for (at = 0; pattern[at]; at++) {
         if (pattern[at] == '\\' && pattern[at + 1]) {
@@ -13513,8 +13532,6 @@ static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, 
 
     if (bzi_os_kind(pattern) != BZI_OS_NONE || !pattern[strcspn(pattern, "{}*?[")])
         return bzi_paths_add(paths, pattern, err);
-    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
 
     if ((status = bzi_brace_check(pattern, err)) == BZNA_OK)
         status = bzi_brace_expand(&texts, pattern, 0, 0, err);
@@ -14294,7 +14311,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
 
 /* ==== 48. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 35-38, 46.
+ * Calls: rooms 2, 4, 8, 10-11, 35, 37-38, 46.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -14541,7 +14558,7 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
 
     for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
         const bzi_part *part = &from->parts[i];
-        uint64_t begin = first > part->begin ? first : part->begin,
+        uint64_t begin = bzi_max(first, part->begin),
                  end = bzi_min(first + count, part->begin + part->count);
 
         if (begin >= end)
@@ -16296,6 +16313,9 @@ static double bzi_math_tan(double degrees)
     return quotient.high + quotient.low;
 }
 
+/* The pixel arithmetic, as plain C. Philox is in it, too, since operations on pixels draw their noise by it. */
+#include "benzina_kernels.cu"
+
 
 /* ==== 53. Random numbers, order =====================================================================================
  * Calls: rooms 2, 52.
@@ -16306,23 +16326,8 @@ static double bzi_math_tan(double degrees)
 /* One block of Philox 4x32-10 (Salmon and others 2011): 128 bits that depend on counter and key alone. */
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
-
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
-        uint32_t h0 = (uint32_t)(p0 >> 32), h1 = (uint32_t)(p1 >> 32);
-        c0 = h1 ^ c1 ^ k0;
-        c2 = h0 ^ c3 ^ k1;
-        c1 = (uint32_t)p1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9e3779b9u;
-        k1 += 0xbb67ae85u;
-    }
-
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
+    memmove(out, counter, 4 * sizeof *out);
+    bzi_kernel_philox(key, out);
 }
 
 /* Makes 128 bits from seed, epoch and use. Use 0 keys the random numbers of samples, use 1 the permutation. */
@@ -16724,17 +16729,19 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
 }
 
 /* Both laws fall back on this crop when ten tries found none: the largest centered one within the ratios. */
-static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
-                             double *crop_height)
+static void bzi_crop_central(const bzna_warp *p, double width, double height, bzna_affine *a)
 {
-    *crop_width = width;
-    *crop_height = height;
-    if (!(ratio[0] > 0))
+    const double least = p->ratio[0], most = p->ratio[1];
+
+    a->crop_width = width;
+    a->crop_height = height;
+    if (!(least > 0))
         return;
-    if (width / height < ratio[0])
-        *crop_height = fmax(1, floor(width / ratio[0] + 0.5));
-    else if (width / height > ratio[1])
-        *crop_width = fmax(1, floor(height * ratio[1] + 0.5));
+
+    if (width / height < least)
+        a->crop_height = fmax(1, floor(width / least + 0.5));
+    else if (width / height > most)
+        a->crop_width = fmax(1, floor(height * most + 0.5));
 }
 
 /* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
@@ -16758,7 +16765,7 @@ static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double
         }
     }
 
-    bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
+    bzi_crop_central(p, width, height, a);
 }
 
 /* Makes the crop of torchvision's Resize and CenterCrop. Resize makes the edge that is shorter in comparison with the
@@ -16801,7 +16808,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzna_warp *p, double widt
             if (a->crop_width > 0 && a->crop_width <= width && a->crop_height > 0 && a->crop_height <= height)
                 return 1;
         }
-        bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
+        bzi_crop_central(p, width, height, a);
         return 0;
     }
 
@@ -17008,27 +17015,29 @@ static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 
 BZI_COLD
 static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where, bzna_error *err)
 {
+    enum { RANDOM = 1 << BZNA_WARP_RANDOM_RESIZED_CROP, CENTER = 1 << BZNA_WARP_CENTER_RESIZED_CROP,
+           SIMILARITY = 1 << BZNA_WARP_SIMILARITY, MXNET = 1 << BZNA_WARP_MXNET };
     const struct {
         const char *name;
         int         set;              /* 1: the caller has set it */
         uint32_t    kinds;            /* a bit for each kind that reads the field */
     } fields[] = {
-        { "scale", bzi_is_set(w->scale), 2 | 4 | 8 | 16 },
-        { "scale[1]", w->scale[1] != 0, 2 | 8 | 16 },
-        { "ratio", bzi_is_set(w->ratio), 2 | 8 | 16 },
-        { "degrees", bzi_is_set(w->degrees), 8 | 16 },
-        { "translate", bzi_is_set(w->translate), 8 },
-        { "resize", w->resize != 0, 8 },
-        { "keep_ratio", w->keep_ratio != 0, 8 },
-        { "random_crop", w->random_crop != 0, 8 | 16 },
-        { "law", w->law != 0, 2 | 4 | 8 },
+        { "scale", bzi_is_set(w->scale), RANDOM | CENTER | SIMILARITY | MXNET },
+        { "scale[1]", w->scale[1] != 0, RANDOM | SIMILARITY | MXNET },
+        { "ratio", bzi_is_set(w->ratio), RANDOM | SIMILARITY | MXNET },
+        { "degrees", bzi_is_set(w->degrees), SIMILARITY | MXNET },
+        { "translate", bzi_is_set(w->translate), SIMILARITY },
+        { "resize", w->resize != 0, SIMILARITY },
+        { "keep_ratio", w->keep_ratio != 0, SIMILARITY },
+        { "random_crop", w->random_crop != 0, SIMILARITY | MXNET },
+        { "law", w->law != 0, RANDOM | CENTER | SIMILARITY },
         { "perspective_p", w->perspective_p != 0, w->perspective != 0 ? ~0u : 0 },
-        { "shear_ratio", w->shear_ratio != 0, 16 },
-        { "canvas_px", w->canvas_px[0] || w->canvas_px[1], 16 },
-        { "crop_px", w->crop_px[0] || w->crop_px[1], 16 },
-        { "pad_px", w->pad_px != 0, 16 },
-        { "short_edge_px", w->short_edge_px != 0, 16 },
-        { "has_crop_start", w->has_crop_start != 0, 16 },
+        { "shear_ratio", w->shear_ratio != 0, MXNET },
+        { "canvas_px", w->canvas_px[0] || w->canvas_px[1], MXNET },
+        { "crop_px", w->crop_px[0] || w->crop_px[1], MXNET },
+        { "pad_px", w->pad_px != 0, MXNET },
+        { "short_edge_px", w->short_edge_px != 0, MXNET },
+        { "has_crop_start", w->has_crop_start != 0, MXNET },
         { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
     };
 
@@ -17110,16 +17119,6 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
-/* Makes the transform that changes nothing. */
-static void bzi_transform_init(bzna_transform *t)
-{
-    memset(t, 0, sizeof *t);
-    t->struct_size = sizeof *t;
-    t->homography[0] = t->homography[4] = t->homography[8] = 1;
-    t->color[0] = t->color[5] = t->color[10] = 1;
-    t->scale[0] = t->scale[1] = t->scale[2] = 1;
-}
-
 /* Replaces groups of zeros by the identities that they stand for. */
 static void bzi_transform_resolve(bzna_transform *t)
 {
@@ -17130,6 +17129,14 @@ static void bzi_transform_resolve(bzna_transform *t)
     for (int i = 0; i < 3; i++)
         if (t->scale[i] == 0)
             t->scale[i] = 1;
+}
+
+/* Makes the transform that changes nothing. */
+static void bzi_transform_init(bzna_transform *t)
+{
+    memset(t, 0, sizeof *t);
+    t->struct_size = sizeof *t;
+    bzi_transform_resolve(t);
 }
 
 /* Returns 1 if a matrix of 3 rows of 4 changes nothing, else 0. */
@@ -17719,9 +17726,8 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
-#include "benzina_kernels.cu"
-
 _Static_assert(BZI_LIMIT_SESSION_MAPPED == BZI_KERNEL_SLOTS, "a launch warps as many pictures as a session may map");
+
 /* Refuses what the area filter cannot be. */
 static bzna_status bzi_filter_check(const char *where, uint32_t filter, uint32_t antialias, bzna_error *err)
 {
@@ -17738,21 +17744,23 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     return bzi_filter_check("transform", t->filter, t->antialias, err);
 }
 
+/* The shares of R, G and B in a gray: PIL's and torchvision's. */
+static const float bzi_luma[3] = { 0.299f, 0.587f, 0.114f };
+
 /* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
  * that are delivered. A fill in units of the output is taken as it is. A fill in R, G, B is first converted to those
  * channels, and bias and scale apply to it, too. */
 static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint32_t channels)
 {
-    static const float luma[3] = { 0.299f, 0.587f, 0.114f };  /* PIL's and torchvision's */
     const int is_gray = channels == BZNA_CHANNELS_GRAY, is_bgr = channels == BZNA_CHANNELS_BGR;
 
     memcpy(slot->color, t->color, sizeof slot->color);
     slot->flags = bzi_color_is_identity(t->color) ? 0 : BZI_KERNEL_COLOR;
     slot->flags |= (is_gray ? BZI_KERNEL_GRAY : 0) | (t->fill_space == BZNA_FILL_RGB ? BZI_KERNEL_FILL_MEAN : 0);
-    memcpy(slot->luma, luma, sizeof luma);
+    memcpy(slot->luma, bzi_luma, sizeof bzi_luma);
 
     for (int i = 0; i < 3; i++) {
-        const float fill = is_gray ? bzi_kernel_luma(luma, t->fill) : t->fill[is_bgr ? 2 - i : i];
+        const float fill = is_gray ? bzi_kernel_luma(bzi_luma, t->fill) : t->fill[is_bgr ? 2 - i : i];
         slot->bias[i] = t->bias[i];
         slot->scale[i] = t->scale[i];
         slot->fill[i] = t->fill_space == BZNA_FILL_OUTPUT ? t->fill[i] : (fill - t->bias[i]) * t->scale[i];
@@ -18088,7 +18096,7 @@ static bzi_kernel_output bzi_output_make(const bzna_output *o)
 /* Returns the bytes of one element. */
 static uint32_t bzi_dtype_bytes(uint32_t dtype)
 {
-    return dtype == BZNA_DTYPE_FLOAT32 ? 4 : dtype == BZNA_DTYPE_UINT8 ? 1 : 2;
+    return 1u << bzi_kernel_element_shift(dtype);
 }
 
 /* Returns the bytes of one picture of an output. Pre: the output was checked, so that the product does not overflow. */
@@ -18145,11 +18153,10 @@ static bzna_transform bzi_operations_transform(const bzna_transform *t, uint32_t
 /* Sets the color and the noise of an operation that covers pixels, by the channels that are delivered. */
 static void bzi_operation_color(bzi_kernel_op *op, const bzna_drawn *d, const bzna_transform *t, uint32_t channels)
 {
-    static const float luma[3] = { 0.299f, 0.587f, 0.114f };
 
     op->bits = d->value_space == BZNA_FILL_RGB;
     for (int i = 0; i < 3; i++) {
-        const float value = channels == BZNA_CHANNELS_GRAY && op->bits ? bzi_kernel_luma(luma, d->value) :
+        const float value = channels == BZNA_CHANNELS_GRAY && op->bits ? bzi_kernel_luma(bzi_luma, d->value) :
                             d->value[channels == BZNA_CHANNELS_BGR && op->bits ? 2 - i : i];
         op->a[i] = op->bits ? (value - t->bias[i]) * t->scale[i] : value;
         op->noise[i] = op->bits ? d->noise * t->scale[i] : d->noise;
@@ -18292,13 +18299,6 @@ static void bzi_view_place(bzi_kernel_slot *slot, bzi_kernel_pass *pass, uint64_
     pass->dst = slot->dst;
     if (pass->pixels)
         slot->dst = scratch;
-}
-
-/* Writes a view that is a copy of its picture and has no passes, on the CPU. It takes no workspace. Returns 1; or 0,
- * having done nothing, for another one. */
-static int bzi_view_copy(const bzi_kernel_slot *slot, const bzi_kernel_pass *pass, const bzi_kernel_output *out)
-{
-    return !pass->end && bzi_kernel_warp_copy(slot, out, bzi_kernel_level());
 }
 
 /* Warps a view and runs its passes, on the CPU. workspace: of bzi_kernel_warp_bytes of the view's target. scratch:
@@ -18874,7 +18874,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
-    const int found = bzi_lru_find(&software->keys, software->memory, image, out);
+    const int found = bzi_image_slot(&software->keys, software->memory, image, out);
 
     if (found < 0)
         return bzi_fail_memory(err, "parameter sets");
@@ -20761,8 +20761,7 @@ static uint32_t bzi_nvdec_chosen(const bzi_device *device)
 /* Returns how many surfaces a decoder has: those that the parser asks for, or those chosen from if they are more. */
 static uint32_t bzi_nvdec_surfaces(const bzi_device *device, const CUVIDEOFORMAT *parsed)
 {
-    uint32_t asked = parsed->min_num_decode_surfaces, chosen = bzi_nvdec_chosen(device);
-    return asked > chosen ? asked : chosen;
+    return bzi_max32(parsed->min_num_decode_surfaces, bzi_nvdec_chosen(device));
 }
 
 /* Returns 1 if a decoder is for such frames already, as NVIDIA's parser sees them, else 0. */
@@ -20945,10 +20944,7 @@ static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFO
 
 static void bzi_nvdec_cache_open(bzi_nvdec_cache *cache, bzi_device *device)
 {
-    memset(cache, 0, sizeof *cache);
-    cache->device = device;
-    cache->max_live = BZI_NVDEC_CACHE_SLOTS;
-    cache->target = BZI_NVDEC_CACHE_FIRST;
+    *cache = (bzi_nvdec_cache){ .device = device, .max_live = BZI_NVDEC_CACHE_SLOTS, .target = BZI_NVDEC_CACHE_FIRST };
 }
 
 static void bzi_nvdec_cache_close(bzi_nvdec_cache *cache)
@@ -21084,7 +21080,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 66. NVDEC sessions ============================================================================================
- * Calls: rooms 10, 21, 24, 60, 63, 65.
+ * Calls: rooms 8, 10, 21, 24, 60, 63, 65.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -21304,7 +21300,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 {
     bzi_device *device = session->device;
     uint32_t index;
-    const int found = bzi_lru_find(&session->parser_keys, session->memory, image, &index);
+    const int found = bzi_image_slot(&session->parser_keys, session->memory, image, &index);
     bzi_parser *parser;
     /* the sequence callback returns the real number of surfaces */
     CUVIDPARSERPARAMS parameters = { .CodecType = bzi_nvdec_codec(image->codec), .ulMaxNumDecodeSurfaces = 1,
@@ -21457,7 +21453,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_pic
 #endif
 
 /* ==== 67. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 8, 10, 24, 60, 62-66.
+ * Calls: rooms 2, 4, 8, 10, 60, 62-66.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22791,13 +22787,9 @@ static bzi_tensor *bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint
 {
     bzi_tensor *tensor = &setup->tensors[setup->tensor_end++];
 
-    tensor->one.struct_size = sizeof tensor->one;
+    tensor->one = (bzna_tensor){ .struct_size = sizeof tensor->one, .device.kind = BZNA_DEVICE_CPU, .dtype = dtype,
+                                 .dimensions = 1, .shape = { 1 }, .bytes = bytes };
     bzi_string_copy(tensor->one.name, sizeof tensor->one.name, name);
-    tensor->one.device.kind = BZNA_DEVICE_CPU;
-    tensor->one.dtype = dtype;
-    tensor->one.dimensions = 1;
-    tensor->one.shape[0] = 1;
-    tensor->one.bytes = bytes;
     return tensor;
 }
 
@@ -22887,10 +22879,8 @@ static int bzi_queues_interrupted(const bzi_queues *queues)
 /* Wakes all threads after quit, paused or stopped has changed. With the lock held. */
 static void bzi_queues_wake_all(bzi_queues *queues)
 {
-    bzi_os_wake_all(&queues->reader_wake);
-    bzi_os_wake_all(&queues->holder_wake);
-    bzi_os_wake_all(&queues->worker_wake);
-    bzi_os_wake_all(&queues->consumer_wake);
+    for (int i = 0; i < BZI_CONDS; i++)
+        bzi_os_wake_all(&queues->conds[i]);
 }
 
 /* Brings starved_ns up to date. This is called before each change of in_pool. With the lock held. */
@@ -23011,7 +23001,7 @@ static uint64_t bzi_pace_mean(uint64_t mean, uint64_t sum, uint32_t count)
 static uint32_t bzi_queues_run_length(const bzi_queues *queues)
 {
     const bzi_pace *pace = &queues->pace;
-    const uint64_t longer = pace->read_ns > pace->work_ns ? pace->read_ns : pace->work_ns;
+    const uint64_t longer = bzi_max(pace->read_ns, pace->work_ns);
 
     if (!pace->read_ns || !pace->work_ns)
         return 1;
@@ -24424,9 +24414,11 @@ static double bzi_geometry_map(const double h[9], double x, double y, double out
     return w;
 }
 
-/* Grows a box by a point. */
-static void bzi_box_add(double box[4], double x, double y)
+/* Grows a box, whose edges are those of pixels, by a place that is given from the middle of the first pixel. */
+static void bzi_box_add(double box[4], const double at[2])
 {
+    const double x = at[0] + 0.5, y = at[1] + 0.5;
+
     box[0] = fmin(box[0], x);
     box[1] = fmin(box[1], y);
     box[2] = fmax(box[2], x);
@@ -24451,9 +24443,9 @@ static int bzi_geometry_hull(const double h[9], const double box[4], double out[
         const double t = (w - least) / (w - w1);            /* where the edge meets the horizon */
 
         if (w > least)
-            bzi_box_add(out, at[0] + 0.5, at[1] + 0.5);
+            bzi_box_add(out, at);
         if ((w > least) != (w1 > least) && bzi_geometry_map(h, x + t * (x1 - x), y + t * (y1 - y), at) > 0)
-            bzi_box_add(out, at[0] + 0.5, at[1] + 0.5);
+            bzi_box_add(out, at);
     }
     return out[0] <= out[2];
 }
@@ -25636,7 +25628,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     const bzi_memory *memory = worker->setup->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
-    if (bzi_view_copy(slot, pass, out))
+    if (!pass->end && bzi_kernel_warp_copy(slot, out, bzi_kernel_level()))        /* takes no workspace */
         return BZNA_OK;
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
         (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels, bzi_scratch_bytes(out, pass), 0)))
@@ -25974,14 +25966,6 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
     }
 }
 
-/* Has the processor fetch the first bytes of a sample with pictures while the one before it is worked on. Small samples
- * that lie anywhere in memory would be waited for longer than they are worked on. NULL is ignored. */
-static void bzi_item_prefetch(const bzi_item *item)
-{
-    if (item && item->status == BZNA_OK && item->setup->slot_bytes)
-        bzi_prefetch(item->data, item->extent.size);
-}
-
 /* Works on a run with batches on the host. Samples that succeed are finished together under one lock. Those that fail
  * follow one by one. */
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
@@ -25992,7 +25976,11 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 
     bzi_worker_time(worker);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
-        bzi_item_prefetch(run.first);
+        const bzi_item *next = run.first;
+
+        /* small samples that lie anywhere in memory would be waited for longer than they are worked on */
+        if (next && next->status == BZNA_OK && next->setup->slot_bytes)
+            bzi_prefetch(next->data, next->extent.size);
         bzi_run_add(bzi_worker_try(worker, item) == BZNA_OK ? &done : &failed, item);
     }
     bzi_queues_lock(queues);
@@ -28434,7 +28422,7 @@ static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
     queues->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, queues->memory_bytes / 4);
     if (!ahead && !sessions)
         ahead = (uint32_t)bzi_min(slots, BZI_LIMIT_AHEAD);
-    queues->ahead_samples = ahead > queues->ahead_least ? ahead : queues->ahead_least;
+    queues->ahead_samples = bzi_max32(ahead, queues->ahead_least);
 
     queues->run_most = (uint32_t)bzi_min(bzi_min(slots, queues->ahead_samples) / (4 * (threads + 1)), BZI_RUN_SAMPLES);
     queues->run_most = queues->run_most && !sessions ? queues->run_most : 1;
@@ -28851,29 +28839,7 @@ BZNA_API const char *bzna_status_name(bzna_status status)
 
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
-/* Completes the caller's struct over the defaults that are in dst, and checks its settings. of: BZI_OF_...: which one
- * it is. name: what errors call it. */
-static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, uint32_t of, const char *name,
-                                   bzna_error *err)
-{
-    uint32_t size;
-
-    memcpy(&size, given, sizeof size);
-    if (!bzi_struct_in_over(dst, known, given))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
-                        size);
-    return bzi_settings_check(of, dst, name, err);
-}
-
-/* Does the same if all defaults are zeros. */
-static bzna_status bzi_api_in(void *dst, size_t known, const void *given, uint32_t of, const char *name,
-                              bzna_error *err)
-{
-    memset(dst, 0, known);
-    return bzi_api_in_over(dst, known, given, of, name, err);
-}
-
-#define BZI_API_IN(all, given, of) BZI_API_TRY(bzi_api_in(&(all), sizeof(all), given, BZI_OF_##of, #of, &e))
+#define BZI_API_IN(all, given, of) BZI_API_TRY(bzi_settings_in(&(all), sizeof(all), given, BZI_OF_##of, #of, &e))
 
 /* Functions that clear a struct of the caller's, and set its size. */
 #define BZI_API_INIT(name)                                                                   \
@@ -29023,9 +28989,9 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     if (!config)
         return BZNA_OK;
 
-    if (bzi_api_in(c, sizeof *c, config, BZI_OF_dataset_config, "dataset_config", err) != BZNA_OK ||
-        (c->records && bzi_api_in(records, sizeof *records, c->records, BZI_OF_records, "dataset_config.records",
-                                  err) != BZNA_OK))
+    if (bzi_settings_in(c, sizeof *c, config, BZI_OF_dataset_config, "dataset_config", err) != BZNA_OK ||
+        (c->records && bzi_settings_in(records, sizeof *records, c->records, BZI_OF_records, "dataset_config.records",
+                                       err) != BZNA_OK))
         return err->status;
     c->records = c->records ? records : NULL;
 
@@ -29100,8 +29066,6 @@ static bzna_status bzi_api_braces(const char *pattern, char *dst, uint64_t capac
     bzi_names texts = { .memory = &memory };
     bzna_status status;
 
-    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
     if ((status = bzi_brace_check(pattern, err)) == BZNA_OK &&
         (status = bzi_brace_expand(&texts, pattern, 0, 0, err)) == BZNA_OK) {
         *size = bzi_api_join(&texts, dst, capacity);
@@ -29327,8 +29291,6 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
     bzna_status status;
 
     BZI_API_BEGIN_WITH(dataset);
-    if (needed)
-        *needed = 0;
 
     status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)
@@ -29514,7 +29476,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
 
     BZI_API_TRY(bzi_settings_check(BZI_OF_jitter, jitter, "jitter", &e));
     bzi_transform_init(&all);
-    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
+    BZI_API_TRY(bzi_settings_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
 
     bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
@@ -29548,7 +29510,7 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_augment_check(augment, "augment", 1, &e));
-    BZI_API_TRY(bzi_api_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
+    BZI_API_TRY(bzi_settings_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
     if (!out_width || !out_height || out_width > BZI_LIMIT_EDGE || out_height > BZI_LIMIT_EDGE)
         BZI_API_MISUSE("out_width, out_height: %u, %u; 1 to %u are allowed", out_width, out_height,
                      BZI_LIMIT_EDGE);
@@ -29651,7 +29613,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     bzi_transform_init(&t);
     BZI_API_IN(p, picture, picture);
-    BZI_API_TRY(bzi_api_in_over(&t, sizeof t, transform, BZI_OF_transform, "transform", &e));
+    BZI_API_TRY(bzi_settings_in_over(&t, sizeof t, transform, BZI_OF_transform, "transform", &e));
     BZI_API_IN(o, output, output);
 
     bzi_transform_resolve(&t);
@@ -30125,11 +30087,11 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
 
-    if (sink && bzi_api_in(&callbacks, sizeof callbacks, sink, BZI_OF_sink, "sink", err) != BZNA_OK)
+    if (sink && bzi_settings_in(&callbacks, sizeof callbacks, sink, BZI_OF_sink, "sink", err) != BZNA_OK)
         return err->status;
     if (sink && !callbacks.write_at)
         return BZI_MISUSE(err, "sink.write_at: must be given");
-    if (config && bzi_api_in(&c, sizeof c, config, BZI_OF_writer_config, "writer_config", err) != BZNA_OK)
+    if (config && bzi_settings_in(&c, sizeof c, config, BZI_OF_writer_config, "writer_config", err) != BZNA_OK)
         return err->status;
     bzi_settings_resolve(BZI_OF_writer_config, &c);
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
@@ -30159,7 +30121,7 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
     if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
 
-    if (bzi_api_in(&sample, sizeof sample, given, BZI_OF_writer_sample, "sample", err) != BZNA_OK)
+    if (bzi_settings_in(&sample, sizeof sample, given, BZI_OF_writer_sample, "sample", err) != BZNA_OK)
         return err->status;
     if (sample.has_target && sample.target == BZNA_TARGET_NONE)
         return BZI_MISUSE(err, "sample.target: -1 stands for a sample without a target; set has_target "

@@ -223,6 +223,23 @@ BZI_KERNEL_FN float bzi_kernel_clamp(float value, float last)    /* NaN gives 0 
     return BZI_KERNEL_MIN(value, last);
 }
 
+/* Philox4x32-10 of counter, in place. */
+BZI_KERNEL_FN void bzi_kernel_philox(const uint32_t given[2], uint32_t counter[4])
+{
+    uint32_t key[2] = { given[0], given[1] };
+    BZI_KERNEL_ROLLED
+    for (int round = 0; round < 10; round++, key[0] += 0x9e3779b9u, key[1] += 0xbb67ae85u) {
+        const uint64_t a = (uint64_t)0xd2511f53u * counter[0], b = (uint64_t)0xcd9e8d57u * counter[2];
+        counter[0] = (uint32_t)(b >> 32) ^ counter[1] ^ key[0];
+        counter[1] = (uint32_t)b;
+        counter[2] = (uint32_t)(a >> 32) ^ counter[3] ^ key[1];
+        counter[3] = (uint32_t)a;
+    }
+}
+
+/* A whole number below 2^31. GPUs and vectors convert signed numbers in one instruction. */
+BZI_KERNEL_FN float bzi_kernel_real(uint32_t value) { return (float)(int32_t)value; }
+
 BZI_KERNEL_FN int32_t bzi_kernel_floor(float value)
 {
     int32_t whole = (int32_t)value;
@@ -386,12 +403,6 @@ BZI_KERNEL_FN float bzi_kernel_load(const uint8_t *sample, int32_t depth, int32_
     if (depth <= 8)
         return (float)BZI_KERNEL_READ8(sample);
     return (float)(BZI_KERNEL_READ16(sample) >> low_zeros);
-}
-
-BZI_KERNEL_FN const uint8_t *bzi_kernel_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
-                                            int32_t index)
-{
-    return bzi_kernel_at(view->plane[p] + (uint64_t)((int64_t)index * slot->pitch[p]));
 }
 
 /* index * pitch in one instruction; compilers that widen pitch before the loop spend five on it. */
@@ -1817,7 +1828,8 @@ BZI_KERNEL_CPU const void *bzi_kernel_read_row(const bzi_kernel_slot *slot, cons
     const int32_t step = slot->step[p], depth = slot->depth, low_zeros = slot->low_zeros, count = lines->count[c];
     const int32_t first = lines->low[c] < 0 ? -lines->low[c] : 0, last = (int32_t)view->x[c].last - lines->low[c];
     const int32_t end = last < count ? last + 1 : count;
-    const uint8_t *source = bzi_kernel_row(slot, view, p, index) + (int64_t)lines->low[c] * step;
+    const int64_t at = (int64_t)index * slot->pitch[p] + (int64_t)lines->low[c] * step;
+    const uint8_t *source = bzi_kernel_at(view->plane[p]) + at;
     float *floats = lines->samples;
     uint8_t *bytes = (uint8_t *)(void *)lines->samples;
     if (as_bytes && step == 1 && first == 0 && end == count && slot->pitch[p] >= 64 && index < (int32_t)view->y[c].last)
@@ -3061,18 +3073,11 @@ BZI_KERNEL_FN uint32_t bzi_kernel_take8(const bzi_kernel_pass *pass, const bzi_k
     return pass->tables ? BZI_KERNEL_READ8(bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE + value) : value;
 }
 
-BZI_KERNEL_FN void bzi_kernel_put8(const bzi_kernel_pass *pass, const bzi_kernel_output *out, int c, int64_t at,
-                                   uint32_t value)
-{
-    uint8_t BZI_KERNEL_GLOBAL *dst = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
-    dst[c * bzi_kernel_plane_bytes(out) + at] = (uint8_t)value;
-}
-
 /* torchvision's rgb_to_grayscale. */
 BZI_KERNEL_FN uint32_t bzi_kernel_gray8(const uint32_t v[3])
 {
-    return (uint32_t)(int32_t)((0.2989f * (float)(int32_t)v[0] + 0.587f * (float)(int32_t)v[1]) +
-                               0.114f * (float)(int32_t)v[2]);
+    return (uint32_t)(int32_t)((0.2989f * bzi_kernel_real(v[0]) + 0.587f * bzi_kernel_real(v[1])) +
+                               0.114f * bzi_kernel_real(v[2]));
 }
 
 BZI_KERNEL_FN uint32_t bzi_kernel_truncate(float value)
@@ -3083,7 +3088,7 @@ BZI_KERNEL_FN uint32_t bzi_kernel_truncate(float value)
 /* torchvision's _blend. */
 BZI_KERNEL_FN uint32_t bzi_kernel_blend(const bzi_kernel_op *op, uint32_t value, float other)
 {
-    return bzi_kernel_truncate(op->a[0] * (float)(int32_t)value + op->a[1] * other);
+    return bzi_kernel_truncate(op->a[0] * bzi_kernel_real(value) + op->a[1] * other);
 }
 
 /* --- Tables --- */
@@ -3095,12 +3100,6 @@ typedef struct bzi_kernel_stats {
     uint32_t below;                   /* those below the entry's */
     float    mean;                    /* of grays */
 } bzi_kernel_stats;
-
-BZI_KERNEL_FN uint32_t bzi_kernel_read_count(const bzi_kernel_pass *pass, uint32_t at)
-{
-    const float *counts = (const float *)(uintptr_t)pass->counts;
-    return bzi_kernel_bits(BZI_KERNEL_READF(counts + at));
-}
 
 /* The square root, rounded to nearest. */
 BZI_KERNEL_FN float bzi_kernel_root(float value)
@@ -3120,7 +3119,7 @@ BZI_KERNEL_FN float bzi_kernel_root(float value)
 BZI_KERNEL_FN float bzi_kernel_power(float x, float e)
 {
     const uint32_t whole = (uint32_t)(int32_t)e;
-    const uint32_t part = (uint32_t)(int32_t)((e - (float)(int32_t)whole) * 65536.0f + 0.5f);
+    const uint32_t part = (uint32_t)(int32_t)((e - bzi_kernel_real(whole)) * 65536.0f + 0.5f);
     float result = 1.0f, factor = x;
     BZI_KERNEL_ROLLED
     for (uint32_t bits = whole + (part >> 16); bits; bits >>= 1, factor *= factor)
@@ -3145,7 +3144,7 @@ BZI_KERNEL_FN uint32_t bzi_kernel_equalize(uint32_t value, const bzi_kernel_stat
 /* What an operation makes of a sample of channel c. */
 BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t value, const bzi_kernel_stats *stats)
 {
-    const float v = (float)(int32_t)value;
+    const float v = bzi_kernel_real(value);
     switch (op->kind) {
     case BZNA_OP_BRIGHTNESS:
         return bzi_kernel_blend(op, value, 0.0f);
@@ -3165,8 +3164,8 @@ BZI_KERNEL_FN uint32_t bzi_kernel_entry(const bzi_kernel_op *op, int c, uint32_t
         return bzi_kernel_truncate(v + op->a[c] + 0.5f);
     case BZNA_OP_AUTOCONTRAST:
         return stats->least == stats->most ? value :
-               bzi_kernel_truncate((v - (float)(int32_t)stats->least) *      /* as PyTorch divides by a tensor */
-                                   (1.0f / (float)(int32_t)(stats->most - stats->least) * 255.0f));
+               bzi_kernel_truncate((v - bzi_kernel_real(stats->least)) *      /* as PyTorch divides by a tensor */
+                                   (1.0f / bzi_kernel_real(stats->most - stats->least) * 255.0f));
     default:
         return bzi_kernel_equalize(value, stats);
     }
@@ -3192,12 +3191,13 @@ BZI_KERNEL_FN void bzi_kernel_sum_up(const bzi_kernel_pass *pass, const bzi_kern
                                      bzi_kernel_block block, uint32_t c, int is_gray)
 {
     uint64_t (*sum)[BZI_KERNEL_TABLE] = block.shared->table.sum;
+    const float *counts = (const float *)(uintptr_t)pass->counts + (is_gray ? 0 : c * BZI_KERNEL_TABLE);  /* bits */
     const uint32_t parts = bzi_kernel_parts(out);
     for (uint32_t i = block.thread; i < BZI_KERNEL_TABLE; i += block.threads) {
         uint64_t count = 0;
         BZI_KERNEL_ROLLED
         for (uint32_t part = 0; part < parts; part++)
-            count += bzi_kernel_read_count(pass, (part * 3 + (is_gray ? 0 : c)) * BZI_KERNEL_TABLE + i);
+            count += bzi_kernel_bits(BZI_KERNEL_READF(counts + (3 * part * BZI_KERNEL_TABLE + i)));
         sum[0][i] = is_gray ? count * i : count;
     }
     BZI_KERNEL_SYNC();
@@ -3311,7 +3311,8 @@ BZI_KERNEL_FN void bzi_kernel_pass_tally(const bzi_kernel_pass *pass, const bzi_
 /* torchvision's adjust_hue: R, G, B to H, S, V and back. */
 BZI_KERNEL_FN void bzi_kernel_turn_hue(float turns, uint32_t v[3])
 {
-    const float r = (float)(int32_t)v[0] / 255.0f, g = (float)(int32_t)v[1] / 255.0f, b = (float)(int32_t)v[2] / 255.0f;
+    const float r = bzi_kernel_real(v[0]) / 255.0f, g = bzi_kernel_real(v[1]) / 255.0f;
+    const float b = bzi_kernel_real(v[2]) / 255.0f;
     const float most = BZI_KERNEL_MAX(BZI_KERNEL_MAX(r, g), b), least = BZI_KERNEL_MIN(BZI_KERNEL_MIN(r, g), b);
     const float range = most - least, by = range > 0.0f ? range : 1.0f, s = range / (range > 0.0f ? most : 1.0f);
     const float rc = (most - r) / by, gc = (most - g) / by, bc = (most - b) / by;
@@ -3341,7 +3342,7 @@ BZI_KERNEL_FN void bzi_kernel_mix_channels(const bzi_kernel_op *op, uint32_t kin
         return;
     }
     for (uint32_t c = 0; c < 3; c++)
-        v[c] = kind == BZNA_OP_SATURATION ? bzi_kernel_blend(op, v[c], (float)(int32_t)gray) :
+        v[c] = kind == BZNA_OP_SATURATION ? bzi_kernel_blend(op, v[c], bzi_kernel_real(gray)) :
                kind == BZNA_OP_SHUFFLE ? bzi_kernel_pick(given, op->bits >> 2 * c & 3) : gray;
 }
 
@@ -3383,13 +3384,6 @@ BZI_KERNEL_FN float bzi_kernel_bell_norm(const bzi_kernel_op *op)
     return 1.0f / sum;
 }
 
-/* Borders are reflected, without repeating the last sample. */
-BZI_KERNEL_FN int32_t bzi_kernel_reflect(int32_t i, int32_t last)
-{
-    i = i < 0 ? -i : i;
-    return i > last ? 2 * last - i : i;
-}
-
 /* What the horizontal direction stores, and the vertical one. */
 BZI_KERNEL_FN uint16_t bzi_kernel_fixed(float value) { return (uint16_t)(int32_t)(value * 256.0f + 0.5f); }
 BZI_KERNEL_FN float bzi_kernel_unfixed(float value) { return value * 0.00390625f; }
@@ -3403,10 +3397,12 @@ typedef struct bzi_kernel_tile {
     int32_t radius;                   /* columns and rows around it */
 } bzi_kernel_tile;
 
-/* Beyond the plane by more than the radius, where a tile ends outside, is any sample. */
+/* Borders are reflected, without repeating the last sample. Beyond the plane by more than the radius, where a tile ends
+ * outside, is any sample. */
 BZI_KERNEL_FN int32_t bzi_kernel_tile_inside(int32_t i, int32_t last)
 {
-    i = bzi_kernel_reflect(i, last);
+    i = i < 0 ? -i : i;
+    i = i > last ? 2 * last - i : i;
     return i > 0 ? i : 0;
 }
 
@@ -3454,7 +3450,7 @@ BZI_KERNEL_FN void bzi_kernel_tile_sharpen(const bzi_kernel_op *op, const bzi_ke
             const int is_inside = (uint32_t)(column - 1) < (uint32_t)(tile->width - 2) &&      /* if not small */
                                   (uint32_t)(row - 1) + k < (uint32_t)(tile->height - 2);
             const uint32_t smooth = is_inside ? bzi_kernel_smooth(nine, value) : value;
-            four[k] = bzi_kernel_truncate(share * (float)(int32_t)value + other * (float)(int32_t)smooth);
+            four[k] = bzi_kernel_truncate(share * bzi_kernel_real(value) + other * bzi_kernel_real(smooth));
         }
         bzi_kernel_tile_put(tile, x, y, four);
     }
@@ -3580,21 +3576,14 @@ BZI_KERNEL_FN int bzi_kernel_covers(const bzi_kernel_op *op, uint32_t x, uint32_
 }
 
 /* Three numbers of mean 0 and deviation 1, nearly normal: sums of five bytes of Philox4x32-10. */
-BZI_KERNEL_FN void bzi_kernel_noise(const uint32_t given[2], uint32_t x, uint32_t y, float noise[3])
+BZI_KERNEL_FN void bzi_kernel_noise(const uint32_t key[2], uint32_t x, uint32_t y, float noise[3])
 {
-    uint32_t counter[4] = { x, y, 0, 0 }, key[2] = { given[0], given[1] };
-    BZI_KERNEL_ROLLED
-    for (int round = 0; round < 10; round++, key[0] += 0x9e3779b9u, key[1] += 0xbb67ae85u) {
-        const uint64_t a = (uint64_t)0xd2511f53u * counter[0], b = (uint64_t)0xcd9e8d57u * counter[2];
-        counter[0] = (uint32_t)(b >> 32) ^ counter[1] ^ key[0];
-        counter[1] = (uint32_t)b;
-        counter[2] = (uint32_t)(a >> 32) ^ counter[3] ^ key[1];
-        counter[3] = (uint32_t)a;
-    }
+    uint32_t counter[4] = { x, y, 0, 0 };
+    bzi_kernel_philox(key, counter);
     for (int i = 0; i < 3; i++) {
         const uint32_t w = counter[i];
         const uint32_t sum = (w & 255) + (w >> 8 & 255) + (w >> 16 & 255) + (w >> 24) + (counter[3] >> 8 * i & 255);
-        noise[i] = ((float)(int32_t)sum - 637.5f) * 0.006051581f;
+        noise[i] = (bzi_kernel_real(sum) - 637.5f) * 0.006051581f;
     }
 }
 
@@ -3637,12 +3626,13 @@ BZI_KERNEL_FN void bzi_kernel_pass_pixel(const bzi_kernel_pass *pass, const bzi_
         BZI_KERNEL_ROLLED
         for (uint32_t k = pass->first; k < pass->end; k++)
             bzi_kernel_mix_channels(&pass->op[k], pass->op[k].kind, v);
+        uint8_t BZI_KERNEL_GLOBAL *dst = (uint8_t BZI_KERNEL_GLOBAL *)(uintptr_t)pass->dst;
         for (int i = 0; i < 3; i++)
-            bzi_kernel_put8(pass, out, i, at, v[i]);
+            dst[i * bzi_kernel_plane_bytes(out) + at] = (uint8_t)v[i];
         return;
     }
     for (int i = 0; i < 3; i++)
-        c[i] = (float)(int32_t)v[i];
+        c[i] = bzi_kernel_real(v[i]);
     bzi_kernel_mean(out, at, mean);
     bzi_kernel_deliver(pass, mean, c);
     bzi_kernel_store(pass->dst, out, (int32_t)x, (int32_t)y, c);

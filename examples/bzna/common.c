@@ -33,14 +33,16 @@ void *tool_checked(void *pointer)
 
 char *tool_format(const char *format, ...)
 {
+    char most[256] = "";              /* most texts fit, and need not be formatted twice */
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = vsnprintf(most, sizeof most, format, arguments);
     va_end(arguments);
-    char *text = tool_checked(malloc(length < 0 ? 1 : (size_t)length + 1));
-    text[0] = 0;
+    size_t size = length < 0 ? 1 : (size_t)length + 1;
+    char *text = tool_checked(malloc(size));
+    if (size <= sizeof most) return memcpy(text, most, size);
     va_start(arguments, format);
-    if (length > 0) vsnprintf(text, (size_t)length + 1, format, arguments);
+    vsnprintf(text, size, format, arguments);
     va_end(arguments);
     return text;
 }

@@ -17,6 +17,7 @@
 #endif
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -181,6 +182,27 @@ typedef struct os_thread {
 /* Starts a thread that calls run(job). Returns 0, or errno. Join it before `thread` or the job are gone. */
 int os_thread_start(os_thread *thread, void (*run)(void *job), void *job);
 void os_thread_join(os_thread *thread);
+
+/* A lock, and a way to wait for a change of what it guards. */
+typedef struct os_monitor {
+#ifdef _WIN32
+    void           *lock, *changed;
+#else
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+#endif
+} os_monitor;
+
+void os_monitor_init(os_monitor *monitor);
+void os_monitor_free(os_monitor *monitor);
+void os_monitor_enter(os_monitor *monitor);
+void os_monitor_leave(os_monitor *monitor);
+
+/* Leaves it, waits for os_monitor_wake, and enters it again. It may return without one. */
+void os_monitor_wait(os_monitor *monitor);
+
+/* Wakes all that wait. */
+void os_monitor_wake(os_monitor *monitor);
 
 
 /* ---- workers ----

@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +185,23 @@ void os_thread_join(os_thread *thread)
     memcpy(&id, &thread->id, sizeof id);
     pthread_join(id, NULL);
 }
+
+void os_monitor_init(os_monitor *monitor)
+{
+    pthread_mutex_init(&monitor->lock, NULL);
+    pthread_cond_init(&monitor->changed, NULL);
+}
+
+void os_monitor_free(os_monitor *monitor)
+{
+    pthread_mutex_destroy(&monitor->lock);
+    pthread_cond_destroy(&monitor->changed);
+}
+
+void os_monitor_enter(os_monitor *monitor) { pthread_mutex_lock(&monitor->lock); }
+void os_monitor_leave(os_monitor *monitor) { pthread_mutex_unlock(&monitor->lock); }
+void os_monitor_wait(os_monitor *monitor) { pthread_cond_wait(&monitor->changed, &monitor->lock); }
+void os_monitor_wake(os_monitor *monitor) { pthread_cond_broadcast(&monitor->changed); }
 
 
 /* ---- workers ---- */

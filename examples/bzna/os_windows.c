@@ -437,6 +437,26 @@ void os_thread_join(os_thread *thread)
     CloseHandle((HANDLE)thread->id);
 }
 
+/* Both are one pointer each, and none of them needs to be freed. */
+static SRWLOCK *lock_of(os_monitor *monitor) { return (SRWLOCK *)&monitor->lock; }
+static CONDITION_VARIABLE *changed_of(os_monitor *monitor) { return (CONDITION_VARIABLE *)&monitor->changed; }
+
+void os_monitor_init(os_monitor *monitor)
+{
+    InitializeSRWLock(lock_of(monitor));
+    InitializeConditionVariable(changed_of(monitor));
+}
+
+void os_monitor_free(os_monitor *monitor) { (void)monitor; }
+void os_monitor_enter(os_monitor *monitor) { AcquireSRWLockExclusive(lock_of(monitor)); }
+void os_monitor_leave(os_monitor *monitor) { ReleaseSRWLockExclusive(lock_of(monitor)); }
+void os_monitor_wake(os_monitor *monitor) { WakeAllConditionVariable(changed_of(monitor)); }
+
+void os_monitor_wait(os_monitor *monitor)
+{
+    SleepConditionVariableSRW(changed_of(monitor), lock_of(monitor), INFINITE, 0);
+}
+
 
 /* ---- workers: threads ---- */
 

@@ -123,8 +123,8 @@ static int encode_and_write(pack_output *out, const pack_settings *s)
     const tool_options *o = s->options;
     const pack_job job = { s, out->files, o->jobs ? (size_t)o->jobs : (size_t)os_processor_count() };
     tool_progress progress = tool_progress_start("pictures", out->files->count);
-    pack_workers *workers = pack_workers_start(&job, out->done);
-    int result = workers ? EXIT_OK : EXIT_INPUT;
+    pack_workers *workers = pack_workers_new(&job, out->done);
+    int result = EXIT_OK;
     os_interrupts_catch();
     progress.first = out->done;
     progress.is_json = o->json != 0;

@@ -1,10 +1,13 @@
 /* pack_blocks.c - samples and their lines of the log, on their way to the disk
  *
- * Where pictures are encoded, every sample is written at once, and then its line: writing takes no time beside
- * encoding. Where the bytes of files are kept as they are, reading and writing take all the time. Then samples and
- * lines are gathered in a block, which a thread writes while the next one is gathered. Either way a sample is written
- * before its line, and in the order of the files. A run that is killed loses two blocks at most, which --resume packs
- * again. */
+ * A block has samples, one behind the other as in the archive, and the files that are done with them. To write it is
+ * to write the samples, and then a line for each of the files.
+ *
+ * Where pictures are encoded, a block is written as soon as a file is done: writing takes no time beside encoding.
+ * Where the bytes of files are kept as they are, reading and writing take all the time. Then many samples are gathered
+ * in a block, and a thread writes the blocks that are full while the next one is gathered. Either way samples are
+ * written in the order of the files. A run that is killed loses the blocks that are not written, a few MiB, which
+ * --resume packs again. */
 #include "tool.h"
 
 #include <errno.h>
@@ -16,10 +19,10 @@ enum { BLOCK_BYTES = 1 << 20 };
 
 /* ---- writing ---- */
 
-static int write_all_at(int file, const uint8_t *src, uint64_t size, uint64_t offset)
+static int write_all_at(int file, const void *src, uint64_t size, uint64_t offset)
 {
     for (uint64_t done = 0; done < size;) {
-        ssize_t put = pwrite(file, src + done, (size_t)(size - done), (off_t)(offset + done));
+        ssize_t put = pwrite(file, (const char *)src + done, (size_t)(size - done), (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
         if (put <= 0) return put < 0 ? errno : ENOSPC;
         done += (uint64_t)put;
@@ -27,96 +30,136 @@ static int write_all_at(int file, const uint8_t *src, uint64_t size, uint64_t of
     return 0;
 }
 
-/* Writes a block. The disk begins at once, so that the end of the run waits for the last blocks only. */
-static void block_write(void *given)
+/* Makes the lines of a block's files. Returns their size. */
+static size_t block_lines(pack_block *block)
 {
-    pack_block *b = given;
-    if ((b->error = write_all_at(b->archive, b->samples.data, b->size, b->offset))) return;
-    os_write_back(b->archive, (off_t)b->offset, (off_t)b->size);
-    if ((b->error = tool_write_all(b->log, b->lines.data, b->lines_size))) b->is_log = 1;
-}
-
-/* Takes over the outcome of the block that is being written. Returns 0, or errno. */
-static int blocks_wait(pack_blocks *b)
-{
-    if (!b->is_writing) return b->error;
-    os_thread_join(&b->thread);
-    b->is_writing = 0;
-    b->error = b->list[!b->filling].error;
-    b->is_log = b->list[!b->filling].is_log;
-    return b->error;
-}
-
-/* Hands the gathered block over, and begins the other. */
-static int blocks_turn(pack_blocks *b)
-{
-    pack_block *full = &b->list[b->filling];
-    if (blocks_wait(b)) return b->error;
-    if (!full->size && !full->lines_size) return 0;
-    full->archive = b->archive;
-    full->log = b->log;
-    if (os_thread_start(&b->thread, block_write, full)) block_write(full), b->error = full->error;
-    else                                                b->is_writing = 1;
-    b->is_log = full->is_log;
-    b->filling = !b->filling;
-    b->list[b->filling].size = b->list[b->filling].lines_size = 0;
-    return b->error;
-}
-
-
-/* ---- samples and lines ---- */
-
-/* Makes room for some more bytes, and for as many again, so that adding does not copy each time. */
-static void reserve_more(tool_buffer *buffer, uint64_t used, uint64_t more)
-{
-    if (more > UINT64_MAX / 4 || used > UINT64_MAX / 4) exit(tool_error("out of memory"));
-    if (used + more > buffer->size) tool_buffer_reserve(buffer, 2 * (used + more));
-}
-
-int pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size)
-{
-    pack_block *block = &b->list[b->filling];
-    if (b->error) return b->error;
-    if (!b->is_gathering) return b->error = write_all_at(b->archive, src, size, offset);
-    if (block->size && (block->size + size > BLOCK_BYTES || block->offset + block->size != offset)) {
-        if (blocks_turn(b)) return b->error;
-        block = &b->list[b->filling];
+    size_t size = 0;
+    for (size_t i = 0; i < block->file_count; i++) {
+        char *line = pack_journal_line(&block->files[i]);
+        size_t length = strlen(line);
+        if (size + length > block->lines.size) tool_buffer_reserve(&block->lines, 2 * (size + length));
+        memcpy(block->lines.data + size, line, length);
+        size += length;
+        free(line);
     }
+    return size;
+}
+
+/* Writes a block, and empties it. */
+static pack_failure block_write(const pack_blocks *b, pack_block *block)
+{
+    int error = write_all_at(b->file, block->samples.data, block->size, block->offset);
+    if (error) return (pack_failure){ error, 0 };
+    /* The disk begins at once, so that the end of the run waits for the last blocks only. */
+    if (b->gathers) os_write_back(b->file, (off_t)block->offset, (off_t)block->size);
+    error = tool_write_all(b->log, block->lines.data, block_lines(block));
+    block->size = block->file_count = 0;
+    return (pack_failure){ error, error != 0 };
+}
+
+/* The thread. After a failure, it writes nothing any more. */
+static void blocks_write(void *given)
+{
+    pack_blocks *b = given;
+    os_monitor_enter(&b->monitor);
+    while (1) {
+        while (b->written == b->gathered && !b->is_ending) os_monitor_wait(&b->monitor);
+        if (b->written == b->gathered) break;
+        pack_failure failure = b->failure;
+        os_monitor_leave(&b->monitor);
+        if (!failure.error) failure = block_write(b, &b->list[b->written % PACK_BLOCKS]);
+        os_monitor_enter(&b->monitor);
+        b->failure = failure;
+        b->written++;
+        os_monitor_wake(&b->monitor);
+    }
+    os_monitor_leave(&b->monitor);
+}
+
+/* Waits until the thread has at most so many blocks to write. */
+static pack_failure blocks_wait(pack_blocks *b, uint64_t left)
+{
+    os_monitor_enter(&b->monitor);
+    while (b->gathered - b->written > left) os_monitor_wait(&b->monitor);
+    pack_failure failure = b->failure;
+    os_monitor_leave(&b->monitor);
+    return failure;
+}
+
+static pack_block *current(pack_blocks *b) { return &b->list[b->gathered % PACK_BLOCKS]; }
+
+/* Hands the gathered block over, and waits for one to gather next. */
+static pack_failure blocks_turn(pack_blocks *b)
+{
+    pack_block *full = current(b);
+    int is_empty = !full->size && !full->file_count;
+    if (!is_empty && b->has_thread) {
+        os_monitor_enter(&b->monitor);
+        b->gathered++;
+        os_monitor_wake(&b->monitor);
+        os_monitor_leave(&b->monitor);
+    } else if (!is_empty && !b->failure.error) {
+        b->failure = block_write(b, full);
+    }
+    return blocks_wait(b, PACK_BLOCKS - 1);
+}
+
+
+/* ---- samples and files ---- */
+
+void pack_blocks_open(pack_blocks *b, int file, int log, int gathers)
+{
+    *b = (pack_blocks){ .file = file, .log = log, .gathers = gathers };
+    os_monitor_init(&b->monitor);
+    b->has_thread = gathers && !os_thread_start(&b->thread, blocks_write, b);
+}
+
+pack_failure pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size)
+{
+    pack_block *block = current(b);
+    pack_failure failure = { 0, 0 };
+    if (block->size && (block->size + size > BLOCK_BYTES || block->offset + block->size != offset)) {
+        failure = blocks_turn(b);
+        block = current(b);
+    }
+    if (failure.error) return failure;
     if (!block->size) block->offset = offset;
-    if (block->size + size > block->samples.size)
-        tool_buffer_reserve(&block->samples, size > BLOCK_BYTES ? size : BLOCK_BYTES);
+    tool_buffer_reserve(&block->samples, b->gathers && size < BLOCK_BYTES ? BLOCK_BYTES : block->size + size);
     memcpy(block->samples.data + block->size, src, (size_t)size);
     block->size += size;
-    return 0;
+    return failure;
 }
 
-int pack_blocks_line(pack_blocks *b, const char *line)
+pack_failure pack_blocks_done(pack_blocks *b, const pack_file *file)
 {
-    pack_block *block = &b->list[b->filling];
-    size_t size = strlen(line);
-    if (b->error) return b->error;
-    if (!b->is_gathering) {
-        b->error = tool_write_all(b->log, line, size);
-        b->is_log = b->error != 0;
-        return b->error;
+    pack_block *block = current(b);
+    if (!block->file_count) block->files = file;
+    block->file_count++;
+    return b->gathers ? (pack_failure){ 0, 0 } : blocks_turn(b);
+}
+
+pack_failure pack_blocks_flush(pack_blocks *b)
+{
+    pack_failure failure = blocks_turn(b);
+    return failure.error ? failure : blocks_wait(b, 0);
+}
+
+pack_failure pack_blocks_write(const pack_blocks *b, uint64_t offset, const void *src, uint64_t size)
+{
+    return (pack_failure){ write_all_at(b->file, src, size, offset), 0 };
+}
+
+void pack_blocks_close(pack_blocks *b)
+{
+    if (b->has_thread) {
+        os_monitor_enter(&b->monitor);
+        b->is_ending = 1;
+        os_monitor_wake(&b->monitor);
+        os_monitor_leave(&b->monitor);
+        os_thread_join(&b->thread);
     }
-    reserve_more(&block->lines, block->lines_size, size);
-    memcpy(block->lines.data + block->lines_size, line, size);
-    block->lines_size += size;
-    return 0;
-}
-
-int pack_blocks_end(pack_blocks *b)
-{
-    if (!blocks_turn(b)) blocks_wait(b);
-    b->is_gathering = 0;
-    return b->error;
-}
-
-void pack_blocks_free(pack_blocks *b)
-{
-    blocks_wait(b);
-    for (size_t i = 0; i < LENGTH(b->list); i++) {
+    os_monitor_free(&b->monitor);
+    for (size_t i = 0; i < PACK_BLOCKS; i++) {
         free(b->list[i].samples.data);
         free(b->list[i].lines.data);
     }

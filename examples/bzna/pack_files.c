@@ -17,17 +17,27 @@ static pack_file *files_next(pack_files *f)
     return &f->list[f->count++];
 }
 
-/* Takes over path, whose first root_size bytes are the folder's, and reason. */
-static void files_add(pack_files *f, char *path, int64_t target, char *reason)
+/* What has a path. */
+typedef struct path_info {
+    int     is_folder;
+    int64_t size, time_ns;            /* as in pack_file */
+} path_info;
+
+static path_info path_look(const char *path)
 {
     struct stat status;
-    int is_there = !stat(path, &status);
-    *files_next(f) = (pack_file){
-        .path = path, .relative = path + f->root_size, .reason = reason, .target = target,
-        .size = is_there ? (int64_t)status.st_size : -1, .time_ns = is_there ? os_modified_ns(&status) : -1,
-    };
+    if (stat(path, &status)) return (path_info){ 0, -1, -1 };
+    return (path_info){ S_ISDIR(status.st_mode), (int64_t)status.st_size, os_modified_ns(&status) };
 }
 
+/* Takes over path, whose first root_size bytes are the folder's, and reason. */
+static void files_add(pack_files *f, char *path, path_info info, int64_t target, char *reason)
+{
+    *files_next(f) = (pack_file){
+        .path = path, .relative = path + f->root_size, .reason = reason, .target = target,
+        .size = info.size, .time_ns = info.time_ns,
+    };
+}
 
 void pack_files_free(pack_files *f)
 {
@@ -100,14 +110,15 @@ static void folder_collect(pack_files *f, char *path, int64_t target, int depth)
     tool_names names = { NULL, 0, 0 };
     int error = depth > FOLDER_DEPTH_MAX ? ELOOP : folder_names(path, &names);
     if (error) {
-        files_add(f, path, target, tool_format("cannot be opened: %s", strerror(error)));
+        files_add(f, path, path_look(path), target, tool_format("cannot be opened: %s", strerror(error)));
         tool_names_free(&names);
         return;
     }
     for (size_t i = 0; i < names.count; i++) {
         char *inner = tool_format("%s/%s", path, names.names[i]);
-        if (tool_is_folder(inner)) folder_collect(f, inner, target, depth + 1);
-        else                       files_add(f, inner, target, NULL);
+        path_info info = path_look(inner);
+        if (info.is_folder) folder_collect(f, inner, target, depth + 1);
+        else                files_add(f, inner, info, target, NULL);
     }
     tool_names_free(&names);
     free(path);
@@ -207,8 +218,9 @@ static int root_collect(pack_files *f, const char *root)
     int error = folder_names(root, &names);
     for (size_t i = 0; i < names.count; i++) {
         char *path = tool_format("%s/%s", root, names.names[i]);
-        if (!tool_is_folder(path)) {
-            files_add(f, path, BZNA_TARGET_NONE, NULL);
+        path_info info = path_look(path);
+        if (!info.is_folder) {
+            files_add(f, path, info, BZNA_TARGET_NONE, NULL);
             continue;
         }
         tool_names_add(&f->classes, tool_format("%s", names.names[i]));
@@ -371,7 +383,8 @@ static int archive_collect(pack_files *f, archive *a, const char *path, int is_f
         free(own);
         if (is_folder && name) {
             f->root_size = strlen(path) + 1;
-            files_add(f, tool_format("%s/%s", path, name), sample.target, reason);
+            char *file = tool_format("%s/%s", path, name);
+            files_add(f, file, path_look(file), sample.target, reason);
             f->list[f->count - 1].archive = a;
             f->list[f->count - 1].index = i;
             f->list[f->count - 1].is_file = 1;
@@ -408,7 +421,7 @@ static int operand_collect(pack_files *f, const tool_options *o, char *path)
     if (!a && is_file && !o->list) {
         const char *slash = strrchr(path, '/');
         f->root_size = slash ? (size_t)(slash + 1 - path) : 0;
-        files_add(f, tool_format("%s", path), BZNA_TARGET_NONE, NULL);
+        files_add(f, tool_format("%s", path), path_look(path), BZNA_TARGET_NONE, NULL);
         return EXIT_OK;
     }
     if (!a) return tool_error("%s", err.message);

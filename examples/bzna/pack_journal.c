@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include <libavcodec/avcodec.h>
-#include <libavutil/adler32.h>
 #include <libavutil/crc.h>
 #include <libavutil/md5.h>
 #include <libavutil/mem.h>
@@ -27,10 +26,32 @@ static uint32_t line_checksum(const void *data, size_t size)
     return ~av_crc(av_crc_get_table(AV_CRC_32_IEEE_LE), UINT32_MAX, data, size);
 }
 
-/* A sample is hundreds of times as long as a line, for which Adler's sum is good enough and six times as fast. */
+/* A sample is hundreds of times as long as a line. So its checksum is one that takes a tenth of the time of a CRC: four
+ * sums, which a processor adds to at the same time. A changed word always changes the sum that it is added to. */
+typedef struct sums { uint64_t a, b, c, d; } sums;
+
+static uint64_t mix(uint64_t word)
+{
+    word *= UINT64_C(0x9E3779B97F4A7C15);
+    return word << 32 | word >> 32;
+}
+
+static sums sums_add(sums s, sums words)
+{
+    return (sums){ mix(s.a + words.a), mix(s.b + words.b), mix(s.c + words.c), mix(s.d + words.d) };
+}
+
 uint32_t pack_sample_checksum(const void *data, size_t size)
 {
-    return (uint32_t)av_adler32_update(1, data, size);
+    const uint8_t *at = data;
+    sums s = { size, 0, 0, 0 }, words, last = { 0, 0, 0, 0 };
+    for (; size >= sizeof words; at += sizeof words, size -= sizeof words) {
+        memcpy(&words, at, sizeof words);
+        s = sums_add(s, words);
+    }
+    memcpy(&last, at, size);
+    s = sums_add(s, last);
+    return (uint32_t)mix(mix(mix(s.a + s.b) + s.c) + s.d);
 }
 
 /* A line: its checksum, then what it says. */
@@ -142,7 +163,7 @@ int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files 
 {
     char *settings = settings_text(o), *list = files_text(files);
     int error = ftruncate(j->file, 0) ? errno : 0;
-    if (!error) error = line_write(j->file, "bzna pack 4");
+    if (!error) error = line_write(j->file, "bzna pack 5");
     if (!error) error = line_write(j->file, settings);
     if (!error) error = line_write(j->file, list);
     if (!error && fsync(j->file) && errno != EINVAL && errno != EROFS) error = errno;
@@ -247,7 +268,7 @@ int pack_journal_read(pack_journal *j, const tool_options *o, const pack_files *
     j->is_begun = old_list != NULL;
     if (!old_list) {
         /* The run was interrupted before it wrote a sample. */
-    } else if (strcmp(first, "bzna pack 4")) {
+    } else if (strcmp(first, "bzna pack 5")) {
         result = tool_error("%s: is of another version of bzna; to begin again: bzna pack --overwrite ...", j->path);
     } else if (strcmp(settings, old_settings)) {
         result = tool_error("%s: was begun with other settings, and only the same can go on; to begin again: bzna pack "

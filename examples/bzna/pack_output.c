@@ -70,35 +70,39 @@ int pack_output_open(pack_output *out, const tool_options *o)
 
 /* ---- writing ---- */
 
-/* Counts the files that are done, up to the first that is not, and notes them in the log, unless it has them. Returns
- * 0, or errno. */
-static int files_count(pack_output *out)
+/* Counts the files that are done, up to the first that is not, and notes them in the log, unless it has them. */
+static void files_count(pack_output *out)
 {
     for (; out->done < out->files->count && out->files->list[out->done].is_done; out->done++) {
         const pack_file *file = &out->files->list[out->done];
-        char *line = out->is_logged ? NULL : pack_journal_line(file);
-        if (line) out->error = pack_blocks_line(&out->blocks, line);
-        free(line);
-        if (out->error) return out->error;
+        if (!out->is_logged) out->failure = pack_blocks_done(&out->blocks, file);
+        if (out->failure.error) return;
         out->left_out += file->reason != NULL;
         out->written += !file->reason;
         out->small += !file->reason && file->is_small;
     }
-    return 0;
 }
 
-/* Notes that a sample is written: that of the first file that is not done, as samples come in the order of files.
- * Returns 0, or errno. */
-static int sample_written(pack_output *out, const void *bytes, uint64_t size)
+/* A sample is written: that of the first file that is not done, as samples come in the order of files. */
+static void sample_written(pack_output *out, const void *bytes, uint64_t size)
 {
-    size_t i = out->done;
-    while (i < out->files->count && out->files->list[i].is_done) i++;
-    if (i == out->files->count) return 0;         /* it is the index */
-    out->files->list[i].is_done = 1;
-    out->files->list[i].sample_size = size;
-    out->files->list[i].checksum = pack_sample_checksum(bytes, (size_t)size);
+    pack_file *file = &out->files->list[out->done];
+    file->is_done = 1;
+    file->sample_size = size;
+    file->checksum = pack_sample_checksum(bytes, (size_t)size);
     out->position += size;
-    return files_count(out);
+    files_count(out);
+}
+
+/* Writes what comes after the samples: the index, and at last, at the beginning, the mark of a finished archive. Before
+ * it is written, the rest is on the disk. */
+static void end_write(pack_output *out, uint64_t offset, const void *src, uint64_t size)
+{
+    int is_mark = offset < TOOL_ARCHIVE_FIRST;
+    out->failure = pack_blocks_flush(&out->blocks);
+    if (!out->failure.error && is_mark && fsync(out->file) && errno != EINVAL && errno != EROFS)
+        out->failure = (pack_failure){ errno, 0 };
+    if (!out->failure.error) out->failure = pack_blocks_write(&out->blocks, offset, src, size);
 }
 
 /* Writes; or, while samples are gone through that are there, compares. */
@@ -108,20 +112,20 @@ static bzna_status sink_write_at(void *user, uint64_t offset, const void *src, u
     if (out->expected && (size != out->expected_size || offset != out->position ||
                           memcmp(src, out->expected, (size_t)size)))
         return BZNA_E_MISMATCH;
-    /* At last the writer goes back and marks the archive as finished. Then the rest of it is on the disk. */
-    if (offset && offset < TOOL_ARCHIVE_FIRST) {
-        if ((out->error = pack_blocks_end(&out->blocks))) return BZNA_E_IO;
-        if (fsync(out->file) && errno != EINVAL && errno != EROFS) return out->error = errno, BZNA_E_IO;
+    if (out->done == out->files->count) {
+        end_write(out, offset, src, size);
+    } else {
+        if (!out->expected) out->failure = pack_blocks_sample(&out->blocks, offset, src, size);
+        if (offset && !out->failure.error) sample_written(out, src, size);
     }
-    if (!out->expected && (out->error = pack_blocks_sample(&out->blocks, offset, src, size))) return BZNA_E_IO;
-    return offset >= TOOL_ARCHIVE_FIRST && sample_written(out, src, size) ? BZNA_E_IO : BZNA_OK;
+    return out->failure.error ? BZNA_E_IO : BZNA_OK;
 }
 
 static int write_failed(const pack_output *out, const bzna_error *err)
 {
-    if (!out->error) return tool_error("%s: %s", out->partial, err->message);
-    return tool_error("%s: cannot be written: %s", out->blocks.is_log ? out->journal.path : out->partial,
-                      strerror(out->error));
+    if (!out->failure.error) return tool_error("%s: %s", out->partial, err->message);
+    return tool_error("%s: cannot be written: %s", out->failure.is_log ? out->journal.path : out->partial,
+                      strerror(out->failure.error));
 }
 
 static int writer_open(pack_output *out)
@@ -140,6 +144,13 @@ static int writer_open(pack_output *out)
     return EXIT_OK;
 }
 
+static int partial_cut(pack_output *out, uint64_t size)
+{
+    if (!ftruncate(out->file, (off_t)size)) return EXIT_OK;
+    out->failure = (pack_failure){ errno, 0 };
+    return write_failed(out, NULL);
+}
+
 /* Whether an error of the writer is one that other samples would meet, too. */
 static int is_lasting(bzna_status status)
 {
@@ -154,8 +165,9 @@ static int file_leave_out(pack_output *out, size_t i, char *reason)
     free(file->reason);
     file->reason = reason;
     file->is_done = 1;
-    if (bzna_writer_add_at(out->writer, i, NULL, 0, &err) < 0) return write_failed(out, &err);
-    return files_count(out) ? write_failed(out, NULL) : EXIT_OK;
+    files_count(out);
+    if (out->failure.error) return write_failed(out, NULL);
+    return bzna_writer_add_at(out->writer, i, NULL, 0, &err) < 0 ? write_failed(out, &err) : EXIT_OK;
 }
 
 /* Adds one sample. One that the writer refuses is left out; only an error that later samples would meet, too, is
@@ -319,7 +331,7 @@ static int go_through_earlier(pack_output *out)
     free(e.thumb.data);
     out->resumed = out->done - out->left_out;
     if (result != EXIT_OK) return result;
-    if (ftruncate(out->file, (off_t)out->position)) return out->error = errno, write_failed(out, NULL);
+    if (partial_cut(out, out->position)) return EXIT_INPUT;
     return pack_journal_keep(&out->journal, out->done);
 }
 
@@ -329,12 +341,13 @@ int pack_output_begin(pack_output *out, pack_files *files, int gathers)
     int resume = o->resume && partial_size(out);
     out->files = files;
     if (pack_journal_open(&out->journal, out->partial)) return EXIT_INPUT;
-    out->blocks = (pack_blocks){ .archive = out->file, .log = out->journal.file, .is_gathering = gathers };
+    pack_blocks_open(&out->blocks, out->file, out->journal.file, gathers);
+    out->has_blocks = 1;
     if (resume && pack_journal_read(&out->journal, o, files)) return EXIT_INPUT;
     if (resume && !out->journal.is_begun)
         return tool_error("%s: has no log beside it, without which no run can go on; to begin again: bzna pack "
                           "--overwrite ...", out->partial);
-    if (!resume && ftruncate(out->file, 0)) return out->error = errno, write_failed(out, NULL);
+    if (!resume && partial_cut(out, 0)) return EXIT_INPUT;
     if (!resume && pack_journal_begin(&out->journal, o, files)) return EXIT_INPUT;
     if (writer_open(out)) return EXIT_INPUT;
     return resume ? go_through_earlier(out) : EXIT_OK;
@@ -360,13 +373,16 @@ void pack_output_close(pack_output *out)
 {
     bzna_writer_close(out->writer);
     bzna_context_close(out->context);
-    if (!out->error && (out->error = pack_blocks_end(&out->blocks))) write_failed(out, NULL);
+    if (out->has_blocks && !out->failure.error) {
+        out->failure = pack_blocks_flush(&out->blocks);
+        if (out->failure.error) write_failed(out, NULL);
+    }
     if (out->file >= 0 && out->writer && out->position > TOOL_ARCHIVE_FIRST)
         tool_error("%s has %zu of %zu files; to go on, give the same command with --resume", out->partial, out->done,
                    out->files->count);
     else if (out->file >= 0 && !partial_size(out))
         partial_discard(out);
-    pack_blocks_free(&out->blocks);
+    if (out->has_blocks) pack_blocks_close(&out->blocks);
     pack_journal_close(&out->journal);
     if (out->file >= 0) close(out->file);         /* which also unlocks it */
     free(out->partial);

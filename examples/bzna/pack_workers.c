@@ -28,6 +28,7 @@ struct pack_workers {
     int       *is_ready;              /* of each process: it has an answer */
     worker    *list;                  /* of each process: what it does */
     size_t     count;
+    int        is_started;            /* the processes are */
     size_t     sent;                  /* files: up to which they were sent */
     size_t     ahead;                 /* how many are sent behind those that are done */
 };
@@ -112,28 +113,37 @@ static int worker_start(pack_workers *w, size_t i)
     return error ? tool_error("no process could be started: %s", strerror(error)) : EXIT_OK;
 }
 
-pack_workers *pack_workers_start(const pack_job *job, size_t first)
+/* Starts the processes, or as many as can be. It is done when a file needs one: those that are kept as they are do
+ * not. */
+static int workers_start(pack_workers *w)
+{
+    size_t started = 0;
+    while (started < w->count && worker_start(w, started) == EXIT_OK) started++;
+    w->count = started;
+    w->is_started = 1;
+    return started ? EXIT_OK : EXIT_INPUT;
+}
+
+pack_workers *pack_workers_new(const pack_job *job, size_t first)
 {
     pack_workers *w = tool_checked(calloc(1, sizeof *w));
-    size_t left = job->files->count - first, wanted = job->jobs < left ? job->jobs : left;
+    size_t left = job->files->count - first;
     w->job = *job;
     w->sent = first;
-    w->list = tool_checked(calloc(wanted + 1, sizeof *w->list));
-    w->processes = tool_checked(calloc(wanted + 1, sizeof *w->processes));
-    w->is_ready = tool_checked(calloc(wanted + 1, sizeof *w->is_ready));
-    w->ahead = AHEAD_PER_WORKER * (wanted + 1);
+    w->count = job->jobs < left ? job->jobs : left;
+    w->list = tool_checked(calloc(w->count + 1, sizeof *w->list));
+    w->processes = tool_checked(calloc(w->count + 1, sizeof *w->processes));
+    w->is_ready = tool_checked(calloc(w->count + 1, sizeof *w->is_ready));
+    w->ahead = AHEAD_PER_WORKER * (w->count + 1);
+    for (size_t i = 0; i < w->count; i++) w->processes[i].in = -1;
     /* Encoders allocate and free the same 20 MB for every picture: keeping them saves a tenth of the time of H.264,
      * which the kernel takes to map and clear them. */
     os_keep_memory();
-    while (w->count < wanted && worker_start(w, w->count) == EXIT_OK) w->count++;
-    if (w->count || !wanted) return w;
-    pack_workers_end(w);
-    return NULL;
+    return w;
 }
 
 void pack_workers_end(pack_workers *w)
 {
-    if (!w) return;
     for (size_t i = 0; i < w->count; i++) if (w->processes[i].in >= 0) os_worker_kill(&w->processes[i]);
     free(w->list);
     free(w->processes);
@@ -178,6 +188,7 @@ static int send_files(pack_workers *w, size_t done, pack_result *result)
             if (w->sent == w->job.files->count || w->sent >= done + w->ahead) return PACK_AGAIN;
             result->file = w->sent++;
             if (is_done_here(w, result)) return EXIT_OK;
+            if (!w->is_started && workers_start(w)) return EXIT_INPUT;
             worker_send(w, i, result->file);
         }
     return PACK_AGAIN;

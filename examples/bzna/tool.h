@@ -607,8 +607,8 @@ typedef struct pack_workers pack_workers;
 
 enum { PACK_AGAIN = -1 };
 
-/* Starts processes that encode the files from `first` on. NULL after printing an error. */
-pack_workers *pack_workers_start(const pack_job *job, size_t first);
+/* Processes that encode the files from `first` on. They are started when a file needs one. */
+pack_workers *pack_workers_new(const pack_job *job, size_t first);
 
 /* The result of a file, in any order; to be freed. done: how many files, the first ones, need no more memory.
  * PACK_AGAIN: there is none yet, after at most 0.2 s or after a signal. EXIT_INPUT after printing an error. */
@@ -657,32 +657,51 @@ void pack_journal_close(pack_journal *j);
 
 /* ---- pack_blocks.c: samples and their lines of the log, on their way to the disk ---- */
 
+/* What could not be written. */
+typedef struct pack_failure {
+    int error;                        /* errno; 0: nothing has failed */
+    int is_log;                       /* it was the log, not the archive */
+} pack_failure;
+
 typedef struct pack_block {
-    int         archive, log;         /* files */
     tool_buffer samples, lines;
     uint64_t    offset, size;         /* of the samples; in the archive */
-    uint64_t    lines_size;
-    int         error, is_log;        /* what became of it: errno, and whether it was the log's */
+    const pack_file *files;           /* that are done with them, in order */
+    size_t      file_count;
 } pack_block;
 
+enum { PACK_BLOCKS = 3 };             /* one is gathered, one is written, and one waits */
+
 typedef struct pack_blocks {
-    int        archive, log;          /* files */
-    int        is_gathering;          /* 0: everything is written at once */
-    pack_block list[2];               /* one is gathered, and the other is written */
-    int        filling;               /* which is gathered */
-    int        is_writing;            /* there is a thread, which has the other */
-    os_thread  thread;
-    int        error, is_log;         /* errno of what could not be written, the log or the archive; nothing follows */
+    int          file, log;           /* the archive and its log */
+    int          gathers;             /* 0: a block is written when a file is done */
+    int          has_thread;
+    os_thread    thread;
+    pack_block   list[PACK_BLOCKS];   /* used in turns */
+    os_monitor   monitor;             /* guards what follows; but only the caller changes `gathered` */
+    uint64_t     gathered, written;   /* blocks that the thread was given, and has written */
+    int          is_ending;
+    pack_failure failure;             /* nothing is written after it */
 } pack_blocks;
 
-/* Each returns 0, or errno: then nothing that follows is written. What failed may be what an earlier call has left to
- * the thread. A sample belongs at an offset of the archive; its line follows it. */
-int pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
-int pack_blocks_line(pack_blocks *b, const char *line);
+/* gathers: samples come faster than they are written. */
+void pack_blocks_open(pack_blocks *b, int file, int log, int gathers);
 
-/* Waits until everything is written. What follows is written at once. */
-int pack_blocks_end(pack_blocks *b);
-void pack_blocks_free(pack_blocks *b);
+/* What the following return may be a failure of the thread with what it was given before. */
+
+/* Adds a sample, which belongs at an offset of the archive. */
+pack_failure pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
+
+/* The next file of the list is done: the sample that was added last is its, or it is left out. */
+pack_failure pack_blocks_done(pack_blocks *b, const pack_file *file);
+
+/* Waits until all that was added is written. */
+pack_failure pack_blocks_flush(pack_blocks *b);
+
+/* Writes what is no sample, once all that was added is written. */
+pack_failure pack_blocks_write(const pack_blocks *b, uint64_t offset, const void *src, uint64_t size);
+
+void pack_blocks_close(pack_blocks *b);
 
 
 /* ---- pack_output.c: the archive that is written ---- */
@@ -694,6 +713,7 @@ typedef struct pack_output {
     int                 file;         /* the partial file, locked */
     pack_journal        journal;
     pack_blocks         blocks;
+    int                 has_blocks;   /* they are open */
     bzna_context       *context;
     bzna_writer        *writer;
     size_t              done;         /* files, the first ones: packed or left out */
@@ -704,7 +724,7 @@ typedef struct pack_output {
     uint64_t            position;     /* bytes written */
     const uint8_t      *expected;     /* what a sample that is there must be; NULL: samples are written */
     uint64_t            expected_size;
-    int                 error;        /* errno of a failed write */
+    pack_failure        failure;      /* of writing */
     archive_copied      copied;       /* of the sample that is written */
 } pack_output;
 
@@ -714,7 +734,7 @@ int pack_output_is_finished(const tool_options *o, uint64_t *samples);
 /* Opens and locks OUT.partial. EXIT_USAGE: there is an archive or an interrupted run, and no option says what to do. */
 int pack_output_open(pack_output *out, const tool_options *o);
 
-/* Begins an archive, or goes on with an interrupted one. gathers: samples come faster than they are written. */
+/* Begins an archive, or goes on with an interrupted one. gathers: as of pack_blocks_open. */
 int pack_output_begin(pack_output *out, pack_files *files, int gathers);
 
 /* Gives a file's sample to the writer, which writes it when its turn comes, or notes why it is left out; takes over the

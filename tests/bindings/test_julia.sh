@@ -399,10 +399,10 @@ s/@cfunction(bzna_source_read_at, Int64/@cfunction(bzna_source_read_at, Int32/
 s/@cfunction(bzna_context_log, Cvoid, (Ptr{Cvoid}, Int32, /@cfunction(bzna_context_log, Cvoid, (Ptr{Cvoid}, /
 s/@cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))/@cfunction(bzna_source_size, Int64, (Ptr{Cvoid}, UInt64))/
 s/bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst/bzna_source_read_at(user::Ptr{Cvoid}, offset::Int64, dst/
-s/batch_size = batchsize/batchsize = batchsize/
-s/changed(config.read; /changed(config.decode; /
-s/changed(config.errors; /changed(config.error; /
-s/(scale = crop_area, ratio = /(scale = crop_area, aspect = /
+s/changed(config.output; width = size\[1\], height = /changed(config.output; width = size[1], high = /
+s/changed(config.order; kind = /changed(config.decode; kind = /
+s/changed(config.filter; antialias/changed(config.filters; antialias/
+s/(config.color; mean_image = /(config.color; mean_images = /
 s/has_target = something(target, 0), target/has_targets = something(target, 0), target/
 s/info.image.shape/info.image.shapes/
 s/info.last_of_epoch != 0/info.is_last != 0/

@@ -166,7 +166,7 @@ static void seeds_journal(fuzz_give *give, void *user)
 {
     static const char *const texts[] = {
         "\2\n+ 00000000 1234 89abcdef 1 40.5 0.99 3\n- 00000000 no picture\n+ 00000000 1 2 0 0 0 0",
-        "\1\n+ 00000000 18446744073709551615 ffffffff", "\3deadbeef bzna pack 4\n", "\2\n-\n+ 12345678", "\1\n\n",
+        "\1\n+ 00000000 18446744073709551615 ffffffff", "\3deadbeef bzna pack 5\n", "\2\n-\n+ 12345678", "\1\n\n",
     };
     for (int i = 0; i < 5; i++)
         give(user, texts[i], strlen(texts[i]));

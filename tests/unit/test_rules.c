@@ -463,8 +463,10 @@ static int bright(const uint8_t *pixels, double box[4])
     box[2] = box[3] = -1e9;
     for (int y = 0; y < 50; y++)
         for (int x = 0; x < 60; x++)
-            if (pixels[60 * y + x] == 250)
-                bzi_box_add(box, x, y), bzi_box_add(box, x + 1, y + 1);
+            if (pixels[60 * y + x] == 250) {
+                bzi_box_add(box, (const double[]){ x - 0.5, y - 0.5 });
+                bzi_box_add(box, (const double[]){ x + 0.5, y + 0.5 });
+            }
     return box[2] > 0;
 }
 

@@ -136,7 +136,7 @@ TEST(a_later_time_is_judged_without_the_earlier_one)
 
 static int64_t read_records(void *user, uint64_t offset, void *dst, uint64_t size)
 {
-    const int us = *(const int *)user;
+    const int us = atomic_load((atomic_int *)user);
     if (us)
         usleep((useconds_t)us);
     if (offset >= sizeof records)
@@ -156,7 +156,7 @@ static bzna_status draw_slowly(void *user, const bzna_sample_info *sample, bzna_
     return BZNA_OK;
 }
 
-static bzna_dataset *open_records(int *us)
+static bzna_dataset *open_records(atomic_int *us)
 {
     bzna_source source = { sizeof source, 0, us, read_records, size_records, NULL, NULL };
     bzna_dataset_config config;
@@ -201,13 +201,14 @@ static bzna_statistics take(bzna_loader *loader, int batches, int pause_us)
 static void expect(const bzna_loader_config *c, int read_us, int batches, int pause_us, uint32_t stage,
                    const char *said)
 {
-    int us = 0, tries = 0;
+    atomic_int us = 0;                                      /* a reader thread looks at it */
+    int tries = 0;
     bzna_dataset *dataset = open_records(&us);
     bzna_loader *loader = NULL;
     bzna_statistics stats;
     bzna_error err = fresh_error();
     REQUIRE(dataset && bzna_loader_open(context, dataset, c, &loader, &err) == BZNA_OK);
-    us = read_us;
+    atomic_store(&us, read_us);
     take(loader, 6, pause_us);                              /* what was read ahead before */
     do
         stats = take(loader, batches, pause_us);
