@@ -313,9 +313,9 @@ static void bzi_prefetch(const uint8_t *bytes, uint64_t size)
         BZI_PREFETCH(bytes + at);
 }
 
-BZI_MAYBE_UNUSED static uint32_t bzi_min32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t bzi_min32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
-BZI_MAYBE_UNUSED static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 static uint32_t bzi_be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 static uint32_t bzi_be32(const uint8_t *p)
@@ -396,7 +396,7 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
 /* Returns a letter of ASCII as a small one, any other byte as it is. */
 static char bzi_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 
-BZI_MAYBE_UNUSED static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
@@ -591,7 +591,7 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
 
 /* Like bzi_struct_in_over, for element i of an array, whose defaults are all zeros. All elements have the size that the
  * first one states; returns 0 if element i states another. */
-BZI_MAYBE_UNUSED static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
+static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
     const uint8_t *at;
@@ -1324,7 +1324,7 @@ typedef struct bzi_os_folder {
     uint64_t         id[2];           /* volume, number */
 } bzi_os_folder;
 
-BZI_MAYBE_UNUSED static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
+static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
 {
     BY_HANDLE_FILE_INFORMATION info = { 0 };
     char pattern[BZI_LIMIT_PATH_BYTES + 2];
@@ -1351,7 +1351,7 @@ BZI_MAYBE_UNUSED static int bzi_os_folder_open(bzi_os_folder *folder, const char
     return folder->find == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
 }
 
-BZI_MAYBE_UNUSED static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
+static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     *error = 0;
     if (folder->error != ERROR_SUCCESS) {
@@ -1368,7 +1368,7 @@ BZI_MAYBE_UNUSED static const char *bzi_os_folder_next(bzi_os_folder *folder, in
     return folder->name;
 }
 
-BZI_MAYBE_UNUSED static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
+static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
 
 /* --- Clock, processes, libraries, memory --- */
 
@@ -1771,7 +1771,7 @@ static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, ui
 }
 
 /* Moves all that one owner keeps to another. */
-BZI_MAYBE_UNUSED static void bzi_owned_move(bzi_owned *to, bzi_owned *from)
+static void bzi_owned_move(bzi_owned *to, bzi_owned *from)
 {
     bzi_owned_block **end = &from->blocks;
 
@@ -1809,7 +1809,7 @@ typedef struct bzi_lru {
 
 /* Returns 1 and the slot that has lru->key, of size bytes. Else returns 0 and the slot that was given to it, a free one
  * or the least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
-BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, uint32_t *index)
+static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, uint32_t *index)
 {
     bzi_lru_slot *slot;
 
@@ -1840,7 +1840,7 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory,
 BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
 
 /* Makes a slot free. */
-BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
 
 BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
 {
@@ -6930,7 +6930,7 @@ static const bzi_codec *bzi_codec_of(const bzna_image *image)
 }
 
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
-BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
+static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
     const uint32_t allow = bzi_codec_of(image)->allow;
     return !codecs || !allow || (codecs & allow);
@@ -6940,7 +6940,7 @@ BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_ima
 BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
 /* Returns the codec of a file with these first bytes: JPEG, STILL or UNKNOWN. */
-BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
+static uint32_t bzi_codec_recognize(bzi_span head)
 {
     if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
         return BZNA_CODEC_JPEG;
@@ -7101,11 +7101,11 @@ static const char *bzi_codec_unread_shape(bzi_span head)
 }
 
 /* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
-BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_codec_of(image)->name; }
+static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_codec_of(image)->name; }
 
 /* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
  * decoder. Returns the required size always; writes only what fits. Pre: the codec is known. */
-BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
+static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     const bzi_codec *codec = bzi_codec_of(image);
     bzi_sink sink = { key, capacity, 0 };
@@ -7379,7 +7379,7 @@ static uint32_t bzi_image_kind(const bzna_image *image)
 }
 
 /* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
-BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
+static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
     const uint32_t codec = bzi_codec_recognize(bytes);
 
@@ -8820,7 +8820,7 @@ static const bzi_container_ops bzi_heif_ops = {
  * A picture that is a file of its own, by itself or among the bytes of a sample. */
 
 /* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
-BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
+static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
 #ifndef BENZINA_NO_HEIF
     if (bzi_heif_probe(bytes))
@@ -19527,8 +19527,7 @@ static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 
 /* Extends a region by the part of a frame that the warp of a slot may read. Its columns are the rows of the slot in
  * which the picture's axes are exchanged. */
-BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot,
-                                            const bzi_kernel_output *to)
+static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot, const bzi_kernel_output *to)
 {
     bzi_kernel_slot across = *slot;
 
@@ -24352,7 +24351,7 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
 }
 
 /* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
-BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views, uint32_t number)
+static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views, uint32_t number)
 {
     bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
 
