@@ -25731,7 +25731,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     if (worker->drawn.capacity != capacity)                 /* the callback can see the padding after each row */
         memset(worker->drawn.data, 0, (size_t)worker->drawn.capacity);
     for (uint32_t i = 0; i < count; i++) {
-        drawn[i] = (uint8_t *)worker->drawn.data + planes[i].offset;
+        drawn[i] = worker->drawn.data + planes[i].offset;
         bzi_picture_copy_plane(picture, i, &planes[i], drawn[i]);
         picture->plane[i] = drawn[i];
     }
