@@ -13,8 +13,9 @@ mkdir -p "$BUILD/tests"
 log="$BUILD/tests/log.txt"; : > "$log"
 : > "$BUILD/tests/times.txt"
 
-# These repeat what others test, in another way. Suites say of parts of theirs "LEFT what".
-LONG="test_loader_nvdec test_training_device test_variants.sh"
+# These repeat what others test, in another way; make analyze does more than test_analysis.sh. Suites say of parts of
+# theirs "LEFT what".
+LONG="test_loader_nvdec test_training_device test_variants.sh test_analysis.sh"
 # Those that look at a clock, or count what threads do meanwhile, never run beside one another: TIMED one after the
 # other, and at their side the rest, one for each processor, since many wait; FIRST what takes longest.
 TIMED="test_sessions test_loader_nvdec test_loader_device test_training_nvdec test_training_device test_loader
