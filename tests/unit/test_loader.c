@@ -768,8 +768,8 @@ TEST(stop_ends_a_waiting_next_at_once_and_until_reset)
 
 /* ---- Reset, save, restore ---------------------------------------------------------------------------------------- */
 
-/* Fails the first sample, once the reader is held up in its read of another one. Later, the last slot of the first batch
- * takes so long that a batch which counts a slot twice comes without it. */
+/* Fails the first sample, once the reader is held up in its read of another one. Later, the last slot of the first
+ * batch takes so long that a batch which counts a slot twice comes without it. */
 static memory *refusing_memory;
 static atomic_int refusals, delayed;
 
