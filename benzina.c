@@ -24,7 +24,7 @@
  *   32-33  mp4               archives, plain video; their samples
  *      34  lists             of samples, as text
  *      35  names             texts in one buffer
- *   36-38  folders           threads that open files; directories; pictures that are files; pairs of folders
+ *   36-38  folders           directories; pictures that are files; pairs of folders
  *   39-42  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
  *      43  records           of one size
  *      44  providers         samples that the caller's functions give
@@ -313,9 +313,9 @@ static void bzi_prefetch(const uint8_t *bytes, uint64_t size)
         BZI_PREFETCH(bytes + at);
 }
 
-BZI_MAYBE_UNUSED static uint32_t bzi_min32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t bzi_min32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
-BZI_MAYBE_UNUSED static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 static uint32_t bzi_be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 static uint32_t bzi_be32(const uint8_t *p)
@@ -396,7 +396,7 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
 /* Returns a letter of ASCII as a small one, any other byte as it is. */
 static char bzi_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
 
-BZI_MAYBE_UNUSED static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
@@ -591,7 +591,7 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
 
 /* Like bzi_struct_in_over, for element i of an array, whose defaults are all zeros. All elements have the size that the
  * first one states; returns 0 if element i states another. */
-BZI_MAYBE_UNUSED static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
+static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
     const uint8_t *at;
@@ -1324,7 +1324,7 @@ typedef struct bzi_os_folder {
     uint64_t         id[2];           /* volume, number */
 } bzi_os_folder;
 
-BZI_MAYBE_UNUSED static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
+static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
 {
     BY_HANDLE_FILE_INFORMATION info = { 0 };
     char pattern[BZI_LIMIT_PATH_BYTES + 2];
@@ -1351,7 +1351,7 @@ BZI_MAYBE_UNUSED static int bzi_os_folder_open(bzi_os_folder *folder, const char
     return folder->find == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
 }
 
-BZI_MAYBE_UNUSED static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
+static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     *error = 0;
     if (folder->error != ERROR_SUCCESS) {
@@ -1368,7 +1368,7 @@ BZI_MAYBE_UNUSED static const char *bzi_os_folder_next(bzi_os_folder *folder, in
     return folder->name;
 }
 
-BZI_MAYBE_UNUSED static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
+static void bzi_os_folder_close(bzi_os_folder *folder) { FindClose(folder->find); }
 
 /* --- Clock, processes, libraries, memory --- */
 
@@ -1771,7 +1771,7 @@ static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, ui
 }
 
 /* Moves all that one owner keeps to another. */
-BZI_MAYBE_UNUSED static void bzi_owned_move(bzi_owned *to, bzi_owned *from)
+static void bzi_owned_move(bzi_owned *to, bzi_owned *from)
 {
     bzi_owned_block **end = &from->blocks;
 
@@ -1789,6 +1789,66 @@ static void bzi_owned_free(bzi_owned *kept)
         kept->blocks = block->next;
         bzi_release(kept->memory, block, block->bytes, 1);
     }
+}
+
+/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
+ * slots. */
+#define BZI_LRU_SLOTS 8u
+
+typedef struct bzi_lru_slot {
+    bzi_buffer key;
+    uint64_t   size;                  /* bytes of the key */
+    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
+} bzi_lru_slot;
+
+typedef struct bzi_lru {
+    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    bzi_buffer   key;                 /* which is looked for */
+    uint64_t     clock;               /* counts lookups */
+} bzi_lru;
+
+/* Returns 1 and the slot that has lru->key, of size bytes. Else returns 0 and the slot that was given to it, a free one
+ * or the least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
+static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, uint32_t *index)
+{
+    bzi_lru_slot *slot;
+
+    lru->clock++;
+    *index = 0;
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        slot = &lru->slots[i];
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
+            slot->used = lru->clock;
+            *index = i;
+            return 1;
+        }
+
+        if (slot->used < lru->slots[*index].used)
+            *index = i;
+    }
+
+    slot = &lru->slots[*index];
+    slot->used = 0;
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return -1;
+    bzi_copy(slot->key.data, lru->key.data, size);
+    slot->size = size;
+    return 0;
+}
+
+/* The slot that was found last is in use. */
+BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
+
+/* Makes a slot free. */
+static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+
+BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+{
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_forget(lru, i);
+        bzi_buffer_free(memory, &lru->slots[i].key);
+    }
+    bzi_buffer_free(memory, &lru->key);
 }
 
 
@@ -1877,8 +1937,9 @@ static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *b
 /* ==== 10. Host =======================================================================================================
  * Calls: rooms 2, 4, 7-9.
  *
- * Errors, the log, limits: what every room may use. Inside the library, a pointer to a bzna_error is never
- * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
+ * Errors, the log, limits, work that threads share: what every room may use. Inside the library, a pointer to a
+ * bzna_error is never NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL
+ * or smaller. */
 
 /* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
@@ -2123,6 +2184,65 @@ static void bzi_log_deliver(bzi_host *host)
         entry.code = BZNA_OK;
         bzi_log_call(host, &entry);
     }
+}
+
+/* The same work on many things, shared by threads. */
+typedef struct bzi_crew {
+    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
+    void            *user;            /* its first argument */
+    uint64_t         count;           /* things */
+    _Atomic uint64_t next;            /* the first index that no thread has taken */
+    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
+    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
+    bzna_error       err;             /* the error of index failed */
+} bzi_crew;
+
+/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
+static void *bzi_crew_run(void *argument)
+{
+    bzi_crew *crew = argument;
+    bzna_error err;
+    uint64_t i;
+
+    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
+        if (crew->each(crew->user, i, &err) == BZNA_OK)
+            continue;
+
+        bzi_os_lock(&crew->mutex);
+        if (i < crew->failed) {
+            crew->failed = i;
+            crew->err = err;
+        }
+        bzi_os_unlock(&crew->mutex);
+    }
+    return NULL;
+}
+
+/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
+ * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
+static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
+                                void *user, uint64_t count, bzna_error *err)
+{
+    bzi_crew crew = { .each = each, .user = user, .count = count };
+    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
+    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
+    uint32_t started = 0;
+
+    atomic_init(&crew.failed, count);
+    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
+    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
+        started++;
+    bzi_crew_run(&crew);
+    while (started)
+        bzi_os_thread_join(threads[--started]);
+    bzi_os_mutex_free(&crew.mutex);
+
+    if (crew.failed == count)
+        return BZNA_OK;
+    *err = crew.err;
+    return err->status;
 }
 
 
@@ -6810,7 +6930,7 @@ static const bzi_codec *bzi_codec_of(const bzna_image *image)
 }
 
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
-BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
+static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
     const uint32_t allow = bzi_codec_of(image)->allow;
     return !codecs || !allow || (codecs & allow);
@@ -6820,7 +6940,7 @@ BZI_MAYBE_UNUSED static int bzi_codec_is_allowed(uint32_t codecs, const bzna_ima
 BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
 /* Returns the codec of a file with these first bytes: JPEG, STILL or UNKNOWN. */
-BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
+static uint32_t bzi_codec_recognize(bzi_span head)
 {
     if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
         return BZNA_CODEC_JPEG;
@@ -6981,11 +7101,11 @@ static const char *bzi_codec_unread_shape(bzi_span head)
 }
 
 /* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
-BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_codec_of(image)->name; }
+static const char *bzi_image_codec_name(const bzna_image *image) { return bzi_codec_of(image)->name; }
 
 /* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
  * decoder. Returns the required size always; writes only what fits. Pre: the codec is known. */
-BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
+static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     const bzi_codec *codec = bzi_codec_of(image);
     bzi_sink sink = { key, capacity, 0 };
@@ -6997,70 +7117,16 @@ BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t 
     return sink.size;
 }
 
-/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
- * slots. */
-#define BZI_LRU_SLOTS 8u
-
-typedef struct bzi_lru_slot {
-    bzi_buffer key;                   /* as bzi_image_key writes it */
-    uint64_t   size;                  /* bytes of the key */
-    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
-} bzi_lru_slot;
-
-typedef struct bzi_lru {
-    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
-    bzi_buffer   key;                 /* which is looked for */
-    uint64_t     clock;               /* counts lookups */
-} bzi_lru;
-
-/* Returns 1 and the slot that has an image's key. Else returns 0 and the slot that was given to it, a free one or the
- * least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
-BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
-                                         uint32_t *index)
+/* Looks for a slot of a picture's codec and parameter sets: see bzi_lru_find. */
+BZI_MAYBE_UNUSED static int bzi_image_slot(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
+                                           uint32_t *index)
 {
     const uint64_t size = bzi_image_key(image, NULL, 0);
-    bzi_lru_slot *slot;
 
     if (!bzi_buffer_reserve(memory, &lru->key, size, 0))
         return -1;
-
     bzi_image_key(image, lru->key.data, size);
-    lru->clock++;
-    *index = 0;
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        slot = &lru->slots[i];
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
-            slot->used = lru->clock;
-            *index = i;
-            return 1;
-        }
-
-        if (slot->used < lru->slots[*index].used)
-            *index = i;
-    }
-
-    slot = &lru->slots[*index];
-    slot->used = 0;
-    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
-        return -1;
-    bzi_copy(slot->key.data, lru->key.data, size);
-    slot->size = size;
-    return 0;
-}
-
-/* The slot that was found last is in use. */
-BZI_MAYBE_UNUSED static void bzi_lru_keep(bzi_lru *lru, uint32_t index) { lru->slots[index].used = lru->clock; }
-
-/* Makes a slot free. */
-BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
-
-BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
-{
-    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
-        bzi_lru_forget(lru, i);
-        bzi_buffer_free(memory, &lru->slots[i].key);
-    }
-    bzi_buffer_free(memory, &lru->key);
+    return bzi_lru_find(lru, memory, size, index);
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
@@ -7313,7 +7379,7 @@ static uint32_t bzi_image_kind(const bzna_image *image)
 }
 
 /* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
-BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
+static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
     const uint32_t codec = bzi_codec_recognize(bytes);
 
@@ -7626,12 +7692,10 @@ static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c)
 /* Reads what all sample entries begin with. Only the first entry of a track is read. */
 static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = movie->track;
-
-    if (track->entries++)
+    if (movie->track->entries++)
         return BZI_SKIP;
 
-    track->format = movie->path[movie->depth - 1];
+    movie->track->format = movie->path[movie->depth - 1];
     bzi_cursor_take(c, 8);
     return BZNA_OK;
 }
@@ -7639,7 +7703,6 @@ static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c)
 BZI_COLD
 static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = movie->track;
     bzna_status status = bzi_box_entry(movie, c);
     bzi_span mime;
 
@@ -7649,7 +7712,7 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
         ;
 
     mime = bzi_cursor_rest(c);
-    bzi_text_show(track->mime, sizeof track->mime, mime.data, mime.size);
+    bzi_text_show(movie->track->mime, sizeof movie->track->mime, mime.data, mime.size);
     return BZNA_OK;
 }
 
@@ -7688,19 +7751,16 @@ static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c)
 BZI_COLD
 static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = movie->track;
-
     for (int i = 0; i < 8; i++)
-        track->clap[i] = (int32_t)bzi_cursor_u32(c);
-    track->has_clap = 1;
+        movie->track->clap[i] = (int32_t)bzi_cursor_u32(c);
+    movie->track->has_clap = 1;
     return BZNA_OK;
 }
 
 BZI_COLD
 static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = movie->track;
-    bzi_color_read(c, &track->color, &track->has_range);
+    bzi_color_read(c, &movie->track->color, &movie->track->has_range);
     return BZNA_OK;
 }
 
@@ -7773,25 +7833,21 @@ static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x
 BZI_COLD
 static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_movie_head *head = &movie->head;
-    const uint64_t size = bzi_cursor_left(c);
-
-    if (size < sizeof bzi_box_uuid || memcmp(bzi_cursor_take(c, sizeof bzi_box_uuid), bzi_box_uuid, 16))
+    if (bzi_cursor_left(c) < sizeof bzi_box_uuid ||
+        memcmp(bzi_cursor_take(c, sizeof bzi_box_uuid), bzi_box_uuid, sizeof bzi_box_uuid))
         return BZNA_OK;
 
-    head->names_at = bzi_cursor_offset(c);
-    head->names = bzi_cursor_rest(c);
+    movie->head.names_at = bzi_cursor_offset(c);
+    movie->head.names = bzi_cursor_rest(c);
     return BZNA_OK;
 }
 
 BZI_COLD
 static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 {
-    bzi_track *track = movie->track;
-
     bzi_cursor_take(c, 4);
-    track->sync_count = bzi_cursor_u32(c);
-    track->has_sync = 1;
+    movie->track->sync_count = bzi_cursor_u32(c);
+    movie->track->has_sync = 1;
     return BZNA_OK;
 }
 
@@ -8764,7 +8820,7 @@ static const bzi_container_ops bzi_heif_ops = {
  * A picture that is a file of its own, by itself or among the bytes of a sample. */
 
 /* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
-BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
+static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
 #ifndef BENZINA_NO_HEIF
     if (bzi_heif_probe(bytes))
@@ -9003,7 +9059,6 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    const bzi_table *table = &mp4->input->table;
     const uint32_t count = (uint32_t)bzi_min(c->count, 128);
     bzna_status status = BZNA_OK;
 
@@ -9012,7 +9067,7 @@ static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
     mp4->end_count = count;
     for (uint32_t k = 0; k < count && status == BZNA_OK; k++) {
         const uint64_t i = k < 64 ? k : c->count - count + k;
-        status = bzi_table_place(table, (uint32_t)i, &mp4->ends[2 * k], &mp4->ends[2 * k + 1], err);
+        status = bzi_table_place(&mp4->input->table, (uint32_t)i, &mp4->ends[2 * k], &mp4->ends[2 * k + 1], err);
     }
     return status;
 }
@@ -10086,72 +10141,12 @@ BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
 }
 
 
-/* ==== 36. Opening: threads, directories =============================================================================
+/* ==== 36. Directories ===============================================================================================
  * Calls: rooms 2, 4, 8, 10, 35.
  *
- * Work that several threads share: files that are opened, and folders that are listed. The files under a folder whose
- * names have certain extensions, in the order of Python's sorted(os.walk(top, followlinks=True)): by the path of their
- * folder, then by name, as bytes. Links are followed. Names that begin with a dot are left out. No file is opened or
- * looked at. */
-
-/* The same work on many things, shared by threads. */
-typedef struct bzi_crew {
-    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
-    void            *user;            /* its first argument */
-    uint64_t         count;           /* things */
-    _Atomic uint64_t next;            /* the first index that no thread has taken */
-    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
-    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
-    bzna_error       err;             /* the error of index failed */
-} bzi_crew;
-
-/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
-static void *bzi_crew_run(void *argument)
-{
-    bzi_crew *crew = argument;
-    bzna_error err;
-    uint64_t i;
-
-    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
-        if (crew->each(crew->user, i, &err) == BZNA_OK)
-            continue;
-
-        bzi_os_lock(&crew->mutex);
-        if (i < crew->failed) {
-            crew->failed = i;
-            crew->err = err;
-        }
-        bzi_os_unlock(&crew->mutex);
-    }
-    return NULL;
-}
-
-/* Calls each(user, i) for all i below count, on this thread and on others, if threads may be made. After a failure the
- * rest is left out. The error returned is that of the lowest index that fails, however the threads share the work. */
-static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *user, uint64_t index, bzna_error *err),
-                                void *user, uint64_t count, bzna_error *err)
-{
-    bzi_crew crew = { .each = each, .user = user, .count = count };
-    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
-    uint64_t wanted = host->no_threads ? 1 : bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
-    uint32_t started = 0;
-
-    atomic_init(&crew.failed, count);
-    if (bzi_os_mutex_init(&crew.mutex, BZI_RANK_CREW))
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-
-    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
-        started++;
-    bzi_crew_run(&crew);
-    while (started)
-        bzi_os_thread_join(threads[--started]);
-    bzi_os_mutex_free(&crew.mutex);
-
-    if (crew.failed == count)
-        return BZNA_OK;
-    *err = crew.err;
-    return err->status;
-}
+ * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
+ * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with a
+ * dot are left out. No file is opened or looked at. */
 
 #ifndef BENZINA_NO_FOLDERS
 
@@ -14305,7 +14300,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
 
 /* ==== 48. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 35-38, 46.
+ * Calls: rooms 2, 4, 8, 10-11, 35, 37-38, 46.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -17009,27 +17004,29 @@ static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 
 BZI_COLD
 static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where, bzna_error *err)
 {
+    enum { RANDOM = 1 << BZNA_WARP_RANDOM_RESIZED_CROP, CENTER = 1 << BZNA_WARP_CENTER_RESIZED_CROP,
+           SIMILARITY = 1 << BZNA_WARP_SIMILARITY, MXNET = 1 << BZNA_WARP_MXNET };
     const struct {
         const char *name;
         int         set;              /* 1: the caller has set it */
         uint32_t    kinds;            /* a bit for each kind that reads the field */
     } fields[] = {
-        { "scale", bzi_is_set(w->scale), 2 | 4 | 8 | 16 },
-        { "scale[1]", w->scale[1] != 0, 2 | 8 | 16 },
-        { "ratio", bzi_is_set(w->ratio), 2 | 8 | 16 },
-        { "degrees", bzi_is_set(w->degrees), 8 | 16 },
-        { "translate", bzi_is_set(w->translate), 8 },
-        { "resize", w->resize != 0, 8 },
-        { "keep_ratio", w->keep_ratio != 0, 8 },
-        { "random_crop", w->random_crop != 0, 8 | 16 },
-        { "law", w->law != 0, 2 | 4 | 8 },
+        { "scale", bzi_is_set(w->scale), RANDOM | CENTER | SIMILARITY | MXNET },
+        { "scale[1]", w->scale[1] != 0, RANDOM | SIMILARITY | MXNET },
+        { "ratio", bzi_is_set(w->ratio), RANDOM | SIMILARITY | MXNET },
+        { "degrees", bzi_is_set(w->degrees), SIMILARITY | MXNET },
+        { "translate", bzi_is_set(w->translate), SIMILARITY },
+        { "resize", w->resize != 0, SIMILARITY },
+        { "keep_ratio", w->keep_ratio != 0, SIMILARITY },
+        { "random_crop", w->random_crop != 0, SIMILARITY | MXNET },
+        { "law", w->law != 0, RANDOM | CENTER | SIMILARITY },
         { "perspective_p", w->perspective_p != 0, w->perspective != 0 ? ~0u : 0 },
-        { "shear_ratio", w->shear_ratio != 0, 16 },
-        { "canvas_px", w->canvas_px[0] || w->canvas_px[1], 16 },
-        { "crop_px", w->crop_px[0] || w->crop_px[1], 16 },
-        { "pad_px", w->pad_px != 0, 16 },
-        { "short_edge_px", w->short_edge_px != 0, 16 },
-        { "has_crop_start", w->has_crop_start != 0, 16 },
+        { "shear_ratio", w->shear_ratio != 0, MXNET },
+        { "canvas_px", w->canvas_px[0] || w->canvas_px[1], MXNET },
+        { "crop_px", w->crop_px[0] || w->crop_px[1], MXNET },
+        { "pad_px", w->pad_px != 0, MXNET },
+        { "short_edge_px", w->short_edge_px != 0, MXNET },
+        { "has_crop_start", w->has_crop_start != 0, MXNET },
         { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
     };
 
@@ -18002,10 +17999,15 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
     const int aligned = bzi_kernel_aligned(slot.h), affine = bzi_kernel_affine(slot.h);
     const float last = view.y[0].last;
     float u, v, least = last + 1.0f, most = -1.0f;
-    for (int32_t y = 0; aligned && y < out.height; y++) {
-        bzi_kernel_map_affine(slot.h, 0, y, &u, &v);
-        least = bzi_kernel_inside(v, last) && v < least ? v : least;
-        most = bzi_kernel_inside(v, last) && v > most ? v : most;
+    int32_t top = 0, bottom = aligned ? out.height : 0;     /* the rows inside are one piece, as v rises or falls */
+    while (top < bottom && !bzi_kernel_inside(bzi_kernel_along(slot.h, 1, top), last))
+        top++;
+    while (top < bottom && !bzi_kernel_inside(bzi_kernel_along(slot.h, 1, bottom - 1), last))
+        bottom--;
+    if (top < bottom) {
+        const float first = bzi_kernel_along(slot.h, 1, top), end = bzi_kernel_along(slot.h, 1, bottom - 1);
+        least = first < end ? first : end;
+        most = first < end ? end : first;
     }
 
     for (int corner = 0; !aligned && corner < 4; corner++) {  /* one more row for rounding; NaN may be any row */
@@ -18929,7 +18931,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
-    const int found = bzi_lru_find(&software->keys, software->memory, image, out);
+    const int found = bzi_image_slot(&software->keys, software->memory, image, out);
 
     if (found < 0)
         return bzi_fail_memory(err, "parameter sets");
@@ -19598,8 +19600,7 @@ static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 
 /* Extends a region by the part of a frame that the warp of a slot may read. Its columns are the rows of the slot in
  * which the picture's axes are exchanged. */
-BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot,
-                                            const bzi_kernel_output *to)
+static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot, const bzi_kernel_output *to)
 {
     bzi_kernel_slot across = *slot;
 
@@ -20063,18 +20064,17 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 /* Chooses the device and its CUDA context: the user's, or the device's primary one. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
-    bzi_cuda *cu = &device->cu;
     int count = 0, ordinal = device->config.device.ordinal;
 
     if (!bzi_le32(bzi_kernel_ptx))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
-    if (bzi_cuda_start(cu, &count, err) != BZNA_OK)
+    if (bzi_cuda_start(&device->cu, &count, err) != BZNA_OK)
         return err->status;
     if (device->config.cuda_context)
         return bzi_device_use_context(device, err);
 
     if (device->config.device.kind == BZNA_DEVICE_AUTO)
-        ordinal = bzi_cuda_current_device(cu);
+        ordinal = bzi_cuda_current_device(&device->cu);
     device->info.device.ordinal = ordinal;
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
@@ -21135,7 +21135,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 66. NVDEC sessions ============================================================================================
- * Calls: rooms 10, 21, 24, 60, 63, 65.
+ * Calls: rooms 8, 10, 21, 24, 60, 63, 65.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -21300,7 +21300,6 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
                                               CUVIDPICPARAMS *parameters)
 {
-    bzi_device *device = s->session->device;
     bzi_flight *flight = &s->flight;
 
     if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed))
@@ -21310,7 +21309,7 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
     if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain)
         return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
 
-    flight->surface = bzi_nvdec_free_surface(device, flight->decoder);
+    flight->surface = bzi_nvdec_free_surface(s->session->device, flight->decoder);
     if (flight->decoder->quirks & BZI_QUIRK_INDEX)
         flight->surface = (uint32_t)parameters->CurrPicIdx % BZI_LIMIT_SURFACES;
     if (flight->surface == BZI_LIMIT_SURFACES || flight->decoder->busy >> flight->surface & 1)
@@ -21324,7 +21323,7 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
-    return BZI_DRIVER(device, s->err, cuvidDecodePicture, flight->decoder->handle, parameters);
+    return BZI_DRIVER(s->session->device, s->err, cuvidDecodePicture, flight->decoder->handle, parameters);
 }
 
 /* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
@@ -21353,9 +21352,8 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
 static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image,
                                            const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
-    bzi_device *device = session->device;
     uint32_t index;
-    const int found = bzi_lru_find(&session->parser_keys, session->memory, image, &index);
+    const int found = bzi_image_slot(&session->parser_keys, session->memory, image, &index);
     bzi_parser *parser;
     /* the sequence callback returns the real number of surfaces */
     CUVIDPARSERPARAMS parameters = { .CodecType = bzi_nvdec_codec(image->codec), .ulMaxNumDecodeSurfaces = 1,
@@ -21371,7 +21369,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 
     bzi_session_drop_parser(session, parser);
     parameters.pUserData = parser;
-    status = BZI_DRIVER(device, err, cuvidCreateVideoParser, &parser->handle, &parameters);
+    status = BZI_DRIVER(session->device, err, cuvidCreateVideoParser, &parser->handle, &parameters);
     if (status == BZNA_OK)
         bzi_lru_keep(&session->parser_keys, index);
     else
@@ -21383,7 +21381,6 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
 static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
                                           bzi_submission *submission)
 {
-    bzi_device *device = session->device;
     /* without this flag, the parser waits for the next packet */
     CUVIDSOURCEDATAPACKET packet = { .flags = CUVID_PKT_ENDOFPICTURE, .payload = session->bytes.data,
                                      .payload_size = (tcu_ulong)size };
@@ -21391,7 +21388,7 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
     bzna_status status;
 
     parser->submission = submission;
-    status = BZI_DRIVER(device, &err, cuvidParseVideoData, parser->handle, &packet);
+    status = BZI_DRIVER(session->device, &err, cuvidParseVideoData, parser->handle, &packet);
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
@@ -21413,15 +21410,14 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
  * else this session must end. */
 static void bzi_session_count_failure(bzi_session *session, uint32_t codec)
 {
-    bzi_device *device = session->device;
     const uint32_t number = bzi_session_codec(codec), bit = 1u << number;
-    const uint32_t all = atomic_fetch_add(&device->failures[number], 1) + 1;
+    const uint32_t all = atomic_fetch_add(&session->device->failures[number], 1) + 1;
 
     if (++session->failures[number] < BZI_SESSION_MAX_FAILURES)
         return;
     if (all < BZI_SESSION_MAX_FAILURES)
         session->failed = 1;
-    else if (!(atomic_fetch_or(&device->given_up, bit) & bit))
+    else if (!(atomic_fetch_or(&session->device->given_up, bit) & bit))
         session->gave_up |= bit;
 }
 
@@ -21508,7 +21504,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_pic
 #endif
 
 /* ==== 67. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 8, 10, 24, 60, 62-66.
+ * Calls: rooms 2, 4, 8, 10, 60, 62-66.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -21552,7 +21548,6 @@ static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                    bzna_error *err)
 {
-    bzi_device *device = session->device;
     CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_Invalid };
     const uint32_t bit = 1u << bzi_session_codec(flight->decoder->format.codec);
     CUresult result;
@@ -21561,7 +21556,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     if (session->mute & bit)
         return BZNA_OK;
 
-    result = device->cu.cuvidGetDecodeStatus(flight->decoder->handle, (int)flight->surface, &decoded);
+    result = session->device->cu.cuvidGetDecodeStatus(flight->decoder->handle, (int)flight->surface, &decoded);
     if ((int)result == BZI_CUDA_NOT_SUPPORTED)
         session->mute |= bit;
 
@@ -21569,7 +21564,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
         *out = decoded.decodeStatus;
     if (!bzi_cuda_is_lost((int)result))
         return BZNA_OK;
-    return bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
+    return bzi_device_check(session->device, result, "cuvidGetDecodeStatus", err);
 }
 
 /* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
@@ -21691,7 +21686,6 @@ static void bzi_session_unmap_all(bzi_session *session)
 BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const bzi_flight *flight,
                                                      const bzna_picture *to, const uint32_t place[2], bzna_error *err)
 {
-    bzi_device *device = session->device;
     const bzna_picture *from = &flight->picture;
     const uint32_t bytes = from->depth > 8 ? 2 : 1;
     const uint32_t width = bzi_min32(from->frame_width, to->frame_width - place[0]);
@@ -21713,7 +21707,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
             .WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each,
             .Height = (height + (1u << y) - 1) >> y,
         };
-        status = BZI_DRIVER(device, err, cuMemcpy2DAsync_v2, &copy, session->stream);
+        status = BZI_DRIVER(session->device, err, cuMemcpy2DAsync_v2, &copy, session->stream);
     }
 
     return status;
@@ -22079,14 +22073,13 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
 /* Makes a decoder for larger frames, so that the check has to reconfigure it. */
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
 {
-    bzi_device *device = check->session->device;
-    const int is_first = atomic_load(&device->decoders_made) == 0;
+    const int is_first = atomic_load(&check->session->device->decoders_made) == 0;
 
     check->session->decoders.target = 1;
     if (bzi_session_prepare(check->session, check->coded, 64, err) != BZNA_OK)
         return err->status;
     if (is_first)
-        bzi_check_measure_extra(device, &check->session->decoders.decoders[0]);
+        bzi_check_measure_extra(check->session->device, &check->session->decoders.decoders[0]);
     return BZNA_OK;
 }
 
@@ -22813,8 +22806,7 @@ struct bzna_loader {
  * first view come first, then those of the next view. */
 static uint64_t bzi_view_at(const bzi_view *view, uint32_t slots, uint32_t slot)
 {
-    const bzi_output *output = view->output;
-    return output->offset + ((uint64_t)view->number * slots + slot) * output->picture_bytes;
+    return view->output->offset + ((uint64_t)view->number * slots + slot) * view->output->picture_bytes;
 }
 
 /* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one view. */
@@ -23215,13 +23207,11 @@ static void bzi_batch_to_ready(bzna_batch *batch)
  * continues after this batch. */
 static void bzi_batch_to_loan(bzna_batch *batch)
 {
-    bzna_loader *loader = batch->loader;
-
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
-    atomic_fetch_add(&loader->references, 1);
+    atomic_fetch_add(&batch->loader->references, 1);
 
-    loader->plan.done = batch->after;
+    batch->loader->plan.done = batch->after;
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
@@ -23473,14 +23463,13 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 static bzna_status bzi_indices_repeat(const bzi_setup *setup, const uint64_t *indices, uint64_t count,
                                       uint32_t *repeats, bzna_error *err)
 {
-    const bzi_memory *memory = setup->memory;
     const uint64_t bytes = setup->dataset->count / 8 + 1;
     uint8_t *seen;
 
     *repeats = setup->dataset->count > BZI_LIMIT_SEEN;
     if (*repeats)
         return BZNA_OK;
-    if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
+    if (!(seen = bzi_alloc_zero(setup->memory, bytes, 1)))
         return bzi_fail_memory(err, "looking for indices that repeat");
 
     for (uint64_t i = 0; i < count && !*repeats; i++) {
@@ -23489,7 +23478,7 @@ static bzna_status bzi_indices_repeat(const bzi_setup *setup, const uint64_t *in
         *at |= bit;
     }
 
-    bzi_release(memory, seen, bytes, 1);
+    bzi_release(setup->memory, seen, bytes, 1);
     return BZNA_OK;
 }
 
@@ -24361,7 +24350,6 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
                                  bzna_error *err)
 {
     const bzi_setup *setup = item->setup;
-    bzna_transform *transforms = views->transforms;
 
     views->fixed = !setup->drawn_views && !setup->config.pipeline.transform;
     for (uint32_t i = 0; i < setup->view_count; i++) {
@@ -24371,7 +24359,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
         const uint32_t in[2] = { bzi_picture_width(picture), bzi_picture_height(picture) };
         const uint32_t out[2] = { output->shape.width, output->shape.height };
         const uint32_t number = view->number + (output->own_warp ? output->random : 0);
-        bzna_transform *transform = &transforms[i];
+        bzna_transform *transform = &views->transforms[i];
         bzna_random random;
 
         if (output->own_warp) {
@@ -24380,7 +24368,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
             views->fixed &= bzi_random_is_fresh(&random);
         } else {
-            bzi_view_share(output, setup->outputs, &transforms[view->number], pictures, transform);
+            bzi_view_share(output, setup->outputs, &views->transforms[view->number], pictures, transform);
         }
 
         if (output->own_warp || output->own_color) {
@@ -24417,10 +24405,8 @@ static bzna_status bzi_view_check(const bzi_output *output, const bzna_transform
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
-    const bzi_setup *setup = item->setup;
-
-    for (uint32_t i = 0; i < setup->view_count; i++) {
-        const bzi_output *output = setup->views[i].output;
+    for (uint32_t i = 0; i < item->setup->view_count; i++) {
+        const bzi_output *output = item->setup->views[i].output;
         if (output->picture != number)
             continue;
         if (views->stay) {
@@ -24438,7 +24424,7 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
 }
 
 /* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
-BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views, uint32_t number)
+static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views, uint32_t number)
 {
     bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
 
@@ -24571,10 +24557,9 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
 /* Writes the geometry of all views into its tensor. */
 static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
 {
-    const bzi_setup *setup = item->setup;
-    float *to = (float *)(void *)bzi_item_value(item, setup->geometry);
+    float *to = (float *)(void *)bzi_item_value(item, item->setup->geometry);
 
-    for (uint32_t view = 0; view < setup->outputs[0].views; view++, to += 16) {
+    for (uint32_t view = 0; view < item->setup->outputs[0].views; view++, to += 16) {
         const bzna_geometry *g = &geometry[view];
 
         for (int i = 0; i < 9; i++)
@@ -24694,9 +24679,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 /* Waits until no GPU work of the consumer reads the batch. In the CUDA context. */
 static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *err)
 {
-    bzi_device *device = batch->setup->device;
-    return batch->has_release ? bzi_device_await(device, batch->released, err) :
-                                bzi_device_drain(device, batch->stream, err);
+    return batch->has_release ? bzi_device_await(batch->setup->device, batch->released, err) :
+                                bzi_device_drain(batch->setup->device, batch->stream, err);
 }
 
 /* Returns 1 if a batch is retiring, the plan needs one, and none is free, else 0. Only one reader reclaims at a time.
@@ -24940,14 +24924,18 @@ static const uint8_t *bzi_extent_in_memory(const bzi_extent *extent, const bzi_c
            extent->offset <= source->size - extent->size ? source->map + extent->offset : NULL;
 }
 
-/* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied. NULL is
- * ignored. */
+/* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied, or the size
+ * of one that is held. NULL is ignored. */
 static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
     const uint8_t *bytes;
     bzi_extent extent;
 
+#ifndef BENZINA_NO_FOLDERS
+    if (container)
+        BZI_PREFETCH(bzi_held_find(container->held, next->local));
+#endif
     /* fetch: locate would call the user's code once more */
     if (!container || !reader->setup->column_count || !container->source.map || container->ops->fetch)
         return;
@@ -24961,7 +24949,6 @@ static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
-    const bzi_source *source = reading->source;
     bzna_status status;
 
     if (!item->data)
@@ -24969,7 +24956,7 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
     if (!item->data && reading->fetched)
         return bzi_reader_fetch_sample(reader, item, reading, err);
     if (!item->data)
-        item->data = bzi_extent_in_memory(extent, item->container, source);
+        item->data = bzi_extent_in_memory(extent, item->container, reading->source);
     if (item->data) {
         reading->sample.bytes = item->data;
         return BZNA_OK;
@@ -25105,14 +25092,13 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
  * the item now, else 0. With the lock held. */
 static int bzi_reader_submit(bzi_item *item)
 {
-    bzi_queues *queues = item->queues;
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
     const int is_still = item->container->still && !bzi_heif_probe(bytes);
-    const int to_pool = !is_still && !bzi_queues_interrupted(queues);
+    const int to_pool = !is_still && !bzi_queues_interrupted(item->queues);
 
     if (to_pool && bzi_pool_submit(item->setup->pool, item))
         return 1;
-    queues->stats.fallbacks += to_pool && item->status == BZNA_OK;
+    item->queues->stats.fallbacks += to_pool && item->status == BZNA_OK;
     return 0;
 }
 
@@ -25286,10 +25272,9 @@ static int bzi_item_stops(const bzi_item *item)
  * Returns 1; 0 if the sample may not be replaced. With the lock held. */
 static int bzi_item_replace(bzi_item *item)
 {
-    const bzi_setup *setup = item->setup;
     bzi_queues *queues = item->queues;
 
-    if (setup->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
+    if (item->setup->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_queues_interrupted(queues))
         return 0;
 
@@ -25431,12 +25416,11 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzi_setup *setup)
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
                          const bzi_kernel_pass *pass)
 {
-    const bzi_setup *setup = item->setup;
-    const uint32_t number = (uint32_t)(view->output - setup->outputs);
+    const uint32_t number = (uint32_t)(view->output - item->setup->outputs);
     bzi_launch *launch = &lane->launches[number];
 
     if (launch->count == BZI_KERNEL_SLOTS)
-        bzi_lane_warp(lane, setup, number);
+        bzi_lane_warp(lane, item->setup, number);
     launch->passes[launch->count] = *pass;
     launch->slots.slot[launch->count] = *slot;
     launch->slots.slot[launch->count++].dst = bzi_lane_target(item, view);
@@ -25449,11 +25433,10 @@ static void bzi_lane_add(bzi_lane *lane, bzi_item *item) { lane->items[lane->cou
 /* Copies an item's slots to the host. */
 static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item, bzna_error *err)
 {
-    const bzi_setup *setup = item->setup;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < setup->view_count && status == BZNA_OK; i++) {
-        const bzi_view *view = &setup->views[i];
+    for (uint32_t i = 0; i < item->setup->view_count && status == BZNA_OK; i++) {
+        const bzi_view *view = &item->setup->views[i];
         status = bzi_device_download(lane->device, bzi_batch_slot(item->batch, view, item->slot),
                                      bzi_lane_target(item, view), view->output->picture_bytes, lane->stream, err);
     }
@@ -25573,7 +25556,6 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
  * Without the lock. */
 static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
-    const bzi_setup *setup = item->setup;
     bzi_queues *queues = item->queues;
     const bzna_status status = item->result;
     int replaced = 0;
@@ -25586,7 +25568,7 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
     if (status != BZNA_OK) {
         bzi_container_fail(item->container, item->local, item->err);
-        bzi_log(setup->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
+        bzi_log(item->setup->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
     }
 
     bzi_queues_lock(queues);
@@ -25826,7 +25808,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     if (worker->drawn.capacity != capacity)                 /* the callback can see the padding after each row */
         memset(worker->drawn.data, 0, (size_t)worker->drawn.capacity);
     for (uint32_t i = 0; i < count; i++) {
-        drawn[i] = (uint8_t *)worker->drawn.data + planes[i].offset;
+        drawn[i] = worker->drawn.data + planes[i].offset;
         bzi_picture_copy_plane(picture, i, &planes[i], drawn[i]);
         picture->plane[i] = drawn[i];
     }
@@ -25891,10 +25873,8 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
  * lock held, but not while it decodes. */
 static int bzi_worker_help(bzi_worker *worker)
 {
-    bzna_loader *loader = worker->loader;
-
-    for (uint32_t i = 0; i < loader->queues.worker_count; i++)
-        if (bzi_worker_tile(worker, &loader->workers[i]))
+    for (uint32_t i = 0; i < worker->loader->queues.worker_count; i++)
+        if (bzi_worker_tile(worker, &worker->loader->workers[i]))
             return 1;
     return 0;
 }
@@ -26044,12 +26024,11 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 /* Works on a run, and measures the time for the loader's pace. With the lock held, but not while it works. */
 static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
 {
-    const bzi_setup *setup = worker->setup;
     bzi_queues *queues = worker->queues;
     uint64_t took = bzi_os_now_ns();
 
     bzi_queues_unlock(queues);
-    if (setup->on_device)
+    if (worker->setup->on_device)
         bzi_worker_launch_run(worker, run);
     else
         bzi_worker_warp_run(worker, run);
@@ -26314,12 +26293,10 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 /* Adds all views of a mapped picture to the lane. */
 static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight *flight)
 {
-    const bzi_setup *setup = item->setup;
-
-    for (uint32_t i = 0; i < setup->view_count; i++) {
+    for (uint32_t i = 0; i < item->setup->view_count; i++) {
         bzi_kernel_slot *slot = &engine->views.slots[i];
         bzi_slot_on_surface(slot, flight->semi_planar);
-        bzi_lane_put(&engine->lane, item, &setup->views[i], slot, &engine->views.passes[i]);
+        bzi_lane_put(&engine->lane, item, &item->setup->views[i], slot, &engine->views.passes[i]);
     }
     item->result = BZNA_OK;
     bzi_lane_add(&engine->lane, item);
@@ -26663,11 +26640,9 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 /* Decodes samples until the pool closes, or the engine retires. */
 static void bzi_engine_work(bzi_engine *engine)
 {
-    bzi_pool *pool = engine->pool;
-
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
-        int full = engine->session.pending_count == pool->device->config.session_depth;
+        int full = engine->session.pending_count == engine->pool->device->config.session_depth;
         bzi_item *item = full ? NULL : bzi_pool_take(engine, busy);
 
         if (item)
@@ -26946,12 +26921,11 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
     bzi_device *device = setup->device;
-    const uint64_t bytes = setup->data_bytes;
     const int given = setup->config.output.buffers != NULL;
 
     if (((!setup->on_device || !given) &&
-         bzi_device_alloc(device, bytes, setup->stream, &batch->device_data, err) != BZNA_OK) ||
-        (!setup->on_device && !given && bzi_device_pin(device, bytes, &batch->pinned, err) != BZNA_OK) ||
+         bzi_device_alloc(device, setup->data_bytes, setup->stream, &batch->device_data, err) != BZNA_OK) ||
+        (!setup->on_device && !given && bzi_device_pin(device, setup->data_bytes, &batch->pinned, err) != BZNA_OK) ||
         bzi_device_event(device, &batch->released, err) != BZNA_OK)
         return err->status;
     for (uint32_t i = 0; i < setup->lanes; i++)
@@ -27956,7 +27930,6 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     bzi_queues *queues = &loader->queues;
     bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
     bzna_stage_statistics *deliver = &stats->stage[BZNA_STAGE_DELIVER];
-    const int no_threads = setup->config.pipeline.no_threads != 0;
     int by_nvdec;                                           /* it decodes most samples; stills never go there */
 
     bzi_queues_lock(queues);
@@ -27977,7 +27950,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 
     bzi_queues_unlock(queues);
     stats->elapsed_ns = bzi_os_now_ns() - setup->opened_ns;
-    decode->threads = no_threads ? 0 : by_nvdec ? queues->sessions : setup->config.decode.threads;
+    decode->threads = setup->config.pipeline.no_threads ? 0 :
+                      by_nvdec ? queues->sessions : setup->config.decode.threads;
     read->threads = queues->reader_count ? queues->reader_count : decode->threads;
     stats->stage[BZNA_STAGE_WARP].threads = decode->threads;
     deliver->threads = 1;

@@ -13,15 +13,17 @@ mkdir -p "$BUILD/tests"
 log="$BUILD/tests/log.txt"; : > "$log"
 : > "$BUILD/tests/times.txt"
 
-# These repeat what others test, in another way. Suites say of parts of theirs "LEFT what".
-LONG="test_loader_nvdec test_training_device test_variants.sh"
+# These repeat what others test, in another way; make analyze does more than test_analysis.sh. Suites say of parts of
+# theirs "LEFT what".
+LONG="test_loader_nvdec test_training_device test_variants.sh test_analysis.sh"
 # Those that look at a clock, or count what threads do meanwhile, never run beside one another: TIMED one after the
 # other, and at their side the rest, one for each processor, since many wait; FIRST what takes longest.
 TIMED="test_sessions test_loader_nvdec test_loader_device test_training_nvdec test_training_device test_loader
     test_training test_contract test_driver test_outputs_device test_outputs_nvdec test_outputs test_files test_records
     test_records_device test_host test_sampler test_fake.sh"
-FIRST="test_gpu.sh test_examples.sh test_build.sh test_python.sh test_tool.sh test_pack.sh test_ptx test_fuzz.sh
-    test_rust.sh test_dist.sh test_remote.sh test_decode"
+FIRST="test_build.sh test_tool.sh test_pack.sh test_gpu.sh test_python.sh test_examples.sh test_resume.sh test_dist.sh
+    test_rust.sh test_fuzz.sh test_faults.sh test_ptx test_remote.sh test_decode test_stream.sh test_assemble.sh
+    test_races test_julia.sh test_power.sh test_inputs.sh"
 
 export TEST_ALL
 export LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0"

@@ -1534,24 +1534,37 @@ static bzna_status burden_put(const burden *b, void *stream, bzna_error *err)
     return status;
 }
 
-/* Large copies, so that few of them are enough: a stream takes about a thousand before the host must wait. */
-static bzna_status burden_make(burden *b, double seconds, void *stream, bzna_error *err)
+/* What one copy takes: the best of some rounds, since a device that slept is slow to wake. */
+static bzna_status burden_measure(burden *b, void *stream, double *seconds, bzna_error *err)
 {
-    double best = 1;
-    bzna_status status;
-    memset(b, 0, sizeof *b);
-    b->bytes = UINT64_C(1) << (is_fake ? 25 : 28);
-    if ((status = bzi_device_alloc(device, b->bytes, NULL, &b->from, err)) == BZNA_OK)
-        status = cu_copy ? bzi_device_alloc(device, b->bytes, NULL, &b->to, err) :
-                           bzi_device_pin(device, b->bytes, &b->host, err);
+    bzna_status status = BZNA_OK;
+    *seconds = 1;
     b->copies = is_fake ? 4 : 32;
-    for (int round = 0; round < 5 && status == BZNA_OK; round++) { /* the best: a device that slept is slow to wake */
+    for (int round = 0; round < 5 && status == BZNA_OK; round++) {
         uint64_t start = bzi_os_now_ns();
         if ((status = burden_put(b, stream, err)) == BZNA_OK)
             status = bzi_device_check(device, device->cu.cuStreamSynchronize(stream), "cuStreamSynchronize", err);
-        best = fmin(best, (double)(bzi_os_now_ns() - start) * 1e-9 / b->copies);
+        *seconds = fmin(*seconds, (double)(bzi_os_now_ns() - start) * 1e-9 / b->copies);
     }
-    b->copies = (uint32_t)fmin(500, ceil(seconds / best));
+    return status;
+}
+
+/* Large copies, so that few of them are enough: a stream takes about a thousand before the host must wait. Where those
+ * within the device are too fast for that, copies to the host are made instead. */
+static bzna_status burden_make(burden *b, double seconds, void *stream, bzna_error *err)
+{
+    enum { MOST = 500 };
+    double copy = 1;
+    bzna_status status;
+    memset(b, 0, sizeof *b);
+    b->bytes = UINT64_C(1) << (is_fake ? 25 : 28);
+    status = bzi_device_alloc(device, b->bytes, NULL, &b->from, err);
+    if (status == BZNA_OK && cu_copy && (status = bzi_device_alloc(device, b->bytes, NULL, &b->to, err)) == BZNA_OK)
+        status = burden_measure(b, stream, &copy, err);
+    if (status == BZNA_OK && (!b->to || copy * MOST < seconds) &&
+        (status = bzi_device_pin(device, b->bytes, &b->host, err)) == BZNA_OK)
+        status = burden_measure(b, stream, &copy, err);
+    b->copies = (uint32_t)fmin(MOST, ceil(seconds / copy));
     return status;
 }
 
@@ -1706,17 +1719,34 @@ TEST(nvdec_overwrites_no_surface_that_a_slow_consumer_holds_up)
 
 static bzna_status put_burden(void *user, void *stream, bzna_error *err) { return burden_put(user, stream, err); }
 
-/* Where it does not, the self-check must have found out. */
+/* Tries with longer and longer burdens, until the next picture is done while one is worked on. */
+static bzna_status gate_try_longer(gate *g, uint32_t codec, bzna_error *err)
+{
+    enum { TRIES = 3 };
+    void *stream = NULL;
+    bzna_status status = stream_make(device, &stream, err);
+    double seconds = BURDEN_SECONDS;
+    g->was_closed = 0;
+    for (int i = 0; i < TRIES && status == BZNA_OK && !g->was_closed; i++, seconds *= 4) {
+        burden b;
+        if ((status = burden_make(&b, seconds, stream, err)) == BZNA_OK) {
+            *g = (gate){ .close = put_burden, .user = &b };
+            status = gate_try(g, device, codec, 0, err);
+        }
+        burden_free(&b);
+    }
+    bzi_device_stream_free(device, stream);
+    return status;
+}
+
+/* Where it does not, the self-check must have found out. Where no try told, the test is skipped. */
 TEST(a_picture_holds_while_its_surface_is_decoded_into_again)
 {
     static const uint32_t codecs[] = { BZNA_CODEC_H264, BZNA_CODEC_H265 };
     bzna_error err = fresh_error();
-    burden b;
-    void *stream = NULL;
-    REQUIRE(stream_make(device, &stream, &err) == BZNA_OK);
-    REQUIRE(burden_make(&b, BURDEN_SECONDS, stream, &err) == BZNA_OK);
+    const char *untold = NULL;
     for (int i = 0; i < 2; i++) {
-        gate g = { .close = put_burden, .user = &b };
+        gate g;
         bzna_codec_info c = { 0 };
         uint32_t quirks;
         device->checks = BZI_CHECKS_ALL;
@@ -1725,17 +1755,20 @@ TEST(a_picture_holds_while_its_surface_is_decoded_into_again)
         if (!c.supported)
             continue;
         quirks = bzi_device_kind(device, codecs[i], 1, 8)->quirks;
-        CHECK_EQ(gate_try(&g, device, codecs[i], 0, &err), BZNA_OK);
+        CHECK_EQ(gate_try_longer(&g, codecs[i], &err), BZNA_OK);
         printf("  %s: the next picture was done %s, in %s surface: the first one %s, the next one %s; the self-check "
                "goes around it: %s %s\n", bzi_codec_name(codecs[i]),
                g.was_closed ? "while the stream waited" : "too late",
                g.same_surface ? "the same" : "another", g.holds[0] ? "holds" : "is overwritten",
                g.holds[1] ? "is right" : "is wrong", quirks & BZI_QUIRK_SURFACE ? "yes" : "no", err.message);
-        CHECK(g.was_closed && g.same_surface && g.holds[1]);
+        CHECK(g.holds[1]);
         CHECK(g.holds[0] || quirks & BZI_QUIRK_SURFACE);
+        if (!g.was_closed || !g.same_surface)
+            untold = reason("%s: the next picture was done %s, so that it is not known whether a picture holds",
+                            bzi_codec_name(codecs[i]), g.was_closed ? "in another surface" : "too late in all tries");
     }
-    burden_free(&b);
-    bzi_device_stream_free(device, stream);
+    if (untold)
+        SKIP(untold);
 }
 
 TEST(a_batch_moves_to_another_stream)

@@ -126,6 +126,11 @@ check wrong_bit_is_told_with_its_kernel_and_place told wrong_bit "2 kernels:" \
 check wrong_bit_decoding_is_judged_by_itself told wrong_bit "5 self-check:" "H.264 8 bits passes; H.265 8 bits passes"
 check wrong_bit_frames_are_equal told wrong_bit "7 MD5:" "32 of 32 frames equal"
 
+# A decoder that writes into surfaces which are still read.
+check a_surface_that_is_not_free_ends_nothing run unfree "wrong_surface=1" --limit 30 --only gate
+check unfree_is_told_with_what_the_self_check_does told unfree "6 gate" \
+    "H.264 IS OVERWRITTEN, the self-check goes around it; H.265 IS OVERWRITTEN, the self-check goes around it"
+
 # 4: a decoder that refuses a codec.
 check a_refused_codec_ends_nothing run refuses "h264=0" --limit 30 --only "$LOOKS"
 check refuses_is_told told refuses "3 capabilities:" "H.264 none; H.265 4:2:0"
@@ -248,6 +253,10 @@ check an_engine_of_all_three_is_fitted fits 60 4 0.03
 if [ -z "$TEST_ALL" ]; then echo "LEFT test_gpu.sh: gpu-check and gpu-run on the fake driver with all data, the bundle"; finish; fi
 check gpu_record_builds $MAKE "$T/gpu/gpu_record"
 check data_is_made says "4 pictures of" env GPU_FEW=1 BUILD="$T" sh tests/gpu/gpu.sh data "$T/pictures"
+# Pictures that are done after the longest burden: nothing is known then, and this is said.
+check what_is_not_known_of_surfaces_is_skipped says "H.265: the next picture was done too late in all tries" \
+    faked FAKE_SCRIPT=engine_us=150000 sh tests/gpu/gpu.sh check --only a_picture_holds
+check and_counts_as_skipped grep -q "gpu_check.c: 0 passed, 0 failed, 1 skipped" "$T/said"
 some=; if [ -n "$SANITIZE" ]; then some="--only frames_of"; fi     # the loaders' suites run under sanitizers anyway
 check gpu_check_holds_on_the_fake says " 0 failed, " faked sh tests/gpu/gpu.sh check $some
 check a_short_run_holds_on_the_fake says " 0 failed, 0 skipped" faked sh tests/gpu/gpu.sh check --short

@@ -539,11 +539,12 @@ def main(arguments):
         if item.kind == "define" and re.fullmatch(r"\d+", item.value):
             constants[item.name] = item.value
     table = settings.settings_of(header.with_name("benzina.c").read_text(encoding="utf-8"), items, constants)
+    choices = settings.choices_of(items)
     made = {folder / "rust/src/raw.rs": rust(items, constants),
             folder / "rust/src/settings.rs": settings.rust(table, SETTINGS_NOTE, rust_type, rust_doc),
             folder / "julia/src/header.jl": julia(items, constants),
-            folder / "julia/src/settings.jl": settings.julia(table, SETTINGS_NOTE),
-            folder / "python/benzina/_keywords.py": settings.python(table, SETTINGS_NOTE),
+            folder / "julia/src/settings.jl": settings.julia(table, choices, SETTINGS_NOTE),
+            folder / "python/benzina/_keywords.py": settings.python(table, choices, SETTINGS_NOTE),
             folder / "python/benzina/_numbers.py": python_module(items, constants),
             folder / "python/benzina/_header.py": python(items, constants)}
     stale = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

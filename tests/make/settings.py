@@ -2,9 +2,11 @@
 
 A row of the table is a line, and names a struct and a member of benzina.h. Its type must be the member's, and members
 of configs that are numbers must have rows. KEYWORDS says what a setting is called in each language. Every setting of a
-loader or a context stands there, so that none is forgotten.
+loader or a context stands there, so that none is forgotten. CHOICES says the same of enumerations, whose constants are
+given by name in Julia and Python.
 """
 import re
+import textwrap
 from dataclasses import dataclass, field
 
 # What a setting is called in Python, Julia and Rust; -: it has no keyword of its own there. Behind a colon: the names
@@ -109,6 +111,36 @@ context.session_mapped          -                   -                       sess
 context.decode_memory_bytes     decode_memory_bytes -                       decode_memory_bytes
 context.no_threads              no_threads          -                       no_threads
 context.codecs                  -                   -                       codecs
+"""
+
+# Enumerations of benzina.h: what begins the names of their constants, without BZNA_, then where their names stand in
+# Python (a key of its CHOICES) and in Julia (a constant), or -. The name of a constant is what follows, in small letters,
+# but for those behind it: CONSTANT=names, of Python and of Julia if another; - is none.
+CHOICES = """
+LAST_               last_batch          -
+ON_ERROR_           on_error            ON_ERROR
+ON_CALLBACK_ERROR_  on_callback_error   ON_CALLBACK_ERROR
+WEIGHTING_          weighting           WEIGHTINGS      NONE=None/-
+DTYPE_              dtype               -               INT32=- INT64=- UINT64=-
+DTYPE_              rule_dtype          -               FLOAT16=- BFLOAT16=- UINT64=-
+LAYOUT_             layout              LAYOUTS         NCHW=NCHW,nchw/planes NHWC=NHWC,nhwc/pixels
+CHANNELS_           channels            CHANNELS        RGB=RGB BGR=BGR GRAY=gray,grey
+FILTER_             filter              FILTERS         LANCZOS3=lanczos CUBIC_075=cubic-0.75/cubic_075
+ANTIALIAS_          antialias           -               AUTO=True OFF=False
+DECODER_            decoder             DECODERS
+DECODER_            jpeg_decoder        -
+LAW_                law                 LAWS            AUTO=-/auto
+WARP_               -                   WARPS
+CLASS_ORDER_        class_order         CLASS_ORDERS
+ORIENTATION_        orientation         ORIENTATIONS
+PALETTE_            palette             PALETTES
+RECORD_             data_type           RECORD_TYPES    NONE=-/none
+RECORD_             label_type          -               NONE=None
+OP_                 operation           OPERATIONS
+POLICY_             policy_law          POLICY_LAWS
+FILL_               value_space         SPACES          RGB=RGB
+FIELD_              -                   KINDS           IMAGE=picture
+SPLIT_              split               SPLITS          NONE=None/none
 """
 
 # The types of the table, and those of C that they may have.
@@ -280,22 +312,70 @@ def settings_of(source, items, constants):
     return out
 
 
+def choices_of(items):
+    """Of each line of CHOICES: where its names stand in Python and Julia, and [(constant, names, names)]."""
+    constants = [name[len("BZNA_"):] for item in items if item.kind == "enum" for name, _, _ in item.members]
+    out = []
+    for line in CHOICES.strip().split("\n"):
+        prefix, python, julia, *others = line.split()
+        renamed = dict(other.split("=") for other in others)
+        rows = []
+        for constant in (constant for constant in constants if constant.startswith(prefix)):
+            own = constant[len(prefix):]
+            names = renamed.pop(own, own.lower()).split("/")
+            rows.append((constant, *([] if name == "-" else name.split(",") for name in (names[0], names[-1]))))
+        if renamed or not rows:
+            raise Fault(f"CHOICES: benzina.h has no {prefix}{next(iter(renamed), '...')}")
+        out.append((python, julia, rows))
+    return out
+
+
 # ---- What is made of it ----------------------------------------------------------------------------------------------
 
-def python(settings, note):
-    out = [f"# {note}", '"""Arguments of DataLoader that are one setting of a loader\'s config."""', "", "FIELDS = {"]
+def python_choices(head, choices):
+    """A table of Python: {argument: {name: number}}."""
+    out = ["", *head]
+    for key, _, rows in choices:
+        out.append(f'    "{key}": {{')
+        for constant, names, _ in rows:
+            for name in names:
+                name = name if name in ("None", "True", "False") else f'"{name}"'
+                out.append(f"        {name}: _numbers.{constant},")
+        out.append("    },")
+    return out + ["}"]
+
+
+def julia_choices(choices):
+    out = ["", "# Names of the constants of enumerations."]
+    for _, name, rows in choices:
+        head = f"const {name} = ("
+        known = ", ".join(f"{known}\0=\0BZNA_{constant}" for constant, _, names in rows for known in names)
+        if name != "-":                             # lines end between names
+            lines = textwrap.wrap(known + ")", 118, initial_indent=head, subsequent_indent=" " * len(head))
+            out += [line.replace("\0", " ") for line in lines]
+    return out
+
+
+def python(settings, choices, note):
+    out = [f"# {note}", '"""Arguments that are one setting of a config, and names of choices."""',
+           "from . import _numbers", "", "", "FIELDS = {"]
+    of_loaders = {setting.names["python"][0] for setting in settings if "python" in setting.names}
     for setting in settings:
         if "python" in setting.names and not setting.path.startswith("context."):
             out.append(f'    "{setting.names["python"][0]}": "{setting.path}",')
     return "\n".join(out + ["}", "", "# Arguments of Context, which have the names of members.", "CONTEXT = ("] +
                      [f'    "{setting.names["python"][0]}",' for setting in settings
-                      if "python" in setting.names and setting.path.startswith("context.")] + [")", ""])
+                      if "python" in setting.names and setting.path.startswith("context.")] + [")"] +
+                     python_choices(["# Arguments of DataLoader that are given by name, and the numbers of benzina.h.",
+                                     "CHOICES = {"], [row for row in choices if row[0] in of_loaders]) +
+                     python_choices(["# Those of data sets, writers, rules and policies.", "OTHER_CHOICES = {"],
+                                    [row for row in choices if row[0] not in of_loaders | {"-"}]) + [""])
 
 
-def julia(settings, note):
-    out = [f"# settings.jl - {note}", "#",
-           "# Keywords of Loader that are one setting of a loader's config: where it lies, and the names that it may have.",
-           "", "const LOADER_KEYWORDS = ("]
+def julia(settings, choices, note):
+    out = [f"# settings.jl - {note}", *julia_choices(choices), "",
+           "# Keywords of Loader that are one setting of a loader's config: where it lies, and names that it may have.",
+           "const LOADER_KEYWORDS = ("]
     for setting in settings:
         if "julia" in setting.names:
             name, choices = setting.names["julia"]

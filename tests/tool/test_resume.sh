@@ -56,6 +56,18 @@ interrupt() {
     fail "a run is interrupted"
 }
 
+# begun: what a run has left that was killed once 20 files were done: one run for all who ask
+begun() {
+    if [ ! -e "$t/begun.partial" ]; then
+        interrupt KILL 20
+        cp -p "$t/x.bzna.partial" "$t/begun.partial"
+        cp -p "$t/x.bzna.partial.log" "$t/begun.partial.log"
+    fi
+    rm -f "$t/x.bzna"*
+    cp -p "$t/begun.partial" "$t/x.bzna.partial"
+    cp -p "$t/begun.partial.log" "$t/x.bzna.partial.log"
+}
+
 kill_tests() {
     kills=0 runs=0 completed=0 bad='' resumed_from='' wanted=50
     [ -n "$TEST_ALL" ] || { wanted=10; echo "LEFT test_resume.sh: 40 of 50 kills"; }
@@ -84,7 +96,7 @@ kill_tests() {
 
 # What is done is not encoded again: its source may be something else by now, as long as it does not show.
 only_missing_tests() {
-    interrupt KILL 12
+    begun
     done=$(grep -c '^[0-9a-f]* + ' "$t/x.bzna.partial.log")
     cp -p "$t/in/ants/10.ppm" "$t/kept.ppm"
     head -c 1152 /dev/zero | dd of="$t/in/ants/10.ppm" bs=1 seek=13 conv=notrunc 2>/dev/null
@@ -107,7 +119,7 @@ refuses() {
 }
 
 change_tests() {
-    interrupt KILL 12
+    begun
     refuses "was begun with other settings" "another quality" --crf 21
     refuses "was begun with other settings" "another codec" --codec h264
     cp -p "$t/in/ants/11.ppm" "$t/kept.ppm"
@@ -132,38 +144,38 @@ change_tests() {
 
 # What a machine that lost power may leave: the end of either file is missing, or is zeros.
 power_tests() {
-    interrupt KILL 20
+    begun
     size=$(($(wc -c <"$t/x.bzna.partial")))
     dd if=/dev/zero of="$t/x.bzna.partial" bs=1 seek=$((size - 5000)) count=5000 conv=notrunc 2>/dev/null
     resumed "the last samples are zeros"
-    interrupt KILL 20
+    begun
     size=$(($(wc -c <"$t/x.bzna.partial")))
     head -c $((size - 5000)) "$t/x.bzna.partial" >"$t/cut"
     cp "$t/cut" "$t/x.bzna.partial"
     resumed "the last samples are missing"
-    interrupt KILL 20
+    begun
     cp "$t/x.bzna.partial.log" "$t/cut"
     head -c $(($(wc -c <"$t/cut") - 100)) "$t/cut" >"$t/x.bzna.partial.log"
     resumed "the end of the log is missing"
-    interrupt KILL 20
+    begun
     size=$(($(wc -c <"$t/x.bzna.partial.log")))
     dd if=/dev/zero of="$t/x.bzna.partial.log" bs=1 seek=$((size - 100)) count=100 conv=notrunc 2>/dev/null
     resumed "the end of the log is zeros"
-    interrupt KILL 20
+    begun
     sed '9s/ [0-9]* / 77 /' "$t/x.bzna.partial.log" >"$t/cut"
     cp "$t/cut" "$t/x.bzna.partial.log"
     resumed "a line of the log is damaged"
-    interrupt KILL 20
+    begun
     echo "00000000 " >>"$t/x.bzna.partial.log"
     resumed "a line of the log has nothing but a check sum that fits"
-    interrupt KILL 20
+    begun
     cat "$t/whole.bzna" "$t/whole.bzna" >>"$t/x.bzna.partial"
     resumed "there is more than the log tells"
-    interrupt KILL 20
+    begun
     run pack --resume
     says "$t/out" "$(grep 'fill less than a quarter' "$t/said")" \
         "the summary of a run that goes on is of the whole archive"
-    interrupt KILL 20
+    begun
     rm "$t/x.bzna.partial.log"
     refuses "has no log beside it" "a partial file without a log"
     echo "not to be lost" >"$t/x.bzna"

@@ -3,8 +3,16 @@
 # shellcheck disable=SC2012,SC2046,SC2059
 . tests/tool/tool.sh
 
-# How long benches measure: as long as the rates need to be there, and longer with make test-all.
-if [ -n "$TEST_ALL" ]; then brief=0.4 longer=0.4 longest=0.6; else brief=0.1 longer=0.2 longest=0.4; fi
+# How long benches measure: as long as the rates need to be there, and longer with make test-all. Commands that ask one
+# function for their options, and damages that all commands meet in one, are tried by a few of them alone.
+few_commands="pack info bench index"
+if [ -n "$TEST_ALL" ]; then brief=0.4 longer=0.4 longest=0.6; else
+    brief=0.1 longer=0.1 longest=0.2
+    echo "LEFT test_tool.sh: unknown options of all commands but $few_commands; files that cannot be opened by each command;" \
+        "MD5s of most pictures of the original tools"
+fi
+# few LIST WORD: whether the word is in the list, or make test-all asks for all
+few() { [ -n "$TEST_ALL" ] || case " $1 " in *" $2 "*) ;; *) return 1 ;; esac; }
 
 # Pictures, an archive of them, and one of each EXIF orientation.
 prepare() {
@@ -29,6 +37,7 @@ usage_tests() {
         says "$t/out" "usage: bzna $command" "$command --help shows its usage"
         cp "$t/out" "$t/help"
         sed -n 's/^  \(-., \)\{0,1\}--\([a-z0-9-]*\).*/\2/p' "$t/help" | grep -v '^help$' >>"$t/options"
+        few "$few_commands" "$command" || continue
         expect 0 "help $command" "$bzna" help $command
         if cmp -s "$t/out" "$t/help"; then pass; else fail "help $command is $command --help"; fi
         run "$bzna" $command --nonsense
@@ -84,6 +93,7 @@ bad_file_tests() {
     head -c 100000 $data/mini_h265.bzna >"$t/cut.bzna"
     for command in "info" "list" "verify" "bench --seconds 0.1" "batch -o $t/nowhere"; do
         for file in missing empty text cut; do
+            few "info cut missing" "${command%% *}" || few "info cut missing" "$file" || continue
             # shellcheck disable=SC2086  # the options are words
             refused 1 "$file.bzna" "$command of a file that is $file" "$bzna" $command "$t/$file.bzna"
         done
@@ -106,7 +116,7 @@ golden() {
             at["width"], at["height"], at["frame_width"], at["frame_height"], at["payload_offset"], at["payload_size"], value }' "$1"
 }
 
-# listed FILE.bzna: the same from `bzna list --json` and `bzna extract --md5`
+# listed FILE.bzna: the same from `bzna list --json` and `bzna extract --md5`, which is asked of few pictures
 listed() {
     "$bzna" list --json "$1" | awk -F'"images":' '
         function get(text, key) { if (!match(text, "\"" key "\":[^,}]*")) return "?"
@@ -117,13 +127,15 @@ listed() {
                     get(image[i], "codec"), get(image[i], "width"), get(image[i], "height"), get(image[i], "frame_width"),
                     get(image[i], "frame_height"), get(image[i], "payload_offset"), get(image[i], "payload_size") } }' |
     while read -r index target name offset size track rest; do
-        echo "$index $target $name $offset $size $track $rest $("$bzna" extract "$1" "$index" --track "$track" --md5 2>&1)"
+        md5=-
+        ! few "1 6" "$index" || md5=$("$bzna" extract "$1" "$index" --track "$track" --md5 2>&1)
+        echo "$index $target $name $offset $size $track $rest $md5"
     done
 }
 
 original_tests() {
     for mini in mini_h264 mini_h265; do
-        golden $data/$mini.json >"$t/golden"
+        golden $data/$mini.json | awk -v all="$TEST_ALL" '{ if (!all && $1 != 1 && $1 != 6) $NF = "-"; print }' >"$t/golden"
         listed $data/$mini.bzna >"$t/listed"
         same "$mini has 16 pictures" "$(wc -l <"$t/golden" | tr -d ' ')" 16
         if cmp -s "$t/golden" "$t/listed"; then pass

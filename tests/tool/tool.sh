@@ -128,7 +128,7 @@ done_files() { grep -c '^[0-9a-f]* [-+] ' "$1" 2>/dev/null || :; }
 # wait_done LOG FILES: until so many are done
 wait_done() {
     tries=0
-    while [ $tries -lt 1000 ] && [ "0$(done_files "$1")" -lt "$2" ]; do tries=$((tries + 1)); sleep 0.005; done
+    while [ $tries -lt 1000 ] && [ "0$(done_files "$1")" -lt "$2" ]; do tries=$((tries + 1)); sleep 0.01; done
 }
 
 # finish: the closing line, and the exit status

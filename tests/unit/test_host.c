@@ -727,15 +727,15 @@ TEST(a_cache_that_finds_no_memory_for_a_key_stays_as_it_was)
         images[i] = (bzna_image){ .struct_size = sizeof images[i], .codec = BZNA_CODEC_H264, .config = configs[i],
                                   .config_size = 8 + sizes[i], .data = configs[i] };
     }
-    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &index), 0);
-    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &index), 0);       /* free until it is kept */
+    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &index), 0);
+    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &index), 0);       /* free until it is kept */
     bzi_lru_keep(&lru, index);
-    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &again), 1);
+    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &again), 1);
     CHECK_EQ(again, index);
-    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[1], &again), -1);
-    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &again), 1);
+    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[1], &again), -1);
+    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &again), 1);
     bzi_lru_forget(&lru, index);
-    CHECK_EQ(bzi_lru_find(&lru, &memory, &images[0], &again), 0);
+    CHECK_EQ(bzi_image_slot(&lru, &memory, &images[0], &again), 0);
     bzi_lru_free(&lru, &memory);
 }
 

@@ -3013,7 +3013,7 @@ TEST(one_altered_instruction_gives_another_picture)
     const char *end = strstr(text, "bzi_kernel_augment(");
     for (const char *line = text; line && line < end; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         for (int way = 0; way < 2; way++) {
-            if (!alter(line, way, altered) || number++ % IN_FULL(15, 250))
+            if (!alter(line, way, altered) || number++ % IN_FULL(15, 400))
                 continue;
             char *changed = text_with(text, line, altered);
             ptx_program *program = ptx_decode(changed);
@@ -3029,9 +3029,9 @@ TEST(one_altered_instruction_gives_another_picture)
             free(changed);
         }
     printf("  %d of %d altered instructions found out\n", found, tried);
-    CHECK(tried >= IN_FULL(100, 8));
+    CHECK(tried >= IN_FULL(100, 5));
     /* the rest: squares of 0, ties, bits that are never set. Of 479, every fifth one, 440 were found out */
-    CHECK(found * 100 >= tried * IN_FULL(90, 85));
+    CHECK(found * 100 >= tried * IN_FULL(90, 80));
     for (int i = 0; i < JUDGES; i++)
         scene_free(&judges[i]);
     free(text);

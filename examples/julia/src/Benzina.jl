@@ -82,6 +82,7 @@ export AbstractDataBatch, AbstractDataProvider, ArrayDataProvider, Batch, Benzin
 include("LibBenzina.jl")        # benzina.h: structs, constants and calls
 using .LibBenzina
 
+include("settings.jl")          # names of choices, keywords of Loader
 include("errors.jl")            # BenzinaError, and how structs cross over
 include("logs.jl")              # messages of the library
 include("sources.jl")           # bytes that Julia reads: read_at!, total_bytes

@@ -1,16 +1,5 @@
 # ---- Policies: random operations behind the crop -------------------------------------------------------------------------------------
 
-const OPERATIONS = (identity = BZNA_OP_IDENTITY, shear_x = BZNA_OP_SHEAR_X, shear_y = BZNA_OP_SHEAR_Y, translate_x = BZNA_OP_TRANSLATE_X,
-                    translate_y = BZNA_OP_TRANSLATE_Y, translate_x_px = BZNA_OP_TRANSLATE_X_PX, translate_y_px = BZNA_OP_TRANSLATE_Y_PX,
-                    rotate = BZNA_OP_ROTATE, brightness = BZNA_OP_BRIGHTNESS, contrast = BZNA_OP_CONTRAST,
-                    saturation = BZNA_OP_SATURATION, hue = BZNA_OP_HUE, gamma = BZNA_OP_GAMMA, posterize = BZNA_OP_POSTERIZE,
-                    solarize = BZNA_OP_SOLARIZE, solarize_add = BZNA_OP_SOLARIZE_ADD, invert = BZNA_OP_INVERT,
-                    grayscale = BZNA_OP_GRAYSCALE, lighting = BZNA_OP_LIGHTING, shuffle = BZNA_OP_SHUFFLE,
-                    autocontrast = BZNA_OP_AUTOCONTRAST, equalize = BZNA_OP_EQUALIZE, sharpness = BZNA_OP_SHARPNESS,
-                    blur = BZNA_OP_BLUR, erase = BZNA_OP_ERASE, cutout = BZNA_OP_CUTOUT, grid_mask = BZNA_OP_GRID_MASK)
-const POLICY_LAWS = (all = BZNA_POLICY_ALL, shuffle = BZNA_POLICY_SHUFFLE, choose = BZNA_POLICY_CHOOSE)
-const SPACES = (RGB = BZNA_FILL_RGB, output = BZNA_FILL_OUTPUT)
-
 """
     Operation(kind, magnitude = 0; keywords...)
 

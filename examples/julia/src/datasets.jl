@@ -111,14 +111,6 @@ function Dataset(source; device::Union{Symbol,Integer} = :auto, log::Symbol = :w
     end
 end
 
-const CLASS_ORDERS = (text = BZNA_CLASS_ORDER_TEXT, numeric = BZNA_CLASS_ORDER_NUMERIC)
-const ORIENTATIONS = (apply = BZNA_ORIENTATION_APPLY, ignore = BZNA_ORIENTATION_IGNORE)
-const PALETTES = (colors = BZNA_PALETTE_COLORS, index = BZNA_PALETTE_INDEX)
-
-const RECORD_TYPES = (none = BZNA_RECORD_NONE, uint8 = BZNA_RECORD_UINT8, int32 = BZNA_RECORD_INT32, int64 = BZNA_RECORD_INT64,
-                      float32 = BZNA_RECORD_FLOAT32)
-const LAYOUTS = (planes = BZNA_LAYOUT_NCHW, pixels = BZNA_LAYOUT_NHWC)
-
 """
     Records(; width, height, channels, keywords...)
 

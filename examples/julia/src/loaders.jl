@@ -1,18 +1,5 @@
 # ---- Loaders -------------------------------------------------------------------------------------------------------------------------
 
-const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP,
-               center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP, similarity = BZNA_WARP_SIMILARITY, mxnet = BZNA_WARP_MXNET)
-const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
-const FILTERS = (nearest = BZNA_FILTER_NEAREST, linear = BZNA_FILTER_LINEAR, cubic = BZNA_FILTER_CUBIC, lanczos = BZNA_FILTER_LANCZOS3,
-                 area = BZNA_FILTER_AREA, cubic_075 = BZNA_FILTER_CUBIC_075, lanczos4 = BZNA_FILTER_LANCZOS4)
-const CHANNELS = (RGB = BZNA_CHANNELS_RGB, BGR = BZNA_CHANNELS_BGR, gray = BZNA_CHANNELS_GRAY, grey = BZNA_CHANNELS_GRAY)
-const WEIGHTINGS = (replace = BZNA_WEIGHTING_REPLACE, once = BZNA_WEIGHTING_ONCE)
-const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
-const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
-const ON_CALLBACK_ERROR = (stop = BZNA_ON_CALLBACK_ERROR_STOP, sample = BZNA_ON_CALLBACK_ERROR_SAMPLE)
-
-include("settings.jl")         # LOADER_KEYWORDS
-
 """
     Output(name; keywords...)
 

@@ -55,8 +55,6 @@ function from_arrays(images::AbstractVector{Vector{UInt8}}, labels::Union{Nothin
     end
 end
 
-const KINDS = (picture = BZNA_FIELD_IMAGE, integer = BZNA_FIELD_INTEGER, vector = BZNA_FIELD_VECTOR, text = BZNA_FIELD_TEXT, bytes = BZNA_FIELD_BYTES)
-
 # Names and kinds of the fields, in the order of the first sample; a Dict has none of its own, and is sorted.
 function fields_of(sample, kinds)
     given = Pair{Symbol,UInt32}[name => choice(KINDS, kind) for (name, kind) in pairs(kinds)]

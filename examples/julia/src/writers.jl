@@ -68,8 +68,6 @@ function Writer(write::Function, path::AbstractString; keywords...)
     end
 end
 
-const SPLITS = (none = BZNA_SPLIT_NONE, train = BZNA_SPLIT_TRAIN, validation = BZNA_SPLIT_VALIDATION, test = BZNA_SPLIT_TEST)
-
 # The kind of a field's value, and the value as C has it.
 field_value(value::Integer) = (BZNA_FIELD_INTEGER, Int64[value])
 field_value(value::AbstractString) = (BZNA_FIELD_TEXT, Vector{UInt8}(String(value)))

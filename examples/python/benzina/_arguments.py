@@ -7,7 +7,7 @@ import os
 import sys
 
 from . import _c
-from ._keywords import FIELDS
+from ._keywords import CHOICES, FIELDS, OTHER_CHOICES
 
 
 WHOLE = {
@@ -156,35 +156,7 @@ def stream_number(stream):
     return None if stream is None else number("stream", stream, ctypes.c_size_t) or 1
 
 
-LAWS = {"benzina": _c.LAW_BENZINA, "torchvision": _c.LAW_TORCHVISION}
-
-CHOICES = {
-    "last_batch": {"partial": _c.LAST_PARTIAL, "drop": _c.LAST_DROP, "pad": _c.LAST_PAD, "fill": _c.LAST_FILL},
-    "on_error": {"fill": _c.ON_ERROR_FILL, "replace": _c.ON_ERROR_REPLACE, "stop": _c.ON_ERROR_STOP},
-    "on_callback_error": {"stop": _c.ON_CALLBACK_ERROR_STOP, "sample": _c.ON_CALLBACK_ERROR_SAMPLE},
-    "weighting": {None: _c.WEIGHTING_NONE, "replace": _c.WEIGHTING_REPLACE, "once": _c.WEIGHTING_ONCE},
-    "dtype": {
-        "float32": _c.DTYPE_FLOAT32,
-        "float16": _c.DTYPE_FLOAT16,
-        "bfloat16": _c.DTYPE_BFLOAT16,
-        "uint8": _c.DTYPE_UINT8,
-    },
-    "layout": {"NCHW": _c.LAYOUT_NCHW, "NHWC": _c.LAYOUT_NHWC, "nchw": _c.LAYOUT_NCHW, "nhwc": _c.LAYOUT_NHWC},
-    "channels": {"RGB": _c.CHANNELS_RGB, "BGR": _c.CHANNELS_BGR, "gray": _c.CHANNELS_GRAY, "grey": _c.CHANNELS_GRAY},
-    "filter": {
-        "nearest": _c.FILTER_NEAREST,
-        "linear": _c.FILTER_LINEAR,
-        "cubic": _c.FILTER_CUBIC,
-        "lanczos": _c.FILTER_LANCZOS3,
-        "area": _c.FILTER_AREA,
-        "cubic-0.75": _c.FILTER_CUBIC_075,
-        "lanczos4": _c.FILTER_LANCZOS4,
-    },
-    "antialias": {True: _c.ANTIALIAS_AUTO, False: _c.ANTIALIAS_OFF, "round": _c.ANTIALIAS_ROUND},
-    "jpeg_shrink": {True: 1, False: 0},
-    "decoder": {"auto": _c.DECODER_AUTO, "software": _c.DECODER_SOFTWARE, "nvdec": _c.DECODER_NVDEC},
-    "jpeg_decoder": {"auto": _c.DECODER_AUTO, "software": _c.DECODER_SOFTWARE, "nvdec": _c.DECODER_NVDEC},
-}
+CHOICES["jpeg_shrink"] = {True: 1, False: 0}
 
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
 KEYWORDS.update(
@@ -220,6 +192,7 @@ def configure(config, name, value):
 
 
 def choice(name, value, choices=CHOICES):
+    """The number of a name. choices: {name: {value: number}}."""
     known = value
     if name == "dtype" and not isinstance(value, str):          # torch's and numpy's
         known = getattr(value, "__name__", str(value)).replace("torch.", "")

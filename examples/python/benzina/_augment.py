@@ -12,10 +12,9 @@ from ._errors import check
 from ._shown import Shown
 from ._types import Numbers, OperationKind, Range, Size
 
-KINDS = {name[len("OP_"):].lower(): number for name, number in vars(_c).items() if name.startswith("OP_")}
+KINDS = arg.OTHER_CHOICES["operation"]
 NAMES = {number: name for name, number in KINDS.items()}
-_POLICY_LAWS = {"law": {"all": _c.POLICY_ALL, "shuffle": _c.POLICY_SHUFFLE, "choose": _c.POLICY_CHOOSE}}
-_SPACES = {"value_space": {"RGB": _c.FILL_RGB, "output": _c.FILL_OUTPUT}}
+_POLICY_LAWS = {"law": arg.OTHER_CHOICES["policy_law"]}
 _VALUES = {"value": 0.0, "value_space": "RGB", "noise": 0.0}
 
 
@@ -68,14 +67,14 @@ class Operation(Shown):
         self.value, self.noise = value, arg.number("noise", noise, ctypes.c_float, 0)
         self.value_space = value_space
         arg.floats("value", value, 3)
-        arg.choice("value_space", value_space, _SPACES)
+        arg.choice("value_space", value_space, arg.OTHER_CHOICES)
 
     def _struct(self) -> Any:
         made = structs.operation()
         made.kind = KINDS[self.kind] if self.p else _c.OP_IDENTITY             # to C, a probability of 0 is the default
         made.sign, made.probability, made.kernel_px = self.sign, self.p, self.kernel_size
         made.magnitude[:], made.ratio[:], made.value[:] = self.magnitude, self.ratio, arg.floats("value", self.value, 3)
-        made.value_space, made.noise = arg.choice("value_space", self.value_space, _SPACES), self.noise
+        made.value_space, made.noise = arg.choice("value_space", self.value_space, arg.OTHER_CHOICES), self.noise
         return made
 
 

@@ -261,11 +261,8 @@ def _fourcc(number):
 
 
 _DATASET_CHOICES = {
-    "class_order": {"text": 0, "numeric": 1}, "orientation": {"apply": 0, "ignore": 1},
-    "palette": {"colors": 0, "index": 1},
-    "data_type": {"uint8": 1, "int32": 2, "int64": 3, "float32": 4},
-    "label_type": {None: 0, "uint8": 1, "int32": 2, "int64": 3, "float32": 4},
-    "layout": {"nchw": _c.LAYOUT_NCHW, "nhwc": _c.LAYOUT_NHWC},
+    name: {**arg.OTHER_CHOICES, **arg.CHOICES}[name]
+    for name in ("class_order", "orientation", "palette", "data_type", "label_type", "layout")
 }
 
 

@@ -1,5 +1,7 @@
 # Made from the table of settings in benzina.c by `make bindings` (tests/make/settings.py): change that.
-"""Arguments of DataLoader that are one setting of a loader's config."""
+"""Arguments that are one setting of a config, and names of choices."""
+from . import _numbers
+
 
 FIELDS = {
     "batch_size": "output.batch_size",
@@ -50,3 +52,152 @@ CONTEXT = (
     "decode_memory_bytes",
     "no_threads",
 )
+
+# Arguments of DataLoader that are given by name, and the numbers of benzina.h.
+CHOICES = {
+    "last_batch": {
+        "partial": _numbers.LAST_PARTIAL,
+        "drop": _numbers.LAST_DROP,
+        "pad": _numbers.LAST_PAD,
+        "fill": _numbers.LAST_FILL,
+    },
+    "on_error": {
+        "fill": _numbers.ON_ERROR_FILL,
+        "replace": _numbers.ON_ERROR_REPLACE,
+        "stop": _numbers.ON_ERROR_STOP,
+    },
+    "on_callback_error": {
+        "stop": _numbers.ON_CALLBACK_ERROR_STOP,
+        "sample": _numbers.ON_CALLBACK_ERROR_SAMPLE,
+    },
+    "weighting": {
+        None: _numbers.WEIGHTING_NONE,
+        "replace": _numbers.WEIGHTING_REPLACE,
+        "once": _numbers.WEIGHTING_ONCE,
+    },
+    "dtype": {
+        "float32": _numbers.DTYPE_FLOAT32,
+        "float16": _numbers.DTYPE_FLOAT16,
+        "bfloat16": _numbers.DTYPE_BFLOAT16,
+        "uint8": _numbers.DTYPE_UINT8,
+    },
+    "layout": {
+        "NCHW": _numbers.LAYOUT_NCHW,
+        "nchw": _numbers.LAYOUT_NCHW,
+        "NHWC": _numbers.LAYOUT_NHWC,
+        "nhwc": _numbers.LAYOUT_NHWC,
+    },
+    "channels": {
+        "RGB": _numbers.CHANNELS_RGB,
+        "BGR": _numbers.CHANNELS_BGR,
+        "gray": _numbers.CHANNELS_GRAY,
+        "grey": _numbers.CHANNELS_GRAY,
+    },
+    "filter": {
+        "linear": _numbers.FILTER_LINEAR,
+        "nearest": _numbers.FILTER_NEAREST,
+        "cubic": _numbers.FILTER_CUBIC,
+        "area": _numbers.FILTER_AREA,
+        "lanczos4": _numbers.FILTER_LANCZOS4,
+        "lanczos": _numbers.FILTER_LANCZOS3,
+        "cubic-0.75": _numbers.FILTER_CUBIC_075,
+    },
+    "antialias": {
+        True: _numbers.ANTIALIAS_AUTO,
+        False: _numbers.ANTIALIAS_OFF,
+        "round": _numbers.ANTIALIAS_ROUND,
+    },
+    "decoder": {
+        "auto": _numbers.DECODER_AUTO,
+        "software": _numbers.DECODER_SOFTWARE,
+        "nvdec": _numbers.DECODER_NVDEC,
+    },
+    "jpeg_decoder": {
+        "auto": _numbers.DECODER_AUTO,
+        "software": _numbers.DECODER_SOFTWARE,
+        "nvdec": _numbers.DECODER_NVDEC,
+    },
+}
+
+# Those of data sets, writers, rules and policies.
+OTHER_CHOICES = {
+    "rule_dtype": {
+        "float32": _numbers.DTYPE_FLOAT32,
+        "uint8": _numbers.DTYPE_UINT8,
+        "int32": _numbers.DTYPE_INT32,
+        "int64": _numbers.DTYPE_INT64,
+    },
+    "law": {
+        "benzina": _numbers.LAW_BENZINA,
+        "torchvision": _numbers.LAW_TORCHVISION,
+    },
+    "class_order": {
+        "text": _numbers.CLASS_ORDER_TEXT,
+        "numeric": _numbers.CLASS_ORDER_NUMERIC,
+    },
+    "orientation": {
+        "apply": _numbers.ORIENTATION_APPLY,
+        "ignore": _numbers.ORIENTATION_IGNORE,
+    },
+    "palette": {
+        "colors": _numbers.PALETTE_COLORS,
+        "index": _numbers.PALETTE_INDEX,
+    },
+    "data_type": {
+        "uint8": _numbers.RECORD_UINT8,
+        "int32": _numbers.RECORD_INT32,
+        "int64": _numbers.RECORD_INT64,
+        "float32": _numbers.RECORD_FLOAT32,
+    },
+    "label_type": {
+        None: _numbers.RECORD_NONE,
+        "uint8": _numbers.RECORD_UINT8,
+        "int32": _numbers.RECORD_INT32,
+        "int64": _numbers.RECORD_INT64,
+        "float32": _numbers.RECORD_FLOAT32,
+    },
+    "operation": {
+        "identity": _numbers.OP_IDENTITY,
+        "shear_x": _numbers.OP_SHEAR_X,
+        "shear_y": _numbers.OP_SHEAR_Y,
+        "translate_x": _numbers.OP_TRANSLATE_X,
+        "translate_y": _numbers.OP_TRANSLATE_Y,
+        "translate_x_px": _numbers.OP_TRANSLATE_X_PX,
+        "translate_y_px": _numbers.OP_TRANSLATE_Y_PX,
+        "rotate": _numbers.OP_ROTATE,
+        "brightness": _numbers.OP_BRIGHTNESS,
+        "contrast": _numbers.OP_CONTRAST,
+        "saturation": _numbers.OP_SATURATION,
+        "hue": _numbers.OP_HUE,
+        "gamma": _numbers.OP_GAMMA,
+        "posterize": _numbers.OP_POSTERIZE,
+        "solarize": _numbers.OP_SOLARIZE,
+        "solarize_add": _numbers.OP_SOLARIZE_ADD,
+        "invert": _numbers.OP_INVERT,
+        "grayscale": _numbers.OP_GRAYSCALE,
+        "lighting": _numbers.OP_LIGHTING,
+        "shuffle": _numbers.OP_SHUFFLE,
+        "autocontrast": _numbers.OP_AUTOCONTRAST,
+        "equalize": _numbers.OP_EQUALIZE,
+        "sharpness": _numbers.OP_SHARPNESS,
+        "blur": _numbers.OP_BLUR,
+        "erase": _numbers.OP_ERASE,
+        "cutout": _numbers.OP_CUTOUT,
+        "grid_mask": _numbers.OP_GRID_MASK,
+    },
+    "policy_law": {
+        "all": _numbers.POLICY_ALL,
+        "shuffle": _numbers.POLICY_SHUFFLE,
+        "choose": _numbers.POLICY_CHOOSE,
+    },
+    "value_space": {
+        "RGB": _numbers.FILL_RGB,
+        "output": _numbers.FILL_OUTPUT,
+    },
+    "split": {
+        None: _numbers.SPLIT_NONE,
+        "train": _numbers.SPLIT_TRAIN,
+        "validation": _numbers.SPLIT_VALIDATION,
+        "test": _numbers.SPLIT_TEST,
+    },
+}

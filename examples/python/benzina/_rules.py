@@ -10,10 +10,6 @@ from . import _c, _handles
 from ._c import Status, lib, structs
 from ._modules import installed
 
-_DTYPES = {
-    "dtype": {"float32": _c.DTYPE_FLOAT32, "uint8": _c.DTYPE_UINT8, "int32": _c.DTYPE_INT32, "int64": _c.DTYPE_INT64}
-}
-
 
 class Geometry:
     """How a view of a DataLoader's images shows its picture.
@@ -126,7 +122,8 @@ class Rule:
             if self.shape or rows is not None:
                 raise ValueError("shape, rows: only with a function, which makes arrays")
             return
-        s.kind, s.dtype = _c.RULE_TENSOR if rows is None else _c.RULE_ROWS, arg.choice("dtype", dtype, _DTYPES)
+        s.kind = _c.RULE_TENSOR if rows is None else _c.RULE_ROWS
+        s.dtype = arg.choice("dtype", dtype, {"dtype": arg.OTHER_CHOICES["rule_dtype"]})
         whole = self.shape if rows is None else (self.rows, *self.shape)
         if len(whole) > len(s.shape):
             raise ValueError("shape: a sample has at most %d dimensions" % len(s.shape))

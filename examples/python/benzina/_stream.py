@@ -13,7 +13,7 @@ from . import _c, _handles
 from ._batch import Batch
 from ._c import Status, lib, structs, types_by_name
 from ._context import _device_of, _shared_context
-from ._dataset import _DATASET_CHOICES, Dataset
+from ._dataset import Dataset
 from ._errors import Error, check, error_of, in_python, told
 from ._loader import DataLoader
 
@@ -185,8 +185,8 @@ class Stream(DataLoader):
         self._sources = (ctypes.c_char_p * len(names))(*names)
         self._of_shards = _c.new("dataset_config")
         self._of_shards.format = None if format is None else format.encode()
-        self._of_shards.orientation = arg.choice("orientation", orientation, _DATASET_CHOICES)
-        self._of_shards.palette = arg.choice("palette", palette, _DATASET_CHOICES)
+        self._of_shards.orientation = arg.choice("orientation", orientation, arg.OTHER_CHOICES)
+        self._of_shards.palette = arg.choice("palette", palette, arg.OTHER_CHOICES)
         self._of_stream = dict(
             memory_bytes=arg.number("memory_bytes", memory_bytes, _u64),
             on_error=int(on_shard_error == "leave"),

@@ -60,8 +60,10 @@ def _forget_thunk(user):
     _handles.registry.pop(user, None)
 
 
+# in the order in which they are tried
 _CODECS = {"h265": _c.CODEC_H265, "h264": _c.CODEC_H264, "av1": _c.CODEC_AV1, "jpeg": _c.CODEC_JPEG}
-_SPLITS = {None: 0, "train": 1, "validation": 2, "test": 3}
+_SPLITS = arg.OTHER_CHOICES["split"]
+
 
 def _tool():
     """The path of the program bzna."""

@@ -207,8 +207,8 @@ class SimilarityTransform(WarpTransform):
         self.flip_v = arg.number("flip_v", flip_v, ctypes.c_double, 0, 1)
         self.resize = arg.flag("resize", resize) or self.scale != (1.0, 1.0) or ratio is not None
         self.keep_ratio, self.random_crop = arg.flag("keep_ratio", keep_ratio), arg.flag("random_crop", random_crop)
-        if law not in (None, *arg.LAWS):
-            raise ValueError("law: %r is none of %s" % (law, ", ".join(map(repr, arg.LAWS))))
+        if law not in (None, *arg.OTHER_CHOICES["law"]):
+            raise ValueError("law: %r is none of %s" % (law, ", ".join(map(repr, arg.OTHER_CHOICES["law"]))))
         self.law = law or "benzina"
         for what, values in (("scale", self.scale), ("ratio", self.ratio or (1,))):
             if min(values) <= 0 or list(values) != sorted(values):
@@ -225,7 +225,7 @@ class SimilarityTransform(WarpTransform):
     def _flipped(self, kind: int) -> Any:
         """What every kind has."""
         warp = _c.new("warp")
-        warp.kind, warp.law = kind, arg.LAWS[self.law]
+        warp.kind, warp.law = kind, arg.OTHER_CHOICES["law"][self.law]
         warp.flip_h, warp.flip_v = self.flip_h, self.flip_v
         return warp
 
