@@ -1510,21 +1510,26 @@ BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int3
         lines->pick[c][i] = i % 4 * 4 - 0x7f7f8000;
 }
 
+/* Whether output column, or row, i lies inside. */
+BZI_KERNEL_FN int bzi_kernel_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int along, int32_t i)
+{
+    const float *m = slot->clip + (along ? 4 : 0), last = along ? view->y[0].last : view->x[0].last;
+    return bzi_kernel_inside(bzi_kernel_along(slot->h, along, i), last) &&
+           (!(slot->flags & BZI_KERNEL_CLIP) ||
+            bzi_kernel_inside(m[0] * (float)i + m[along ? 1 : 2], slot->clip_last[along]));
+}
+
 /* Which outputs lie inside: u(x) and v(y) are monotonic, rounding included, so that they are one piece. */
 BZI_KERNEL_CPU void bzi_kernel_plan_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int along,
                                            int32_t size, int32_t *first, int32_t *end)
 {
-    const float *m = slot->clip + (along ? 4 : 0), last = along ? view->y[0].last : view->x[0].last;
-    for (int32_t i = 0; i < size; i++) {
-        const int is_kept = !(slot->flags & BZI_KERNEL_CLIP) ||
-                            bzi_kernel_inside(m[0] * (float)i + m[along ? 1 : 2], slot->clip_last[along]);
-        if (is_kept && bzi_kernel_inside(bzi_kernel_along(slot->h, along, i), last)) {
-            *first = *end ? *first : i;
-            *end = i + 1;
-        } else if (*end) {
-            break;
-        }
-    }
+    int32_t i = 0;
+    while (i < size && !bzi_kernel_is_inside(slot, view, along, i))
+        i++;
+    while (i < size && !bzi_kernel_is_inside(slot, view, along, size - 1))
+        size--;
+    *first = i;
+    *end = size;
 }
 
 /* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can.
@@ -2177,8 +2182,10 @@ BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kerne
             bzi_kernel_columns(slot, view, lines, out, y);
         if (slot->flags & BZI_KERNEL_SUM)
             continue;
-        bzi_kernel_fill_columns(slot, out, lines->turned, y, 0, inside ? lines->first : out->width);
-        bzi_kernel_fill_columns(slot, out, lines->turned, y, inside ? lines->end : out->width, out->width);
+        if (!inside || lines->first > 0)
+            bzi_kernel_fill_columns(slot, out, lines->turned, y, 0, inside ? lines->first : out->width);
+        if (inside && lines->end < out->width)
+            bzi_kernel_fill_columns(slot, out, lines->turned, y, lines->end, out->width);
     }
 }
 

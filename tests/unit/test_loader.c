@@ -768,6 +768,64 @@ TEST(stop_ends_a_waiting_next_at_once_and_until_reset)
 
 /* ---- Reset, save, restore ---------------------------------------------------------------------------------------- */
 
+/* Fails the first sample, once the reader is held up in its read of another one. Later, the last slot of the first
+ * batch takes so long that a batch which counts a slot twice comes without it. */
+static memory *refusing_memory;
+static atomic_int refusals, delayed;
+
+static bzna_status refuse_first(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *t)
+{
+    (void)user, (void)random, (void)t;
+    if (refusals++) {
+        if (info->slot == 4 && !delayed++)
+            sleep_us(300000);
+        return BZNA_OK;
+    }
+    refusing_memory->blocked = 1;
+    for (int i = 0; i < 5000 && !refusing_memory->inside; i++)
+        sleep_us(300);
+    return BZNA_E_CALLBACK;
+}
+
+static void *unblock_when_paused(void *argument)
+{
+    bzna_loader *loader = argument;
+    for (int i = 0; i < 10000 && !peek(loader, &loader->queues.paused); i++)
+        sleep_us(300);
+    refusing_memory->blocked = 0;
+    return NULL;
+}
+
+TEST(a_reset_drops_a_slot_that_waits_for_another_sample)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader;
+    pthread_t opener;
+    run r;
+    m.delay_us = 20000;                                     /* so that the reader has more to read */
+    refusing_memory = &m;
+    refusals = delayed = 0;
+    c.pipeline.batches_in_flight = 1;                       /* the one whose slot waits is planned again at once */
+    c.read.threads = 1;
+    c.errors.policy = BZNA_ON_ERROR_REPLACE;
+    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    c.pipeline.transform = refuse_first;
+    r = run_of(&mixed, &c);
+    loader = open_loader(dataset, &c);
+    for (int i = 0; i < 10000 && !peek(loader, &loader->queues.redo.count); i++)
+        sleep_us(300);
+    CHECK_EQ(peek(loader, &loader->queues.redo.count), 1);
+    m.delay_us = 0;
+    pthread_create(&opener, NULL, unblock_when_paused, loader);
+    CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+    pthread_join(opener, NULL);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 8);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
 TEST(reset_goes_to_the_start_of_any_epoch)
 {
     memory m;
@@ -2748,6 +2806,7 @@ static void everything(void)
     RUN(a_batch_is_released_once)
     RUN(polling_and_timeouts_give_again)
     RUN(stop_ends_a_waiting_next_at_once_and_until_reset)
+    RUN(a_reset_drops_a_slot_that_waits_for_another_sample)
     RUN(reset_goes_to_the_start_of_any_epoch)
     RUN(a_run_goes_on_from_any_state_with_other_threads_and_batches)
     RUN(a_state_is_that_of_the_last_delivered_batch_not_of_what_is_read_ahead)
