@@ -18320,7 +18320,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  * Scans        A picture of several scans is read to its end before its pixels are made, and must be complete: libjpeg
  *              does not report that scans are missing.
  * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
- *              several scans take most of it. bzi_jpeg_check_memory bounds them. */
+ *              several scans would be most of it, and the system would take that memory back and clear it for each
+ *              picture. So libjpeg gets memory for them from here, which is kept. bzi_jpeg_check_memory bounds them. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
@@ -18334,6 +18335,20 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #    define BZI_TURBO_EDGE(component)  (uint32_t)(component)->DCT_scaled_size
 #    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_scaled_size
 #  endif
+
+/* bytes of memory for the coefficients of a component: so many at least, as larger blocks are aligned as libjpeg's
+ * vectors like it, and so many that are kept for the next picture, those of 16 megapixels */
+#  define BZI_TURBO_ARRAY_LEAST (16u << 10)
+#  define BZI_TURBO_ARRAY_KEPT  (32u << 20)
+
+/* The coefficients of one component of a picture of several scans: what libjpeg calls a virtual array of blocks. */
+typedef struct bzi_turbo_array {
+    bzi_buffer blocks;                /* memory for the rows */
+    uint64_t   width;                 /* blocks in a row */
+    uint32_t   height;                /* rows */
+    uint32_t   cleared;               /* rows that are set to 0 so far, from the first one on */
+    JBLOCKROW  rows[MAX_SAMP_FACTOR]; /* those that libjpeg works on */
+} bzi_turbo_array;
 
 /* One decoder. */
 typedef struct bzi_turbo {
@@ -18356,6 +18371,8 @@ typedef struct bzi_turbo {
     int64_t                       pitch[4];   /* bytes from a row of a plane to the next */
     bzi_buffer                    pixels;     /* memory of `plane` */
     bzi_buffer                    product;    /* planes of CMYK and YCCK, multiplied by K */
+    bzi_turbo_array               array[4];   /* of pictures of several scans, one for each component */
+    uint32_t                      arrays;     /* how many of them the picture has so far */
 } bzi_turbo;
 
 /* Leaves libjpeg after an error: it must not return to libjpeg. */
@@ -18410,6 +18427,45 @@ static boolean bzi_turbo_resync(j_decompress_ptr info, int expected)
     return TRUE;
 }
 
+/* Answers when libjpeg needs memory for a component's coefficients. */
+static jvirt_barray_ptr bzi_turbo_request(j_common_ptr info, int pool, boolean is_cleared, JDIMENSION width,
+                                          JDIMENSION height, JDIMENSION rows_at_once)
+{
+    bzi_turbo *turbo = info->client_data;
+    bzi_turbo_array *array = &turbo->array[turbo->arrays % BZI_LENGTH(turbo->array)];
+    const uint64_t size = (uint64_t)width * height * sizeof(JBLOCK);
+    (void)pool, (void)is_cleared, (void)rows_at_once;
+
+    if (turbo->arrays++ == BZI_LENGTH(turbo->array) || size > BZI_LIMIT_JPEG_BYTES ||
+        !bzi_buffer_reserve(turbo->memory, &array->blocks, bzi_max(size, BZI_TURBO_ARRAY_LEAST), 0)) {
+        info->err->msg_code = JERR_OUT_OF_MEMORY;
+        bzi_turbo_exit(info);
+    }
+    array->width = width;
+    array->height = height;
+    array->cleared = 0;
+    return (jvirt_barray_ptr)(void *)array;
+}
+
+/* Answers when libjpeg comes to some rows of a component's coefficients. */
+static JBLOCKARRAY bzi_turbo_access(j_common_ptr info, jvirt_barray_ptr which, JDIMENSION first, JDIMENSION count,
+                                    boolean is_written)
+{
+    bzi_turbo_array *array = (bzi_turbo_array *)(void *)which;
+    JBLOCK *const blocks = (JBLOCK *)(void *)array->blocks.data;
+    (void)is_written;
+
+    if (count > MAX_SAMP_FACTOR || first > array->height || count > array->height - first) {
+        info->err->msg_code = JERR_BAD_VIRTUAL_ACCESS;
+        bzi_turbo_exit(info);
+    }
+    for (; array->cleared < first + count; array->cleared++)
+        memset(blocks + array->cleared * array->width, 0, (size_t)array->width * sizeof(JBLOCK));
+    for (JDIMENSION i = 0; i < count; i++)
+        array->rows[i] = blocks + (first + i) * array->width;
+    return array->rows;
+}
+
 /* Runs a step that calls libjpeg. Errors of libjpeg return to this place alone. Returns the step's result, or 0 if
  * there was an error. */
 static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
@@ -18450,6 +18506,8 @@ static int bzi_turbo_create(bzi_turbo *turbo)
 
     jpeg_create_decompress(info);
     info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES;
+    info->mem->request_virt_barray = bzi_turbo_request;
+    info->mem->access_virt_barray = bzi_turbo_access;
     info->src = &turbo->source;
     info->progress = &turbo->progress;
     for (int i = 0; i < NUM_HUFF_TBLS; i++) {
@@ -18490,12 +18548,21 @@ static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bz
     return bzi_turbo_try(turbo, bzi_turbo_create) ? BZNA_OK : bzi_fail_memory(err, "libjpeg-turbo's decoder");
 }
 
+/* Gives memory for coefficients back, where it is more than is to be kept. */
+static void bzi_turbo_free_arrays(bzi_turbo *turbo, uint64_t kept_bytes)
+{
+    for (uint32_t i = 0; i < BZI_LENGTH(turbo->array); i++)
+        if (turbo->array[i].blocks.capacity > kept_bytes)
+            bzi_buffer_free(turbo->memory, &turbo->array[i].blocks);
+}
+
 static void bzi_turbo_close(bzi_turbo *turbo)
 {
     jpeg_destroy_decompress(&turbo->info);
     jpeg_destroy_compress(&turbo->model);                   /* memory may have ended while it was at work */
     bzi_buffer_free(turbo->memory, &turbo->pixels);
     bzi_buffer_free(turbo->memory, &turbo->product);
+    bzi_turbo_free_arrays(turbo, 0);
 }
 
 /* Marks all tables as not defined. libjpeg writes 0 to bits[0] when it reads a Huffman table, and a quantization table
@@ -18674,7 +18741,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
 
     turbo->data = data;
     turbo->wanted = wanted;
-    turbo->ended = turbo->info.input_iMCU_row = turbo->skipped = turbo->restarts = 0;
+    turbo->ended = turbo->info.input_iMCU_row = turbo->skipped = turbo->restarts = turbo->arrays = 0;
     turbo->source.next_input_byte = data.data;
     turbo->source.bytes_in_buffer = (size_t)data.size;
 
@@ -18754,6 +18821,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
     }
 
     jpeg_abort_decompress(info);
+    bzi_turbo_free_arrays(turbo, BZI_TURBO_ARRAY_KEPT);
     return status;
 }
 

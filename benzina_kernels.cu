@@ -2974,11 +2974,11 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
  *
  *     tally         54.3    3.00  0.20       101    3.00  3.02
  *     table         19.3    0.20  0.02        88    3.92  0.02    of an operation that needs a tally
- *     map          115.2    3.00  3.00                            saturation
+ *     map          111.2    3.00  3.00                            saturation
  *     sharpen      249.7    3.39  3.00       289   26.57  3.00
  *     blur        1071.5    8.54  3.00      2464  138.00  6.00    kernel of 23 x 23
- *     cover         78.4    0.00  0.00                            a small rectangle
- *     finish       103.0    3.00  3.00
+ *     cover         71.6    0.00  0.00                            a small rectangle
+ *     finish        98.0    3.00  3.00
  *
  * 62 registers (ptxas 13.0, sm_75 and sm_80; 61 for sm_90) and 15168 bytes of shared memory: four blocks of 256 threads
  * a multiprocessor, also where that has 64 KiB. Blurs keep windows of four samples in registers, so that a weight costs

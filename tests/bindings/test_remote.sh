@@ -9,7 +9,11 @@ bzna=${1:?usage: sh tests/bindings/test_remote.sh build/bzna build}
 build=${2:?usage: sh tests/bindings/test_remote.sh build/bzna build}
 python=${PYTHON:-python3}
 
-skip_all() { echo "SKIP tests/bindings/test_remote.sh: $1"; echo "tests/bindings/test_remote.sh: 0 passed, 0 failed, 1 skipped"; exit 0; }
+skip_all() {
+    echo "SKIP tests/bindings/test_remote.sh: $1"
+    echo "tests/bindings/test_remote.sh: 0 passed, 0 failed, 1 skipped"
+    exit 0
+}
 
 if [ -n "$SANITIZE" ]; then skip_all "the interpreter is not built with a sanitizer"; fi
 if ! "$python" -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then

@@ -11,13 +11,17 @@ seeds() { # target, program, folder
     heif | decode_heif) from="$d/heif/*.hei? $d/heif/*.heics" ;;
     avif) from="$d/heif/*.avif" ;;
     jpeg | decode_jpeg) from="$d/pictures/*.jpg" ;;
-    stills | decode_stills) from="$d/pictures/*.png $d/pictures/*.webp $d/pictures/*.gif $d/pictures/*.tif $d/pictures/*.bmp $d/pictures/*.j?? $d/seeds/*.p?? $d/seeds/*.bmp $d/seeds/*.webp" ;;
+    stills | decode_stills)
+        from="$d/pictures/*.png $d/pictures/*.webp $d/pictures/*.gif $d/pictures/*.tif $d/pictures/*.bmp"
+        from="$from $d/pictures/*.j?? $d/seeds/*.p?? $d/seeds/*.bmp $d/seeds/*.webp" ;;
     tar) from="$d/seeds/*.tar" ;;
     recordio) from="$d/seeds/*.rec" ;;
     *) from= ;;
     esac
     # shellcheck disable=SC2086
-    [ -z "$from" ] || for file in $(ls $from 2>/dev/null); do [ "$(wc -c < "$file")" -gt 8192 ] || cp "$file" "$3/"; done
+    [ -z "$from" ] || for file in $(ls $from 2>/dev/null); do
+        [ "$(wc -c < "$file")" -gt 8192 ] || cp "$file" "$3/"
+    done
     "$2" "$1" seeds "$3" || return 1
     [ ! -e "$d/fuzz/$1.pack" ] || "$2" "$1" unpack "$d/fuzz/$1.pack" "$3"
 }

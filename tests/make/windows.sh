@@ -38,7 +38,10 @@ for name in avcodec avformat avutil swscale; do
     cp "$ffmpeg/lib$name"/*.h "$folder/include/lib$name"
     for dll in "$folder/bin/$name"-*.dll; do file=$(basename "$dll"); done
     wanted=$(sed -n 's/^#define LIB.*_VERSION_MAJOR  *\([0-9]*\).*/\1/p' "$ffmpeg/lib$name"/version*.h)
-    case $file in $name-"$wanted"-*) ;; *) echo "windows: $file is not of the version $wanted of $ffmpeg" >&2; exit 1 ;; esac
+    case $file in
+    $name-"$wanted"-*) ;;
+    *) echo "windows: $file is not of the version $wanted of $ffmpeg" >&2; exit 1 ;;
+    esac
     # DLLs of a wheel find one another by names with a hash, which the import library must ask for.
     { echo "LIBRARY \"$file\""; echo EXPORTS
       $target-objdump -p "$dll" | awk '/\[Ordinal\/Name Pointer\] Table/ { on = 1; next } on && /\[ *[0-9]+\]/ { print $NF }

@@ -4,8 +4,14 @@
 # https://github.com/KhronosGroup/Vulkan-Headers, as new as that. OUT: where object files and the program go.
 set -e
 src=$1; vulkan=$2; out=$3; here=$(dirname "$0")
-[ -e "$src/vk_video_decoder/libs/NvVideoParser/src/VulkanH265Parser.cpp" ] || { echo "SRC=$src is no checkout of vk_video_samples" >&2; exit 1; }
-[ -e "$vulkan/vk_video/vulkan_video_codec_av1std_decode.h" ] || { echo "VULKAN=$vulkan has no vk_video/vulkan_video_codec_av1std_decode.h: a checkout of Vulkan-Headers has it" >&2; exit 1; }
+[ -e "$src/vk_video_decoder/libs/NvVideoParser/src/VulkanH265Parser.cpp" ] || {
+    echo "SRC=$src is no checkout of vk_video_samples" >&2
+    exit 1
+}
+[ -e "$vulkan/vk_video/vulkan_video_codec_av1std_decode.h" ] || {
+    echo "VULKAN=$vulkan has no vk_video/vulkan_video_codec_av1std_decode.h: a checkout of Vulkan-Headers has it" >&2
+    exit 1
+}
 parser=$src/vk_video_decoder/libs/NvVideoParser
 mkdir -p "$out"
 compile() { # source object

@@ -144,7 +144,8 @@ too_large() {
         rm -f "$file" "$file.partial"
         status=0
         (ulimit -f $blocks && exec timeout 100 "$@" >/dev/null 2>&1) || status=$?
-        if [ "$status" = 1 ] && [ ! -e "$file" ]; then pass; else fail "$what, files of at most $blocks blocks" "exit status $status"; fi
+        if [ "$status" = 1 ] && [ ! -e "$file" ]; then pass
+        else fail "$what, files of at most $blocks blocks" "exit status $status"; fi
     done
 }
 

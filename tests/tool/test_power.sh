@@ -8,8 +8,10 @@
 
 library=$t/logged_calls.so
 states=${TEST_ALL:+0}
-if [ -n "$SANITIZE" ] || [ -n "$ON_WINDOWS" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$library" tests/fake/logged_calls.c -ldl 2>"$t/err"; then
-    skip "files after a loss of power" "no library can be preloaded here: ${SANITIZE:+sanitizers}$(head -n 1 "$t/err" 2>/dev/null)"
+if [ -n "$SANITIZE" ] || [ -n "$ON_WINDOWS" ] ||
+    ! "${CC:-cc}" -shared -fPIC -O1 -o "$library" tests/fake/logged_calls.c -ldl 2>"$t/err"; then
+    skip "files after a loss of power" \
+        "no library can be preloaded here: ${SANITIZE:+sanitizers}$(head -n 1 "$t/err" 2>/dev/null)"
 elif [ -z "$python" ]; then
     skip "files after a loss of power" "no python3 [python3]"
 else

@@ -302,6 +302,19 @@ block_tests() {
         if cmp -s "$t/c.bzna" "$t/copied.bzna"; then pass; else fail "$fault: the same bytes"; fi
         rm -f "$t/c.bzna"*
     done
+    rm -f "$t/met" "$t/c.bzna"
+    # shellcheck disable=SC2086
+    run env "FAIL_CALL=fork 1 11" "FAIL_MET=$t/met" "LD_PRELOAD=$library" $copy
+    same "files that are kept are packed without processes" "$status" 0
+    if [ -e "$t/met" ]; then fail "no process is started for them"; else pass; fi
+    rm -f "$t/c.bzna"
+    cp "$data/pictures/png_palette_2.png" "$t/copied/200.png"
+    # shellcheck disable=SC2086
+    run env "FAIL_CALL=fork 1 11" "FAIL_MET=$t/met" "LD_PRELOAD=$library" $copy
+    same "another file needs one" "$status $(wc -c <"$t/met" 2>"$t/sink")" "1 1"
+    says "$t/err" "no process could be started: " "the message says so"
+    # shellcheck disable=SC2086
+    expect 0 "it goes on once one can be" $copy --resume
 }
 
 draw

@@ -8,7 +8,9 @@ build=${2:?usage: sh tests/unit/test_alone.sh build/bzna build [SUITES]}
 shift 2
 passed=0; failed=0; skipped=0
 if [ -n "$SANITIZE" ]; then
-    echo "SKIP alone: the order of tests is no matter of a sanitizer"; echo "tests/unit/test_alone.sh: 0 passed, 0 failed, 1 skipped"; exit 0
+    echo "SKIP alone: the order of tests is no matter of a sanitizer"
+    echo "tests/unit/test_alone.sh: 0 passed, 0 failed, 1 skipped"
+    exit 0
 fi
 suites=$*
 if [ -z "$suites" ]; then
@@ -26,7 +28,8 @@ for suite in $suites; do
     [ -x "$build/tests/$suite" ] || continue
     "$build/tests/$suite" --alone > "$log" 2>&1
     line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$log" | tail -n 1)
-    f=$(echo "$line" | sed -n 's/.* \([0-9]*\) failed.*/\1/p'); p=$(echo "$line" | sed -n 's/.* \([0-9]*\) passed.*/\1/p')
+    f=$(echo "$line" | sed -n 's/.* \([0-9]*\) failed.*/\1/p')
+    p=$(echo "$line" | sed -n 's/.* \([0-9]*\) passed.*/\1/p')
     # What is skipped alone is skipped in the suite, too, where it is counted.
     passed=$((passed + ${p:-0})); failed=$((failed + ${f:-1}))
     [ "${f:-1}" -eq 0 ] || { echo "FAIL $suite: a test that fails alone"; grep -B 6 '^FAIL' "$log" | tail -n 40; }
