@@ -1561,7 +1561,7 @@ static void ptx_section(void)
     uint64_t size;
     bzi_cuda cu;
     CUcontext cuda, popped;
-    CUdevice handle;
+    CUdevice handle = 0;
     CUmodule module;
     int count;
     double start = now(), begun = start;
