@@ -25,14 +25,14 @@ skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
 cat >"$t/strip.awk" <<'AWK'
 { code = code $0 "\n" }
 END {
-    n = length(code); out = ""
+    n = length(code)
     for (i = 1; i <= n; i++) {
         c = substr(code, i, 1)
         if (substr(code, i, 2) == "#=") {
             depth = 1
             for (i += 2; i <= n && depth; i++) {
                 if (substr(code, i, 2) == "=#") { depth--; i++ } else if (substr(code, i, 2) == "#=") { depth++; i++ }
-                else if (substr(code, i, 1) == "\n") out = out "\n"
+                else if (substr(code, i, 1) == "\n") printf "\n"
             }
             if (depth) bad = "a comment"
             i--
@@ -43,7 +43,7 @@ END {
             mark = substr("\"\"\"", 1, quotes); inside = 0; begun = i
             for (i += quotes; i <= n; i++) {
                 c = substr(code, i, 1)
-                if (c == "\n") out = out "\n"
+                if (c == "\n") printf "\n"
                 if (c == "\\") i++
                 else if (substr(code, i, 2) == "$(") { inside++; i++ }
                 else if (inside && c == "(") inside++
@@ -52,12 +52,11 @@ END {
                 else if (quotes == 1 && c == "\n") bad = "a string"
             }
             if (i > n) bad = "a string"
-            i += quotes - 1; out = out "\"\""
+            i += quotes - 1; printf "\"\""
         } else if (c == "'" && substr(code, i) ~ /^'(\\.|[^\\'])'/) {
-            i += substr(code, i + 1, 1) == "\\" ? 3 : 2; out = out "0"
-        } else out = out c
+            i += substr(code, i + 1, 1) == "\\" ? 3 : 2; printf "0"
+        } else printf "%s", c
     }
-    printf "%s", out
     if (bad) { print bad " does not end" > "/dev/stderr"; exit 1 }
 }
 AWK
