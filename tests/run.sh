@@ -17,7 +17,7 @@ log="$BUILD/tests/log.txt"; : > "$log"
 # theirs "LEFT what".
 LONG="test_loader_nvdec test_training_device test_variants.sh test_analysis.sh"
 # Those that look at a clock, or count what threads do meanwhile, never run beside one another: TIMED one after the
-# other, and at their side the rest, one for each processor, since many wait; FIRST what takes longest.
+# other, and at their side the rest, one for each processor and one more, since many wait; FIRST what takes longest.
 TIMED="test_sessions test_loader_nvdec test_loader_device test_training_nvdec test_training_device test_loader
     test_training test_contract test_driver test_outputs_device test_outputs_nvdec test_outputs test_files test_records
     test_records_device test_host test_sampler test_fake.sh"
@@ -125,7 +125,7 @@ count_done() {
     done
 }
 beside=
-while [ "$cores" -gt 0 ]; do
+while [ "$cores" -ge 0 ]; do
     (for name in $rest; do mkdir "$taken/$name" 2>/dev/null && run "$name"; done) &
     beside="$beside $!"; cores=$((cores - 1))
 done
