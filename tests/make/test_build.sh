@@ -656,7 +656,7 @@ of_tests="$T/made/tests/test_cursor $T/made/gpu/gpu_check $T/made/bench/open $T/
 flags_reach_compiling() { made CFLAGS="$flags" CPPFLAGS=-DMADE "$@" && compiling && all_have " $flags " -DMADE -std=c11 -ffp-contract=off; }
 flags_reach_linking() { made LDFLAGS=-Wl,-z,made "$@" && linking && all_have -Wl,-z,made; }
 environment_is_heard() { (export CFLAGS="$flags" CPPFLAGS=-DMADE LDFLAGS=-Wl,-z,made; made "$@" && linking && compiling && all_have " $flags " -DMADE -Wl,-z,made); }
-by_default() { unset CFLAGS; made all && compiling && all_have " -O3 -g " && ! grep -e -Werror "$T/made.cc"; }
+by_default() { unset CFLAGS; made all && compiling && all_have " -O3 -g1 " && ! grep -e -Werror "$T/made.cc"; }
 errors_in_tests() { made "$T/made/tests/test_cursor" && all_have -Werror; }
 destinations() { made install PREFIX=/its/prefix DESTDIR=/stage &&
     ! grep '^install\|^ln' "$T/made.txt" | grep -v "/stage/its/prefix\|$T/made" && grep "pkgconfig.sh '/its/prefix'" "$T/made.txt" | grep '> /stage/its/prefix/'; }
