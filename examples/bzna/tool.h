@@ -687,7 +687,7 @@ typedef struct pack_blocks {
 /* gathers: samples come faster than they are written. */
 void pack_blocks_open(pack_blocks *b, int file, int log, int gathers);
 
-/* What the following return may be a failure of the thread with what it was given before. */
+/* The functions below may return a failure of an earlier write, which the thread made meanwhile. */
 
 /* Adds a sample, which belongs at an offset of the archive. */
 pack_failure pack_blocks_sample(pack_blocks *b, uint64_t offset, const void *src, uint64_t size);

@@ -1746,7 +1746,7 @@ TEST(a_picture_holds_while_its_surface_is_decoded_into_again)
     bzna_error err = fresh_error();
     const char *untold = NULL;
     for (int i = 0; i < 2; i++) {
-        gate g;
+        gate g = { 0 };
         bzna_codec_info c = { 0 };
         uint32_t quirks;
         device->checks = BZI_CHECKS_ALL;
