@@ -18321,8 +18321,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  *              does not report that scans are missing.
  * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
  *              several scans would be most of it, and the system would take that memory back and clear it for each
- *              picture. So libjpeg gets memory for them from here, which is kept. bzi_jpeg_check_memory bounds them, and
- *              the memory for a component is the next power of two. */
+ *              picture. So libjpeg gets memory for them from here, which is kept. bzi_jpeg_check_memory bounds them.
+ *              The memory for a component is the next power of two. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
