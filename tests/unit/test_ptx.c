@@ -8,7 +8,6 @@
  * share an element, and those of a block share memory only across a barrier, which is proven here too.
  *
  * An instruction that the interpreter does not know is a failure which names it: another compiler gives others. */
-#define TEST_KERNELS
 #include "library.h"
 #include "test.h"
 #include "random.h"
