@@ -3,8 +3,9 @@
 #     awk -v want=c      -f tests/make/library.awk benzina.c      the library, of which no function and no table is static
 #     awk -v want=h      -f tests/make/library.awk benzina.c      its types, macros and declarations, without bodies
 #
-# benzina_kernels.cu is in both, in its place. The header declares its inline functions, too, and those that suites call
-# can be called: to emit all of them takes the compiler long. If another one is an "undefined reference", CALLED lacks it.
+# benzina_kernels.cu is in both, in its place. The header declares its inline functions, too, and those of CALLED can be
+# called: to emit all of them takes the compiler long. An "undefined reference" to another one means that it is missing
+# there.
 #
 # This knows no C, but the form of these files: what begins in column 0 is a function, which ends with the next "}" in
 # column 0, or ends with a ";" outside of braces. tests/unit/library.h says who includes the header.
@@ -90,7 +91,7 @@ function source(line, code)
 {
     if (line ~ /^([A-Z_]+ )?static / && code ~ /^([A-Z_]+ )?static /)
         sub(/static /, "", line)
-    if (line ~ /^BZI_KERNEL_FN / && match(line, /bzi_kernel_[a-z0-9_]*\(/) && substr(line, RSTART, RLENGTH - 1) in called)
+    if (line ~ /^BZI_KERNEL_FN / && match(line, /bzi_[a-z0-9_]*\(/) && substr(line, RSTART, RLENGTH - 1) in called)
         sub(/BZI_KERNEL_FN/, "extern inline __attribute__((always_inline))", line)
     print line
 }

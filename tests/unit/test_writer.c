@@ -1544,7 +1544,7 @@ static int64_t huge_size(void *user) { return (int64_t)((huge *)user)->end; }
 TEST(archives_larger_than_4_gib_are_written_and_read)
 {
     enum { SAMPLES = 700 };
-    const size_t bulk = (size_t)6 << 20;                /* the writer's block is one that malloc keeps when it is freed */
+    const size_t bulk = (size_t)6 << 20;                /* the writer takes 8 MiB, which malloc keeps */
     huge h;
     counter c;
     bzna_context *context = context_of(&c);
