@@ -25,11 +25,9 @@ run() { # name, arguments of the program...
     echo "FAIL $name"; tail -n 20 "$BUILD/tests/fuzz_$name.log"; failed=$((failed + 1)); return 1
 }
 for target in $("$BUILD/tests/fuzz" list); do
-    rm -rf "$BUILD/tests/fuzz_seeds"; mkdir -p "$BUILD/tests/fuzz_seeds"
-    "$BUILD/tests/fuzz" "$target" seeds "$BUILD/tests/fuzz_seeds"
     pack=; [ ! -e "tests/data/fuzz/$target.pack" ] || pack="tests/data/fuzz/$target.pack"
     # shellcheck disable=SC2086
-    run "the_corpus_of_${target}_is_replayed" "$target" replay "$BUILD/tests/fuzz_seeds" tests/data/crashers $pack
+    run "the_corpus_of_${target}_is_replayed" "$target" replay - tests/data/crashers $pack
 done
 # Formats that files are of, and what is done with them: no decoding, then with it.
 pictures=tests/data/pictures; heif=tests/data/heif
