@@ -12,10 +12,6 @@ exact="--codec h264 --preset ultrafast --crf 1 --chroma 444 --frame exact --thum
 # shellcheck disable=SC2086
 pack() { "$bzna" pack "$@" $exact --overwrite; }
 
-# No sanitizer is in python3: pictures come from bzna extract then.
-if [ -n "$SANITIZE" ]; then BENZINA_LIBRARY=; else BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so; fi
-export BENZINA_LIBRARY
-
 # names: those in the list that $t/out has; names_of ARCHIVE: its samples'
 names() { sed -n 's/.*"filename":"\([^"]*\)".*/\1/p' "$t/out" | tr '\n' ' '; }
 names_of() { run "$bzna" list --json "$1"; names; }
@@ -23,8 +19,8 @@ names_of() { run "$bzna" list --json "$1"; names; }
 # compare_tests: the archives of hard_tests and heif_tests have as many pictures, and each looks like its source to
 # others
 compare_tests() {
-    expect 0 "pictures are compared" "$pillow" tests/tool/tool_inputs.py compare "$bzna" "$t/hard.bzna" "$t/hard" \
-        "$t/kinds.bzna" $data/pictures "$t/heif.bzna" $data/heif
+    expect 0 "pictures are compared" env "BENZINA_LIBRARY=$library" "$pillow" tests/tool/tool_inputs.py compare \
+        "$bzna" "$t/hard.bzna" "$t/hard" "$t/kinds.bzna" $data/pictures "$t/heif.bzna" $data/heif
     same "hard files, all kinds of pictures, and HEIF and AVIF look as others see them" "$(cat "$t/out")" \
         "compared $(find "$t/hard" -name 'ok_*' | grep -c /ok_)
 compared $(find $data/pictures -name '*.rgb' | grep -c .)
