@@ -90,7 +90,7 @@ kill_tests() {
         # "pack &" is a shell's number
         # shellcheck disable=SC2086
         "$bzna" pack "$t/in" -o "$t/x.bzna" $quick --resume >"$t/log" 2>&1 &
-        sleep "$(awk "BEGIN { srand($runs); srand(int(rand() * 1e9)); printf \"%.3f\", rand() * $took }")"
+        sleep "$(awk "BEGIN { srand($runs); srand(int(rand() * 1e9)); printf \"%.3f\", rand() * 0.8 * $took }")"
         if kill -KILL $! 2>/dev/null; then kills=$((kills + 1)); fi
         wait $! 2>/dev/null
         if [ -e "$t/x.bzna" ]; then
