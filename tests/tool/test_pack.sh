@@ -48,7 +48,7 @@ pack_tests() {
 orientation_tests() {
     mkdir "$t/exif"
     for o in 1 2 3 4 5 6 7 8; do oriented_jpeg $o >"$t/exif/$o.jpg"; done
-    expect 0 "pack of EXIF orientations" "$bzna" pack "$t/exif" -o "$t/exif.bzna" --preset ultrafast --crf 4
+    expect 0 "pack of EXIF orientations" "$bzna" pack "$t/exif" -o "$t/exif.bzna" --preset ultrafast --crf 4 --frame 64
     for corners in 1:ABCD 2:BADC 3:DCBA 4:CDAB 5:ACBD 6:CADB 7:DBCA 8:BDAC; do
         o=${corners%:*} w=24 h=16
         if [ "$o" -ge 5 ]; then w=16 h=24; fi
@@ -389,9 +389,9 @@ class_tests() {
         "$bzna" pack "$t/splits/cars" -o "$t/split.bzna" --codec copy --overwrite
 }
 
-# halted_pack NAME: a pack of $t/drawn into NAME, stopped while it writes; its number in $halted
+# halted_pack NAME: a pack of six pictures into NAME, stopped while it writes; its number in $halted
 halted_pack() {
-    "$bzna" pack "$t/drawn" -o "$1" --jobs 1 --preset ultrafast >"$t/halted.out" 2>"$t/halted.err" &
+    "$bzna" pack "$t/six" -o "$1" --jobs 1 --preset ultrafast >"$t/halted.out" 2>"$t/halted.err" &
     halted=$!
     wait_done "$1.partial.log" 1
     kill -STOP $halted
@@ -404,9 +404,12 @@ output_tests() {
         -o "$t/kept.bzna"
     says "$t/err" "bzna pack --overwrite" "the message says what to type"
     same "the existing output is unchanged" "$(cat "$t/kept.bzna")" "not to be lost"
-    expect 0 "--overwrite replaces it" "$bzna" pack "$t/exif" -o "$t/kept.bzna" --preset ultrafast --overwrite
+    expect 0 "--overwrite replaces it" "$bzna" pack "$t/exif" -o "$t/kept.bzna" --codec copy --overwrite
     expect 0 "the new archive is complete" "$bzna" verify --decode "$t/kept.bzna"
 
+    mkdir "$t/six"
+    cp -r "$t/drawn/charts" "$t/drawn/fractals" "$t/six"
+    for class in plasma shapes; do mkdir "$t/six/$class"; cp "$t/drawn/$class/00.ppm" "$t/six/$class"; done
     halted_pack "$t/locked.bzna"
     refused 1 "locked.bzna.partial: another bzna is writing it" "a second pack to the same output" \
         "$bzna" pack "$t/exif" -o "$t/locked.bzna"
@@ -417,7 +420,7 @@ output_tests() {
     wait $halted
     same "the first pack succeeds" "$?" 0
     expect 0 "the first pack writes a complete archive" "$bzna" verify --decode --json "$t/locked.bzna"
-    says "$t/out" '{"samples":8,"bad":[],"unsupported":[],"profiles":0}' \
+    says "$t/out" '{"samples":6,"bad":[],"unsupported":[],"profiles":0}' \
         "the archive of the first pack has all its pictures"
 
     halted_pack "$t/killed.bzna"
@@ -425,7 +428,7 @@ output_tests() {
     wait $halted 2>/dev/null
     refused 2 "killed.bzna.partial: an interrupted run has left it; to go on: bzna pack --resume" \
         "what a killed run has left is not lost" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast
-    expect 0 "--overwrite begins again" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast --overwrite
+    expect 0 "--overwrite begins again" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --codec copy --overwrite
     expect 0 "the archive of the next run is complete" "$bzna" verify --decode --json "$t/killed.bzna"
     says "$t/out" '{"samples":8,"bad":[],"unsupported":[],"profiles":0}' "the archive holds nothing of the killed run"
 
@@ -436,7 +439,7 @@ output_tests() {
     same "an output that another program made meanwhile is an error" "$?" 1
     same "the output of another program is unchanged" "$(cat "$t/sudden.bzna")" "not to be lost"
     says "$t/halted.err" "the new archive is $t/sudden.bzna.partial" "the message says where the archive is"
-    expect 0 "the new archive is complete under that name" "$bzna" verify --decode "$t/sudden.bzna.partial"
+    if cmp -s "$t/sudden.bzna.partial" "$t/locked.bzna"; then pass; else fail "the new archive is complete under that name"; fi
     rm -f "$t/sudden.bzna.partial"
 
     bad='' rounds="1 2"
@@ -762,26 +765,26 @@ for columns in 40, 120:
     while not output.endswith(b"\x1b[K") or len(output) < 8: output += os.read(terminal, 65536)
     lines = [l[:-3].decode() for l in output.split(b"\r") if l.endswith(b"\x1b[K") and len(l) > 3]
     assert lines and all(len(l) < columns for l in lines), lines
-    assert all(l.startswith("[" if columns == 120 else "") and " of 8 pictures" in l for l in lines), lines
+    assert all(l.startswith("[" if columns == 120 else "") and " of 6 pictures" in l for l in lines), lines
     assert columns == 40 or lines[-1].startswith("[="), lines
 try:
     while os.read(terminal, 65536): pass
 except OSError: pass
 assert os.waitpid(pid, 0)[1] == 0
-' "$bzna" pack "$t/drawn" -o "$t/terminal.bzna" --jobs 1 --preset ultrafast
+' "$bzna" pack "$t/six" -o "$t/terminal.bzna" --jobs 1 --preset ultrafast
 }
 
 # What is said of frames in time, of files that are no class's, of roots that are none, and of what is no picture at
 # all.
 hint_tests() {
     mkdir -p "$t/plenty" "$t/fewer"
-    for i in $(seq 100 349); do printf 'P5 24 24 255\n%0576d' "$i" >"$t/plenty/$i.pgm"; done
+    for i in $(seq 100 311); do printf 'P5 24 24 255\n%0576d' "$i" >"$t/plenty/$i.pgm"; done
     cp "$t/plenty"/1[01]?.pgm "$t/fewer"
     expect 0 "pack of small pictures" "$bzna" pack "$t/plenty" -o "$t/plenty.bzna" --codec h264 --preset ultrafast \
         --frame 64
     same "it is said after 200 pictures, or after the few more that were encoded at once" \
         "$(grep -c 'note: 2[0-4]. of 2[0-4]. pictures fill less than a quarter .*: with --frame exact' "$t/err")" 1
-    says "$t/out" "250 of 250 pictures fill less than a quarter of their coded frames: with --frame exact" \
+    says "$t/out" "212 of 212 pictures fill less than a quarter of their coded frames: with --frame exact" \
         "and in the summary of all"
     same "once" "$(grep -c 'fill less' "$t/err")" 1
     run "$bzna" pack "$t/fewer" -o "$t/fewer.bzna" --codec h264 --preset ultrafast
