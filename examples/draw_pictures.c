@@ -41,8 +41,9 @@ static double clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 /* Value noise on a lattice of `cell` pixels, smoothly interpolated. */
 static double smooth_noise(uint32_t seed, double x, double y, double cell)
 {
-    double u = x / cell, v = y / cell, fu = floor(u), fv = floor(v), s = u - fu, t = v - fv;
-    uint32_t i = (uint32_t)fu, j = (uint32_t)fv;
+    double u = x / cell, v = y / cell;
+    uint32_t i = (uint32_t)u, j = (uint32_t)v;                       /* neither is negative */
+    double s = u - i, t = v - j;
     s = s * s * (3 - 2 * s);
     t = t * t * (3 - 2 * t);
     double top = noise(seed, i, j) * (1 - s) + noise(seed, i + 1, j) * s;
@@ -79,6 +80,7 @@ static color draw_shapes(const picture *p, double x, double y)
     for (uint32_t k = 0; k < 9; k++) {
         double dx = x - noise(p->seed, k, 1) * p->width, dy = y - noise(p->seed, k, 2) * p->height;
         double size = (0.06 + 0.2 * noise(p->seed, k, 3)) * (p->width + p->height) / 2;
+        if (dx * dx + dy * dy > (size + 1) * (size + 1)) continue;              /* outside of its soft edge */
         double radius = hypot(dx, dy), edge = size - radius;                    /* edge: > 0 inside */
         int corners = (int)(k % 4) + 2;                      /* 2: a disc */
         if (corners > 2) {

@@ -274,7 +274,7 @@ static const tool_option bench_options[] = {
     OPTION_BATCH(65536, "64", "batch size"),
     INTEGER("threads", threads, 1, 1024, "N", NULL,
       "threads of the software decoder (default: one for each processor)"),
-    REAL("seconds", seconds, 0.1, 86400, "S", "5", "how long each of the two rates is measured"),
+    REAL("seconds", seconds, 0.01, 86400, "S", "5", "how long each of the two rates is measured"),
     OPTION_INDICES,
     CHOICE("output", output, "auto|host|device", "auto",
       "memory of the batches; auto: the device's if there is one\nand the decoder is not software"),

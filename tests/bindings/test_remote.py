@@ -747,7 +747,7 @@ def cached(data, block_size=4096, cache_bytes=1 << 20, **options):
 
 
 class Cache(unittest.TestCase):
-    DATA = bytes(random.Random(1).getrandbits(8) for _ in range(300007))
+    DATA = random.Random(1).getrandbits(8 * 300007).to_bytes(300007, "little")
 
     def read(self, source, offset, size):
         buffer = bytearray(size)

@@ -1463,7 +1463,7 @@ static void read_script(const char *script)
         SCRIPT(driver_version), SCRIPT(engines), SCRIPT(engine_us), SCRIPT(stream_us), SCRIPT(create_us),
         SCRIPT(no_status), SCRIPT(wrong_surface), SCRIPT(wrong_intra), SCRIPT(wrong_index), SCRIPT(wrong_size),
         SCRIPT(wrong_kernel), SCRIPT(wrong_entry), SCRIPT(wrong_kept), SCRIPT(wrong_order), SCRIPT(stuck),
-        SCRIPT(memory_budget),
+        SCRIPT(memory_budget), SCRIPT(lazy_streams),
         { "h264", offsetof(fake_control, caps[FAKE_H264].chroma_mask) },
         { "h265", offsetof(fake_control, caps[FAKE_HEVC].chroma_mask) },
     };

@@ -1,8 +1,8 @@
 #!/bin/sh
 # README's table of what pairs without some rooms come to, as rows of Markdown: what is removed, the lines of the pair
 # (the PTX is not counted), and the bytes that gcc -O2 makes of it as a shared library, stripped. With --lines, nothing
-# is compiled.
-#     sh tests/make/dist_table.sh [--lines] [BUILD]
+# is compiled, and pairs that PAIRS has, a folder of folders as HEIF_SHARDS and nothing, are not made again.
+#     [PAIRS=DIR] sh tests/make/dist_table.sh [--lines] [BUILD]
 set -e
 lines_only=; [ "$1" = --lines ] && { lines_only=1; shift; }
 build=${1:-build}; T=$build/dist_table.$$
@@ -22,12 +22,15 @@ number=0; lanes=0
 while read -r without; do
     number=$((number + 1))
     if [ -n "$lines_only" ]; then
-        mkdir "$T/$number"
-        if [ -n "$without" ]; then
+        made=$PAIRS/$(echo "${without:-nothing}" | tr ' ' '_')
+        if [ -z "$PAIRS" ] || [ ! -d "$made" ]; then
+            made=$T/$number
+            mkdir "$made"
             # shellcheck disable=SC2086
-            "${PYTHON:-python3}" tests/make/without.py "$T/$number" $without
-        else cp benzina.c benzina_kernels.cu "$T/$number/"; fi
-        cat "$T/$number/benzina.c" "$T/$number/benzina_kernels.cu" | wc -l > "$T/$number.lines"
+            if [ -z "$without" ]; then cp benzina.c benzina_kernels.cu "$made/"
+            else "${PYTHON:-python3}" tests/make/without.py "$made" $without; fi
+        fi
+        cat "$made/benzina.c" "$made/benzina_kernels.cu" | wc -l > "$T/$number.lines"
     else
         make --no-print-directory -s BUILD="$build" WITHOUT="$without" DIST="$T/$number" dist > /dev/null
         grep -c -v '^[0-9,]*,$' "$T/$number/benzina.c" > "$T/$number.lines"

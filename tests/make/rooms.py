@@ -21,7 +21,7 @@ SUBSTITUTE = re.compile(r"^# *define (bz(?:i|na)_\w+)", re.M)            # of a 
 
 def without_comments(text):
     """Comments and strings become blanks; lines stay where they are."""
-    blank = lambda m: re.sub(r"[^\n]", " ", m.group(0))
+    blank = lambda m: "\n".join(" " * len(line) for line in m.group(0).split("\n"))
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
 
 

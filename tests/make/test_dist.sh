@@ -80,24 +80,23 @@ header_is() { # compiler, folder
         "$1" -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -I"$2" -fsyntax-only "$T/header.c"
 }
 pair() { # name...
-    title=$(echo "${*:-nothing}" | tr ' ' '_')
+    title=$(echo "${*:-nothing}" | tr ' ' '_'); made=$T/pairs/$title
     # shellcheck disable=SC2068
-    check "a_pair_without_${title}_is_made" makes "$T/pair" $@
+    check "a_pair_without_${title}_is_made" makes "$made" $@
     # shellcheck disable=SC2068
-    check "a_pair_without_${title}_has_no_condition_on_them" asks_nothing "$T/pair" $@
+    check "a_pair_without_${title}_has_no_condition_on_them" asks_nothing "$made" $@
     # shellcheck disable=SC2068
-    check "a_pair_without_${title}_has_nothing_of_them" lacks "$T/pair" $@
-    check "a_pair_without_${title}_lists_its_rooms" rooms_are_listed "$T/pair"
+    check "a_pair_without_${title}_has_nothing_of_them" lacks "$made" $@
+    check "a_pair_without_${title}_lists_its_rooms" rooms_are_listed "$made"
     for compiler in gcc clang; do
         # clang says all it has to say without making code, gcc does not: of its builds, make test has one.
         [ $compiler = clang ] || [ -n "$TEST_ALL" ] || [ "$*" = "$ALL" ] || continue
         if have $compiler; then
             # shellcheck disable=SC2068
-            check "a_pair_without_${title}_compiles_with_$compiler" compiles $compiler "$T/pair" $@
-            check "a_pair_without_${title}_has_a_header_of_c99_and_cxx17_with_$compiler" header_is $compiler "$T/pair"
+            check "a_pair_without_${title}_compiles_with_$compiler" compiles $compiler "$made" $@
+            check "a_pair_without_${title}_has_a_header_of_c99_and_cxx17_with_$compiler" header_is $compiler "$made"
         else skip "a_pair_without_${title}_compiles_with_$compiler" "no $compiler here [$compiler]"; fi
     done
-    rm -rf "$T/pair"
 }
 listed() { sed -n 's/^ \*     BENZINA_NO_\([A-Z]*\) .*/\1/p' benzina.h | sort > "$T/listed"
     echo "$ALL" | tr ' ' '\n' | sort | diff - "$T/listed"; }
@@ -272,7 +271,7 @@ fi
 # --- README's table ---
 table() { grep -E '^\| (nothing|`[A-Z ]+`) \| [0-9]' README.md; }
 lines_hold() { # within 3 %
-    sh tests/make/dist_table.sh --lines "$BUILD" > "$T/lines" && [ "$(table | wc -l)" -eq "$(wc -l < "$T/lines")" ] &&
+    PAIRS="$T/pairs" sh tests/make/dist_table.sh --lines "$BUILD" > "$T/lines" && [ "$(table | wc -l)" -eq "$(wc -l < "$T/lines")" ] &&
     table | cut -d '|' -f 2,3 | tr -d ', ' > "$T/readme" && cut -d '|' -f 2,3 "$T/lines" | tr -d ', ' |
         paste -d '|' "$T/readme" - | awk -F '|' '{ print } $1 != $3 || $2 / $4 > 1.03 || $4 / $2 > 1.03 { bad = 1 }
             END { exit bad || NR < 5 }'
@@ -287,6 +286,7 @@ archives_are_small() { # after bytes_hold
     awk -F '|' '/ AUGMENT/ { gsub(/[ ,]/, "", $4); print $4; found = $4 <= 450000 } END { exit !found }' "$T/bytes"
 }
 check readmes_table_has_the_lines_of_pairs lines_hold
+rm -rf "$T/pairs"
 if [ -z "$TEST_ALL" ]; then :
 elif [ -z "$cuda" ] || ! gcc -v 2>&1 | grep -q 'gcc version 12' || [ "$(uname -m)" != x86_64 ]; then
     skip readmes_table_has_the_bytes_of_pairs "not gcc 12 on x86-64 with nv-codec-headers, as in the table"

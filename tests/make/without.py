@@ -7,6 +7,7 @@ writes benzina.c, benzina.h and benzina_kernels.cu into FOLDER, without what BEN
 and others, which benzina.h lists. Each #if on these switches is decided. Then rooms of which nothing but the banner is
 left go, and functions, tables, types and constants that nothing uses any more. The rooms that stay are numbered anew.
 """
+import collections
 import os
 import re
 import sys
@@ -22,6 +23,8 @@ TABLE = re.compile(r"^(?:BZI_MAYBE_UNUSED )?static [^;(){}#]*?\b(bzi_\w+)(?:\[\w
 NAME = re.compile(r"\b(?:bzi|BZI)_\w+")
 TYPE = re.compile(r"^typedef struct (bzi_\w+) \{\n(?:[^}].*\n|\n)*\} \1;\n", re.M)
 CONSTANT = re.compile(r"^# *define (BZI_\w+)\b(?:[^\\\n]|\\(?!\n))*\n", re.M)
+TABLES_END = re.compile(r";\s*?\n")
+FUNCTIONS_END = re.compile(r"^\}.*\n", re.M)
 HEADING_OF_NOTHING = re.compile(r"^/\* --- .* --- \*/\n\n(?=/\* (?:---|====) |(?:#endif\n|#if.*\n|\n)+/\* ==== )", re.M)
 
 
@@ -129,12 +132,9 @@ def comment_above(text, begin):
     return first if first == 0 or text[first - 1] == "\n" else begin
 
 
-def unused(text, kernels):
-    """Where the text of things lies that are named nowhere but where they are defined."""
-    code = rooms.without_comments(text)
-    count, found = {}, {}
-    for word in NAME.findall(code + rooms.without_comments(kernels)):
-        count[word] = count.get(word, 0) + 1
+def definitions(text, code):
+    """(name, begin, end) of each function, table, type and constant; code: the text without comments."""
+    found = []
     for pattern in (FUNCTION, TABLE, TYPE, CONSTANT):
         for m in pattern.finditer(code):
             if pattern is TYPE:
@@ -145,26 +145,42 @@ def unused(text, kernels):
             else:
                 line = code.index("\n", m.end())
                 if pattern is TABLE:
-                    end = re.compile(r";\s*?\n").search(code, m.end()).end()
+                    end = TABLES_END.search(code, m.end()).end()
                 elif code[m.start():line].rstrip().endswith("}"):
                     end = line + 1
                 else:
-                    end = re.compile(r"^\}.*\n", re.M).search(code, m.end()).end()
+                    end = FUNCTIONS_END.search(code, m.end()).end()
                 begin = comment_above(text, m.start())
-            found.setdefault(m.group(1), []).append((begin, end))
-    def inside(name, places):
-        return sum(NAME.findall(code, begin, end).count(name) for begin, end in places)
+            found.append((m.group(1), begin, end))
+    return found
 
-    return sorted(place for name, places in found.items() if count[name] == inside(name, places) for place in places)
+
+def unused(text, words_of_kernels):
+    """Where the text of things lies that are named nowhere but where they are defined, or by what is unused itself."""
+    code = rooms.without_comments(text)
+    count = collections.Counter(NAME.findall(code)) + words_of_kernels
+    places, names_of = {}, {}
+    for name, begin, end in definitions(text, code):
+        places.setdefault(name, set()).add((begin, end))
+        names_of[begin, end] = collections.Counter(NAME.findall(code, begin, end))
+    gone, again = set(), True
+    while again:
+        again = [name for name, where in places.items() if count[name] == sum(names_of[one][name] for one in where)]
+        for place in {place for name in again for place in places.pop(name)}:
+            if not any(begin <= place[0] and place[1] <= end for begin, end in gone):
+                gone.add(place)
+                count -= names_of[place]
+    return sorted(gone)
 
 
 def without_unused(text, kernels):
-    places = unused(text, kernels)
+    words_of_kernels = collections.Counter(NAME.findall(rooms.without_comments(kernels)))
+    places = unused(text, words_of_kernels)
     while places:
         for begin, end in reversed(places):
             text = text[:begin] + text[end:]
         text = tidy(text)
-        places = unused(text, kernels)
+        places = unused(text, words_of_kernels)
     return text
 
 

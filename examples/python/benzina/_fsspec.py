@@ -1,7 +1,6 @@
 """Files of the file systems that fsspec knows: s3://, gs://, hf://, az://, memory:// and others."""
 from __future__ import annotations
 
-import asyncio
 import errno
 import threading
 import time
@@ -69,6 +68,7 @@ def _failure_of(exception):
     """Faults of programs are raised as they are; whatever else may pass is tried again."""
     if isinstance(exception, _FAULTS) or not isinstance(exception, Exception):
         raise exception
+    import asyncio                              # takes a tenth of a second that other data sets do without
     words = str(exception) or type(exception).__name__
     if isinstance(exception, (asyncio.TimeoutError, TimeoutError)):
         return RemoteFailure("the server did not answer in time", is_temporary=True, kind=errno.ETIMEDOUT)

@@ -16,7 +16,6 @@ from ._blocks import Blocks, RemoteSource, RemoteStatistics
 from ._c import Status, lib
 from ._errors import Error, RemoteFailure, check
 from ._fsspec import FsspecFile, system_of, within
-from ._http import HttpFile, Pool
 from ._sources import _close_thunk, _Failure, _read_at_thunk, _size_thunk, expanded
 
 READERS, READ_AHEAD = 16, 64                    # of a DataLoader that is not told how many
@@ -76,10 +75,12 @@ class _Settings:
         self.timeout = arg.number("timeout", timeout, ctypes.c_double, 0.001)
         if storage_options is not None and not isinstance(storage_options, Mapping):
             raise TypeError("storage_options: %r is no dict" % (storage_options,))
+        from ._http import Pool                 # and with it ssl, which data sets of local files do without
         self.options, self.pool = storage_options, Pool()
 
     def file(self, url: str) -> Any:
         if _scheme(url) in ("http", "https"):
+            from ._http import HttpFile
             return HttpFile(url, self.options, self.timeout, self.pool)
         return FsspecFile(url, *system_of(url, self.options), self.timeout)
 
