@@ -57,7 +57,7 @@ run() {
     shape=$1 script=$2; shift 2
     rm -rf "${T:?}/$shape"; mkdir -p "$T/$shape"
     env LD_LIBRARY_PATH="${FAKES:-$BUILD/tests/fake}" BUILD="$T" OUT="$T/$shape" ${script:+FAKE_SCRIPT="$script"} \
-        GPU_FEW=1 GPU_FIND="$T" GPU_BEGIN=1 \
+        GPU_FEW=1 GPU_FIND="$T" GPU_BEGIN=${BEGIN:-0} \
         sh tests/gpu/gpu.sh run --scale 0.02 "$@" > "$T/$shape/out" 2>&1
 }
 # told SHAPE LINE TEXT...: the report's line that begins so has all of these, patterns of grep.
@@ -67,10 +67,9 @@ told() {
     for text; do grep -q -e "$text" "$T/line" || { echo "not said: $text"; cat "$T/line"; tail -n 15 "$file"; return 1; }; done
 }
 json() { if command -v python3 >/dev/null; then check "$1" python3 -c "import json, sys; r = json.load(open('$2')); s = {x['name']: x for x in r['sections']}; assert $3, r"; else skip "$1" "no python3 here [python3]"; fi; }
-LOOKS="environment kernels capabilities hand265 hand264 selfcheck md5"
 
 # 1: everything as it should be.
-check a_whole_gpu_is_run run whole "" --limit 40
+BEGIN=1; check a_whole_gpu_is_run run whole "" --limit 40; BEGIN=
 check whole_the_environment_is_told told whole "1 environment:" "CUDA 12.8; Fake GPU" "compute capability 9.0" "MIG" \
     "libnvcuvid: .*libnvcuvid.so.1" "NVDEC: yes, 7 engines"
 check whole_each_kernel_is_compared told whole "2 kernels:" "nv12 equal; nv12_ramp equal; linear equal; any equal" \
@@ -120,7 +119,8 @@ check elsewhere_pictures_are_decoded told elsewhere "4 by hand:" "H.265: .*pixel
 rm -rf "$T/video"
 
 # 3: one wrong bit in one kernel.
-check a_wrong_bit_ends_nothing run wrong_bit "wrong_kernel=1 wrong_entry=3" --limit 30 --only "$LOOKS gate"
+check a_wrong_bit_ends_nothing run wrong_bit "wrong_kernel=1 wrong_entry=3" --limit 30 --only \
+    "environment kernels selfcheck md5"
 check wrong_bit_is_told_with_its_kernel_and_place told wrong_bit "2 kernels:" \
     "nv12 equal; nv12_ramp equal; linear WRONG: [0-9]* of [0-9]* values differ, by at most .*, first slot [0-9]*, x 0, y 0, channel 0 of .*; any equal"
 check wrong_bit_decoding_is_judged_by_itself told wrong_bit "5 self-check:" "H.264 8 bits passes; H.265 8 bits passes"
@@ -133,7 +133,8 @@ check unfree_is_told_with_what_the_self_check_does told unfree "6 gate" \
     "H.264 IS OVERWRITTEN, the self-check goes around it; H.265 IS OVERWRITTEN, the self-check goes around it"
 
 # 4: a decoder that refuses a codec.
-check a_refused_codec_ends_nothing run refuses "h264=0" --limit 30 --only "$LOOKS"
+check a_refused_codec_ends_nothing run refuses "h264=0" --limit 30 --only \
+    "environment capabilities hand265 hand264 selfcheck md5"
 check refuses_is_told told refuses "3 capabilities:" "H.264 none; H.265 4:2:0"
 check refuses_by_hand told refuses "4 by hand:" "H.265: .*pixels right | H.264: THE DRIVER DOES NOT DECODE IT"
 check refuses_in_the_self_check told refuses "5 self-check:" "H.264 8 bits is not decoded here; H.265 8 bits passes"
@@ -148,7 +149,8 @@ check hangs_is_told_of_its_sections told hangs "sections:" "hand265 OUT OF TIME 
     "ptx [0-9]* s"
 
 # 6: a decoder that lags: it takes long, and gives the picture before.
-check a_lag_ends_nothing run lags "wrong_order=1 engine_us=30000" --limit 30 --only "$LOOKS"
+check a_lag_ends_nothing run lags "wrong_order=1 engine_us=30000" --limit 30 --only \
+    "environment hand265 selfcheck md5"
 check lags_is_told_with_the_time told lags "4 by hand:" \
     "H.265: .*in progress at [0-9]* us, success at [3-9][0-9][0-9][0-9][0-9] us"
 check lags_fails_the_self_check told lags "5 self-check:" \
@@ -156,17 +158,20 @@ check lags_fails_the_self_check told lags "5 self-check:" \
 check lags_has_wrong_frames told lags "7 MD5:" "[0-9] of 32 frames equal.*WRONG: .*mini_h26"
 
 # 7: a decoder that dies, and the device with it.
-check a_death_ends_nothing run dies "fail=engine_picture,1,700,1" --limit 30 --only "$LOOKS"
+check a_death_ends_nothing run dies "fail=engine_picture,1,700,1" --limit 30 --only \
+    "environment kernels hand265 selfcheck"
 check dies_is_told_with_the_error told dies "4 by hand:" "H.265: .*map FAILED (700)"
 check dies_kernels_are_compared told dies "2 kernels:" "nv12 equal; nv12_ramp equal; linear equal; any equal"
 check dies_in_the_self_check told dies "5 self-check:" "FAILS every way: .*(700)"
 
 # 8: drivers that are too old: one that corrupts memory, one that does not take the PTX.
-check an_old_driver_ends_nothing run old "driver_version=11030" --limit 30 --only "$LOOKS"
+check an_old_driver_ends_nothing run old "driver_version=11030" --limit 30 --only \
+    "environment kernels"
 check old_is_told_with_what_to_do told old "1 environment:" "CUDA 11.3" \
     "corrupts memory when several video decoders work at once: update the driver to 470.21"
 check old_kernels_are_compared told old "2 kernels:" "nv12 equal"
-check an_older_driver_ends_nothing run older "fail=cuModuleLoadData,1,222,1" --limit 30 --only "$LOOKS"
+check an_older_driver_ends_nothing run older "fail=cuModuleLoadData,1,222,1" --limit 30 --only \
+    "environment kernels capabilities hand265 selfcheck md5"
 check older_is_told_with_the_reason told older "1 environment:" "NO DEVICE: .*the driver is too old for this kernel"
 
 # Sections that die, hang, or stop in the middle of a line: the others, and what was written before, are there.
@@ -234,20 +239,29 @@ fits() {
         } END { exit !seen }' "$T/fit"
 }
 "$T/draw_pictures" "$T/pictures" 4
-# fit_archive NAME FILTER CRF: four drawn pictures of 512x512, or what the filter makes of them.
-fit_archive() {
-    rm -rf "$T/sized"; mkdir -p "$T/sized/all"
-    find "$T/pictures" -type f | sort | head -n 4 | awk '{ printf "%d\t%s\n", NR, $0 }' | while read -r number file; do
-        ffmpeg -v error -nostdin -y -i "$file" -vf scale=512:512 "$T/sized/$number.ppm" || return 1
-    done
-    ffmpeg -v error -nostdin -y -i "$T/sized/%d.ppm" -vf "$2" "$T/sized/all/%d.ppm" && rm -f "$T/sized"/*.ppm &&
-        "$T/bzna" pack "$T/sized" -o "$T/gpu/data/$1.bzna" --crf "$3" --frame exact --thumb none
+# Four drawn pictures of 512x512, a piece of 160x160 and of 256x256 of each, and all four side by side.
+size_pictures() {
+    rm -rf "$T/sized"; mkdir -p "$T/sized/512/all" "$T/sized/160/all" "$T/sized/256/all" "$T/sized/1024/all"
+    ffmpeg -v error -nostdin -y -i "$T/pictures/charts/00.ppm" -i "$T/pictures/fractals/00.ppm" \
+        -i "$T/pictures/plasma/00.ppm" -i "$T/pictures/shapes/00.ppm" -filter_complex "
+            [0]scale=512:512,setsar=1[a]; [1]scale=512:512,setsar=1[b];
+            [2]scale=512:512,setsar=1[c]; [3]scale=512:512,setsar=1[d];
+            [a][b][c][d]concat=n=4,setpts=N/25/TB,split=4[512][x][y][z];
+            [x]crop=160:160[160]; [y]crop=256:256[256]; [z]tile=2x2[1024]" \
+        -map "[512]" "$T/sized/512/all/%d.ppm" -map "[160]" "$T/sized/160/all/%d.ppm" \
+        -map "[256]" "$T/sized/256/all/%d.ppm" -map "[1024]" "$T/sized/1024/all/%d.ppm" &&
+        [ "$(find "$T/sized" -name '*.ppm' | wc -l)" -eq 13 ]
 }
-check pictures_of_few_bytes_are_packed fit_archive h265_5k null 36
-check pictures_of_many_bytes_are_packed fit_archive h265_60k null 6
-check frames_of_160_are_packed fit_archive fit_160x160 crop=160:160 20
-check frames_of_256_are_packed fit_archive fit_256x256 crop=256:256 20
-check frames_of_1024_are_packed fit_archive fit_1024x1024 tile=2x2 20
+# fit_archive NAME EDGE CRF: an archive of those of that edge.
+fit_archive() {
+    "$T/bzna" pack "$T/sized/$2" -o "$T/gpu/data/$1.bzna" --crf "$3" --preset ultrafast --frame exact --thumb none
+}
+check pictures_of_several_sizes_are_made size_pictures
+check pictures_of_few_bytes_are_packed fit_archive h265_5k 512 36
+check pictures_of_many_bytes_are_packed fit_archive h265_60k 512 6
+check frames_of_160_are_packed fit_archive fit_160x160 160 20
+check frames_of_256_are_packed fit_archive fit_256x256 256 20
+check frames_of_1024_are_packed fit_archive fit_1024x1024 1024 20
 check an_engine_of_bytes_is_fitted fits 40 8 0
 check an_engine_of_macroblocks_is_fitted fits 40 0 0.05
 check an_engine_of_all_three_is_fitted fits 60 4 0.03
