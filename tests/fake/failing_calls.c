@@ -4,7 +4,10 @@
  *
  * The second rename of each process fails with error 28. Of reads and writes, "write 2 short" does half of what was
  * asked for, "read 2 end" finds the end of the file, and "write 2 stall" takes five seconds. "malloc 2 12" is the
- * second allocation of any kind, with glibc. When that happens a byte is added to FILE. */
+ * second allocation of any kind, with glibc. When that happens a byte is added to FILE.
+ *
+ * "list 4 -" lets none fail. FILE gets a line for the first, the 4th, the 16th call of each kind and so on in any
+ * process: "read 16". With "list 1 -" it gets one for each call. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,6 +30,12 @@ static long number;
 static const char *met;
 static _Atomic long calls;
 
+static const char *const kinds[] = { "malloc", "pthread_create", "open", "read", "write", "pread", "pwrite", "writev",
+                                     "rename", "unlink", "fsync", "fdatasync", "ftruncate", "fstat", "mkdir",
+                                     "socketpair", "fork" };
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+static _Atomic long calls_of[KINDS];
+
 __attribute__((constructor)) static void start(void)
 {
     const char *call = getenv("FAIL_CALL");
@@ -35,23 +44,47 @@ __attribute__((constructor)) static void start(void)
         name[0] = 0;
 }
 
-/* Whether this call is the one; sets errno. For files of 64 bits, calls have names of their own: pread64 is a pread. */
+/* Whether a function is of a kind. For files of 64 bits, calls have names of their own: pread64 is a pread. */
+static int is_of(const char *kind, const char *function)
+{
+    const size_t length = strlen(kind);
+    return !strncmp(function, kind, length) && (!function[length] || !strcmp(function + length, "64"));
+}
+
+/* Adds to FILE. */
+static void tell(const char *text, size_t size)
+{
+    int (*real_open)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
+    ssize_t (*real_write)(int, const void *, size_t) = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+    const int file = met ? real_open(met, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
+    if (file < 0) return;
+    (void)!real_write(file, text, size);
+    close(file);
+}
+
+/* Lists this call if it is the first, or the number-th, or that times number and so on. */
+static void list(const char *function)
+{
+    int kind = 0;
+    while (kind < KINDS && !is_of(kinds[kind], function)) kind++;
+    if (kind == KINDS) return;
+    const long call = atomic_fetch_add(&calls_of[kind], 1) + 1;
+    long listed = call;
+    while (number > 1 && listed % number == 0) listed /= number;
+    if (number > 1 && listed != 1) return;
+    char line[64];
+    tell(line, (size_t)snprintf(line, sizeof line, "%s %ld\n", kinds[kind], call));
+}
+
+/* Whether this call is the one; sets errno. */
 static int fails(const char *function)
 {
-    const size_t length = strlen(name);
-    if (strncmp(function, name, length) || (function[length] && strcmp(function + length, "64")) ||
-        atomic_fetch_add(&calls, 1) + 1 != number)
+    if (!strcmp(name, "list")) {
+        list(function);
         return 0;
-    if (met) {
-        int (*real_open)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
-        ssize_t (*real_write)(int, const void *, size_t) =
-            (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
-        const int file = real_open(met, O_WRONLY | O_CREAT | O_APPEND, 0666);
-        if (file >= 0) {
-            (void)!real_write(file, "x", 1);
-            close(file);
-        }
     }
+    if (!is_of(name, function) || atomic_fetch_add(&calls, 1) + 1 != number) return 0;
+    tell("x", 1);
     if (!strcmp(how, "stall")) {      /* for five seconds; then it goes on as if nothing had been */
         sleep(5);
         return 0;

@@ -3,8 +3,9 @@
 #     awk -v want=c      -f tests/make/library.awk benzina.c      the library, of which no function and no table is static
 #     awk -v want=h      -f tests/make/library.awk benzina.c      its types, macros and declarations, without bodies
 #
-# benzina_kernels.cu is in both, in its place. Its inline functions stay what they are, and the header leaves them out,
-# but for suites that define TEST_KERNELS: these include the file itself.
+# benzina_kernels.cu is in both, in its place. The header declares its inline functions, too, and those of CALLED can be
+# called: to emit all of them takes the compiler long. An "undefined reference" to another one means that it is missing
+# there.
 #
 # This knows no C, but the form of these files: what begins in column 0 is a function, which ends with the next "}" in
 # column 0, or ends with a ";" outside of braces. tests/unit/library.h says who includes the header.
@@ -58,8 +59,7 @@ function print_prototype()
 {
     sub(/[ \n]*{.*/, ";", text)
     sub(/static /, "", text)
-    if (text !~ /BZI_KERNEL_FN/)
-        print text
+    print text
     text = head = ""
 }
 
@@ -91,6 +91,8 @@ function source(line, code)
 {
     if (line ~ /^([A-Z_]+ )?static / && code ~ /^([A-Z_]+ )?static /)
         sub(/static /, "", line)
+    if (line ~ /^BZI_KERNEL_FN / && match(line, /bzi_[a-z0-9_]*\(/) && substr(line, RSTART, RLENGTH - 1) in called)
+        sub(/BZI_KERNEL_FN/, "extern inline __attribute__((always_inline))", line)
     print line
 }
 
@@ -99,13 +101,20 @@ function take(line,    code)
     code = code_of(line)
     if (line ~ /^# *define BZI_KERNEL_CPU /)
         sub(/static /, "", line)
-    if (want == "c")
+    if (want == "c") {
         source(line, code)
-    else
+    } else {
+        sub(/define BZI_KERNEL_FN .*/, "define BZI_KERNEL_FN extern", line)
         header(line, code)
+    }
 }
 
 BEGIN {
+    CALLED = "any_thread apply_matrix bfloat byte half is_separable lanczos length linear_thread next_pass noise " \
+             "nv12_thread of pass_thread ramp_thread scratch_of smooth"
+    split(CALLED, names, " ")
+    for (i in names)
+        called["bzi_kernel_" names[i]]
     if (want == "c") {
         print "#line 1 \"benzina.c\""
     } else {
@@ -115,10 +124,12 @@ BEGIN {
 }
 
 /^#include "benzina_kernels.cu"$/ {
-    print want == "c" ? "#line 1 \"benzina_kernels.cu\"" : "#ifdef TEST_KERNELS\n" $0 "\n#else"
+    if (want == "c")
+        print "#line 1 \"benzina_kernels.cu\""
     while ((getline line < "benzina_kernels.cu") > 0)
         take(line)
-    print want == "c" ? "#line " NR + 1 " \"benzina.c\"" : "#endif"
+    if (want == "c")
+        print "#line " NR + 1 " \"benzina.c\""
     next
 }
 

@@ -1,7 +1,10 @@
 #!/bin/sh
 # test_assemble.sh - bzna merge, append, subset, split, diff, index of archives, convert, extract
-# shellcheck disable=SC2012,SC2046,SC2059
+# shellcheck disable=SC2012,SC2046,SC2059,SC2086
 . tests/tool/tool.sh
+
+# Frames for small pictures.
+quick="--preset ultrafast --frame 64"
 
 # Archives of three classes and of two splits: a to c are the same files in shares.
 prepare() {
@@ -10,9 +13,9 @@ prepare() {
         { printf 'P6 24 16 255\n'; tail -c +$((700 * ${#passed} + $(printf '%d' "'${file#*/}") * 90)) $data/mini_h265.bzna | head -c 1152; } >"$t/in/$file.ppm"
     done
     { printf 'P6 600 20 255\n'; tail -c +5000 $data/mini_h265.bzna | head -c 36000; } >"$t/in/bees/d.ppm"
-    expect 0 "pack" "$bzna" pack "$t/in" -o "$t/all.bzna" --preset ultrafast
-    for i in 0 1 2; do expect 0 "pack of share $i" "$bzna" pack "$t/in" -o "$t/part$i.bzna" --preset ultrafast --shard $i/3; done
-    expect 0 "pack of splits" "$bzna" pack --splits "test=$t/in,train=$t/in" -o "$t/splits.bzna" --preset ultrafast
+    expect 0 "pack" "$bzna" pack "$t/in" -o "$t/all.bzna" $quick
+    for i in 0 1 2; do expect 0 "pack of share $i" "$bzna" pack "$t/in" -o "$t/part$i.bzna" $quick --shard $i/3; done
+    expect 0 "pack of splits" "$bzna" pack --splits "test=$t/in,train=$t/in" -o "$t/splits.bzna" $quick
 }
 
 says_classes() { run "$bzna" info --json "$1"; says "$t/out" "$2" "the classes of $1"; }
@@ -25,7 +28,7 @@ split_tests() {
     cp "$t/in/bees/c.ppm" "$t/val/bees"
     cp "$t/in/bees/c.ppm" "$t/odd/wasps"
     expect 0 "a split without some of the classes" "$bzna" pack --splits "validation=$t/val,train=$t/in" \
-        -o "$t/v.bzna" --preset ultrafast
+        -o "$t/v.bzna" $quick
     same "has the numbers of the first split's classes" "$(names "$t/v.bzna" --split validation)" "1c.ppm "
     refused 1 "odd/wasps: is a class that the first split has not" "a split with other classes" \
         "$bzna" pack --splits "train=$t/in,test=$t/odd" -o "$t/wrong.bzna"
@@ -36,7 +39,7 @@ split_tests() {
         -o "$t/wrong.bzna"
     refused 2 "too few" "neither" "$bzna" pack -o "$t/wrong.bzna"
     printf 'cows\nghosts\nbees\nants\n' >"$t/classes.txt"
-    expect 0 "--classes FILE" "$bzna" pack "$t/in" -o "$t/c.bzna" --preset ultrafast --classes "$t/classes.txt"
+    expect 0 "--classes FILE" "$bzna" pack "$t/in" -o "$t/c.bzna" $quick --classes "$t/classes.txt"
     same "numbers classes as the file does" "$(names "$t/c.bzna")" "0e.ppm 2c.ppm 2d.ppm 3a.ppm 3b.ppm "
     printf 'cows\nbees\n' >"$t/classes.txt"
     refused 1 "in/ants: is no class of" "a folder that is not among them" "$bzna" pack "$t/in" -o "$t/wrong.bzna" \
@@ -113,12 +116,12 @@ diff_tests() {
     expect 0 "an archive does not differ from itself" "$bzna" diff "$t/all.bzna" "$t/all.bzna"
     expect 1 "archives of other lengths" "$bzna" diff "$t/all.bzna" "$t/part0.bzna"
     says "$t/err" "5 samples and 1; of the first 1, 0 differ" "diff counts"
-    expect 0 "another quality" "$bzna" pack "$t/in" -o "$t/other.bzna" --preset ultrafast --crf 40
+    expect 0 "another quality" "$bzna" pack "$t/in" -o "$t/other.bzna" $quick --crf 40
     expect 1 "pictures differ" "$bzna" diff "$t/all.bzna" "$t/other.bzna"
     same "in each sample" "$(cat "$t/out")" "$(for i in 0 1 2 3 4; do echo "sample $i: picture"; done)"
     cp -r "$t/in" "$t/renamed"
     mv "$t/renamed/ants/b.ppm" "$t/renamed/ants/bb.ppm"
-    expect 0 "another name" "$bzna" pack "$t/renamed" -o "$t/renamed.bzna" --preset ultrafast
+    expect 0 "another name" "$bzna" pack "$t/renamed" -o "$t/renamed.bzna" $quick
     expect 1 "a name differs" "$bzna" diff --json "$t/all.bzna" "$t/renamed.bzna"
     same "of that sample alone" "$(cat "$t/out")" '{"index":1,"differs":"name"}'
 }
@@ -216,12 +219,9 @@ convert_tests() {
     same "the library reads its keys and targets" "$(names "$t/p.tar" | tr -d '\n')" "0a 1b 1c "
     expect 0 "convert a tar to a .rec" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
     expect 0 "verify --decode of the .rec" "$bzna" verify --decode "$t/p.rec"
-    for i in 0:ants/a 1:bees/b 2:bees/c; do
-        run "$bzna" extract "$t/p.rec" ${i%:*} -o "$t/x.jpg"
-        if cmp -s "$t/x.jpg" "$t/photos/${i#*:}.jpg"; then pass; else fail "${i#*:} comes out of a .rec as it went in"; fi
-        run "$bzna" extract "$t/p.tar" ${i%:*} -o "$t/x.jpg"
-        if cmp -s "$t/x.jpg" "$t/photos/${i#*:}.jpg"; then pass; else fail "${i#*:} comes out of a tar as it went in"; fi
-    done
+    expect 0 "convert a .rec to a folder" "$bzna" convert "$t/p.rec" -o "$t/folder1/"
+    same "pictures come out of a .rec as they went in" "$(cd "$t/folder1" && cksum */*.jpg)" \
+        "$(cd "$t/photos" && cksum */*.jpg)"
     same "targets are the labels" "$("$bzna" list "$t/p.rec" | awk 'NR > 1 { printf "%s ", $2 }')" "0 1 1 "
     # A record of three labels says so in its header: it comes out of bzna as it went in.
     size=$(wc -c <"$t/photos/ants/a.jpg" | tr -d ' ')
@@ -235,9 +235,8 @@ convert_tests() {
     same "the index is the one that was written" "$(awk '{ print $2 }' "$t/written.idx" | tr '\n' ' ')" \
         "$(awk '{ print $2 }' "$t/p.idx" | tr '\n' ' ')"
     expect 0 "convert a tar to a folder" "$bzna" convert "$t/p.tar" -o "$t/folder/"
-    same "the folder has a folder for each class" "$(cd "$t/folder" && find . -name '*.jpg' | sort | tr '\n' ' ')" \
-        "./ants/a.jpg ./bees/b.jpg ./bees/c.jpg "
-    if cmp -s "$t/folder/bees/c.jpg" "$t/photos/bees/c.jpg"; then pass; else fail "a file is as it was"; fi
+    same "the folder has a folder for each class, and files are as they were" "$(cd "$t/folder" && cksum */*.jpg)" \
+        "$(cd "$t/photos" && cksum */*.jpg)"
     expect 0 "convert a tar to an archive" "$bzna" convert "$t/p.tar" -o "$t/p.bzna"
     expect 0 "verify --decode of the archive" "$bzna" verify --decode "$t/p.bzna"
     expect 0 "convert an archive to a folder" "$bzna" convert "$t/p.bzna" -o "$t/folder2/"
@@ -288,9 +287,13 @@ matrix_tests() {
         "$(names "$t/x/from.bzna" --split train)$(names "$t/x/from.bzna" --split test)" "0one.jpg 1c.jpg "
     expect 0 "an archive as a folder" "$bzna" convert "$t/x/from.bzna" -o "$t/x/from/"
     expect 0 "an archive as a .rec" "$bzna" convert "$t/x/from.bzna" -o "$t/x/from.rec"
+    # Each is read twice and written twice at least, and loses something in two ways.
+    few="from.bzna>to.tar from.bzna>to/ from.tar>to.bzna from.tar>to.rec from/>to/ from/>to.tar from.rec>to.rec from.rec>to.bzna"
+    [ -n "$TEST_ALL" ] || echo "LEFT test_assemble.sh: eight of sixteen ways to convert"
     bad=
     for from in from.bzna from.tar from/ from.rec; do
         for to in to.bzna to.tar to/ to.rec; do
+            [ -n "$TEST_ALL" ] || case " $few " in *" $from>$to "*) ;; *) continue ;; esac
             rm -rf "$t/x/to" "$t/x"/to.*
             run "$bzna" convert "$t/x/$from" -o "$t/x/$to" --json
             lost=0
@@ -303,7 +306,7 @@ matrix_tests() {
             [ "$(sed '/^classes: /d; s/field index, //; s/field json, //; s/field split, //; s/split, //; s/, field [ijs].*//' "$t/out")" = "$([ $lost = 0 ] || for i in 0 1 2 3; do echo "sample $i: field txt"; done)" ] || bad="$bad $from-$to: $(cat "$t/out" "$t/err")"
         done
     done
-    same "of all sixteen ways, those that lose or change something unsaid" "$bad" ""
+    same "of all ways, those that lose or change something unsaid" "$bad" ""
     same "a folder's files lie where they lay" "$(cd "$t/x/from" && find . -type f | sort | tr '\n' ' ')" \
         "./ants/one.jpg ./bees/b 2.jpg ./bees/c.jpg ./bees/deep/c.jpg "
     if cmp -s "$t/x/from/bees/deep/c.jpg" "$t/m/bees/deep/c.jpg"; then pass; else fail "and are what they were"; fi

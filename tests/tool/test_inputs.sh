@@ -12,13 +12,20 @@ exact="--codec h264 --preset ultrafast --crf 1 --chroma 444 --frame exact --thum
 # shellcheck disable=SC2086
 pack() { "$bzna" pack "$@" $exact --overwrite; }
 
-# compared NAME ARCHIVE FOLDER COUNT: as many pictures, and each looks like its source to others
-compared() {
-    expect 0 "$1: compared" "$pillow" tests/tool/tool_inputs.py compare "$bzna" "$2" "$3"
-    same "$1 look as others see them" "$(cat "$t/out")" "compared $4"
-}
+# names: those in the list that $t/out has; names_of ARCHIVE: its samples'
+names() { sed -n 's/.*"filename":"\([^"]*\)".*/\1/p' "$t/out" | tr '\n' ' '; }
+names_of() { run "$bzna" list --json "$1"; names; }
 
-names() { "$bzna" list --json "$1" | sed -n 's/.*"filename":"\([^"]*\)".*/\1/p' | tr '\n' ' '; }
+# compare_tests: the archives of hard_tests and heif_tests have as many pictures, and each looks like its source to
+# others
+compare_tests() {
+    expect 0 "pictures are compared" env "BENZINA_LIBRARY=$library" "$pillow" tests/tool/tool_inputs.py compare \
+        "$bzna" "$t/hard.bzna" "$t/hard" "$t/kinds.bzna" $data/pictures "$t/heif.bzna" $data/heif
+    same "hard files, all kinds of pictures, and HEIF and AVIF look as others see them" "$(cat "$t/out")" \
+        "compared $(find "$t/hard" -name 'ok_*' | grep -c /ok_)
+compared $(find $data/pictures -name '*.rgb' | grep -c .)
+compared $(find $data/heif -name '*.mean' | grep -c .)"
+}
 
 # A folder as real data sets are: all that is sound is packed, all else is left out by name and for its reason.
 hard_tests() {
@@ -26,25 +33,25 @@ hard_tests() {
     expect 0 "hard files are made" "$pillow" tests/tool/tool_inputs.py make "$t/hard"
     expect 1 "pack of hard files" pack "$t/hard" -o "$t/hard.bzna"
     cp "$t/err" "$t/reasons"
+    sound=$(find "$t/hard" -name 'ok_*' | grep -c /ok_)
+    run "$bzna" list --json "$t/hard.bzna"
+    packed=$(names)
     same "all that can be packed is, and nothing else" \
-        "$("$bzna" list --json "$t/hard.bzna" | grep -c '"filename":"ok_') $("$bzna" list --json "$t/hard.bzna" | grep -c '"index"')" \
-        "$(find "$t/hard" -name 'ok_*' | grep -c /ok_) $(find "$t/hard" -name 'ok_*' | grep -c /ok_)"
+        "$(grep -c '"filename":"ok_' "$t/out") $(grep -c '"index"' "$t/out")" "$sound $sound"
     same "all else is named" "$(grep -c 'hard/bad_.*: .' "$t/reasons")" "$(find "$t/hard" -name 'bad_*' | grep -c bad_)"
     same "nothing that is sound is" "$(grep -c 'hard/ok_' "$t/reasons")" 0
     # The reason that stands in the file's name is what is said of it, or that it is cut off.
     same "for the reason that is in its name" "$(sed -n 's/.*hard.bad_//p' "$t/reasons" | awk -F _ '{
         reason = substr($0, index($0, ": ")); if ($1 == "cut") $1 = "cut off|truncated"; if (reason !~ $1) print }')" ""
     expect 0 "the archive is sound" "$bzna" verify --decode "$t/hard.bzna"
-    compared "hard files" "$t/hard.bzna" "$t/hard" "$(find "$t/hard" -name 'ok_*' | grep -c /ok_)"
     run "$bzna" list "$t/hard.bzna"
     says "$t/out" 'ok_new?line ?[31m.jpg' "what could change a terminal's state is not printed"
     for codec in copy jpeg; do
         expect 1 "as $codec" "$bzna" pack "$t/hard" -o "$t/hard2.bzna" --codec $codec --overwrite
-        same "as $codec, the same files are" "$(names "$t/hard2.bzna")" "$(names "$t/hard.bzna")"
+        same "as $codec, the same files are" "$(names_of "$t/hard2.bzna")" "$packed"
         expect 0 "$codec: it is sound" "$bzna" verify --decode "$t/hard2.bzna"
     done
     expect 1 "pictures of all kinds" pack $data/pictures -o "$t/kinds.bzna"
-    compared "pictures of all kinds" "$t/kinds.bzna" $data/pictures "$(find $data/pictures -name '*.rgb' | grep -c .)"
 }
 
 # Grids, clean apertures, all turns, ten bits, RGB, sequences: in a folder, by name, and in a tar.
@@ -57,10 +64,9 @@ heif_tests() {
         if grep -q "heif/$file.heic: .*tiles\|heif/$file.heic: .*not read" "$t/err"; then pass; else fail "$file.heic is left out, for a reason" "$(cat "$t/err")"; fi
     done
     sound=$(find $data/heif -name '*.mean' | grep -c .)
-    compared "HEIF and AVIF files" "$t/heif.bzna" $data/heif "$sound"
     expect 0 "one by name, copied" "$bzna" pack "$t/heif/grid.heic" "$t/heif/still_jpeg.heif" -o "$t/one.bzna" \
         --codec copy
-    same "it keeps its name" "$(names "$t/one.bzna")" "grid.heic still_jpeg.heif "
+    same "it keeps its name" "$(names_of "$t/one.bzna")" "grid.heic still_jpeg.heif "
     refused 1 "crowded.heic: ISO media file" "one that cannot be packed" "$bzna" pack "$t/heif/crowded.heic" \
         -o "$t/none.bzna"
     if ! command -v tar >/dev/null 2>&1; then skip "HEIF in a tar" "there is no tar [tar]"; return; fi
@@ -162,7 +168,7 @@ EOF
 1 True"
 }
 
-if [ -n "$pillow" ]; then hard_tests; heif_tests; crop_tests; else skip "pictures of all kinds" "there is no python3 with numpy and Pillow [python3-numpy python3-pil]"; fi
+if [ -n "$pillow" ]; then hard_tests; heif_tests; compare_tests; crop_tests; else skip "pictures of all kinds" "there is no python3 with numpy and Pillow [python3-numpy python3-pil]"; fi
 siting_tests
 lossless_jpeg_tests
 script_tests

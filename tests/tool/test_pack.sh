@@ -7,9 +7,9 @@
 files() { field_all filename | sed 's,[^ ]*/,,g'; }
 
 pack_tests() {
-    expect 0 "draw_pictures" "$build/draw_pictures" "$t/drawn" 12
-    expect 0 "draw_pictures again" "$build/draw_pictures" "$t/again" 12
-    if diff -r "$t/drawn" "$t/again" >/dev/null; then pass; else fail "draw_pictures draws the same twice"; fi
+    expect 0 "draw_pictures" "$build/draw_pictures" "$t/drawn" 8
+    expect 0 "draw_pictures again" "$build/draw_pictures" "$t/again" 4
+    same "draw_pictures draws the same twice" "$(cd "$t/again" && cksum */*)" "$(cd "$t/drawn" && cksum */00.ppm)"
     expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/one.bzna" --jobs 1 --preset ultrafast
     expect 0 "pack --json" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --jobs 2 --preset ultrafast --json
     json "$t/out" "pack's report is JSON"
@@ -17,11 +17,11 @@ pack_tests() {
     if cmp -s "$t/one.bzna" "$t/two.bzna"; then pass; else fail "the archive does not depend on --jobs"; fi
     expect 0 "verify --decode of the packed archive" "$bzna" verify --decode "$t/one.bzna"
     expect 0 "list of the packed archive" "$bzna" list --json "$t/one.bzna"
-    same "targets are the numbers of the class folders" "$(field_all target)" "0 0 0 1 1 1 2 2 2 3 3 3 "
+    same "targets are the numbers of the class folders" "$(field_all target)" "0 0 1 1 2 2 3 3 "
     says "$t/out" '"target":1,"class":"fractals","filename":"fractals/00.ppm"' \
         "classes have names, and samples their paths"
     same "file names are kept, in order" "$(files)" \
-        "00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm "
+        "00.ppm 01.ppm 00.ppm 01.ppm 00.ppm 01.ppm 00.ppm 01.ppm "
     run "$bzna" list "$t/one.bzna"
     says "$t/out" 'fractals/00.ppm  class="fractals"' "list names classes in text, too"
     expect 0 "pack over an archive, as H.264" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --codec h264 --crf 24 \
@@ -31,7 +31,7 @@ pack_tests() {
 
     # 333x251 (odd) and 120x90 look like what they were made from.
     for archive in one two; do
-        for which in 4:fractals/01 9:shapes/00; do
+        for which in 3:fractals/01 6:shapes/00; do
             expect 0 "extract ${which#*:} of $archive" "$bzna" extract "$t/$archive.bzna" "${which%%:*}" -o "$t/x.ppm"
             psnr "$t/drawn/${which#*:}.ppm" "$t/x.ppm"
             if [ "$db" -ge 24 ]; then pass; else fail "${which#*:} of $archive looks like its source" "$db dB"; fi
@@ -41,14 +41,14 @@ pack_tests() {
     same "the stream begins with a parameter set" "$(head -c 5 "$t/x.h265" | od -An -tx1 | tr -d ' ')" 0000000140
     expect 0 "extract of planes" "$bzna" extract "$t/one.bzna" 0 -o "$t/x.yuv"
     same "the planes are the whole frame" "$(wc -c <"$t/x.yuv" | tr -d ' ')" $((512 * 512 * 3 / 2))
-    expect 0 "extract of a thumbnail" "$bzna" extract "$t/one.bzna" 7 --track bzna_thumb -o "$t/x.ppm"
+    expect 0 "extract of a thumbnail" "$bzna" extract "$t/one.bzna" 5 --track bzna_thumb -o "$t/x.ppm"
     same "a thumbnail's longest edge is 512" "$(ppm_size "$t/x.ppm")" "512 354"
 }
 
 orientation_tests() {
     mkdir "$t/exif"
     for o in 1 2 3 4 5 6 7 8; do oriented_jpeg $o >"$t/exif/$o.jpg"; done
-    expect 0 "pack of EXIF orientations" "$bzna" pack "$t/exif" -o "$t/exif.bzna" --preset ultrafast --crf 4
+    expect 0 "pack of EXIF orientations" "$bzna" pack "$t/exif" -o "$t/exif.bzna" --preset ultrafast --crf 4 --frame 64
     for corners in 1:ABCD 2:BADC 3:DCBA 4:CDAB 5:ACBD 6:CADB 7:DBCA 8:BDAC; do
         o=${corners%:*} w=24 h=16
         if [ "$o" -ge 5 ]; then w=16 h=24; fi
@@ -99,7 +99,7 @@ header_tests() {
     size=$(wc -c <"$t/whole/jpeg_420_progressive.jpg")
     head -c $((size - 2)) "$t/whole/jpeg_420_progressive.jpg" >"$t/damaged/no_end.jpg"
     head -c $((size / 2)) "$t/whole/jpeg_420_progressive.jpg" >"$t/damaged/half_progressive.jpg"
-    run "$bzna" extract "$t/drawn" 4 -o "$t/x.jpg"
+    run "$bzna" extract "$t/drawn" 3 -o "$t/x.jpg"
     size=$(wc -c <"$t/x.jpg")
     head -c $((size * 2 / 3)) "$t/x.jpg" >"$t/damaged/half.jpg"
     { cat "$t/damaged/half.jpg"; head -c $((size / 3)) /dev/zero; } >"$t/damaged/zeros.jpg"
@@ -136,21 +136,16 @@ copy_tests() {
     same "they are JPEG" "$(grep -c '"image":{"codec":"mjpg"\|"bzna_input":{"codec":"mjpg"' "$t/out")" \
         "$(ls "$t/copied" | wc -l | tr -d ' ')"
     says "$t/out" '"width":25,"height":40,"frame_width":40,"frame_height":25' "a copied file keeps its orientation"
-    i=0 changed=
-    for file in "$t/copied"/*; do
-        run "$bzna" extract "$t/copy.bzna" $i -o "$t/x.jpg"
-        cmp -s "$file" "$t/x.jpg" || changed="$changed ${file##*/}"
-        i=$((i + 1))
-    done
-    same "files whose bytes changed" "$changed" ""
-    run "$bzna" extract "$t/copied" "$(ls "$t/copied" | grep -n exif_6 | awk -F: '{ print $1 - 1 }')" -o "$t/a.ppm"
-    run "$bzna" extract "$t/copy.bzna" "$(ls "$t/copied" | grep -n exif_6 | awk -F: '{ print $1 - 1 }')" -o "$t/b.ppm"
+    expect 0 "they are files again" "$bzna" convert "$t/copy.bzna" -o "$t/files_again/"
+    same "files whose bytes changed" "$(diff -r "$t/copied" "$t/files_again" 2>&1)" ""
+    run "$bzna" extract "$t/copied" jpeg_exif_6.jpg -o "$t/a.ppm"
+    run "$bzna" extract "$t/copy.bzna" jpeg_exif_6.jpg -o "$t/b.ppm"
     same "turned as in the folder" "$(ppm_size "$t/b.ppm")" "25 40"
     if cmp -s "$t/a.ppm" "$t/b.ppm"; then pass; else fail "an archive's JPEG is seen as the folder's"; fi
     expect 0 "info of them" "$bzna" info --json "$t/copy.bzna"
     json "$t/out" "info of JPEG is JSON"
     expect 0 "batch of them" "$bzna" batch "$t/copy.bzna" -o "$t/copy" --batch 4 --size 64
-    expect 0 "bench of them" "$bzna" bench "$t/copy.bzna" --seconds 0.2 --batch 4 --threads 1 --decoder software
+    expect 0 "bench of them" "$bzna" bench "$t/copy.bzna" --seconds 0.1 --batch 4 --threads 1 --decoder software
     if command -v ffmpeg >/dev/null 2>&1; then
         mkdir "$t/two"
         cp "$t/copied/jpeg_420_progressive.jpg" "$t/two/a.jpg"
@@ -183,14 +178,14 @@ jpeg_tests() {
     expect 0 "verify --decode of JPEG" "$bzna" verify --decode "$t/again.bzna"
     same "low quality is less than half as large" \
         "$(($(wc -c <"$t/again.bzna") * 2 < $(wc -c <"$t/jpeg.bzna")))" 1
-    for which in 4:fractals/01 9:shapes/00; do
+    for which in 3:fractals/01 6:shapes/00; do
         expect 0 "extract ${which#*:} of JPEG" "$bzna" extract "$t/jpeg.bzna" "${which%%:*}" -o "$t/x.ppm"
         psnr "$t/drawn/${which#*:}.ppm" "$t/x.ppm"
         if [ "$db" -ge 24 ]; then pass; else fail "${which#*:} of JPEG looks like its source" "$db dB"; fi
     done
     run "$bzna" list --json "$t/jpeg.bzna"
     says "$t/out" '"width":333,"height":251,"frame_width":333,"frame_height":251' "a JPEG is not padded"
-    expect 0 "extract of a JPEG's thumbnail" "$bzna" extract "$t/jpeg.bzna" 7 --track bzna_thumb -o "$t/x.ppm"
+    expect 0 "extract of a JPEG's thumbnail" "$bzna" extract "$t/jpeg.bzna" 5 --track bzna_thumb -o "$t/x.ppm"
     same "its longest edge is 512" "$(ppm_size "$t/x.ppm")" "512 354"
     run "$bzna" extract "$t/jpeg.bzna" 0 -o "$t/x.jpg"
     if grep -q Lavc "$t/x.jpg"; then fail "no encoder's name is stored"; else pass; fi
@@ -295,11 +290,13 @@ chroma_tests() {
         --preset ultrafast --crf 1
     expect 0 "their chroma is measured" "$numpy" tests/tool/tool_pictures.py shift "$bzna" "$t/chroma.bzna"
     cp "$t/out" "$t/shift"
+    if [ -n "$TEST_ALL" ]; then least=32 thumbs=18
+    else least=6 thumbs=10; echo "LEFT test_pack.sh: half of the pictures whose chroma is measured"; fi
     same "the chroma of all pictures is measured" "$(grep -c bzna_input "$t/shift") $(grep -c bzna_thumb "$t/shift")" \
-        "$(ls "$t/chroma/spots" | wc -l | tr -d ' ') 18"
+        "$(ls "$t/chroma/spots" | wc -l | tr -d ' ') $thumbs"
     for kind in 444 422 420 411 440 rgb cmyk; do
-        far=$(awk -v k="$kind" -v all="$TEST_ALL" 'index($1, k "_") == 1 { n++; if (!($3 < 0.1)) print }
-                                END { if (n < (all ? 32 : 12)) print "too few" }' "$t/shift")
+        far=$(awk -v k="$kind" -v least=$least 'index($1, k "_") == 1 { n++; if (!($3 < 0.1)) print }
+                                END { if (n < least) print "too few" }' "$t/shift")
         if [ -z "$far" ]; then pass
         else fail "$kind: chroma is less than 0.1 pixels from luma at every corner" "$(echo "$far" | head -n 6)"; fi
     done
@@ -352,7 +349,7 @@ class_tests() {
     done
     pack_numbers() {
         expect 0 "pack of numbered classes $*" \
-            "$bzna" pack "$t/numbers" -o "$t/numbers.bzna" --preset ultrafast --overwrite "$@"
+            "$bzna" pack "$t/numbers" -o "$t/numbers.bzna" --codec copy --overwrite "$@"
         cp "$t/err" "$t/warning"
         run "$bzna" list --json "$t/numbers.bzna"
     }
@@ -370,7 +367,7 @@ class_tests() {
         "0.jpg 1.jpg 2.jpg 10.jpg x09.jpg x9.jpg x10.jpg y1b.jpg y2a.jpg "
     same "--class-order numeric does not warn" "$(cat "$t/warning")" ""
     same "targets are in the order of the classes" "$(field_all target)" "0 1 2 3 4 5 6 7 8 "
-    run "$bzna" pack "$t/exif" -o "$t/numbers.bzna" --preset ultrafast --overwrite
+    run "$bzna" pack "$t/exif" -o "$t/numbers.bzna" --codec copy --overwrite
     same "without classes there is no warning" "$(cat "$t/err")" ""
 
     for file in inet/train/ants/1 inet/train/bees/1 inet/val/ants/1 flat/train2017/1 flat/val2017/1 one/train/ants/1 \
@@ -386,16 +383,15 @@ class_tests() {
         "$bzna" pack "$t/splits/inet" -o "$t/split.bzna"
     if ls "$t"/split.bzna* >/dev/null 2>&1; then fail "refused splits leave no file"; else pass; fi
     expect 0 "a split by itself has classes" "$bzna" pack "$t/splits/inet/train" -o "$t/split.bzna" \
-        --preset ultrafast --json
+        --codec copy --json
     says "$t/out" '"classes":["ants","bees"]' "the classes are those of the split"
     expect 0 "a folder named train among other folders is a class" \
-        "$bzna" pack "$t/splits/cars" -o "$t/split.bzna" --preset ultrafast \
-        --overwrite
+        "$bzna" pack "$t/splits/cars" -o "$t/split.bzna" --codec copy --overwrite
 }
 
-# halted_pack NAME: a pack of $t/drawn into NAME, stopped while it writes; its number in $halted
+# halted_pack NAME: a pack of six pictures into NAME, stopped while it writes; its number in $halted
 halted_pack() {
-    "$bzna" pack "$t/drawn" -o "$1" --jobs 1 --preset ultrafast >"$t/halted.out" 2>"$t/halted.err" &
+    "$bzna" pack "$t/six" -o "$1" --jobs 1 --preset ultrafast >"$t/halted.out" 2>"$t/halted.err" &
     halted=$!
     wait_done "$1.partial.log" 1
     kill -STOP $halted
@@ -408,9 +404,12 @@ output_tests() {
         -o "$t/kept.bzna"
     says "$t/err" "bzna pack --overwrite" "the message says what to type"
     same "the existing output is unchanged" "$(cat "$t/kept.bzna")" "not to be lost"
-    expect 0 "--overwrite replaces it" "$bzna" pack "$t/exif" -o "$t/kept.bzna" --preset ultrafast --overwrite
+    expect 0 "--overwrite replaces it" "$bzna" pack "$t/exif" -o "$t/kept.bzna" --codec copy --overwrite
     expect 0 "the new archive is complete" "$bzna" verify --decode "$t/kept.bzna"
 
+    mkdir "$t/six"
+    cp -r "$t/drawn/charts" "$t/drawn/fractals" "$t/six"
+    for class in plasma shapes; do mkdir "$t/six/$class"; cp "$t/drawn/$class/00.ppm" "$t/six/$class"; done
     halted_pack "$t/locked.bzna"
     refused 1 "locked.bzna.partial: another bzna is writing it" "a second pack to the same output" \
         "$bzna" pack "$t/exif" -o "$t/locked.bzna"
@@ -421,7 +420,7 @@ output_tests() {
     wait $halted
     same "the first pack succeeds" "$?" 0
     expect 0 "the first pack writes a complete archive" "$bzna" verify --decode --json "$t/locked.bzna"
-    says "$t/out" '{"samples":12,"bad":[],"unsupported":[],"profiles":0}' \
+    says "$t/out" '{"samples":6,"bad":[],"unsupported":[],"profiles":0}' \
         "the archive of the first pack has all its pictures"
 
     halted_pack "$t/killed.bzna"
@@ -429,7 +428,7 @@ output_tests() {
     wait $halted 2>/dev/null
     refused 2 "killed.bzna.partial: an interrupted run has left it; to go on: bzna pack --resume" \
         "what a killed run has left is not lost" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast
-    expect 0 "--overwrite begins again" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast --overwrite
+    expect 0 "--overwrite begins again" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --codec copy --overwrite
     expect 0 "the archive of the next run is complete" "$bzna" verify --decode --json "$t/killed.bzna"
     says "$t/out" '{"samples":8,"bad":[],"unsupported":[],"profiles":0}' "the archive holds nothing of the killed run"
 
@@ -440,11 +439,12 @@ output_tests() {
     same "an output that another program made meanwhile is an error" "$?" 1
     same "the output of another program is unchanged" "$(cat "$t/sudden.bzna")" "not to be lost"
     says "$t/halted.err" "the new archive is $t/sudden.bzna.partial" "the message says where the archive is"
-    expect 0 "the new archive is complete under that name" "$bzna" verify --decode "$t/sudden.bzna.partial"
+    if cmp -s "$t/sudden.bzna.partial" "$t/locked.bzna"; then pass; else fail "the new archive is complete under that name"; fi
     rm -f "$t/sudden.bzna.partial"
 
-    bad=
-    for _ in 1 2 3 4; do
+    bad='' rounds="1 2"
+    if [ -n "$TEST_ALL" ]; then rounds="1 2 3 4"; else echo "LEFT test_pack.sh: two of four simultaneous packs"; fi
+    for _ in $rounds; do
         "$bzna" pack "$t/exif" -o "$t/raced.bzna" --preset ultrafast --overwrite >"$t/log" 2>&1 &
         run "$bzna" pack "$t/splits/cars" -o "$t/raced.bzna" --preset ultrafast --overwrite
         wait $!
@@ -465,40 +465,51 @@ size_tests() {
     mkdir "$t/sizes"
     { printf 'P6 640 20 255\n'; head -c 38400 /dev/zero; } >"$t/sizes/a.ppm"
     { printf 'P6 33 50 255\n'; head -c 4950 /dev/zero; } >"$t/sizes/b.ppm"
-    sizes() { # NAME EXPECTED OPTION...
-        name=$1 expected=$2
-        shift 2
-        expect 0 "$name" "$bzna" pack "$t/sizes" -o "$t/sizes.bzna" --preset ultrafast --overwrite "$@"
-        cp "$t/out" "$t/summary"
-        same "$name" "$(listed "$t/sizes.bzna" | cut -d ' ' -f 3,4 | tr '\n' ' ')" "$expected"
-        expect 0 "$name: decodes" "$bzna" verify --decode "$t/sizes.bzna"
+    sizes() { # NUMBER OPTION...: packs them as $t/sizes_NUMBER.bzna
+        archive=$t/sizes_$1.bzna
+        shift
+        expect 0 "sizes with $*" "$bzna" pack "$t/sizes" -o "$archive" --preset ultrafast "$@"
     }
-    sizes "frames are multiples of 512" "640x20 1024x512 33x50 512x512 "
-    sizes "--frame 64, but at least 144" "640x20 640x192 33x50 192x192 " --frame 64
-    says "$t/summary" "2 of 2 pictures fill" "small pictures in large frames are pointed out"
-    says "$t/summary" "at least 144x144 pixels, as NVDEC needs" "so is why their frames are no smaller"
-    sizes "--frame exact of H.265" "640x20 640x144 33x50 144x144 " --frame exact
-    sizes "--frame exact of H.264" "640x20 640x48 33x50 48x64 " --frame exact --codec h264
-    sizes "--max-edge" "40x1 512x512 26x40 512x512 " --max-edge 40
-    sizes "--max-short-edge" "640x20 1024x512 20x30 512x512 " --max-short-edge 20
-    run "$bzna" list --json "$t/sizes.bzna"
-    same "a picture above 512 pixels has a thumbnail" \
-        "$(grep -c '"bzna_thumb":{"codec":"hvc1","width":512,"height":16,"frame_width":512,"frame_height":512' "$t/out")" 1
-    expect 0 "--thumb 64" "$bzna" pack "$t/sizes" -o "$t/sizes.bzna" --preset ultrafast --overwrite --thumb 64
-    run "$bzna" list --json "$t/sizes.bzna"
-    same "a thumbnail of that size" "$(grep -c '"bzna_thumb":{"codec":"hvc1","width":64,"height":2,"frame_width":144,"frame_height":144' "$t/out")" 1
-    expect 0 "--thumb none" "$bzna" pack "$t/sizes" -o "$t/sizes.bzna" --preset ultrafast --overwrite --thumb none
-    run "$bzna" list --json "$t/sizes.bzna"
-    same "no thumbnail" "$(grep '"a.ppm"' "$t/out" | grep -c bzna_thumb)" 0
+    sizes 1
+    sizes 2 --frame 64
+    says "$t/out" "2 of 2 pictures fill" "small pictures in large frames are pointed out"
+    says "$t/out" "at least 144x144 pixels, as NVDEC needs" "so is why their frames are no smaller"
+    sizes 3 --frame exact
+    sizes 4 --frame exact --codec h264
+    sizes 5 --max-edge 40
+    sizes 6 --max-short-edge 20
+    sizes 7 --thumb 64
+    sizes 8 --thumb none
+    same "pictures and frames: multiples of 512, 64 but at least 144, exact of H.265 and H.264, two limits, thumbnails" \
+        "$(listed "$t/sizes_[1-8].bzna" | cut -d ' ' -f 3,4 | paste -d ' ' - -)" "640x20 1024x512 33x50 512x512
+640x20 640x192 33x50 192x192
+640x20 640x144 33x50 144x144
+640x20 640x48 33x50 48x64
+40x1 512x512 26x40 512x512
+640x20 1024x512 20x30 512x512
+640x20 1024x512 33x50 512x512
+640x20 1024x512 33x50 512x512"
+    expect 0 "all of them decode" "$bzna" verify --decode "$t/sizes_[1-8].bzna"
+    run "$bzna" list --json "$t/sizes_[1-8].bzna"
+    thumbnail() { grep '"a.ppm"' "$t/out" | sed -n "$1s/.*\"bzna_thumb\":{\(.*\),\"payload_offset.*/\1/p"; }
+    same "a picture above 512 pixels has a thumbnail" "$(thumbnail 1)" \
+        '"codec":"hvc1","width":512,"height":16,"frame_width":512,"frame_height":512'
+    same "a thumbnail of 64 pixels" "$(thumbnail 7)" \
+        '"codec":"hvc1","width":64,"height":2,"frame_width":144,"frame_height":144'
+    same "no thumbnail" "$(thumbnail 8)" ""
     for wrong in "--frame 100" "--frame 8" "--frame big" "--thumb 600" "--thumb 8" "--codec jpeg --frame 64" \
         "--codec copy --max-edge 9" \
         "--shard 3/3" "--shard 1" "--shard -1/2" "--background pink" "--preset swift" "--lossless --codec jpeg" "--preset fast --codec jpeg" "--report x.txt" "--encoder libx264 --codec h265"; do
         # shellcheck disable=SC2086  # the options are words
         refused 2 "--" "$wrong" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" $wrong
     done
-    if "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc >/dev/null 2>&1 || "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc 2>&1 | grep -q 'no encoder'; then
+    run "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc
+    if [ "$status" = 0 ] || grep -q 'no encoder' "$t/err"; then
         rm -f "$t/wrong.bzna"; skip "an encoder that this machine lacks" "it has hevc_nvenc, or libavcodec has none"
-    else refused 1 "--encoder hevc_nvenc: a trial with a gray picture: cannot be encoded" "an encoder that this machine lacks" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc; fi
+    else
+        same "an encoder that this machine lacks" "$status" 1
+        says "$t/err" "--encoder hevc_nvenc: a trial with a gray picture: cannot be encoded" "it is said"
+    fi
     refused 2 "some of them, not \"train=a,val=b\"" "--splits with a name that is none" "$bzna" pack \
         --splits train=a,val=b -o "$t/wrong.bzna"
     refused 1 "no-such/r.html: cannot be written" "a report that cannot be written is refused before packing" \
@@ -577,8 +588,8 @@ profile_tests() {
         skip "--icc convert" "bzna was built without lcms2 (liblcms2-dev)"
     else
         says "$t/out" '"profiles_ignored":0,"profiles_converted":10' "converted ones are counted"
-        expect 0 "converted pictures are compared" "$pillow" tests/tool/tool_profiles.py compare "$bzna" "$t/icc.bzna" \
-            "$t/profiles"
+        expect 0 "converted pictures are compared" env "BENZINA_LIBRARY=$library" "$pillow" \
+            tests/tool/tool_profiles.py compare "$bzna" "$t/icc.bzna" "$t/profiles"
         same "they are as Little CMS makes them through Pillow" "$(cat "$t/out")" "15 pictures, as Little CMS has them"
     fi
     expect 0 "pack of what loses something" "$bzna" pack "$t/lost" -o "$t/lost.bzna" "$@" --json
@@ -617,7 +628,7 @@ target_tests() {
     targets() { # NAME EXPECTED OPTION...
         name=$1 expected=$2
         shift 2
-        expect 0 "$name" "$bzna" pack "$t/named" -o "$t/named.bzna" --preset ultrafast --overwrite "$@"
+        expect 0 "$name" "$bzna" pack "$t/named" -o "$t/named.bzna" --codec copy --overwrite "$@"
         same "$name" "$(listed "$t/named.bzna" | cut -d ' ' -f 1,5 | tr '\n' ' ')" "$expected"
     }
     printf 'l/c.jpg,30\nk/a.jpg\t-7\nl/b.jpg 9223372036854775807\n' >"$t/targets.txt"
@@ -636,7 +647,7 @@ target_tests() {
     run "$bzna" info "$t/named.bzna"
     if grep -q '^classes' "$t/out"; then fail "folders do not name targets that are not theirs"; else pass; fi
     echo seventy >"$t/named/l/c.target"
-    expect 1 "a .target file that is none" "$bzna" pack "$t/named" -o "$t/named.bzna" --preset ultrafast --overwrite
+    expect 1 "a .target file that is none" "$bzna" pack "$t/named" -o "$t/named.bzna" --codec copy --overwrite
     says "$t/err" "l/c.target: holds no target" "it is named"
     rm "$t/named/l/c.target" "$t/named/k/a.jpg.target"
     printf '0\t12\tl/c.jpg\n1\t11\tk/a.jpg\n' >"$t/two.lst"
@@ -645,7 +656,7 @@ target_tests() {
     targets "--list .csv" "4 b.jpg 3 a.jpg " --list "$t/two.csv"
     printf '0\t1.5\t2\tl/c.jpg\n1\t1\t3\tabsent.jpg\n' >"$t/two.lst"
     expect 1 "a list with several labels, and a file that is not there" "$bzna" pack "$t/named" -o "$t/named.bzna" \
-        --preset ultrafast --overwrite --list "$t/two.lst"
+        --codec copy --overwrite --list "$t/two.lst"
     says "$t/err" "$t/named: sample 1: " "the file that is not there is named"
     same "it is named once" "$(grep -c 'sample 1:.*sample 1:' "$t/err")" 0
     run "$bzna" list --json "$t/named.bzna"
@@ -676,7 +687,7 @@ data_set_tests() {
     expect 0 "pack of an archive" "$bzna" pack "$t/one.bzna" -o "$t/again2.bzna" --codec h264 --preset ultrafast
     same "an archive's pictures, targets and names" "$(listed "$t/again2.bzna")" \
         "$(listed "$t/one.bzna" | sed 's/hvc1/avc1/')"
-    run "$bzna" extract "$t/again2.bzna" 4 -o "$t/x.ppm"
+    run "$bzna" extract "$t/again2.bzna" 3 -o "$t/x.ppm"
     psnr "$t/drawn/fractals/01.ppm" "$t/x.ppm"
     if [ "$db" -ge 24 ]; then pass; else fail "a picture of an archive looks like its source" "$db dB"; fi
     expect 0 "pack of pictures" "$bzna" pack "$t/named/l/c.jpg" "$t/drawn/shapes/00.ppm" -o "$t/files.bzna" \
@@ -731,39 +742,49 @@ p = Page(); p.feed(open(sys.argv[1]).read()); assert not p.open' "$t/report.html
     fi
 }
 
-# A terminal of 40 columns, then of 120: lines that are longer would not be written over.
+# A terminal of 40 columns, then of 120: lines that are longer would not be written over. Lines are shown after a fifth of
+# a second, for which the program is stopped.
 terminal_tests() {
     if [ -z "$python" ]; then skip "progress on a terminal" "there is no python3 [python3]"; return; fi
     if ! "$python" -c 'import pty; pty.openpty()' 2>/dev/null; then skip "progress on a terminal" "no pseudo-terminal can be had"; return; fi
     expect 0 "progress on a terminal" "$python" -c '
-import fcntl, os, pty, struct, sys, termios
+import fcntl, os, pty, signal, struct, sys, termios, time
+def resize(terminal, columns): fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+pid, terminal = pty.fork()
+if not pid:
+    resize(2, 40)
+    os.execv(sys.argv[1], sys.argv[1:])
+log = sys.argv[sys.argv.index("-o") + 1] + ".partial.log"
+while not os.path.exists(log) or b" + " not in open(log, "rb").read(): time.sleep(0.002)
 for columns in 40, 120:
-    pid, terminal = pty.fork()
-    if not pid:
-        fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-        os.execv(sys.argv[1], sys.argv[1:])
+    resize(terminal, columns)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.25)
+    os.kill(pid, signal.SIGCONT)
     output = b""
-    try:
-        while True: output += os.read(terminal, 65536) or 1 / 0
-    except OSError: pass
-    assert os.waitpid(pid, 0)[1] == 0, output
+    while not output.endswith(b"\x1b[K") or len(output) < 8: output += os.read(terminal, 65536)
     lines = [l[:-3].decode() for l in output.split(b"\r") if l.endswith(b"\x1b[K") and len(l) > 3]
     assert lines and all(len(l) < columns for l in lines), lines
-    assert all(l.startswith("[" if columns == 120 else "") and " of 12 pictures" in l for l in lines), lines
+    assert all(l.startswith("[" if columns == 120 else "") and " of 6 pictures" in l for l in lines), lines
     assert columns == 40 or lines[-1].startswith("[="), lines
-' "$bzna" pack "$t/drawn" -o "$t/terminal.bzna" --jobs 1 --overwrite --preset ultrafast
+try:
+    while os.read(terminal, 65536): pass
+except OSError: pass
+assert os.waitpid(pid, 0)[1] == 0
+' "$bzna" pack "$t/six" -o "$t/terminal.bzna" --jobs 1 --preset ultrafast
 }
 
 # What is said of frames in time, of files that are no class's, of roots that are none, and of what is no picture at
 # all.
 hint_tests() {
     mkdir -p "$t/plenty" "$t/fewer"
-    for i in $(seq 100 349); do printf 'P5 24 24 255\n%0576d' "$i" >"$t/plenty/$i.pgm"; done
+    for i in $(seq 100 311); do printf 'P5 24 24 255\n%0576d' "$i" >"$t/plenty/$i.pgm"; done
     cp "$t/plenty"/1[01]?.pgm "$t/fewer"
-    expect 0 "pack of small pictures" "$bzna" pack "$t/plenty" -o "$t/plenty.bzna" --codec h264 --preset ultrafast
+    expect 0 "pack of small pictures" "$bzna" pack "$t/plenty" -o "$t/plenty.bzna" --codec h264 --preset ultrafast \
+        --frame 64
     same "it is said after 200 pictures, or after the few more that were encoded at once" \
         "$(grep -c 'note: 2[0-4]. of 2[0-4]. pictures fill less than a quarter .*: with --frame exact' "$t/err")" 1
-    says "$t/out" "250 of 250 pictures fill less than a quarter of their coded frames: with --frame exact" \
+    says "$t/out" "212 of 212 pictures fill less than a quarter of their coded frames: with --frame exact" \
         "and in the summary of all"
     same "once" "$(grep -c 'fill less' "$t/err")" 1
     run "$bzna" pack "$t/fewer" -o "$t/fewer.bzna" --codec h264 --preset ultrafast
@@ -826,7 +847,7 @@ further_picture_tests() {
         "$bzna" pack "$t/pairs" --pairs images,masks -o "$t/x.bzna"
 }
 
-# A process that encodes holds as much memory after its sixth round of pictures as after its second.
+# A process that encodes holds as much memory after its fourth round of pictures as after its second.
 memory_tests() {
     if [ -n "$SANITIZE$ON_WINDOWS" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$t/held.so" tests/fake/held_memory.c -ldl 2>"$t/err"; then
         skip "memory of processes that encode" \
@@ -837,20 +858,20 @@ memory_tests() {
     awk 'BEGIN { printf "P6 600 400 255\n"; for (i = 0; i < 600 * 400; i++) printf "%c%c%c", 64 + i % 61, 64 + i % 53, 64 + i % 47 }' \
         >"$t/large.ppm"
     echo "no picture" >"$t/none.jpg"
-    for round in 1 2 3 4 5 6; do
+    for round in 1 2 3 4; do
         for file in "$t/large.ppm" "$t/none.jpg" "$data"/pictures/*.jpg "$data"/pictures/*.png "$data"/pictures/*.gif \
             "$data"/pictures/tiff_cmyk.tif "$data"/pictures/webp_lossy_clear.webp; do
             cp "$file" "$t/rounds/$round.$(basename "$file")"
         done
         for i in 1 2 3 4 5 6 7 8; do cp "$t/none.jpg" "$t/rounds/$round.none_$i.jpg"; done
     done
-    for options in '--codec h264 --preset ultrafast' "--codec jpeg --report $t/report.json" \
-        '--codec h264 --preset ultrafast --chroma 444 --max-edge 40 --background gray --icc convert'; do
+    for options in '--codec h264 --preset ultrafast --frame 64' "--codec jpeg --report $t/report.json" \
+        '--codec h264 --preset ultrafast --frame 64 --chroma 444 --max-edge 40 --background gray --icc convert'; do
         rm -f "$t/held"
         run env "HELD_MEMORY=$t/held" GLIBC_TUNABLES=glibc.malloc.tcache_count=0 "LD_PRELOAD=$t/held.so" \
             "$bzna" pack "$t/rounds" -o "$t/rounds.bzna" --overwrite --jobs 1 $options
         same "pack $options holds no more after more pictures" "$status $(awk '{ held[NR] = $1 }
-            END { more = held[NR] - held[NR / 3]; print NR % 6, (NR > 90 && more < 1024 ? "flat" : more " bytes more") }' "$t/held")" \
+            END { more = held[NR] - held[NR / 2]; print NR % 4, (NR > 60 && more < 512 ? "flat" : more " bytes more") }' "$t/held")" \
             "1 0 flat"
     done
 }

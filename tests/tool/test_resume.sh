@@ -3,6 +3,16 @@
 # shellcheck disable=SC2012,SC2046,SC2059
 . tests/tool/tool.sh
 
+# What makes one call of a program fail, or take five seconds. Without it, as with sanitizers, runs that are to be
+# interrupted are hoped to take long enough.
+failing=$t/failing_calls.so
+if [ -n "$SANITIZE" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$failing" tests/fake/failing_calls.c -ldl 2>"$t/err"; then
+    failing=
+fi
+
+# How all but one of these archives are packed.
+quick="--preset ultrafast --frame 64"
+
 # Small pictures in two classes, two of them with thumbnails, and two files that are no pictures.
 draw() {
     mkdir -p "$t/in/ants" "$t/in/bees"
@@ -16,8 +26,9 @@ draw() {
     echo "no picture" >"$t/in/ants/15a.jpg"
     : >"$t/in/bees/12a.png"
     began=$(date +%s%N)
-    expect 1 "a run that is not interrupted" "$bzna" pack "$t/in" -o "$t/whole.bzna" --preset ultrafast
-    took=$(awk "BEGIN { t = ($(date +%s%N) - $began) / 1e9; print (t > 0.4 ? t : 0.4) }")
+    # shellcheck disable=SC2086  # quick is words, here and below
+    expect 1 "a run that is not interrupted" "$bzna" pack "$t/in" -o "$t/whole.bzna" $quick
+    took=$(awk "BEGIN { t = ($(date +%s%N) - $began) / 1e9; print (t > 0.2 ? t : 0.2) }")
     cp "$t/out" "$t/said"
     expect 0 "it is sound" "$bzna" verify --decode "$t/whole.bzna"
     "$bzna" info --json "$t/whole.bzna" | tr -d '\n' >"$t/kept.json"
@@ -25,7 +36,8 @@ draw() {
 }
 
 # pack ARGUMENT...: as that run
-pack() { "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast "$@"; }
+# shellcheck disable=SC2086
+pack() { "$bzna" pack "$t/in" -o "$t/x.bzna" $quick "$@"; }
 
 whole() { if cmp -s "$t/x.bzna" "$t/whole.bzna"; then pass; else fail "$1" "$(cmp "$t/x.bzna" "$t/whole.bzna" 2>&1)" "$(cat "$t/err")"; fi; }
 
@@ -37,14 +49,16 @@ resumed() {
     if ls "$t"/x.bzna.* >/dev/null 2>&1; then fail "$1: nothing is left" "$(ls "$t"/x.bzna.*)"; else pass; fi
 }
 
-# interrupt SIGNAL FILES: a run that gets the signal once so many files are done; its exit status in $ended
+# interrupt SIGNAL FILES: a run that gets the signal once so many files are done, while it writes one of the next; its
+# exit status in $ended
 interrupt() {
     plain="env --default-signal=$1"                 # nohup, and what else runs tests, may have it ignored
-    $plain true 2>/dev/null || plain=
+    $plain true 2>/dev/null || plain=env
     for _ in 1 2 3 4 5 6 7 8; do
         rm -f "$t/x.bzna"*
-        # shellcheck disable=SC2086  # plain is words
-        $plain "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast >"$t/out" 2>"$t/err" &
+        # shellcheck disable=SC2086  # plain is words, too
+        $plain "FAIL_CALL=pwrite $(($2 + 3)) stall" "LD_PRELOAD=$failing" \
+            "$bzna" pack "$t/in" -o "$t/x.bzna" $quick >"$t/out" 2>"$t/err" &
         wait_done "$t/x.bzna.partial.log" "$2"
         kill "-$1" $! 2>/dev/null
         ended=0
@@ -56,10 +70,10 @@ interrupt() {
     fail "a run is interrupted"
 }
 
-# begun: what a run has left that was killed once 20 files were done: one run for all who ask
+# begun: what a run has left that was killed once 30 files were done: one run for all who ask
 begun() {
     if [ ! -e "$t/begun.partial" ]; then
-        interrupt KILL 20
+        interrupt KILL 30
         cp -p "$t/x.bzna.partial" "$t/begun.partial"
         cp -p "$t/x.bzna.partial.log" "$t/begun.partial.log"
     fi
@@ -74,8 +88,9 @@ kill_tests() {
     while [ $kills -lt $wanted ] && [ $runs -lt 400 ]; do
         runs=$((runs + 1))
         # "pack &" is a shell's number
-        "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast --resume >"$t/log" 2>&1 &
-        sleep "$(awk "BEGIN { srand($runs); srand(int(rand() * 1e9)); printf \"%.3f\", rand() * 0.6 * $took }")"
+        # shellcheck disable=SC2086
+        "$bzna" pack "$t/in" -o "$t/x.bzna" $quick --resume >"$t/log" 2>&1 &
+        sleep "$(awk "BEGIN { srand($runs); srand(int(rand() * 1e9)); printf \"%.3f\", rand() * 0.8 * $took }")"
         if kill -KILL $! 2>/dev/null; then kills=$((kills + 1)); fi
         wait $! 2>/dev/null
         if [ -e "$t/x.bzna" ]; then
@@ -86,7 +101,7 @@ kill_tests() {
         fi
     done
     # Those that were killed last come to an end, too, however slow the machine has become meanwhile.
-    "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast --resume >"$t/log" 2>&1
+    pack --resume >"$t/log" 2>&1
     if cmp -s "$t/x.bzna" "$t/whole.bzna"; then pass; else fail "killed runs come to an end, too" "$(cat "$t/log")"; fi
     rm -f "$t/x.bzna"
     same "so many runs were killed" "$kills" "$wanted"
@@ -211,13 +226,16 @@ signal_tests() {
     done
     if [ -z "$python" ]; then skip "Ctrl-C" "there is no python3 [python3]"; return; fi
     rm -f "$t/x.bzna"*
+    # shellcheck disable=SC2086
     run "$python" -c '
 import signal, subprocess, sys, time, os
-p = subprocess.Popen(sys.argv[1:], start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+stalled = dict(os.environ, FAIL_CALL="pwrite 20 stall", LD_PRELOAD=sys.argv.pop(1))
+p = subprocess.Popen(sys.argv[1:], start_new_session=True, env=stalled,
+                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 log = sys.argv[sys.argv.index("-o") + 1] + ".partial.log"
 while not os.path.exists(log) or os.path.getsize(log) < 700: time.sleep(0.002)
 os.killpg(p.pid, signal.SIGINT)
-sys.exit(0 if p.wait() == -signal.SIGINT else 9)' "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast
+sys.exit(0 if p.wait() == -signal.SIGINT else 9)' "$failing" "$bzna" pack "$t/in" -o "$t/x.bzna" $quick
     same "Ctrl-C, which all processes get, ends a run" "$status" 0
     says "$t/err" "to go on, give the same command with --resume" "Ctrl-C says how to go on"
     resumed "after Ctrl-C"
@@ -227,9 +245,9 @@ sys.exit(0 if p.wait() == -signal.SIGINT else 9)' "$bzna" pack "$t/in" -o "$t/x.
 full_tests() {
     for limit in 20 40 60; do
         rm -f "$t/x.bzna"*
-        # shellcheck disable=SC3045
+        # shellcheck disable=SC2086,SC3045
         if ! (ulimit -f $limit) 2>/dev/null; then skip "a full disk" "this shell has no ulimit -f"; return; fi
-        run sh -c "ulimit -f $limit; exec \"\$@\"" sh "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast
+        run sh -c "ulimit -f $limit; exec \"\$@\"" sh "$bzna" pack "$t/in" -o "$t/x.bzna" $quick
         same "a full disk at $limit blocks is an error" "$status" 1
         says "$t/err" "x.bzna.partial: cannot be written: File too large" "it names the file and the reason"
         says "$t/err" "to go on, give the same command with --resume" "it says how to go on"
@@ -245,7 +263,7 @@ children() { grep -s '' /proc/[0-9]*/stat | awk -v p="$1" '{ split($0, f, "/"); 
 struck() {
     rm -f "$t/y.bzna"*
     ASAN_OPTIONS="$ASAN_OPTIONS:handle_segv=0" TSAN_OPTIONS="$TSAN_OPTIONS:handle_segv=0" "$bzna" pack \
-        "$t/drawn" -o "$t/y.bzna" --jobs 1 --preset slow >"$t/out" 2>"$t/err" &
+        "$t/drawn" -o "$t/y.bzna" --jobs 1 --preset medium >"$t/out" 2>"$t/err" &
     wait_done "$t/y.bzna.partial.log" 1
     child=$(children $!)
     kill -STOP "$child"
@@ -268,21 +286,17 @@ crash_tests() {
     says "$t/err" "a process that encodes ended with signal 9: is memory out?" "it says so"
     says "$t/err" "to go on, give the same command with --resume" "and how to go on"
     if [ -e "$t/y.bzna" ]; then fail "there is no archive"; else pass; fi
-    expect 0 "it goes on" "$bzna" pack "$t/drawn" -o "$t/y.bzna" --preset slow --resume --json
+    expect 0 "it goes on" "$bzna" pack "$t/drawn" -o "$t/y.bzna" --preset medium --resume --json
     same "with all four" "$(field samples <"$t/out")" 4
 }
 
-# Copies go to a thread in blocks: one failed write anywhere, and --resume ends as if there had been none. 240 samples of
-# 12 kB are three blocks.
+# Copies go to a thread in blocks: one failed write anywhere, and --resume ends as if there had been none. 30 samples of
+# 97 kB are three blocks.
 block_tests() {
-    library=$t/failing_calls.so
-    if [ -n "$SANITIZE" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$library" tests/fake/failing_calls.c -ldl 2>"$t/err"; then
-        skip "failed writes of blocks" "calls cannot be made to fail here"
-        return
-    fi
+    if [ -z "$failing" ]; then skip "failed writes of blocks" "calls cannot be made to fail here"; return; fi
     mkdir "$t/copied"
-    { cat $data/pictures/jpeg_420_progressive.jpg; head -c 12000 $data/mini_h265.bzna; printf '\377\331'; } >"$t/one.jpg"
-    for i in $(seq 100 339); do cp "$t/one.jpg" "$t/copied/$i.jpg"; done
+    { cat $data/pictures/jpeg_420_progressive.jpg; head -c 96000 $data/mini_h265.bzna; printf '\377\331'; } >"$t/one.jpg"
+    for i in $(seq 100 129); do cp "$t/one.jpg" "$t/copied/$i.jpg"; done
     copy="$bzna pack $t/copied -o $t/c.bzna --codec copy --check headers --jobs 1"
     # shellcheck disable=SC2086  # copy is words
     expect 0 "copies" $copy
@@ -291,7 +305,7 @@ block_tests() {
         "pthread_create 1 11" "fsync 2 5"; do
         rm -f "$t/met"
         # shellcheck disable=SC2086
-        run env "FAIL_CALL=$fault" "FAIL_MET=$t/met" "LD_PRELOAD=$library" $copy
+        run env "FAIL_CALL=$fault" "FAIL_MET=$t/met" "LD_PRELOAD=$failing" $copy
         same "$fault is met" "$(wc -c <"$t/met" 2>"$t/sink")" 1
         case $fault in
         *short | pthread*) same "$fault is gone around" "$status" 0 ;;
@@ -306,13 +320,13 @@ block_tests() {
     done
     rm -f "$t/met" "$t/c.bzna"
     # shellcheck disable=SC2086
-    run env "FAIL_CALL=fork 1 11" "FAIL_MET=$t/met" "LD_PRELOAD=$library" $copy
+    run env "FAIL_CALL=fork 1 11" "FAIL_MET=$t/met" "LD_PRELOAD=$failing" $copy
     same "files that are kept are packed without processes" "$status" 0
     if [ -e "$t/met" ]; then fail "no process is started for them"; else pass; fi
     rm -f "$t/c.bzna"
     cp "$data/pictures/png_palette_2.png" "$t/copied/200.png"
     # shellcheck disable=SC2086
-    run env "FAIL_CALL=fork 1 11" "FAIL_MET=$t/met" "LD_PRELOAD=$library" $copy
+    run env "FAIL_CALL=fork 1 11" "FAIL_MET=$t/met" "LD_PRELOAD=$failing" $copy
     same "another file needs one" "$status $(wc -c <"$t/met" 2>"$t/sink")" "1 1"
     says "$t/err" "no process could be started: " "the message says so"
     # shellcheck disable=SC2086

@@ -24,6 +24,8 @@ passed=0 failed=0 skipped=0
 for python in "$PYTHON" python3 /usr/bin/python3; do "$python" -c 'import numpy' 2>/dev/null && break; python=; done
 numpy=$python
 python=${python:-$(command -v python3)}
+# What python3 loads, in which no sanitizer is.
+if [ -n "$SANITIZE" ]; then library=; else library=$(cd "$build" && pwd)/libbenzina.so; fi
 
 # ON_WINDOWS=1: the tool is a Windows program, started by Wine. What Windows does not have is skipped then.
 libcuda=libcuda.so.1 libnvcuvid=libnvcuvid.so.1
@@ -94,10 +96,11 @@ psnr() {
     same "an extracted picture is as large as its source" "$(ppm_size "$2")" "$size"
     count=$((${size% *} * ${size#* } * 3))
     if [ -n "$python" ]; then
-        db=$("$python" -c 'import math, sys
+        db=$("$python" -c 'import math, operator, sys
 count = int(sys.argv[3])
 a, b = (open(name, "rb").read()[-count:] for name in sys.argv[1:3])
-s = sum((x - y) ** 2 for x, y in zip(a, b))
+differences = list(map(operator.sub, a, b))
+s = sum(map(operator.mul, differences, differences))
 print(int(10 * math.log10(255 * 255 * count / s)) if s else 99)' "$1" "$2" "$count")
         return
     fi

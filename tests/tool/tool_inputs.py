@@ -2,13 +2,13 @@
 """tool_inputs.py - for tests/tool/test_inputs.sh: files as real data sets have them, and a look at what bzna pack made of
 them
 
-    python3 tests/tool/tool_inputs.py make DIR                  ok_* can be packed, bad_* cannot, bad_REASON_*: for that
-    reason python3 tests/tool/tool_inputs.py compare BZNA ARCHIVE SRC  every picture of the archive against what others see
-    in its source:
-                                                           SRC/NAME.rgb, SRC/NAME.mean (tests/data), else Pillow. Prints
-                                                           what differs
+    tool_inputs.py make DIR                             ok_* can be packed, bad_* cannot, bad_REASON_*: for that reason
+    tool_inputs.py compare BZNA [ARCHIVE SOURCE]...     every picture of the archives against what others see in its
+                                                        source: SOURCE/NAME.rgb, SOURCE/NAME.mean (tests/data), else
+                                                        Pillow. Prints what differs, and a line for each archive
 
-Both need numpy and Pillow."""
+Both need numpy and Pillow, and compare BENZINA_LIBRARY, which is asked for all pictures of an archive at once. Without
+it, as with sanitizers, bzna extract is, for one after the other."""
 import io
 import json
 import os
@@ -156,32 +156,50 @@ def source(name, path, shape):
     return np.asarray(picture).astype(float), lambda rgb: rgb
 
 
-def compare(bzna, archive, folder):
+def extracted(bzna, archive, samples):
+    """The pictures as bzna extract writes them."""
+    command = [bzna, "extract", archive, "--track", "image", "-o", "-", "--as", "ppm"]
+    for sample in samples:
+        done = subprocess.run(
+            [*command, str(sample["index"])], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+        )
+        _, size, _, pixels = done.stdout.split(b"\n", 3)
+        width, height = map(int, size.split())
+        yield np.frombuffer(pixels, np.uint8).reshape(height, width, 3)
+
+
+def shown(bzna, archive, samples):
+    """The pictures as the library shows them, which are those of bzna extract."""
+    if not os.environ.get("BENZINA_LIBRARY"):
+        return extracted(bzna, archive, samples)
+    sys.path.insert(0, "examples/python")
+    import benzina
+    dataset = benzina.Dataset(archive)
+    return (dataset[sample["index"]].image() for sample in samples)
+
+
+def compare_one(bzna, archive, folder):
     listed = subprocess.run([bzna, "list", "--json", archive], stdout=subprocess.PIPE, check=True).stdout
     samples = json.loads(listed.decode("utf-8", "surrogateescape"))
     names = os.listdir(folder)
     compared = 0
-    for sample in samples:
+    for sample, rgb in zip(samples, shown(bzna, archive, samples)):
         name = sample["filename"]
         if name not in names:                              # in JSON, what is no UTF-8 is U+FFFD
             name = [n for n in names if n.startswith("ok_Latin")][0]
-        ppm = subprocess.run(
-            [bzna, "extract", archive, str(sample["index"]), "--track", "image", "-o", "-", "--as", "ppm"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            check=True,
-        ).stdout
-        _, size, _, pixels = ppm.split(b"\n", 3)
-        width, height = map(int, size.split())
-        rgb = np.frombuffer(pixels, np.uint8).reshape(height, width, 3).astype(float)
         try:
-            expected, reduce = source(name, os.path.join(folder, name), (height, width))
-            difference = np.abs(reduce(rgb) - expected)
+            expected, reduce = source(name, os.path.join(folder, name), rgb.shape[:2])
+            difference = np.abs(reduce(rgb.astype(float)) - expected)
             assert difference.mean() < 3, "differs by %.1f on average" % difference.mean()
         except (AssertionError, ValueError) as error:
             print("%r: %s" % (name, error))
         compared += 1
     print("compared %d" % compared)
+
+
+def compare(bzna, *archives_and_folders):
+    for archive, folder in zip(archives_and_folders[::2], archives_and_folders[1::2]):
+        compare_one(bzna, archive, folder)
 
 
 if __name__ == "__main__":

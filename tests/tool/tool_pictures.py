@@ -164,13 +164,17 @@ def spot_picture(kind, width, height):
 
 
 def chroma_pictures(folder):
+    is_long = os.environ.get("TEST_ALL")
     all_orientations = range(1, 9)
-    few = all_orientations if os.environ.get("TEST_ALL") else (1, 4, 6)
-    sizes = [(kind, w, h, all_orientations if kind == "420" else few)
-             for kind in (*FACTORS, "rgb", "cmyk") for w in (112, 113) for h in (108, 109)]
+    few = all_orientations if is_long else (1, 4, 6)
+    small = ((112, 108), (112, 109), (113, 108), (113, 109)) if is_long else ((112, 109), (113, 108))
+    sizes = [(kind, *size, all_orientations if kind == "420" else few)
+             for kind in (*FACTORS, "rgb", "cmyk") for size in small]
     sizes += [("411", w, 109, (1,)) for w in (114, 115)]
     # These get thumbnails: of 512 x 343, 343 x 512 and 512 x 342 pixels.
-    sizes += [(kind, w, h, (1, 6)) for kind in ("420", "422", "rgb") for w, h in ((603, 405), (404, 602), (601, 402))]
+    large = ((603, 405), (404, 602), (601, 402))
+    sizes += [(kind, *size, (1, 6)) for kind in ("420", "422", "rgb")
+              for size in (large if is_long or kind == "420" else large[:1])]
     for kind, width, height, orientations in sizes:
         picture = spot_picture(kind, width, height)
         for o in orientations:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Pictures with color profiles, and what else a pack leaves out: for test_pack.sh.
 
-    tool_profiles.py make DIR               15 pictures, 10 with another profile than sRGB's; in DIR/lost, what loses
-    something tool_profiles.py compare BZNA ARCHIVE DIR    each picture beside what Little CMS makes of it through
-    Pillow
+    tool_profiles.py make DIR                   15 pictures, 10 with another profile than sRGB's; in DIR/lost, what
+                                                loses something
+    tool_profiles.py compare BZNA ARCHIVE DIR   each picture beside what Little CMS makes of it through Pillow; see
+                                                tool_inputs.py for BENZINA_LIBRARY
 """
 import io
 import json
@@ -14,6 +15,8 @@ import sys
 
 import numpy as np
 from PIL import Image, ImageCms
+
+import tool_inputs
 
 
 def fixed(*values):
@@ -80,18 +83,15 @@ def make(folder):
 def compare(bzna, archive, folder):
     samples = json.loads(subprocess.run([bzna, "list", "--json", archive], check=True, stdout=subprocess.PIPE).stdout)
     worst, shift = 0, 0
-    for sample in samples:
+    for sample, pixels in zip(samples, tool_inputs.shown(bzna, archive, samples)):
         source = Image.open(os.path.join(folder, sample["filename"]))
         wanted = source.convert("RGB")
         if source.info.get("icc_profile"):
             wanted = ImageCms.profileToProfile(
                 source, io.BytesIO(source.info["icc_profile"]), io.BytesIO(SRGB), outputMode="RGB"
             )
-        path = archive + ".ppm"
-        subprocess.run(
-            [bzna, "extract", archive, str(sample["index"]), "-o", path], check=True, stdout=subprocess.DEVNULL
-        )
-        a, b, c = (np.asarray(p.convert("RGB")).astype(float) for p in (wanted, Image.open(path), source))
+        a, c = (np.asarray(p.convert("RGB")).astype(float) for p in (wanted, source))
+        b = pixels.astype(float)
         worst = max(worst, np.abs(a - b).mean())
         shift = max(shift, np.abs(a - c).mean())
         if np.abs(a - b).max() > 6:

@@ -2,8 +2,7 @@
  * suite includes only its types and declarations, which tests/make/library.awk makes of benzina.c. By hand and for
  * other systems, where TEST_LINKED is not defined, benzina.c becomes a part of each suite.
  *
- * TEST_KERNELS, defined before: with the inline functions of benzina_kernels.cu, too. A suite that changes the library
- * (#define pread my_pread) includes benzina.c itself instead. */
+ * A suite that changes the library (#define pread my_pread) includes benzina.c itself instead. */
 #ifndef BENZINA_TEST_LIBRARY_H
 #define BENZINA_TEST_LIBRARY_H
 #ifdef TEST_LINKED

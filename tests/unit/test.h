@@ -23,10 +23,8 @@
 #ifdef _WIN32
 #  define ON_WINDOWS 1
 #  include "../windows/windows.h"
-#elif !defined(_GNU_SOURCE)           /* without benzina.c, -std=c11 hides what is POSIX's */
-FILE   *popen(const char *command, const char *mode);
-int     pclose(FILE *stream);
-ssize_t readlink(const char *path, char *out, size_t size);
+#else
+#  include <sys/wait.h>
 #endif
 
 #ifndef ON_WINDOWS
@@ -122,42 +120,8 @@ __attribute__((unused)) static void test_start(char **argv)
     test_wanted = argv[1 + test_alone] ? argv + 1 + test_alone : NULL;
 }
 
-/* One test by this program, started anew; what it prints but for its closing line. */
-static void test_run_alone(const char *name)
+static void test_run_here(const char *name, void (*function)(void))
 {
-    char program[512], command[1024], line[4096];
-    ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
-    int passed, failed, skipped, closed = 0;
-    FILE *output;
-    program[size > 0 ? size : 0] = 0;
-    snprintf(command, sizeof command, "'%s' =%s 2>&1", program, name);
-    fflush(stdout);
-    output = popen(command, "r");
-    while (output && fgets(line, sizeof line, output)) {
-        const char *end = strstr(line, ".c: ");
-        if (end && sscanf(end, ".c: %d passed, %d failed, %d skipped", &passed, &failed, &skipped) == 3) {
-            closed = 1;
-            test_passed += passed;
-            test_skipped += skipped;
-            test_failed += failed;
-        } else {
-            fputs(line, stdout);
-        }
-    }
-    if ((!output || pclose(output) || !closed) && (!closed || !failed)) {
-        printf("FAIL %s: alone, its program fails\n", name);
-        test_failed++;
-    }
-}
-
-static void test_run(const char *name, void (*function)(void))
-{
-    if (!test_is_wanted(name))
-        return;
-    if (test_alone) {
-        test_run_alone(name);
-        return;
-    }
     const clock_t start = clock();
     test_failures = 0;
     test_skip_reason = NULL;
@@ -168,6 +132,33 @@ static void test_run(const char *name, void (*function)(void))
     else if (test_skip_reason) { test_skipped++; printf("SKIP %s: %s\n", name, test_skip_reason); }
     else                       { test_passed++; }
     fflush(stdout);
+}
+
+/* A copy of this process, in which no test has run, runs the test and ends with 0: passed, 1: failed, 2: skipped. */
+static void test_run_alone(const char *name, void (*function)(void))
+{
+    int status = -1, end;
+    const pid_t child = fork();
+    if (child == 0) {
+        test_passed = test_failed = test_skipped = 0;
+        test_run_here(name, function);
+        exit(test_failed ? 1 : test_skipped ? 2 : 0);
+    }
+    end = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    test_passed += end == 0;
+    test_skipped += end == 2;
+    test_failed += end != 0 && end != 2;
+    if (end < 0 || end > 2)
+        printf("FAIL %s: alone, its process fails\n", name);
+    fflush(stdout);
+}
+
+static void test_run(const char *name, void (*function)(void))
+{
+    if (!test_is_wanted(name))
+        return;
+    fflush(stdout);
+    (test_alone ? test_run_alone : test_run_here)(name, function);
 }
 #define RUN(name) test_run(#name, test_##name);
 #define TEST_MAIN(runs)                                                                                          \

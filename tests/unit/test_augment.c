@@ -1,7 +1,6 @@
 /* test_augment.c - policies: which operations are drawn, that they are the same whatever the threads, what they do to
  * pixels, and what comes out of them. What other libraries make of the same operations is compared elsewhere; here
  * stands what needs none. */
-#define TEST_KERNELS
 #include "library.h"
 #ifdef TEST_NVDEC
 #  include "../fake/nvdec.h"

@@ -1,9 +1,5 @@
 /* test_kernels.c - the pixel arithmetic, as C: what each loop computes, and that all of them compute the same. */
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include "../../benzina_kernels.cu"
+#include "library.h"
 #include "test.h"
 #include "random.h"
 

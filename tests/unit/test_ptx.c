@@ -8,7 +8,6 @@
  * share an element, and those of a block share memory only across a barrier, which is proven here too.
  *
  * An instruction that the interpreter does not know is a failure which names it: another compiler gives others. */
-#define TEST_KERNELS
 #include "library.h"
 #include "test.h"
 #include "random.h"
@@ -113,18 +112,19 @@ typedef struct ptx_arg {
     uint64_t value;               /* the constant; the bits that a register has */
 } ptx_arg;
 
+/* What running it takes comes first: thousands of them do not fit in a processor's cache. */
 typedef struct ptx_code {
     ptx_op      op;
     ptx_type    type, from;       /* from: of the source, where an instruction has two types */
     uint8_t     part, round, compare, combine, space, vector, read_only, guard;
     uint16_t    guard_register;
-    ptx_arg     to[MAX_VECTOR], a[MAX_VECTOR], base;
-    int64_t     offset;
     uint32_t    target;
-    char        label[NAME];
+    uint64_t    runs, skips;      /* executed; passed by, because of its guard */
+    ptx_arg     a[MAX_VECTOR], to[MAX_VECTOR], base;
+    int64_t     offset;
     int         line;
     const char *text;
-    uint64_t    runs, skips;      /* executed; passed by, because of its guard */
+    char        label[NAME];
 } ptx_code;
 
 /* Registers %<name>0 .. %<name><count - 1>. */
@@ -931,14 +931,14 @@ static void ptx_fault(ptx_launch *launch, const ptx_code *code, const char *why)
         snprintf(launch->fault, sizeof launch->fault, "line %d: %s: %s", code->line, code->text, why);
 }
 
-static uint64_t ptx_read_register(ptx_thread *thread, const ptx_code *code, uint16_t index)
+static inline uint64_t ptx_read_register(ptx_thread *thread, const ptx_code *code, uint16_t index)
 {
     if (!thread->known[index])
         ptx_fault(thread->launch, code, "reads a register that nothing has written");
     return thread->value[index];
 }
 
-static uint64_t ptx_read(ptx_thread *thread, const ptx_code *code, const ptx_arg *arg)
+static inline uint64_t ptx_read(ptx_thread *thread, const ptx_code *code, const ptx_arg *arg)
 {
     if (arg->kind == ARG_REGISTER)
         return ptx_read_register(thread, code, arg->index) ^ arg->negated;
@@ -1054,11 +1054,13 @@ static uint64_t ptx_permute(uint64_t a, uint64_t b, uint64_t selectors)
     return result;
 }
 
+static int integer_less(const ptx_code *code, uint64_t a, uint64_t b)
+{
+    return code->type.kind == 's' ? bits_signed(a, code->type.bits) < bits_signed(b, code->type.bits) : a < b;
+}
+
 static uint64_t ptx_integer(ptx_thread *thread, const ptx_code *code, uint64_t a, uint64_t b, uint64_t c)
 {
-    uint32_t bits = code->type.bits;
-    int64_t x = bits_signed(a, bits), y = bits_signed(b, bits);
-    int less = code->type.kind == 's' ? x < y : a < b;
     switch (code->op) {
     case OP_ADD:  return a + b;
     case OP_SUB:  return a - b;
@@ -1066,10 +1068,10 @@ static uint64_t ptx_integer(ptx_thread *thread, const ptx_code *code, uint64_t a
     case OP_MAD:  return ptx_multiply(code, a, b) + c;
     case OP_DIV:
     case OP_REM:  return ptx_divide(thread, code, a, b);
-    case OP_MIN:  return less ? a : b;
-    case OP_MAX:  return less ? b : a;
+    case OP_MIN:  return integer_less(code, a, b) ? a : b;
+    case OP_MAX:  return integer_less(code, a, b) ? b : a;
     case OP_NEG:  return 0 - a;
-    case OP_ABS:  return x < 0 ? 0 - a : a;
+    case OP_ABS:  return bits_signed(a, code->type.bits) < 0 ? 0 - a : a;
     case OP_AND:  return a & b;
     case OP_OR:   return a | b;
     case OP_XOR:  return a ^ b;
@@ -1105,17 +1107,16 @@ static int float_compares(uint8_t compare, float a, float b)
 
 static int integer_compares(const ptx_code *code, uint64_t a, uint64_t b)
 {
-    int less = code->type.kind == 's' ? bits_signed(a, code->type.bits) < bits_signed(b, code->type.bits) : a < b;
     switch (code->compare) {
     case COMPARE_EQ: return a == b;
     case COMPARE_NE: return a != b;
     case COMPARE_LO:
-    case COMPARE_LT: return less;
+    case COMPARE_LT: return integer_less(code, a, b);
     case COMPARE_LS:
-    case COMPARE_LE: return less || a == b;
+    case COMPARE_LE: return !integer_less(code, b, a);
     case COMPARE_HI:
-    case COMPARE_GT: return !less && a != b;
-    default:         return !less;
+    case COMPARE_GT: return integer_less(code, b, a);
+    default:         return !integer_less(code, a, b);
     }
 }
 
@@ -1429,32 +1430,37 @@ static void ptx_parts(ptx_thread *thread, const ptx_code *code)
         ptx_write(thread, &code->to[0], whole);
 }
 
-static void ptx_execute(ptx_thread *thread, const ptx_code *code)
+/* The result of an instruction that neither loads nor stores. */
+static uint64_t ptx_result(ptx_thread *thread, const ptx_code *code)
 {
-    uint64_t a, b = 0, c = 0, result;
-    if (code->op == OP_LD) { ptx_load(thread, code); return; }
-    if (code->op == OP_ST) { ptx_store(thread, code); return; }
-    if (code->op == OP_RED) { ptx_add(thread, code); return; }
-    if (code->op == OP_PACK || code->op == OP_UNPACK) { ptx_parts(thread, code); return; }
-    a = ptx_read(thread, code, &code->a[0]);
+    uint64_t a = ptx_read(thread, code, &code->a[0]), b = 0, c = 0;
     if (code->a[1].kind)
         b = ptx_read(thread, code, &code->a[1]);
     if (code->a[2].kind)
         c = ptx_read(thread, code, &code->a[2]);
     switch (code->op) {
     case OP_CVTA:
-    case OP_MOV:  result = a; break;
-    case OP_SELP: result = c ? a : b; break;
-    case OP_SLCT:
-        result = (code->from.kind == 'f' ? float_of(c) >= 0.0f : bits_signed(c, code->from.bits) >= 0) ? a : b;
-        break;
-    case OP_SETP: result = ptx_compare(code, a, b, c); break;
-    case OP_CVT:  result = ptx_convert(code, a); break;
+    case OP_MOV:  return a;
+    case OP_SELP: return c ? a : b;
+    case OP_SLCT: return (code->from.kind == 'f' ? float_of(c) >= 0.0f : bits_signed(c, code->from.bits) >= 0) ? a : b;
+    case OP_SETP: return ptx_compare(code, a, b, c);
+    case OP_CVT:  return ptx_convert(code, a);
     default:
-        result = code->type.kind == 'f' ? ptx_float(thread->launch, code->op, a, b) :
-                                          ptx_integer(thread, code, a, b, c);
+        return code->type.kind == 'f' ? ptx_float(thread->launch, code->op, a, b) :
+                                        ptx_integer(thread, code, a, b, c);
     }
-    ptx_write(thread, &code->to[0], result);
+}
+
+static void ptx_execute(ptx_thread *thread, const ptx_code *code)
+{
+    switch (code->op) {
+    case OP_LD:     ptx_load(thread, code); break;
+    case OP_ST:     ptx_store(thread, code); break;
+    case OP_RED:    ptx_add(thread, code); break;
+    case OP_PACK:
+    case OP_UNPACK: ptx_parts(thread, code); break;
+    default:        ptx_write(thread, &code->to[0], ptx_result(thread, code));
+    }
 }
 
 static void ptx_start_thread(ptx_thread *thread)
