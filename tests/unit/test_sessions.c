@@ -953,7 +953,7 @@ TEST(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixel
         for (int round = 0; round < 3; round += ROUNDS(1, 2)) {
             bzna_loader_config c = config_of(4, 0, round == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
             bzna_context *context = gpu_context(round == 2 ? 2 : 7);
-            c.order.epochs = (uint64_t[]){ 8, 6, 3 }[round];
+            c.order.epochs = (uint64_t[]){ ROUNDS(8, 3), 6, 3 }[round];
             c.pipeline.batches_in_flight = (uint32_t[]){ 1, 3, 2 }[round];
             control->seed = 100 + round;
             delays(round == 2 ? 0 : 200, (long long[]){ 150, 400, 900 }[round], round == 1 ? 40 : 0);
