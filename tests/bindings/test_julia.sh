@@ -23,8 +23,9 @@ skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
 
 # Julia without comments and with empty strings, line for line; ends with status 1 where one of them does not end.
 cat >"$t/strip.awk" <<'AWK'
-{ code = code $0 "\n" }
+{ lines = lines $0 "\n"; if (length(lines) > 4000) { code = code lines; lines = "" } }   # awk copies what it appends to
 END {
+    code = code lines
     n = length(code)
     for (i = 1; i <= n; i++) {
         c = substr(code, i, 1)
@@ -53,7 +54,7 @@ END {
             }
             if (i > n) bad = "a string"
             i += quotes - 1; printf "\"\""
-        } else if (c == "'" && substr(code, i) ~ /^'(\\.|[^\\'])'/) {
+        } else if (c == "'" && substr(code, i, 4) ~ /^'(\\.|[^\\'])'/) {
             i += substr(code, i + 1, 1) == "\\" ? 3 : 2; printf "0"
         } else printf "%s", c
     }

@@ -3,7 +3,8 @@
  *
  * With clang -fsanitize=fuzzer (-DBENZINA_LIBFUZZER) the program is libFuzzer's, and the target is its name, to which
  * fuzz.sh links it. Otherwise, and with the name of a target as its first argument, it does this:
- *     fuzz TARGET replay FILE...                  inputs, folders of them or packs (NAME.pack), as they are
+ *     fuzz TARGET replay FILE...                  inputs, folders of them or packs (NAME.pack), as they are; "-":
+ *                                               what `seeds` would write
  *     fuzz TARGET seeds DIR                       writes inputs to begin with
  *     fuzz TARGET pack OUT.pack BYTES FILE...     files in one, the smallest first, as many as BYTES hold
  *     fuzz TARGET unpack IN.pack DIR              its inputs, as files
@@ -205,7 +206,10 @@ static int program(int argc, char **argv)
     if (strcmp(what, "replay"))
         return usage();
     for (int i = 3; i < argc; i++)
-        replay(argv[i], &r);
+        if (strcmp(argv[i], "-"))
+            replay(argv[i], &r);
+        else if (t->seeds)
+            t->seeds(give_to_target, &r);
     printf("%s: %ld inputs\n", t->name, r.count);
     return 0;
 }

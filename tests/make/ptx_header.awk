@@ -6,7 +6,11 @@
 # the repetitions that it looks for. A second with mawk.
 #     LC_ALL=C awk -f tests/make/ptx_header.awk benzina_kernels.ptx
 /^[ \t]*(\/\/.*)?$/ { next }
-{ sub(/^[ \t]+/, ""); gsub(/[ \t]+/, " "); text = text $0 "\n" }
+{
+    sub(/^[ \t]+/, ""); gsub(/[ \t]+/, " ")
+    lines = lines $0 "\n"                           # awk copies what it appends to: seldom the whole text
+    if (length(lines) > 4000) { text = text lines; lines = "" }
+}
 
 function put(byte) { line = line byte ","; if (length(line) > 110) { print line; line = "" } }
 
@@ -55,6 +59,7 @@ function weigh(at,    n, least, best) {
 
 END {
     for (i = 1; i < 128; i++) code[sprintf("%c", i)] = i
+    text = text lines
     size = length(text)
     # No text has two ends of lines in turn: what is looked for at its end is not found. An array that split makes is
     # the fastest that mawk has.

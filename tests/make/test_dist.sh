@@ -91,6 +91,8 @@ pair() { # name...
     for compiler in gcc clang; do
         # clang says all it has to say without making code, gcc does not: of its builds, make test has one.
         [ $compiler = clang ] || [ -n "$TEST_ALL" ] || [ "$*" = "$ALL" ] || continue
+        # test_build.sh compiles the whole pair, and its header.
+        [ $# -gt 0 ] || [ -n "$TEST_ALL" ] || continue
         if have $compiler; then
             # shellcheck disable=SC2068
             check "a_pair_without_${title}_compiles_with_$compiler" compiles $compiler "$made" $@

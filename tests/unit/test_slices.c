@@ -499,7 +499,7 @@ static uint32_t load(bzna_context *context, const archive *a, int is_whole, int 
     config.output.device.kind = BZNA_DEVICE_CPU;
     config.decode.decoder = BZNA_DECODER_SOFTWARE;
     config.decode.threads = 2;
-    config.order.epochs = BATCHES;
+    config.order.epochs = ROUNDS(BATCHES, 12);
     config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     config.filter.antialias = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF;
     config.warp.flip_h = 0.5;
@@ -509,7 +509,7 @@ static uint32_t load(bzna_context *context, const archive *a, int is_whole, int 
     config.pipeline.picture = is_whole ? look : NULL;
     require(bzna_dataset_open_source(context, &source, NULL, &dataset, &last), "data set");
     require(bzna_loader_open(context, dataset, &config, &loader, &last), last.message);
-    for (uint64_t i = 0; i < BATCHES; i++) {
+    for (uint64_t i = 0; i < config.order.epochs; i++) {
         bzna_batch *batch = NULL;
         bzna_batch_info info;
         require(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &last), "batch");

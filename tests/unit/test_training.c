@@ -2727,7 +2727,7 @@ TEST(many_readers_make_up_for_a_slow_source)
     enum { READERS = 32, AHEAD = 64 };
     memory m;
     bzna_dataset *slow = open_archive(&m, &heavy);
-    bzna_loader_config c = config_of(32, BZNA_ORDER_SHUFFLE);
+    bzna_loader_config c = config_of(16, BZNA_ORDER_SHUFFLE);
     bzna_loader *loader;
     bzna_batch *batch;
     c.read.threads = READERS;
@@ -3191,7 +3191,7 @@ TEST(the_librarys_threads_block_signals_but_those_that_a_thread_causes_itself)
     bzna_dataset_close(dataset);
 }
 
-TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
+TEST(hundreds_of_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
 {
     const char *path = scratch("cycles");
     static const uint64_t bad[] = { 3, 8 };
@@ -3205,7 +3205,7 @@ TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
     CHECK_EQ(fwrite(broken.bytes, 1, (size_t)broken.size, f), broken.size);
     fclose(f);
     fds = entries("/proc/self/fd", NULL, 0);
-    for (int cycle = 0; cycle < 1000; cycle++) {
+    for (int cycle = 0; cycle < ROUNDS(1000, 300); cycle++) {
         bzna_loader_config lc = cycle % 4 ? plan_of(4, BZNA_ORDER_SHUFFLE) : config_of(4, BZNA_ORDER_SHUFFLE);
         bzna_dataset *dataset = NULL;
         bzna_loader *loader;
@@ -3445,15 +3445,9 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
 
 /* ---- Main -------------------------------------------------------------------------------------------------------- */
 
-static void everything(void)
+/* Whatever decodes, none of these decodes anything. */
+static void plans(void)
 {
-    RUN(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
-    RUN(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
-    RUN(a_data_set_has_at_most_65536_archives)
-    RUN(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
-    RUN(splits_are_the_samples_that_were_written_into_them)
-    RUN(an_archive_with_splits_still_plays)
-    RUN(two_ranges_split_a_data_set_by_position)
     RUN(weighted_draws_with_replacement_follow_the_weights)
     RUN(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a_simulation)
     RUN(an_epoch_drawn_without_replacement_is_exactly_the_order_of_its_keys)
@@ -3462,12 +3456,27 @@ static void everything(void)
     RUN(weights_that_mean_nothing_are_refused_and_named)
     RUN(loaders_take_the_stored_orders)
     RUN(an_order_is_the_same_from_whatever_position_it_is_entered)
-    RUN(the_next_epoch_is_ready_before_the_last_batch_of_this_one_is_taken)
-    RUN(reset_gives_the_order_of_a_loader_opened_at_that_epoch)
     RUN(every_world_up_to_64_deals_each_position_once_in_equally_many_batches)
     RUN(loaders_of_any_world_take_the_positions_that_the_sampler_of_torch_would)
-    RUN(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
     RUN(any_chain_of_worlds_takes_each_position_of_an_epoch_exactly_once)
+}
+
+static void everything(void)
+{
+    if (!TEST_NVDEC || test_wanted || test_all())
+        plans();
+    else
+        puts("LEFT orders and weights on the fake driver");
+    RUN(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
+    RUN(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
+    RUN(a_data_set_has_at_most_65536_archives)
+    RUN(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
+    RUN(splits_are_the_samples_that_were_written_into_them)
+    RUN(an_archive_with_splits_still_plays)
+    RUN(two_ranges_split_a_data_set_by_position)
+    RUN(the_next_epoch_is_ready_before_the_last_batch_of_this_one_is_taken)
+    RUN(reset_gives_the_order_of_a_loader_opened_at_that_epoch)
+    RUN(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
     RUN(a_state_of_other_samples_list_weights_or_order_is_refused)
     RUN(a_state_of_a_view_is_refused_by_views_of_other_lengths_of_the_same_parts)
     RUN(any_seed_can_be_restored_at_once)
@@ -3507,7 +3516,7 @@ static void everything(void)
     RUN(threads_run_on_the_processors_given_decoders_first)
     RUN(a_processor_that_is_not_there_is_an_error_that_leaves_nothing_behind)
     RUN(the_librarys_threads_block_signals_but_those_that_a_thread_causes_itself)
-    RUN(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
+    RUN(hundreds_of_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
     RUN(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads)
 }
 
