@@ -55,7 +55,8 @@ static int is_of(const char *kind, const char *function)
 static void tell(const char *text, size_t size)
 {
     int (*real_open)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
-    ssize_t (*real_write)(int, const void *, size_t) = (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+    ssize_t (*real_write)(int, const void *, size_t) =
+        (ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
     const int file = met ? real_open(met, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
     if (file < 0) return;
     (void)!real_write(file, text, size);

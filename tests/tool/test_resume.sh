@@ -179,7 +179,9 @@ power_tests() {
     dd if=/dev/zero of="$t/x.bzna.partial.log" bs=1 seek=$((size - 100)) count=100 conv=notrunc 2>/dev/null
     resumed "the end of the log is zeros"
     begun
-    sed '9s/ [0-9]* / 77 /' "$t/x.bzna.partial.log" >"$t/cut"
+    # The eighth picture would be left out: its sample, which is whole, tells nothing of that.
+    awk '/^[0-9a-f]* \+ / && ++n == 8 { sub(/ \+ .*/, " - none") } { print }' "$t/x.bzna.partial.log" >"$t/cut"
+    if cmp -s "$t/x.bzna.partial.log" "$t/cut"; then fail "a line of the log is damaged"; else pass; fi
     cp "$t/cut" "$t/x.bzna.partial.log"
     resumed "a line of the log is damaged"
     begun

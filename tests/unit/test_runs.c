@@ -209,10 +209,11 @@ TEST(batches_do_not_depend_on_how_long_runs_are_nor_on_where_samples_lie)
         { 0, 2, 0 }, { 0, 1, 3 }, { 0, 5, 2 }, { 40, 2, 1 }, { 2000, 1, 1 } };
     static const uint32_t batches[] = { 256, 7, 1 };
     for (size_t i = 0; i < COUNT(types); i++)
-        for (size_t b = 0; b < COUNT(batches); b += i ? 2 : 1) {
-            bzna_loader_config c = config_of(batches[i ? 0 : b]);
+        for (size_t b = 0; b < (i ? 1 : COUNT(batches)); b++) {
+            bzna_loader_config c = config_of(batches[b]);
             uint64_t expected;
             c.order.kind = i % 2 ? BZNA_ORDER_SEQUENTIAL : BZNA_ORDER_SHUFFLE;
+            c.order.epochs = b < 2 ? 2 : ROUNDS(2, 1);      /* batches of one take longest */
             c.output.dtype = types[i].dtype;
             c.output.layout = types[i].layout;
             c.decode.threads = c.read.threads = c.read.ahead_samples = 1;
