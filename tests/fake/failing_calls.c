@@ -4,7 +4,8 @@
  *
  * The second rename of each process fails with error 28. Of reads and writes, "write 2 short" does half of what was
  * asked for, "read 2 end" finds the end of the file, and "write 2 stall" takes five seconds. "malloc 2 12" is the
- * second allocation of any kind, with glibc. When that happens a byte is added to FILE.
+ * second allocation of any kind, with glibc, and "lock 1 stall" waits before a file is locked. When that happens a byte
+ * is added to FILE.
  *
  * "list 4 -" lets none fail. FILE gets a line for the first, the 4th, the 16th call of each kind and so on in any
  * process: "read 16". With "list 1 -" it gets one for each call. */
@@ -130,6 +131,20 @@ FAILING(int, fstat64, (int f, struct stat64 *s), (f, s), int, struct stat64 *)
 FAILING(int, mkdir, (const char *p, mode_t m), (p, m), const char *, mode_t)
 FAILING(int, socketpair, (int d, int t, int p, int *f), (d, t, p, f), int, int, int, int *)
 FAILING(pid_t, fork, (void), (), void)
+
+/* Of these, only the one that locks. */
+#define CONTROLLING(function)                                                                 \
+    int function(int file, int command, ...)                                                  \
+    {                                                                                         \
+        va_list rest;                                                                         \
+        va_start(rest, command);                                                              \
+        void *argument = va_arg(rest, void *);                                                \
+        va_end(rest);                                                                         \
+        if ((command == F_SETLK || command == F_OFD_SETLK) && fails("lock")) return -1;       \
+        return REAL(int, function, int, int, ...)(file, command, argument);                   \
+    }
+CONTROLLING(fcntl)
+CONTROLLING(fcntl64)
 
 int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *p)
 {

@@ -166,6 +166,23 @@ stalls() {
     done
 }
 
+# Between a run's opening of its file and its lock, another run gives that file its final name, and a third one makes a
+# file of that name.
+renamed_test() {
+    call=lock number=1 how=stall
+    rm -f "$t/m.bzna" "$t/m.bzna.partial"
+    (
+        while [ ! -e "$t/m.bzna.partial" ]; do sleep 0.05; done
+        mv "$t/m.bzna.partial" "$t/others.bzna" && printf whole >"$t/others.bzna"
+        : >"$t/m.bzna.partial"
+    ) &
+    attempt "$bzna" merge "$t/whole.bzna" "$t/whole.bzna" -o "$t/m.bzna"
+    wait
+    same "a file that another run has finished meanwhile is left alone" \
+        "$status $was_met $(cat "$t/others.bzna")" "0 1 whole"
+    if cmp -s "$t/m.bzna" "$t/merged.bzna"; then pass; else fail "and the archive is written beside it"; fi
+}
+
 # too_large NAME FILE WHOLE COMMAND...: files may not have more than so many blocks, which is like a disk that is full,
 # and of streams, too. With the most blocks that WHOLE does not fit into, only what is written last fails, when a stream
 # is closed.
@@ -222,6 +239,7 @@ else
     sweep extract extract_attempt
     stalls pack "$t/x.bzna" "$t/whole.bzna" "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2
     stalls merge "$t/m.bzna" "$t/merged.bzna" "$bzna" merge "$t/whole.bzna" "$t/whole.bzna" -o "$t/m.bzna"
+    renamed_test
     too_large pack "$t/x.bzna" "$t/whole.bzna" "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --overwrite
     too_large convert "$t/c.tar" "$t/converted.tar" "$bzna" convert "$t/whole.bzna" -o "$t/c.tar"
     too_large extract "$t/e.ppm" "$t/extracted.ppm" "$bzna" extract "$t/whole.bzna" 0 -o "$t/e.ppm"

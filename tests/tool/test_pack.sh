@@ -847,7 +847,8 @@ further_picture_tests() {
         "$bzna" pack "$t/pairs" --pairs images,masks -o "$t/x.bzna"
 }
 
-# A process that encodes holds as much memory after its fourth round of pictures as after its second.
+# A process that encodes holds as much memory after its fourth round of pictures as after its second. Pictures with
+# profiles are those of profile_tests, if they could be made.
 memory_tests() {
     if [ -n "$SANITIZE$ON_WINDOWS" ] || ! "${CC:-cc}" -shared -fPIC -O1 -o "$t/held.so" tests/fake/held_memory.c -ldl 2>"$t/err"; then
         skip "memory of processes that encode" \
@@ -860,8 +861,9 @@ memory_tests() {
     echo "no picture" >"$t/none.jpg"
     for round in 1 2 3 4; do
         for file in "$t/large.ppm" "$t/none.jpg" "$data"/pictures/*.jpg "$data"/pictures/*.png "$data"/pictures/*.gif \
-            "$data"/pictures/tiff_cmyk.tif "$data"/pictures/webp_lossy_clear.webp; do
-            cp "$file" "$t/rounds/$round.$(basename "$file")"
+            "$data"/pictures/tiff_cmyk.tif "$data"/pictures/webp_lossy_clear.webp "$t"/profiles/adobe.jpg \
+            "$t"/profiles/p3.png; do
+            [ ! -e "$file" ] || cp "$file" "$t/rounds/$round.$(basename "$file")"
         done
         for i in 1 2 3 4 5 6 7 8; do cp "$t/none.jpg" "$t/rounds/$round.none_$i.jpg"; done
     done

@@ -2727,7 +2727,7 @@ TEST(many_readers_make_up_for_a_slow_source)
     enum { READERS = 32, AHEAD = 64 };
     memory m;
     bzna_dataset *slow = open_archive(&m, &heavy);
-    bzna_loader_config c = config_of(16, BZNA_ORDER_SHUFFLE);
+    bzna_loader_config c = config_of(32, BZNA_ORDER_SHUFFLE);
     bzna_loader *loader;
     bzna_batch *batch;
     c.read.threads = READERS;
