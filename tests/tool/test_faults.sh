@@ -172,7 +172,7 @@ renamed_test() {
     call=lock number=1 how=stall
     rm -f "$t/m.bzna" "$t/m.bzna.partial"
     (
-        while [ ! -e "$t/m.bzna.partial" ]; do sleep 0.05; done
+        for _ in $(seq 100); do [ -e "$t/m.bzna.partial" ] || sleep 0.05; done
         mv "$t/m.bzna.partial" "$t/others.bzna" && printf whole >"$t/others.bzna"
         : >"$t/m.bzna.partial"
     ) &

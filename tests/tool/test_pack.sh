@@ -750,6 +750,7 @@ terminal_tests() {
     expect 0 "progress on a terminal" "$python" -c '
 import fcntl, os, pty, signal, struct, sys, termios, time
 def resize(terminal, columns): fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+signal.alarm(100)                                       # whatever is waited for may never come
 pid, terminal = pty.fork()
 if not pid:
     resize(2, 40)

@@ -34,5 +34,20 @@ for suite in $suites; do
     passed=$((passed + ${p:-0})); failed=$((failed + ${f:-1}))
     [ "${f:-1}" -eq 0 ] || { echo "FAIL $suite: a test that fails alone"; grep -B 6 '^FAIL' "$log" | tail -n 40; }
 done
+# What `--alone` says of tests that pass, that need another one before them, that end the process, and that are skipped.
+cat > "$build/tests/alone.c" <<'C'
+#include <stdlib.h>
+#include "test.h"
+static int ready;
+TEST(makes_ready) { ready = 1; CHECK(ready); }
+TEST(needs_it) { CHECK(ready); }
+TEST(aborts) { abort(); }
+TEST(is_skipped) { SKIP("no reason"); }
+TEST_MAIN(RUN(makes_ready) RUN(needs_it) RUN(aborts) RUN(is_skipped))
+C
+if "${CC:-cc}" -std=c11 -Itests/unit -DTEST_BUILD="\"$build\"" -o "$build/tests/alone" "$build/tests/alone.c" -lm > "$log" 2>&1
+then "$build/tests/alone" --alone > "$log" 2>&1; fi
+if grep -q ': 1 passed, 2 failed, 1 skipped' "$log" && grep -q '^FAIL needs_it' "$log" && grep -q '^FAIL aborts' "$log"
+then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL failures_alone_are_counted"; cat "$log"; fi
 echo "tests/unit/test_alone.sh: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -3445,7 +3445,7 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
 
 /* ---- Main -------------------------------------------------------------------------------------------------------- */
 
-/* Whatever decodes, none of these decodes anything. */
+/* These decode nothing, so that a decoder changes nothing. */
 static void plans(void)
 {
     RUN(weighted_draws_with_replacement_follow_the_weights)
