@@ -11,7 +11,7 @@
  *   10-11  host              errors, log, limits; open files, whose number is limited; sources
  *      12  settings          of the caller's structs: what they may be, and what zeros stand for
  *      13  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
- *   14-17  codecs            NAL units; AV1; metadata: clap, colr, TIFF, EXIF, XMP; JPEG
+ *   14-17  codecs            NAL units; AV1; metadata: clap, colr, EXIF, XMP; JPEG
  *   18-20  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
  *      21  codecs            the table of codecs
  *   22-23  HEIF              the items of a file, their properties, grids
@@ -162,6 +162,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #define BZI_LIMIT_NAME_BYTES     65536u          /* bytes of a sample's file name */
 #define BZI_LIMIT_PATH_BYTES     4096u           /* bytes of a path with its NUL: Linux's own limit */
+
+#define BZI_LIMIT_EXIF_PARTS     32u             /* segments of a JPEG with EXIF data, of 64 kB each; most have one */
 
 /* scans of one picture: encoders make about 10, and each is a pass over the picture */
 #define BZI_LIMIT_JPEG_SCANS     500u
@@ -4144,7 +4146,7 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 16. Metadata: clap, colr, TIFF, EXIF, XMP =====================================================================
+/* ==== 16. Metadata: clap, colr, EXIF, XMP ===========================================================================
  * Calls: rooms 2, 13.
  *
  * What stands beside the coded pixels: the part of a frame that is seen, its color, and how it is to be turned. EXIF
@@ -4211,90 +4213,108 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
                               t[1] * f[2] + t[3] * f[3]);
 }
 
-/* --- TIFF, EXIF, XMP --- */
+/* --- EXIF, XMP --- */
 
-/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: tiff begins with one of
- * these. */
-static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
+/* EXIF data. A JPEG may have them in several segments, which PIL puts together. */
+typedef struct bzi_exif {
+    const bzi_span *parts;
+    uint32_t        count;            /* of parts */
+    uint32_t        is_big;           /* 1: big-endian */
+    uint64_t        begin;            /* where TIFF's header lies, behind names; all places count from there */
+    uint64_t        size;             /* bytes from there to the end */
+} bzi_exif;
+
+/* Returns a number, or 0 if it goes past the end. */
+static uint64_t bzi_exif_number(const bzi_exif *exif, uint64_t at, uint32_t bytes)
 {
-    uint32_t value = 0;
+    const bzi_span *part = exif->parts;
+    uint64_t value = 0;
 
-    if (at > tiff.size || bytes > tiff.size - at)
+    if (at > exif->size || bytes > exif->size - at)
         return 0;
 
-    for (uint32_t i = 0; i < bytes; i++)
-        value = value << 8 | tiff.data[at + (tiff.data[0] == 'I' ? bytes - 1 - i : i)];
+    at += exif->begin;
+    for (uint32_t i = 0; i < bytes; i++) {
+        for (; at >= part->size; part++)
+            at -= part->size;
+        value = exif->is_big ? value << 8 | part->data[at++] : value | (uint64_t)part->data[at++] << 8 * i;
+    }
     return value;
 }
 
-/* The values of a tag in a directory. */
-typedef struct bzi_tiff_values {
-    uint64_t at;                      /* offset of the first one in the data */
-    uint32_t count;                   /* how many there are */
-    uint32_t bytes;                   /* of each: 1, 2 or 4 */
-} bzi_tiff_values;
-
-/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there, or if this does
- * not begin as TIFF with 32-bit offsets does. */
-static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
+/* Returns the first value of a tag. Negative whole numbers come as large ones. */
+static double bzi_exif_value(const bzi_exif *exif, uint64_t at, uint32_t type, uint32_t bytes)
 {
-    /* of BYTE, SHORT, LONG, UNDEFINED; 0: the type is not read */
-    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };
-    uint64_t directory;
-    uint32_t count;
+    enum { RATIONAL = 5, SRATIONAL = 10, FLOAT = 11, DOUBLE = 12 };
+    const uint64_t bits = bzi_exif_number(exif, at, bytes);
+    const uint32_t first = (uint32_t)bzi_exif_number(exif, at, 4), second = (uint32_t)bzi_exif_number(exif, at + 4, 4);
+    float single;
+    double value;
 
-    if (tiff.size < 8 || (memcmp(tiff.data, "II*\0", 4) && memcmp(tiff.data, "MM\0*", 4)))
+    switch (type) {
+    case RATIONAL: return second ? (double)first / second : 0;
+    case SRATIONAL: return second ? (double)(int32_t)first / (int32_t)second : 0;
+    case FLOAT: memcpy(&single, &first, sizeof single); return (double)single;
+    case DOUBLE: memcpy(&value, &bits, sizeof value); return value;
+    }
+    return (double)bits;
+}
+
+/* Finds the first directory of EXIF data, behind their name, which some programs write twice. Returns 0 if the data do
+ * not begin as TIFF with 32-bit offsets does. Some programs write TIFF's 42 in the wrong order. */
+static uint64_t bzi_exif_directory(bzi_exif *exif)
+{
+    enum { EXIF = 0x45786966, II = 0x4949, MM = 0x4d4d };
+    uint64_t order;
+
+    exif->is_big = 1;
+    for (uint32_t i = 0; i < exif->count; i++)
+        exif->size += exif->parts[i].size;
+    for (; exif->size >= 6 && bzi_exif_number(exif, 0, 6) == (uint64_t)EXIF << 16; exif->size -= 6)
+        exif->begin += 6;
+
+    order = bzi_exif_number(exif, 0, 2);
+    if (exif->size < 8 || (order != II && order != MM) ||
+        (bzi_exif_number(exif, 2, 2) != 42 && bzi_exif_number(exif, 2, 2) != 42 << 8))
         return 0;
+    exif->is_big = order == MM;
+    return bzi_exif_number(exif, 4, 4);
+}
 
-    directory = bzi_tiff_number(tiff, 4, 4);
-    count = bzi_tiff_number(tiff, directory, 2);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint64_t at = directory + 2 + 12 * (uint64_t)i;
-        uint32_t type, size;
+/* Returns the orientation in EXIF data, 1 to 8, or 0 if they have none. What it may be is what PIL takes: a number of
+ * any type, which counts as 1 if it is out of range, and so do bytes and text. A tag whose values go past the end ends
+ * the directory, or is skipped if no file of this size could have them. */
+static uint32_t bzi_exif_orientation(const bzi_span *parts, uint32_t part_count)
+{
+    enum { ORIENTATION = 0x0112, BYTE = 1, ASCII = 2, UNDEFINED = 7 };
+    /* of a value, by its type; 0: PIL does not know the type */
+    static const uint8_t sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8 };
+    bzi_exif exif = { .parts = parts, .count = part_count };
+    const uint64_t directory = bzi_exif_directory(&exif), count = bzi_exif_number(&exif, directory, 2);
+    uint64_t taken = 0;
 
-        if (at >= tiff.size)                                /* the count says more than there is */
+    for (uint64_t i = 0, at = directory + 2; directory && i < count && at + 12 <= exif.size; i++, at += 12) {
+        const uint32_t type = (uint32_t)bzi_exif_number(&exif, at + 2, 2);
+        const uint32_t bytes = type < sizeof sizes ? sizes[type] : 0;
+        const uint64_t size = bzi_exif_number(&exif, at + 4, 4) * bytes;
+        const uint64_t place = size > 4 ? bzi_exif_number(&exif, at + 8, 4) : at + 8;
+        double value;
+
+        taken += size > 4 ? size : 0;
+        if (!size || (size > 4 && taken > exif.size))
+            continue;
+        if (place > exif.size || size > exif.size - place)
             break;
-
-        type = bzi_tiff_number(tiff, at + 2, 2);
-        size = type < sizeof bytes ? bytes[type] : 0;
-
-        if (bzi_tiff_number(tiff, at, 2) != tag || !size)
+        if (bzi_exif_number(&exif, at, 2) != ORIENTATION)
             continue;
 
-        values->count = bzi_tiff_number(tiff, at + 4, 4);
-        values->bytes = size;
-        values->at = (uint64_t)values->count * size > 4 ? bzi_tiff_number(tiff, at + 8, 4) : at + 8;
+        value = bzi_exif_value(&exif, place, type, bytes);
+        for (uint32_t number = 2; number <= 8 && type != BYTE && type != ASCII && type != UNDEFINED; number++)
+            if (value == number)
+                return number;
         return 1;
     }
     return 0;
-}
-
-/* Returns the first value of a tag, or 0 if there is none. */
-BZI_MAYBE_UNUSED static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
-{
-    bzi_tiff_values values;
-    return bzi_tiff_find(tiff, tag, &values) ? bzi_tiff_number(tiff, values.at, values.bytes) : 0;
-}
-
-/* Returns EXIF's number for the orientation, 1 to 8, or 0 if there is none. A number out of range counts as 1: the tag
- * is there, and asks for no turn that is known. */
-static uint32_t bzi_tiff_orientation(bzi_span tiff)
-{
-    bzi_tiff_values values;
-    uint32_t value;
-
-    if (!bzi_tiff_find(tiff, 0x0112, &values))
-        return 0;
-
-    value = bzi_tiff_number(tiff, values.at, values.bytes);
-    return value >= 1 && value <= 8 ? value : 1;
-}
-
-/* Returns the orientation in EXIF data, which may begin with a name. */
-static uint32_t bzi_exif_orientation(bzi_span exif)
-{
-    const uint64_t name = exif.size >= 6 && !memcmp(exif.data, "Exif\0", 6) ? 6 : 0;
-    return bzi_tiff_orientation(bzi_span_skip(exif, name));
 }
 
 /* Returns the orientation of an XMP packet, which says tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has
@@ -4520,7 +4540,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
         lines += lines < 3 && c == '\n';
     }
 
-    return bzi_exif_orientation((bzi_span){ bytes, digits / 2 });
+    return bzi_exif_orientation(&(bzi_span){ bytes, digits / 2 }, 1);
 }
 
 
@@ -4570,8 +4590,9 @@ typedef struct bzi_jpeg {
     uint32_t           several;       /* there are several scans, each with a part of the components or coefficients */
     uint32_t           jfif;          /* JFIF's marker is there */
     uint32_t           adobe;         /* the transform in Adobe's marker; UINT32_MAX: there is no such marker */
-    uint32_t           orientation;   /* EXIF's; 0: not stated */
     uint32_t           xmp_orientation; /* XMP's; 0: not stated */
+    uint32_t           exif_count;    /* segments that have EXIF data */
+    bzi_span           exif[BZI_LIMIT_EXIF_PARTS];          /* these data; without their names */
 } bzi_jpeg;
 
 /* Returns the next marker and its segment, or 0 if there is none. If the segment ends too early, c->overrun is set. */
@@ -4702,8 +4723,8 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
         j->jfif = 1;
     if (marker == BZI_JPEG_APP14 && c->size >= 12 && !memcmp(c->data, "Adobe", 5))
         j->adobe = c->data[11];
-    if (marker == BZI_JPEG_APP1 && !j->orientation && c->size >= 6 && !memcmp(c->data, "Exif\0", 6))
-        j->orientation = bzi_exif_orientation(data);
+    if (marker == BZI_JPEG_APP1 && c->size >= 6 && !memcmp(c->data, "Exif\0", 6) && j->exif_count < BZI_LENGTH(j->exif))
+        j->exif[j->exif_count++] = bzi_span_skip(data, 6);
 }
 
 /* Takes one marker of the header and its segment. */
@@ -4732,7 +4753,7 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
     bzi_cursor c = bzi_cursor_of(data), segment;
     bzna_status status = BZNA_OK;
 
-    memset(j, 0, sizeof *j);
+    memset(j, 0, offsetof(bzi_jpeg, exif));
     j->adobe = UINT32_MAX;
     if (bzi_cursor_u16(&c) != 0xffd8)
         return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it does not begin like one");
@@ -4835,7 +4856,7 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
                          !j.odd && !is_rgb;                 /* NVDEC may decode it */
     format->profile[1] = j.frame < BZI_JPEG_SOF2 && !(j.defined >> 4);
 
-    format->orientation = j.orientation ? j.orientation : j.xmp_orientation;
+    format->orientation = bzi_default(bzi_exif_orientation(j.exif, j.exif_count), j.xmp_orientation);
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, (uint16_t)(is_rgb ? 0 : 5), 1, 1 };
     return BZNA_OK;
@@ -4935,7 +4956,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     uint32_t is_deflated = type == bzi_type("zTXt"), is_xmp = 0;
 
     if (type == bzi_type("eXIf") && !orientation[0])
-        orientation[0] = bzi_exif_orientation((bzi_span){ c.data, c.size });
+        orientation[0] = bzi_exif_orientation(&(bzi_span){ c.data, c.size }, 1);
     if (type != bzi_type("tEXt") && type != bzi_type("iTXt") && !is_deflated)
         return;
 
@@ -5077,7 +5098,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_of(file), riff, chunk;
-    uint32_t xmp_orientation = 0;
+    bzi_span exif = { NULL, 0 }, xmp = { NULL, 0 };         /* the first chunk of each kind counts */
 
     bzi_cursor_take(&c, 4);
     riff = bzi_cursor_sub(&c, bzi_cursor_le(&c, 4));
@@ -5100,13 +5121,13 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
 
-        if (type == bzi_type("EXIF") && !format->orientation)
-            format->orientation = bzi_exif_orientation((bzi_span){ chunk.data, bytes });
-        if (type == bzi_type("XMP "))
-            xmp_orientation = bzi_xmp_orientation((bzi_span){ chunk.data, bytes });
+        if (type == bzi_type("EXIF") && !exif.data)
+            exif = (bzi_span){ chunk.data, bytes };
+        if (type == bzi_type("XMP ") && !xmp.data)
+            xmp = (bzi_span){ chunk.data, bytes };
     }
 
-    format->orientation = format->orientation ? format->orientation : xmp_orientation;
+    format->orientation = bzi_default(bzi_exif_orientation(&exif, 1), bzi_xmp_orientation(xmp));
     return format->width ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
 }
 
@@ -5283,6 +5304,69 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- TIFF --- */
 
+/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: tiff begins with one of
+ * these. */
+static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
+{
+    uint32_t value = 0;
+
+    if (at > tiff.size || bytes > tiff.size - at)
+        return 0;
+
+    for (uint32_t i = 0; i < bytes; i++)
+        value = value << 8 | tiff.data[at + (tiff.data[0] == 'I' ? bytes - 1 - i : i)];
+    return value;
+}
+
+/* The values of a tag in a directory. */
+typedef struct bzi_tiff_values {
+    uint64_t at;                      /* offset of the first one in the data */
+    uint32_t count;                   /* how many there are */
+    uint32_t bytes;                   /* of each: 1, 2 or 4 */
+} bzi_tiff_values;
+
+/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there, or if this does
+ * not begin as TIFF with 32-bit offsets does. */
+static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
+{
+    /* of BYTE, SHORT, LONG, UNDEFINED; 0: the type is not read */
+    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };
+    uint64_t directory;
+    uint32_t count;
+
+    if (tiff.size < 8 || (memcmp(tiff.data, "II*\0", 4) && memcmp(tiff.data, "MM\0*", 4)))
+        return 0;
+
+    directory = bzi_tiff_number(tiff, 4, 4);
+    count = bzi_tiff_number(tiff, directory, 2);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t at = directory + 2 + 12 * (uint64_t)i;
+        uint32_t type, size;
+
+        if (at >= tiff.size)                                /* the count says more than there is */
+            break;
+
+        type = bzi_tiff_number(tiff, at + 2, 2);
+        size = type < sizeof bytes ? bytes[type] : 0;
+
+        if (bzi_tiff_number(tiff, at, 2) != tag || !size)
+            continue;
+
+        values->count = bzi_tiff_number(tiff, at + 4, 4);
+        values->bytes = size;
+        values->at = (uint64_t)values->count * size > 4 ? bzi_tiff_number(tiff, at + 8, 4) : at + 8;
+        return 1;
+    }
+    return 0;
+}
+
+/* Returns the first value of a tag, or 0 if there is none. */
+static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
+{
+    bzi_tiff_values values;
+    return bzi_tiff_find(tiff, tag, &values) ? bzi_tiff_number(tiff, values.at, values.bytes) : 0;
+}
+
 /* A kind of TIFF that is accepted: libavcodec decodes other combinations to wrong pixels, or calls them damaged. */
 typedef struct bzi_tiff_kind {
     uint32_t photometric;             /* BZI_TIFF_...: the meaning of samples */
@@ -5399,7 +5483,7 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
     format->height = bzi_tiff_value(file, HEIGHT);
     format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
     format->pixel_bits = bzi_min32(bits ? bits : 8, 16) * bzi_min32(samples, 4);
-    format->orientation = bzi_tiff_orientation(file);
+    format->orientation = bzi_exif_orientation(&file, 1);
     if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
         xmp.count <= file.size - xmp.at)
         format->orientation = bzi_xmp_orientation((bzi_span){ file.data + xmp.at, xmp.count });

@@ -1638,8 +1638,11 @@ TEST(stills_say_their_orientation)
     REQUIRE(at < big.size);
     AV_WL16(big.data + at, 274);
     big.data[at + 8] = 6;
-    free(look_at(BZNA_CODEC_STILL, big, 0));
-    CHECK(last.status == BZNA_OK && seen.orientation == 6);
+    for (int is_signed = 0; is_signed < 2; is_signed++) {   /* SHORT, SSHORT */
+        big.data[at + 2] = is_signed ? 8 : 3;
+        free(look_at(BZNA_CODEC_STILL, big, 0));
+        CHECK(last.status == BZNA_OK && seen.orientation == 6);
+    }
     free(big.data);
     free(webp.data);
     free(png.data);
@@ -1766,6 +1769,274 @@ TEST(xmp_says_the_orientation_where_exif_data_do_not)
     check_orientation(BZNA_CODEC_STILL, b, 5);
     free(tiff.data);
     free(webp.data);
+}
+
+/* ---- EXIF data: as PIL's ImageOps.exif_transpose reads them ------------------------------------------------------ */
+
+static const char exif_name[] = { 'E', 'x', 'i', 'f', 0, 0 };
+
+/* A tag of a directory; its value is in the byte order of the directory. */
+typedef struct exif_tag {
+    uint32_t    number, type, count;
+    const char *value;
+    size_t      size;
+} exif_tag;
+
+static void put(bytes b, size_t at, size_t size, uint64_t value, int big)
+{
+    for (size_t i = 0; i < size; i++)
+        b.data[at + (big ? size - 1 - i : i)] = (uint8_t)(value >> 8 * i);
+}
+
+/* EXIF data without their name: a directory at a place, then the values that have more than four bytes. */
+static bytes exif_made(const exif_tag *tags, size_t count, size_t directory, int big)
+{
+    size_t size = directory + 2 + 12 * count + 4, at = size;
+    bytes b;
+    for (size_t i = 0; i < count; i++)
+        size += tags[i].size > 4 ? tags[i].size : 0;
+    b = bytes_make(NULL, size);
+    memset(b.data, 0, size);
+    memcpy(b.data, big ? "MM\0*" : "II*\0", 4);
+    put(b, 4, 4, directory, big);
+    put(b, directory, 2, count, big);
+    for (size_t i = 0; i < count; i++) {
+        const size_t entry = directory + 2 + 12 * i, to = tags[i].size > 4 ? at : entry + 8;
+        put(b, entry, 2, tags[i].number, big);
+        put(b, entry + 2, 2, tags[i].type, big);
+        put(b, entry + 4, 4, tags[i].count, big);
+        if (tags[i].size > 4)
+            put(b, entry + 8, 4, at, big);
+        memcpy(b.data + to, tags[i].value, tags[i].size);
+        at += tags[i].size > 4 ? tags[i].size : 0;
+    }
+    return b;
+}
+
+/* A JPEG without EXIF data, or with parts of them: from ends[i - 1] to ends[i]. */
+static bytes jpeg_with_exif(bytes exif, const size_t *ends, size_t count)
+{
+    bytes b = fixture("jpeg_411.jpg"), more;
+    for (size_t i = count; i--;) {
+        const size_t from = i ? ends[i - 1] : 0, size = ends[i] - from;
+        bytes segment = bytes_make(NULL, 10 + size);
+        AV_WB32(segment.data, 0xffe10000 | (uint32_t)(8 + size));
+        memcpy(segment.data + 4, exif_name, 6);
+        memcpy(segment.data + 10, exif.data + from, size);
+        more = spliced(b, 2, segment.data, segment.size, 2);
+        free(segment.data);
+        free(b.data);
+        b = more;
+    }
+    return b;
+}
+
+/* The first kinds of files that have EXIF data, with these: JPEG, PNG, WebP. Their orientation must be as PIL's. */
+static void check_exif(bytes exif, uint32_t orientation)
+{
+    bytes webp = fixture("webp_lossy.webp"), b = spliced(webp, webp.size, "EXIF\0\0\0\0", 8, webp.size), whole;
+    if (BZI_HAS_JPEG)
+        check_orientation(BZNA_CODEC_JPEG, jpeg_with_exif(exif, &exif.size, 1), orientation);
+    check_orientation(BZNA_CODEC_STILL, png_with("eXIf", "", 0, exif.data, exif.size), orientation);
+    AV_WL32(b.data + webp.size + 4, (uint32_t)exif.size);
+    whole = spliced(b, b.size, exif.data, exif.size, b.size);
+    free(b.data);
+    b = spliced(whole, whole.size, "", exif.size % 2, whole.size);
+    AV_WL32(b.data + 4, (uint32_t)(b.size - 8));
+    check_orientation(BZNA_CODEC_STILL, b, orientation);
+    free(whole.data);
+    free(webp.data);
+}
+
+/* Software that adds the name to data that have it already wrote such files: Pillow's issue 8348. */
+TEST(the_name_of_exif_may_stand_several_times)
+{
+    for (int big = 0; big < 2; big++) {
+        const exif_tag turned = { 0x0112, 3, 1, big ? "\0\6" : "\6\0", 2 };
+        bytes exif = exif_made(&turned, 1, 8, big);
+        for (int names = 0; names < 4; names++) {
+            bytes named = spliced(exif, 0, exif_name, 6, 0);
+            check_exif(exif, 6);
+            free(exif.data);
+            exif = named;
+        }
+        free(exif.data);
+    }
+    {
+        const exif_tag turned = { 0x0112, 3, 1, "\6\0", 2 };
+        bytes exif = exif_made(&turned, 1, 8, 0), other = spliced(exif, 0, "Exif\0\xff", 6, 0);
+        check_exif(other, 1);
+        free(other.data);
+        other = spliced(exif, 0, exif_name, 5, 0);
+        check_exif(other, 1);
+        free(other.data);
+        free(exif.data);
+    }
+}
+
+TEST(exif_data_in_several_segments_are_put_together)
+{
+    NEEDS_JPEG;
+    for (int big = 0; big < 2; big++) {
+        const exif_tag turned = { 0x0112, 3, 1, big ? "\0\6" : "\6\0", 2 },
+                       wide = { 0x0112, 5, 1, "\0\0\0\6\0\0\0\1", 8 };
+        bytes exif = exif_made(big ? &wide : &turned, 1, 8, big), named = spliced(exif, 0, exif_name, 6, 0), b;
+        size_t ends[BZI_LIMIT_EXIF_PARTS + 1];
+        for (size_t cut = 0; cut <= named.size; cut++) {    /* also inside a name that stands twice */
+            const size_t two[2] = { cut, named.size };
+            check_orientation(BZNA_CODEC_JPEG, jpeg_with_exif(named, two, 2), 6);
+            if (cut <= exif.size) {
+                const size_t plain[2] = { cut, exif.size };
+                check_orientation(BZNA_CODEC_JPEG, jpeg_with_exif(exif, plain, 2), 6);
+            }
+        }
+        free(named.data);
+        for (size_t n = BZI_LIMIT_EXIF_PARTS; n <= COUNT(ends); n++) {      /* the last part has the value */
+            for (size_t i = 0; i < n; i++)
+                ends[i] = i + 1 < n ? i * 16 / n : exif.size;
+            check_orientation(BZNA_CODEC_JPEG, jpeg_with_exif(exif, ends, n), n > BZI_LIMIT_EXIF_PARTS ? 1 : 6);
+        }
+        free(exif.data);
+
+        exif = exif_made(&turned, 1, 200000, big);          /* the directory lies in the last of four */
+        for (size_t i = 0; i < 4; i++)
+            ends[i] = i < 3 ? (i + 1) * 65500 : exif.size;
+        b = jpeg_with_exif(exif, ends, 4);
+        check_orientation(BZNA_CODEC_JPEG, b, 6);
+        free(exif.data);
+    }
+}
+
+/* PIL compares the number that a tag has with 2 to 8, whatever type it has; bytes and text are no numbers for it. */
+TEST(an_orientation_may_be_a_number_of_any_type)
+{
+    static const struct {
+        uint32_t type, count;
+        const char *little, *big;
+        size_t size;
+        uint32_t orientation;
+    } values[] = {
+        { 3, 1, "\6\0", "\0\6", 2, 6 },                     /* SHORT */
+        { 4, 1, "\6\0\0\0", "\0\0\0\6", 4, 6 },             /* LONG */
+        { 6, 1, "\6", "\6", 1, 6 },                         /* SBYTE */
+        { 8, 1, "\6\0", "\0\6", 2, 6 },                     /* SSHORT */
+        { 9, 1, "\6\0\0\0", "\0\0\0\6", 4, 6 },             /* SLONG */
+        { 13, 1, "\6\0\0\0", "\0\0\0\6", 4, 6 },            /* IFD */
+        { 5, 1, "\x0c\0\0\0\2\0\0\0", "\0\0\0\x0c\0\0\0\2", 8, 6 },           /* RATIONAL: 12/2 */
+        { 5, 1, "\x0d\0\0\0\2\0\0\0", "\0\0\0\x0d\0\0\0\2", 8, 1 },           /* 13/2 */
+        { 5, 1, "\6\0\0\0\0\0\0\0", "\0\0\0\6\0\0\0\0", 8, 1 },               /* 6/0 */
+        { 10, 1, "\xfa\xff\xff\xff\xff\xff\xff\xff", "\xff\xff\xff\xfa\xff\xff\xff\xff", 8, 6 },    /* -6/-1 */
+        { 11, 1, "\0\0\xc0\x40", "\x40\xc0\0\0", 4, 6 },                            /* FLOAT */
+        { 11, 1, "\0\0\xd0\x40", "\x40\xd0\0\0", 4, 1 },                            /* 6.5 */
+        { 12, 1, "\0\0\0\0\0\0\x18\x40", "\x40\x18\0\0\0\0\0\0", 8, 6 },          /* DOUBLE */
+        { 16, 1, "\6\0\0\0\0\0\0\0", "\0\0\0\0\0\0\0\6", 8, 6 },              /* LONG8 */
+        { 3, 2, "\6\0\1\0", "\0\6\0\1", 4, 6 },             /* the first of several */
+        { 3, 3, "\6\0\1\0\1\0", "\0\6\0\1\0\1", 6, 6 },
+        { 6, 2, "\6\1", "\6\1", 2, 6 },
+        { 4, 2, "\6\0\0\0\1\0\0\0", "\0\0\0\6\0\0\0\1", 8, 6 },
+        { 3, 1, "\0\0", "\0\0", 2, 1 }, { 3, 1, "\x9\0", "\0\x9", 2, 1 },   /* no orientation */
+        { 4, 1, "\6\0\1\0", "\0\1\0\6", 4, 1 }, { 6, 1, "\xfa", "\xfa", 1, 1 },
+        { 8, 1, "\xfa\xff", "\xff\xfa", 2, 1 },
+        { 1, 1, "\6", "\6", 1, 1 }, { 2, 2, "6", "6", 2, 1 }, { 7, 1, "\6", "\6", 1, 1 },   /* no numbers for PIL */
+        { 1, 2, "\6\1", "\6\1", 2, 1 }, { 7, 2, "\6\1", "\6\1", 2, 1 },
+        { 0, 1, "\6\0", "\0\6", 2, 0 }, { 14, 1, "\6\0", "\0\6", 2, 0 },    /* no types: the tag is not there */
+        { 17, 1, "\6\0\0\0\0\0\0\0", "\0\0\0\0\0\0\0\6", 8, 0 },
+        { 3, 0, "\6\0", "\0\6", 2, 0 },
+    };
+    for (size_t i = 0; i < COUNT(values); i++)
+        for (int big = 0; big < 2; big++) {
+            const exif_tag one = { 0x0112, values[i].type, values[i].count, big ? values[i].big : values[i].little,
+                              values[i].size };
+            bytes exif = exif_made(&one, 1, 8, big);
+            const bzi_span part = { exif.data, exif.size };
+            CHECK_EQ(bzi_exif_orientation(&part, 1), values[i].orientation);
+            check_exif(exif, values[i].orientation ? values[i].orientation : 1);
+            free(exif.data);
+        }
+}
+
+TEST(a_webp_says_its_orientation_in_its_first_chunk_of_a_kind)
+{
+    for (int is_xmp = 0; is_xmp < 2; is_xmp++) {
+        static const char packet[2][64] = { "<x tiff:Orientation=\"6\"/>", "<x tiff:Orientation=\"3\"/>" };
+        bytes whole = fixture("webp_lossy.webp"), b;
+        for (int i = 0; i < 2; i++) {
+            const exif_tag turned = { 0x0112, 3, 1, i ? "\3\0" : "\6\0", 2 };
+            bytes data = is_xmp ? bytes_make(packet[i], 64) : exif_made(&turned, 1, 8, 0);
+            b = spliced(whole, whole.size, is_xmp ? "XMP \0\0\0\0" : "EXIF\0\0\0\0", 8, whole.size);
+            AV_WL32(b.data + whole.size + 4, (uint32_t)data.size);
+            free(whole.data);
+            whole = spliced(b, b.size, data.data, data.size, b.size);
+            free(b.data);
+            free(data.data);
+        }
+        AV_WL32(whole.data + 4, (uint32_t)(whole.size - 8));
+        check_orientation(BZNA_CODEC_STILL, whole, 6);
+    }
+}
+
+/* What of EXIF data counts where they are damaged or odd; 0: nothing, so that XMP may say it. */
+static uint32_t orientation_of(const exif_tag *tags, size_t count, size_t cut)
+{
+    bytes exif = exif_made(tags, count, 8, 0), left = bytes_make(exif.data, exif.size - cut);
+    const bzi_span part = { left.data, left.size };
+    const uint32_t orientation = bzi_exif_orientation(&part, 1);
+    free(exif.data);
+    free(left.data);
+    return orientation;
+}
+
+TEST(a_damaged_directory_counts_up_to_the_damage_as_in_pil)
+{
+#define TURN(n) { 0x0112, 3, 1, n "\0", 2 }
+    static const exif_tag twice[] = { TURN("\6"), TURN("\3") }, later[] = { { 0x0112, 3, 0, "\3\0", 2 }, TURN("\6") },
+                     unknown[] = { { 0x0112, 99, 1, "\3\0", 2 }, TURN("\6") },
+                     text[] = { { 0x0112, 2, 2, "3", 2 }, TURN("\6") },
+                     huge[] = { { 0x0112, 3, 1000, "\3\0\3\0\3\0", 6 }, TURN("\6") },
+                     far[] = { { 0x010f, 2, 1000, "abcdefgh", 8 }, TURN("\6") },
+                     past[] = { { 0x010f, 2, 12, "abcdefgh", 8 }, TURN("\6") },
+                     within[] = { { 0x010f, 2, 8, "abcdefgh", 8 }, TURN("\6") },
+                     unsorted[] = { { 0x011a, 3, 1, "\1\0", 2 }, TURN("\6") },
+                     most[] = { { 0x0112, 3, UINT32_MAX, "\6\0\6\0\6\0", 6 } };
+    CHECK_EQ(orientation_of(twice, 2, 0), 6);
+    CHECK_EQ(orientation_of(later, 2, 0), 6);
+    CHECK_EQ(orientation_of(unknown, 2, 0), 6);
+    CHECK_EQ(orientation_of(text, 2, 0), 1);
+    CHECK_EQ(orientation_of(huge, 2, 0), 6);
+    CHECK_EQ(orientation_of(far, 2, 0), 6);
+    CHECK_EQ(orientation_of(past, 2, 0), 0);
+    CHECK_EQ(orientation_of(within, 2, 0), 6);
+    CHECK_EQ(orientation_of(unsorted, 2, 0), 6);
+    CHECK_EQ(orientation_of(most, 1, 0), 0);
+    CHECK_EQ(orientation_of(twice, 2, 4), 6);               /* without the place of the next directory */
+    CHECK_EQ(orientation_of(twice, 1, 4), 6);
+    CHECK_EQ(orientation_of(twice, 1, 5), 0);               /* the value is cut: the tag has four bytes for it */
+    CHECK_EQ(orientation_of(twice, 0, 0), 0);
+#undef TURN
+}
+
+TEST(other_directories_and_other_headers_have_no_orientation)
+{
+    static const char *const starts[] = { "II*\0", "II\0*", "II*\1", "II+\0", "IIR\0", "MM\0*", "MM*\0", "IM*\0",
+                                          "XX*\0" };
+    static const uint32_t turned[] = { 1, 1, 0, 0, 0, 1, 1, 0, 0 };
+    for (size_t i = 0; i < COUNT(starts); i++) {
+        const int big = *starts[i] == 'M';
+        const exif_tag one = { 0x0112, 3, 1, big ? "\0\6" : "\6\0", 2 };
+        bytes exif = exif_made(&one, 1, 8, big);
+        memcpy(exif.data, starts[i], 4);
+        check_exif(exif, turned[i] ? 6 : 1);
+        free(exif.data);
+    }
+    for (int second = 0; second < 2; second++) {            /* that which a first one names; EXIF's own (0x8769) */
+        const exif_tag none = { second ? 0x8769 : 0x010f, 4, 1, "\x1a\0\0", 4 }, one = { 0x0112, 3, 1, "\6\0", 2 };
+        bytes first = exif_made(&none, 1, 8, 0), other = exif_made(&one, 1, 26, 0);
+        AV_WL32(first.data + 22, second ? 0 : 26);
+        memcpy(other.data, first.data, 26);
+        check_exif(other, 1);
+        free(first.data);
+        free(other.data);
+    }
 }
 
 /* ---- JPEG without tables, and JPEG that was cut and then ended --------------------------------------------------- */
@@ -2348,6 +2619,12 @@ TEST_MAIN(decoder = decoder_new();
           RUN(stills_say_their_orientation)
           RUN(a_png_says_its_orientation_in_a_text_of_exif_data_or_xmp)
           RUN(xmp_says_the_orientation_where_exif_data_do_not)
+          RUN(the_name_of_exif_may_stand_several_times)
+          RUN(exif_data_in_several_segments_are_put_together)
+          RUN(an_orientation_may_be_a_number_of_any_type)
+          RUN(a_webp_says_its_orientation_in_its_first_chunk_of_a_kind)
+          RUN(a_damaged_directory_counts_up_to_the_damage_as_in_pil)
+          RUN(other_directories_and_other_headers_have_no_orientation)
           RUN(a_jpeg_without_huffman_tables_has_those_of_the_standard)
           RUN(a_jpeg_that_was_cut_and_then_ended_is_truncated)
           RUN(tiffs_of_every_kind_are_right_or_refused_by_name)
