@@ -27607,6 +27607,11 @@ static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
     export->versioned.tensor = *to;
 }
 
+static int bzi_stream_is_per_thread(const void *stream)
+{
+    return (uintptr_t)stream == BZNA_STREAM_PER_THREAD;
+}
+
 /* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. All
  * tensors are described when the first one is exported, and only read until the last one is deleted. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
@@ -27618,7 +27623,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
     bzi_queues_lock(batch->queues);
     if (!bzi_batch_is_owned(batch))
         status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
-    else if (setup->on_device && batch->stream == BZNA_STREAM_PER_THREAD)
+    else if (setup->on_device && bzi_stream_is_per_thread(batch->stream))
         status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a "
                           "deleter on another thread would record its release on another stream");
     else if (batch->references++ == batch->owned)           /* no other tensor is out */
@@ -27645,7 +27650,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
     bzi_queues_unlock(batch->queues);
     if (!owned)
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
-    if (tensors && stream == BZNA_STREAM_PER_THREAD)
+    if (tensors && bzi_stream_is_per_thread(stream))
         return BZI_FAIL(err, BZNA_E_STATE,
                         "bzna_batch_move: cannot move to BZNA_STREAM_PER_THREAD while %u DLPack tensors are out; "
                         "their deleters may run on other threads", tensors);

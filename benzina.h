@@ -479,7 +479,9 @@
  *
  * For bindings: integers have fixed widths, and size_t stands only for sizes in memory. There are
  * no C enum types, bools, bit-fields, unions or varargs, and no structs by value in signatures.
- * `user` is the first argument of every callback.
+ * `user` is the first argument of every callback. examples/offsets.json has the size and offset of
+ * every struct and member, and the value of every constant, for bindings that do not use a C
+ * compiler.
  *
  * 11. THE GPU
  *
@@ -821,8 +823,8 @@ enum {
     BZNA_STATUS_RESERVED = -9999      /* never returned */
 };
 
-/* bzna_error.byte_offset of an error that has no place in a file. */
-#define BZNA_NO_OFFSET UINT64_MAX
+/* UINT64_MAX: bzna_error.byte_offset of an error that has no place in a file. */
+#define BZNA_NO_OFFSET 0xFFFFFFFFFFFFFFFF
 
 /* Why a call failed. The caller owns the struct. The library writes to it only when the call fails,
  * and only whole members for which struct_size has room. A struct_size of 0 stands for the size of
@@ -979,8 +981,8 @@ typedef struct bzna_place {
     uint32_t    reserved0;            /* must be 0 */
 } bzna_place;
 
-/* In provider.places, the size of a value that a sample does not have. */
-#define BZNA_NO_VALUE UINT64_MAX
+/* UINT64_MAX: in provider.places, the size of a value that a sample does not have. */
+#define BZNA_NO_VALUE 0xFFFFFFFFFFFFFFFF
 
 /* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
  * no more than capacity bytes. If it has more, nothing need be written, and the function is called
@@ -1076,10 +1078,11 @@ typedef struct bzna_device_allocator {
 } bzna_device_allocator;
 
 /* ---- Context ------------------------------------------------------------------------------ */
-/* CUDA's handles of the default streams. NULL is neither of them, since frameworks may call the
- * legacy default stream 0: pass one of these. */
-#define BZNA_STREAM_LEGACY     ((void *)1)   /* the legacy default stream */
-#define BZNA_STREAM_PER_THREAD ((void *)2)   /* the calling thread's own default stream */
+/* CUDA's handles of the default streams, as numbers: cast them to void *, or pass CU_STREAM_LEGACY
+ * or CU_STREAM_PER_THREAD of cuda.h, which are the same handles. NULL is neither of them, since
+ * frameworks may call the legacy default stream 0. */
+#define BZNA_STREAM_LEGACY     1             /* the legacy default stream */
+#define BZNA_STREAM_PER_THREAD 2             /* the calling thread's own default stream */
 
 /* Kinds of devices, with DLPack's numbers. */
 enum {
@@ -1339,7 +1342,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     size_t *needed, bzna_error *err);
 
 /* ---- Data sets ---------------------------------------------------------------------------- */
-#define BZNA_TARGET_NONE ((int64_t)-1)       /* the target of a sample that has none */
+#define BZNA_TARGET_NONE (-1)                /* the target of a sample that has none */
 #define BZNA_NAME_MAX    32                  /* bytes of a name in a struct, its NUL counted */
 #define BZNA_IMAGES_MAX  4                   /* images of a sample in an archive, at most */
 
@@ -2543,8 +2546,8 @@ enum {
     BZNA_ON_CALLBACK_ERROR_SAMPLE = 1
 };
 
-#define BZNA_WAIT_FOREVER   ((int64_t)-1)    /* a timeout of bzna_loader_next */
-#define BZNA_EPOCHS_ENDLESS UINT64_MAX       /* order.epochs of a run without an end */
+#define BZNA_WAIT_FOREVER   (-1)             /* a timeout of bzna_loader_next */
+#define BZNA_EPOCHS_ENDLESS 0xFFFFFFFFFFFFFFFF    /* order.epochs of a run without an end */
 
 /* A piece of the caller's memory. */
 typedef struct bzna_buffer {

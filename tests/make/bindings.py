@@ -3,7 +3,7 @@
 table of settings in benzina.c, beside it, the keywords of loaders and contexts (settings.py).
 
     python3 tests/make/bindings.py benzina.h examples          writes them: raw.rs, header.jl, _numbers.py, _header.py,
-                                                               settings.rs, settings.jl, _keywords.py
+                                                               settings.rs, settings.jl, _keywords.py, offsets.json
     python3 tests/make/bindings.py benzina.h examples --check  says which of them are not what it would write, with
                                                                status 1
 
@@ -11,6 +11,7 @@ The header is read by its own rules: one member a line, a comment above a declar
 unions, no bit-fields. What does not follow them ends the program, with the text at fault. tests/abi.rs of the crate and
 tests/bindings/test_julia.sh hold the results against the header again, by means of the C compiler.
 """
+import json
 import re
 import sys
 import textwrap
@@ -24,6 +25,9 @@ SETTINGS_NOTE = "Made from the table of settings in benzina.c by `make bindings`
 
 # Constants of an enum are of the type of what holds them. Without a line here, that is uint32_t.
 ENUM_TYPES = {"BZNA_LOG": "int32_t", "BZNA_DEVICE": "int32_t", "BZNA_STATUS": "bzna_status", "BZNA_STAGE": "size_t"}
+# Macros that are not uint32_t: an int64_t below 0, and addresses.
+DEFINE_TYPES = {"BZNA_TARGET_NONE": "int64_t", "BZNA_WAIT_FOREVER": "int64_t", "BZNA_STREAM_LEGACY": "void *",
+                "BZNA_STREAM_PER_THREAD": "void *"}
 # Lengths of arrays.
 SIZES = ("BZNA_NAME_MAX", "BZNA_IMAGES_MAX", "BZNA_OPERATIONS_MAX")
 # Structs that arrays of the caller's consist of, so that Julia must have them as values.
@@ -180,7 +184,7 @@ def parse_header(text):
             for name, number, meaning in re.findall(r'X\((\w+),\s*(-?\d+),\s*"([^"]*)"\)', match[0]):
                 constants["BZNA_" + name] = number
                 items.append(Item("status", "BZNA_" + name, [meaning], value=number))
-        elif kind == "define" and re.match(r"[\d(U]|BZNA", match[2]):
+        elif kind == "define" and re.match(r"[\d(]|BZNA", match[2]):
             items.append(Item("define", match[1], comment_lines(match[3]) if match[3] else pending, value=match[2]))
         elif kind == "opaque":
             items.append(Item("opaque", match[1], comment_lines(match[2])))
@@ -207,13 +211,12 @@ def enum_type(name):
     return next((kind for prefix, kind in ENUM_TYPES.items() if name.startswith(prefix + "_")), "uint32_t")
 
 
-def define_value(value, constants):
-    """(C type, number) of a macro's value; a type of "void *" for addresses."""
-    cast = re.fullmatch(r"\(\((int64_t|void \*)\)(-?\d+)\)", value)
-    if cast:
-        return cast[1], cast[2]
-    if value == "UINT64_MAX":
-        return "uint64_t", value
+def define_value(name, value, constants):
+    """(C type, number) of a macro's value."""
+    if name in DEFINE_TYPES:
+        return DEFINE_TYPES[name], value.strip("()")
+    if value == "0xFFFFFFFFFFFFFFFF":
+        return "uint64_t", "UINT64_MAX"
     expression = re.sub(r"BZNA_\w+", lambda m: constants[m[0]], value.strip("()"))
     if not re.fullmatch(r"[\d+* ]+", expression):
         raise Fault(value)
@@ -335,7 +338,7 @@ def rust(items, constants):
     for before, item in zip([items[0]] + items, items):
         out += [""] if item.kind == "define" and before.kind != "define" else []
         if item.kind == "define":
-            out += rust_constant(item.name, *define_value(item.value, constants), item.comment)
+            out += rust_constant(item.name, *define_value(item.name, item.value, constants), item.comment)
         elif item.kind == "status":
             out += rust_constant(item.name, "bzna_status", item.value, item.comment)
         elif item.kind == "enum":
@@ -416,7 +419,7 @@ def julia(items, constants):
     for before, item in zip([items[0]] + items, items):
         out += [""] if item.kind == "define" and before.kind not in ("define", "opaque") else []
         if item.kind == "define":
-            out += julia_constant(item.name, *define_value(item.value, constants))
+            out += julia_constant(item.name, *define_value(item.name, item.value, constants))
         elif item.kind == "status":
             out += julia_constant(item.name, "bzna_status", item.value)
         elif item.kind == "enum":
@@ -495,7 +498,7 @@ def python_numbers(items, constants):
     """(name, value) of each constant that is a number, and neither a status nor part of the version."""
     for item in items:
         if item.kind == "define":
-            kind, value = define_value(item.value, constants)
+            kind, value = define_value(item.name, item.value, constants)
             if kind != "void *" and not item.name.startswith("BZNA_VERSION"):
                 yield item.name[5:], value.replace("UINT64_MAX", "2**64 - 1")
         elif item.kind == "enum":
@@ -532,6 +535,58 @@ def python(items, constants):
     return "\n".join(out + ['"""', ""])
 
 
+# ---- Any other language ----------------------------------------------------------------------------------------------
+
+# Bytes of types; those of pointers and size_t are of 64-bit systems.
+BYTES = {"uint8_t": 1, "char": 1, "uint16_t": 2, "uint32_t": 4, "int32_t": 4, "float": 4, "bzna_status": 4,
+         "uint64_t": 8, "int64_t": 8, "double": 8, "size_t": 8}
+
+
+def c_type(of):
+    """A type as a reader of offsets.json needs it: "pointer", or the name of a number's or struct's type."""
+    return "pointer" if of.result or len(of.consts) > 1 else of.base
+
+
+def layout(of, structs, constants, pointers):
+    """(bytes, alignment) of a member."""
+    count = 1
+    for length in of.lengths:
+        count *= int(constants.get(length, length))
+    kind = "pointer" if of.base in pointers else c_type(of)
+    if kind in structs:
+        return structs[kind]["size"] * count, structs[kind]["alignment"]
+    size = 8 if kind == "pointer" else BYTES[kind]
+    return size * count, size
+
+
+def offsets(items, constants):
+    """offsets.json: sizes and places of all structs and members, and all constants, for bindings in any language."""
+    structs, numbers = {}, {}
+    pointers = {item.name for item in items if item.kind == "pointer"}
+    for item in items:
+        if item.kind == "define" and not item.name.startswith("BZNA_VERSION"):
+            value = define_value(item.name, item.value, constants)[1]
+            numbers[item.name] = 2**64 - 1 if value == "UINT64_MAX" else int(value)
+        elif item.kind == "status":
+            numbers[item.name] = int(item.value)
+        elif item.kind == "enum":
+            numbers.update((name, int(value)) for name, value, _ in item.members)
+        elif item.kind == "struct":
+            end, alignment, members = 0, 1, {}
+            for name, kind, _ in item.members:
+                size, needs = layout(kind, structs, constants, pointers)
+                offset = -(-end // needs) * needs
+                end, alignment = offset + size, max(alignment, needs)
+                members[name] = {"type": "pointer" if kind.base in pointers else c_type(kind), "offset": offset,
+                                 "size": size}
+            structs[item.name] = {"size": -(-end // alignment) * alignment, "alignment": alignment, "members": members}
+    version = [constants[f"BZNA_VERSION_{part}"] for part in ("MAJOR", "MINOR", "PATCH")]
+    document = {"about": NOTE + " Sizes and offsets are bytes on systems whose pointers and size_t have 64 bits.",
+                "version": ".".join(version), "constants": numbers, "structs": structs}
+    text = json.dumps(document, indent=1)
+    return re.sub(r"\{\s+(\"type\": [^}]*?)\s+\}", lambda m: "{" + re.sub(r"\s+", " ", m[1]) + "}", text) + "\n"
+
+
 def main(arguments):
     header, folder = Path(arguments[0]), Path(arguments[1])
     items, constants = parse_header(header.read_text(encoding="utf-8"))
@@ -544,6 +599,7 @@ def main(arguments):
             folder / "rust/src/settings.rs": settings.rust(table, SETTINGS_NOTE, rust_type, rust_doc),
             folder / "julia/src/header.jl": julia(items, constants),
             folder / "julia/src/settings.jl": settings.julia(table, choices, SETTINGS_NOTE),
+            folder / "offsets.json": offsets(items, constants),
             folder / "python/benzina/_keywords.py": settings.python(table, choices, SETTINGS_NOTE),
             folder / "python/benzina/_numbers.py": python_module(items, constants),
             folder / "python/benzina/_header.py": python(items, constants)}

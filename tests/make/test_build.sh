@@ -62,14 +62,20 @@ inputs=$(awk -v list=functions -f tests/make/abi.awk benzina.h | sed -n 's/_init
 { echo '#include "benzina.h"'
   for type in $inputs; do
     echo "uint32_t size_of_$type(); uint32_t size_of_$type() { $type x{}; x.struct_size = sizeof x; return x.struct_size; }"
+  done
+  sed -n 's/^#define \(BZNA_[A-Z_]*\) .*/\1/p' benzina.h | grep -v -x BZNA_API | while read -r name; do
+    echo "bool is_zero_$name(); bool is_zero_$name() { return $name == 0; }"
   done; } > "$T/header.cc"
+check header_has_its_constants sh -c "[ \$(grep -c ' is_zero_.*{' '$T/header.cc') -ge 10 ]"
 check structs_to_fill_in_are_all_there sh -c "[ \$(echo '$inputs' | wc -w) -ge 15 ]"
 printf '#include <bzlib.h>\n#include "benzina.h"\nint main(void) { return BZ_OK != BZNA_OK; }\n' > "$T/bzlib.c"
 for cc in gcc clang; do
     with $cc "header_is_c99_with_$cc" $cc -std=c99 $WARN -I. -fsyntax-only "$T/header.c"
-    for std in 11 17; do
+    case $cc in gcc) useless=-Wuseless-cast ;; *) useless= ;; esac
+    for std in 11 14 17 20 2b; do
         with $cc "header_is_cxx${std}_with_$cc" $cc -x c++ -std=c++$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow \
-            -Werror -I. -fsyntax-only "$T/header.cc"
+            -Wsign-conversion -Wold-style-cast -Wzero-as-null-pointer-constant $useless -Werror -I. -fsyntax-only \
+            "$T/header.cc"
     done
     more cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS \
         -I"$BUILD" -I. benzina.c
@@ -186,6 +192,27 @@ layouts() { gcc -std=c11 -I. "$T/abi.c" -o "$T/abi" && "$T/abi" > "$T/abi.txt" &
 without_gaps() { awk '/^bzna/ { bad += end != size; size = $2; end = 0; next } /^   / { next } { bad += $2 != end; end = $2 + $3 } END { exit bad + (end != size) > 0 }' "$T/abi.txt"; }
 check layouts_are_those_of_the_golden_file layouts       # tests/make/abi.txt; bindings are written against it
 check layouts_list_every_field without_gaps
+# What other bindings read instead of the header says the same, on systems with pointers of 64 bits as here.
+offsets_as_abi() {
+    "${PYTHON:-python3}" - > "$T/offsets.txt" <<'EOS' && sed '/^   /d' "$T/abi.txt" | diff "$T/offsets.txt" -
+import json
+for name, struct in json.load(open("examples/offsets.json"))["structs"].items():
+    print(name, struct["size"])
+    for member, place in struct["members"].items():
+        print(f"  {member} {place['offset']} {place['size']}")
+EOS
+}
+constants_as_c() {
+    "${PYTHON:-python3}" - > "$T/constants.c" <<'EOS' && gcc -std=c11 -I. "$T/constants.c" -o "$T/constants" && "$T/constants"
+import json
+print('#include "benzina.h"\n#include <stdio.h>\nint main(void)\n{\n    int wrong = 0;')
+for name, value in json.load(open("examples/offsets.json"))["constants"].items():
+    print(f'    if ({name} != {value}{"u" if value >= 2**63 else ""}) wrong = printf("{name}\\n");')
+print("    return wrong != 0;\n}")
+EOS
+}
+check offsets_json_has_the_layouts_of_the_compiler offsets_as_abi
+check offsets_json_has_the_constants_of_the_header constants_as_c
 check layouts_list_every_struct sh -c "[ \$(grep -c '^typedef struct bzna_[a-z_]* {' benzina.h) -eq \$(grep -c '^bzna' '$T/abi.txt') ]"
 
 # The tool says for itself what is out of range, by the name of its option: the limits are the library's.

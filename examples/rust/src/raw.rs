@@ -151,7 +151,7 @@ pub const BZNA_E_DEVICE_LOST: bzna_status = -502;
 /// Never returned
 pub const BZNA_STATUS_RESERVED: bzna_status = -9999;
 
-/// bzna_error.byte_offset of an error that has no place in a file.
+/// UINT64_MAX: bzna_error.byte_offset of an error that has no place in a file.
 pub const BZNA_NO_OFFSET: u64 = u64::MAX;
 
 // Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing.
@@ -164,7 +164,7 @@ pub const BZNA_LOG_INFO: i32 = 3;
 /// Nothing uses it yet
 pub const BZNA_LOG_DEBUG: i32 = 4;
 
-/// In provider.places, the size of a value that a sample does not have.
+/// UINT64_MAX: in provider.places, the size of a value that a sample does not have.
 pub const BZNA_NO_VALUE: u64 = u64::MAX;
 
 /// The legacy default stream
