@@ -70,7 +70,7 @@
 #endif
 
 #ifndef _GNU_SOURCE
-#  define _GNU_SOURCE                 /* POSIX.1-2008, and Linux's thread affinity */
+#  define _GNU_SOURCE                 /* POSIX.1-2008, and types of directory entries */
 #endif
 #ifndef _FILE_OFFSET_BITS
 #  define _FILE_OFFSET_BITS 64
@@ -731,9 +731,17 @@ static BZI_THREAD_LOCAL int bzi_os_in_callback;
 #include <unistd.h>
 #ifndef BENZINA_NO_THREADS
 #  include <pthread.h>
-#  include <sched.h>
 #  include <signal.h>
+#  ifdef __linux__
+#    include <sys/syscall.h>
+#  endif
 #endif
+
+#if !defined(O_CLOEXEC) || !defined(DT_REG)
+#  error "a system header before benzina.c hid parts of POSIX: define _GNU_SOURCE before the first #include of the file, \
+compile with -std=gnu11, or include benzina.c before all others"
+#endif
+_Static_assert(sizeof(off_t) == 8, "define _FILE_OFFSET_BITS as 64 before the first #include of the file");
 
 #define BZI_OS_CUDA    "libcuda.so.1"
 #define BZI_OS_NVCUVID "libnvcuvid.so.1"
@@ -971,22 +979,28 @@ typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
 #ifdef __linux__
-typedef cpu_set_t bzi_posix_place;
+/* A bit for each processor on which a thread may run, as many as glibc's cpu_set_t has. Linux is asked itself, because C
+ * libraries declare cpu_set_t only if _GNU_SOURCE was defined before a program's first #include. */
+typedef struct { unsigned long bits[1024 / (8 * sizeof(long))]; } bzi_posix_place;
 
 /* Moves the calling thread to one processor, and notes where it ran. A thread that it starts now runs there, too. */
 static int bzi_posix_move(int32_t cpu, bzi_posix_place *before)
 {
-    cpu_set_t set;
+    const size_t of_a_word = 8 * sizeof(long);
+    bzi_posix_place place = {{ 0 }};
 
-    if (cpu >= CPU_SETSIZE)
+    if ((size_t)cpu >= 8 * sizeof place)
         return EINVAL;
 
-    CPU_ZERO(&set);
-    CPU_SET((size_t)cpu, &set);
-    return sched_getaffinity(0, sizeof *before, before) || sched_setaffinity(0, sizeof set, &set) ? errno : 0;
+    place.bits[(size_t)cpu / of_a_word] = 1ul << (size_t)cpu % of_a_word;
+    return syscall(SYS_sched_getaffinity, 0, sizeof *before, memset(before, 0, sizeof *before)) < 0 ||
+           syscall(SYS_sched_setaffinity, 0, sizeof place, &place) < 0 ? errno : 0;
 }
 
-static void bzi_posix_move_back(const bzi_posix_place *before) { sched_setaffinity(0, sizeof *before, before); }
+static void bzi_posix_move_back(const bzi_posix_place *before)
+{
+    syscall(SYS_sched_setaffinity, 0, sizeof *before, before);
+}
 #else
 typedef int bzi_posix_place;
 static int bzi_posix_move(int32_t cpu, bzi_posix_place *before) { return *before = cpu, ENOTSUP; }

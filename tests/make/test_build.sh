@@ -580,6 +580,36 @@ for gpu in $variants; do
         check "cxx_program_runs_of_$gpu" counts_eight foreign/$gpu-programxx
     else skip "cxx_program_builds_on_the_pair_of_$gpu" "no g++ here [g++]"; fi
 done
+# benzina.c behind other headers, and in one file with the program, as CMake's UNITY_BUILD puts them.
+headers="assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg"
+headers="$headers stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"
+after() { # standard, headers: whether benzina.c compiles after them
+    std=$1; shift
+    { for header; do echo "#include <$header.h>"; done; echo '#include "benzina.c"'; } > "$T/foreign/after.c"
+    (cd "$T/foreign" && gcc -std=$std $WARN -O0 $AV_CFLAGS $NO_CUDA -fsyntax-only after.c)
+}
+after_or_told() { after "$@" 2> "$T/said" || grep -q '#error.*define _GNU_SOURCE before the first #include' "$T/said"; }
+unity() { # files: a program of them in this order, as one file
+    for file; do echo "#include \"$file\""; done > "$T/foreign/one.c"
+    (cd "$T/foreign" && gcc -std=gnu11 $AV_CFLAGS $NO_CUDA one.c $AV_LIBS $LIBS -o one) && counts_eight foreign/one
+}
+cmake_unity() {
+    mkdir -p "$T/unity" && cp "$T/foreign/program.c" "$T"/foreign/benzina.[ch] "$T/unity/" &&
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(unity C)' 'add_executable(program program.c benzina.c)' \
+        'set_target_properties(program PROPERTIES UNITY_BUILD ON C_STANDARD 11)' \
+        "target_compile_options(program PRIVATE $AV_CFLAGS $NO_CUDA)" "target_link_libraries(program $AV_LIBS $LIBS)" \
+        > "$T/unity/CMakeLists.txt" &&
+    cmake -S "$T/unity" -B "$T/unity/out" && cmake --build "$T/unity/out" && counts_eight unity/out/program
+}
+check benzina_c_follows_all_standard_headers after gnu11 $headers
+check benzina_c_after_a_header_that_hid_posix_says_what_to_define after_or_told c11 stdio
+check benzina_c_follows_the_program_in_one_file unity program.c benzina.c
+for header in $headers; do
+    more check "benzina_c_follows_${header}_h" after gnu11 "$header"
+    more check "benzina_c_follows_${header}_h_or_says_what_to_define" after_or_told c11 "$header"
+done
+more check the_program_follows_benzina_c_in_one_file unity benzina.c program.c
+more with cmake benzina_c_goes_into_a_unity_build cmake_unity
 # The files of a checkout, where nothing has made the PTX: they compile, and opening a device says how to get it.
 mkdir -p "$T/checkout" && cp benzina.c benzina.h benzina_kernels.cu "$T/foreign/device.c" "$T/checkout/"
 checkout_compiles() { (cd "$T/checkout" && "$1" -std=c11 $WARN -I. $AV_CFLAGS $NV_CFLAGS -c benzina.c -o "$1.o"); }
