@@ -738,8 +738,8 @@ static BZI_THREAD_LOCAL int bzi_os_in_callback;
 #endif
 
 #if !defined(O_CLOEXEC) || !defined(DT_REG)
-#  error "a system header before benzina.c hid parts of POSIX: define _GNU_SOURCE before the first #include of the file, \
-compile with -std=gnu11, or include benzina.c before all others"
+#  error "a system header before benzina.c hid parts of POSIX: define _GNU_SOURCE before the first #include of this \
+file, compile with -std=gnu11, or include benzina.c before all others"
 #endif
 _Static_assert(sizeof(off_t) == 8, "define _FILE_OFFSET_BITS as 64 before the first #include of the file");
 
@@ -979,8 +979,8 @@ typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
 #ifdef __linux__
-/* A bit for each processor on which a thread may run, as many as glibc's cpu_set_t has. Linux is asked itself, because C
- * libraries declare cpu_set_t only if _GNU_SOURCE was defined before a program's first #include. */
+/* A bit for each processor on which a thread may run, as many as in glibc's cpu_set_t. This calls the kernel itself,
+ * since C libraries declare cpu_set_t only if _GNU_SOURCE was defined before a program's first #include. */
 typedef struct { unsigned long bits[1024 / (8 * sizeof(long))]; } bzi_posix_place;
 
 /* Moves the calling thread to one processor, and notes where it ran. A thread that it starts now runs there, too. */
@@ -2130,7 +2130,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 static void bzi_log_call(bzi_host *host, const bzi_log_entry *entry)
 {
     bzi_os_callback_begin();
-    host->log(host->log_user, entry->level, entry->code, entry->message);
+    (host->log)(host->log_user, entry->level, entry->code, entry->message);      /* <tgmath.h> has a macro log() */
     bzi_os_callback_end();
 }
 
