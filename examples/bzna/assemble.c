@@ -18,6 +18,7 @@ typedef struct assembly {
     bzna_context       *context;
     bzna_writer        *writer;
     uint64_t            added, left_out;
+    int                 is_kept;                  /* the partial file has another name now, or is whole */
     tool_buffer         image, thumb;
     archive_copied      copied;
     tool_progress       progress;
@@ -48,8 +49,11 @@ static int assembly_open(assembly *a, const tool_options *o, const char *path, c
 static int assembly_finish(assembly *a)
 {
     bzna_error err = tool_empty_error();
-    if (bzna_writer_finish(a->writer, &err) < 0) return tool_error("%s: %s", a->partial, err.message);
+    if (!a->added)
+        return tool_error("%s: nothing is written, since none of %" PRIu64 " samples could be", a->path, a->left_out);
+    if (bzna_writer_finish(a->writer, &err) < 0) return tool_error("%s", err.message);
     int result = tool_partial_rename(a->partial, a->file, a->path, a->options->overwrite);
+    a->is_kept = result == EXIT_OK || (!a->options->overwrite && tool_path_exists(a->path));
     if (result != EXIT_OK) return result;
     if (a->options->json) {
         fputs("{\"archive\":", stdout);
@@ -62,11 +66,11 @@ static int assembly_finish(assembly *a)
     return tool_error("%" PRIu64 " of %" PRIu64 " samples are left out", a->left_out, a->added + a->left_out);
 }
 
-static void assembly_close(assembly *a, int result)
+static void assembly_close(assembly *a)
 {
     bzna_writer_close(a->writer);
     bzna_context_close(a->context);
-    if (result != EXIT_OK && a->file >= 0 && !a->left_out) unlink(a->partial);
+    if (a->file >= 0 && !a->is_kept) unlink(a->partial);
     if (a->file >= 0) close(a->file);
     free(a->partial);
     free(a->image.data);
@@ -151,9 +155,11 @@ static int sample_add(assembly *a, const part *p, uint64_t index)
     bzna_status status = sample_copy(a, p, index, &err);
     tool_progress_show(&a->progress, a->added + a->left_out);
     if (status >= 0) return a->added++, EXIT_OK;
+    if (status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_STATE)
+        return tool_error("%s: sample %" PRIu64 ": %s", p->path, index, err.message);
     tool_error("%s: sample %" PRIu64 " is left out: %s", p->path, index, err.message);
     a->left_out++;
-    return status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_STATE ? EXIT_INPUT : EXIT_OK;
+    return EXIT_OK;
 }
 
 static int range_add(assembly *a, const part *p, uint64_t first, uint64_t end)
@@ -195,7 +201,7 @@ static int concatenate(const tool_options *o, const char *path)
             result = range_add(&a, &parts[i], 0, parts[i].archive.count);
         tool_progress_end(&a.progress);
         if (result == EXIT_OK) result = assembly_finish(&a);
-        assembly_close(&a, result);
+        assembly_close(&a);
     }
     for (int i = 0; i < opened; i++) archive_close(&parts[i].archive);
     free(parts);
@@ -259,7 +265,7 @@ int tool_run_subset(const tool_options *o)
     if (result == EXIT_OK) result = o->indices ? indices_add(&a, &p, o->indices) : class_add(&a, &p, o->class_name);
     tool_progress_end(&a.progress);
     if (result == EXIT_OK) result = assembly_finish(&a);
-    assembly_close(&a, result);
+    assembly_close(&a);
     archive_close(&p.archive);
     return result;
 }
@@ -285,7 +291,7 @@ static int share_write(const tool_options *o, const part *p, int64_t share)
         if (result == EXIT_OK) result = range_add(&a, p, first, end);
         tool_progress_end(&a.progress);
         if (result == EXIT_OK) result = assembly_finish(&a);
-        assembly_close(&a, result);
+        assembly_close(&a);
     }
     free(path);
     return result;
@@ -399,7 +405,7 @@ static int samples_recover(const tool_options *o, part *p, const tool_names *cla
     if (result == EXIT_OK) result = range_add(&a, p, 0, p->archive.count);
     tool_progress_end(&a.progress);
     if (result == EXIT_OK) result = assembly_finish(&a);
-    assembly_close(&a, result);
+    assembly_close(&a);
     return result;
 }
 

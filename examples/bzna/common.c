@@ -10,7 +10,7 @@
 int tool_error(const char *format, ...)
 {
     va_list arguments;
-    fflush(stdout);
+    tool_stdout_flush();
     fputs("bzna: ", stderr);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);

@@ -42,6 +42,8 @@ typedef struct conversion {
     struct loss        *losses;                   /* by kind; loss_count of them */
     size_t              loss_count;
     int                 is_altered;               /* something of the sample is left behind */
+    int                 is_full;                  /* a file of a folder could not be written, nor would others be */
+    int                 made_folder;              /* it was not there before */
     tool_file           out, index, list;         /* the open shard; list: of a folder, too */
     uint64_t            in_shard, shard, position, left_out, altered;
     archive_copied      copied;
@@ -264,13 +266,14 @@ static int file_open_new(const conversion *c, tool_file *out, char *path)
     return result;
 }
 
-/* Gives the file its name, or removes it where it or another one failed. */
-static int file_finish(tool_file *out, int result)
+/* Gives the file its name; or removes it, where it or another one failed, or where it has no samples. */
+static int file_finish(tool_file *out, int result, int has_samples)
 {
     if (!out->file) return result;
     char *path = (char *)(uintptr_t)out->path;
-    if (result != EXIT_OK) tool_file_discard(out);
-    else result = tool_file_close(out);
+    int is_complete = result == EXIT_OK && has_samples;
+    if (!is_complete && !ferror(out->file) && !out->error) tool_file_discard(out);
+    else if (tool_file_close(out)) result = EXIT_INPUT;                     /* and has said why */
     free(path);
     *out = (tool_file){ .path = NULL };
     return result;
@@ -285,14 +288,17 @@ static int shard_open(conversion *c)
     return result == EXIT_OK ? file_open_new(c, &c->list, shard_path(c, ".lst")) : result;
 }
 
+/* None of its files gets a name if one of them cannot be written. */
 static int shard_close(conversion *c, int result)
 {
     static const uint8_t end[1024];
-    if (c->kind == TO_TAR && c->out.file) fwrite(end, 1, sizeof end, c->out.file);
-    result = file_finish(&c->out, result);
-    result = file_finish(&c->index, result);
+    tool_file *files[] = { &c->list, &c->index, &c->out };
+    if (c->kind == TO_TAR && c->out.file) tool_file_write(&c->out, end, sizeof end);
+    for (size_t i = 0; i < LENGTH(files); i++)
+        if (files[i]->file && tool_file_flush(files[i])) result = EXIT_INPUT;
+    for (size_t i = 0; i < LENGTH(files); i++) result = file_finish(files[i], result, c->in_shard != 0);
     c->shard++;
-    return file_finish(&c->list, result);
+    return result;
 }
 
 /* The field "label" of several numbers; NULL: there is none. */
@@ -353,9 +359,9 @@ static char *tar_member(conversion *c, const char *key, const char *extension, c
     memcpy(header + 257, "ustar\0" "00", 8);
     for (size_t i = 0; i < sizeof header; i++) sum += header[i];
     snprintf((char *)header + 148, 7, "%06o", sum);
-    fwrite(header, 1, sizeof header, c->out.file);
-    fwrite(data, 1, size, c->out.file);
-    fwrite(zeros, 1, (512 - size % 512) % 512, c->out.file);
+    tool_file_write(&c->out, header, sizeof header);
+    tool_file_write(&c->out, data, size);
+    tool_file_write(&c->out, zeros, (512 - size % 512) % 512);
     return NULL;
 }
 
@@ -419,9 +425,9 @@ static void record_part(conversion *c, uint32_t kind, const uint8_t *data, size_
     uint8_t head[8];
     put_le(head, 0xced7230a, 4);
     put_le(head + 4, kind << 29 | (uint32_t)size, 4);
-    fwrite(head, 1, sizeof head, c->out.file);
-    fwrite(data, 1, size, c->out.file);
-    fwrite(zeros, 1, (4 - size % 4) % 4, c->out.file);
+    tool_file_write(&c->out, head, sizeof head);
+    tool_file_write(&c->out, data, size);
+    tool_file_write(&c->out, zeros, (4 - size % 4) % 4);
     c->position += 8 + size + (4 - size % 4) % 4;
 }
 
@@ -495,15 +501,17 @@ static char *folders_make(const conversion *c, const char *path)
 static char *folder_write(conversion *c, uint64_t index, const sample_file *f)
 {
     char *path = tool_format("%s/%s", c->options->out, f->name), *reason = folders_make(c, path);
-    tool_file out;
+    tool_file out = { .path = path };
     if (!reason && !c->options->overwrite && tool_path_exists(path)) reason = tool_format("%s: already exists", path);
-    if (!reason && tool_file_open(&out, path)) reason = tool_format("%s: cannot be written", path);
+    if (!reason && !(out.file = fopen(path, "wb")))
+        reason = tool_format("%s: cannot be written: %s", path, strerror(errno));
     if (!reason) {
-        fwrite(f->bytes->data, 1, (size_t)f->bytes->size, out.file);
-        if (tool_file_close(&out)) remove(path), reason = tool_format("%s: cannot be written", path);
+        tool_file_write(&out, f->bytes->data, (size_t)f->bytes->size);
+        c->is_full = tool_file_close(&out) != EXIT_OK;
+        if (c->is_full) remove(path);
     }
     free(path);
-    if (reason) return reason;
+    if (reason || c->is_full) return reason;
     list_line(c, index, f->name);
     other_fields_note(c);
     if (c->copied.name && strcmp(c->copied.name, f->name))
@@ -544,7 +552,7 @@ static int folder_finish(conversion *c, int result)
         if (c->list.file && result == EXIT_OK)
             fprintf(stderr, "bzna: note: %s by itself has other targets or another order: give --list %s with it\n",
                     c->options->out, path);
-        return file_finish(&c->list, result);
+        return file_finish(&c->list, result, 1);
     }
     tool_file_discard(&c->list);
     free(path);
@@ -582,7 +590,7 @@ static int sample_convert(conversion *c, uint64_t index)
     }
     c->altered += !reason && c->is_altered;
     c->in_shard += !reason;
-    if (c->out.file && ferror(c->out.file)) result = EXIT_INPUT;            /* closing it says why */
+    if (c->is_full || (c->out.file && ferror(c->out.file))) result = EXIT_INPUT;      /* closing it says why */
     free(reason);
     av_packet_free(&f.bytes);
     return result;
@@ -624,7 +632,8 @@ static int prepare(conversion *c)
     const tool_options *o = c->options;
     size_t length = strlen(o->out);
     while (length > 1 && o->out[length - 1] == '/') length--;
-    if (c->kind == TO_FOLDER && mkdir(o->out, 0777) && errno != EEXIST)
+    c->made_folder = c->kind == TO_FOLDER && !mkdir(o->out, 0777);
+    if (c->kind == TO_FOLDER && !c->made_folder && errno != EEXIST)
         return tool_error("%s: cannot be made: %s", o->out, strerror(errno));
     int result = c->kind == TO_FOLDER ? file_open_new(c, &c->list, tool_format("%.*s.lst", (int)length, o->out))
                                       : EXIT_OK;
@@ -654,8 +663,12 @@ static int convert(conversion *c)
         tool_progress_show(&progress, i + 1);
     }
     tool_progress_end(&progress);
+    if (result == EXIT_OK && c->left_out == c->archive.count)
+        result = tool_error("%s: none of its %" PRIu64 " samples could be converted, and nothing is written",
+                            c->options->operand[0], c->archive.count);
     result = c->kind == TO_FOLDER ? folder_finish(c, result) : shard_close(c, result);
     if (result == EXIT_OK) result = names_finish(c);
+    else if (c->made_folder) remove(c->options->out);
     for (uint64_t i = 0; i < c->archive.count && c->names; i++) free(c->names[i]);
     free(c->names);
     free(c->order);

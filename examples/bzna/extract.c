@@ -49,7 +49,7 @@ static int write_planes(const bzna_picture *picture, const char *path)
     if (tool_file_create(&out, path)) return EXIT_INPUT;
     for (int plane = 0; plane < 3; plane++) {
         plane_size size = picture_plane_size(picture, plane);
-        for (uint32_t y = 0; y < size.rows; y++) fwrite(picture_row(picture, plane, y), 1, size.row_bytes, out.file);
+        for (uint32_t y = 0; y < size.rows; y++) tool_file_write(&out, picture_row(picture, plane, y), size.row_bytes);
     }
     return tool_file_close(&out);
 }
@@ -136,7 +136,7 @@ static int write_bytes(const char *path, const uint8_t *data, size_t size)
 {
     tool_file out;
     if (tool_file_create(&out, path)) return EXIT_INPUT;
-    fwrite(data, 1, size, out.file);
+    tool_file_write(&out, data, size);
     return tool_file_close(&out);
 }
 
@@ -333,12 +333,10 @@ static int write_value(const extraction *x, const archive_value *value)
         archive_value_json(value);
         puts("}");
     }
-    if (!x->options->out) {
-        if (!x->options->json) archive_value_print(stdout, value);
-        return EXIT_OK;
-    }
-    if (tool_file_create(&out, x->options->out)) return EXIT_INPUT;
-    archive_value_print(out.file, value);
+    if (!x->options->out && x->options->json) return EXIT_OK;
+    if (tool_file_create(&out, x->options->out ? x->options->out : "-")) return EXIT_INPUT;
+    if (value->kind == BZNA_FIELD_BYTES && !os_is_terminal(out.file)) tool_file_write(&out, value->data, value->size);
+    else                                                              archive_value_print(out.file, value);
     return tool_file_close(&out);
 }
 

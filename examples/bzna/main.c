@@ -453,10 +453,7 @@ static int command_run(const tool_command *c, int count, char **arguments)
     if (!o.out && (c->run == tool_run_pack || c->run == tool_run_batch || c->run == tool_run_sheet ||
                    c->run == tool_run_view))
         return tool_usage_error(c, "-o must be given");
-    int result = c->run(&o);
-    if ((fflush(stdout) || ferror(stdout)) && result == EXIT_OK)
-        result = tool_error("standard output cannot be written");
-    return result;
+    return c->run(&o);
 }
 
 /* `bzna help` and `bzna help COMMAND`. */
@@ -469,11 +466,9 @@ static int help(const char *name)
     return EXIT_OK;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    os_start(&argc, &argv);
     const char *name = argc > 1 ? argv[1] : "";
-    av_log_set_level(AV_LOG_QUIET);
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
     if (!strcmp(name, "--version")) {
         uint32_t version = bzna_version();
@@ -482,4 +477,11 @@ int main(int argc, char **argv)
     }
     const tool_command *c = command_find(name);
     return c ? command_run(c, argc - 2, argv + 2) : unknown_command(name);
+}
+
+int main(int argc, char **argv)
+{
+    os_start(&argc, &argv);
+    av_log_set_level(AV_LOG_QUIET);
+    return tool_stdout_end(run(argc, argv));
 }

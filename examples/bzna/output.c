@@ -56,6 +56,7 @@ int tool_file_open(tool_file *out, const char *path)
     int is_stdout = !strcmp(path, "-");
     out->path = is_stdout ? "standard output" : path;
     out->partial = NULL;
+    out->error = 0;
     out->file = is_stdout ? stdout : fopen(path, "wb");
     return out->file ? EXIT_OK : tool_error("%s: cannot be written: %s", path, strerror(errno));
 }
@@ -64,26 +65,36 @@ int tool_file_create(tool_file *out, const char *path)
 {
     struct stat status;
     if (!strcmp(path, "-") || (!lstat(path, &status) && !S_ISREG(status.st_mode))) return tool_file_open(out, path);
-    out->path = path;
-    out->partial = tool_format("%s.partial", path);
+    *out = (tool_file){ .path = path, .partial = tool_format("%s.partial", path) };
     out->file = fopen(out->partial, "wb");
     if (out->file) return EXIT_OK;
     free(out->partial);
     return tool_file_open(out, path);
 }
 
+void tool_file_write(tool_file *out, const void *data, size_t size)
+{
+    if (fwrite(data, 1, size, out->file) < size && !out->error) out->error = errno;
+}
+
+int tool_file_flush(tool_file *out)
+{
+    if (fflush(out->file) && !out->error) out->error = errno;
+    return ferror(out->file) || out->error ? EXIT_INPUT : EXIT_OK;
+}
+
+static int stdout_failed;             /* and that was said */
+
 int tool_file_close(tool_file *out)
 {
-    int failed = ferror(out->file), error;
-    errno = 0;
-    failed |= fflush(out->file) != 0;
-    error = errno;
+    int failed = tool_file_flush(out), error = out->error;
     if (!failed && out->partial) failed = (error = tool_partial_name(out->partial, fileno(out->file), out->path)) != 0;
     if (out->file != stdout && fclose(out->file) && !failed) failed = 1, error = errno;
     if (failed && out->partial) remove(out->partial);
     free(out->partial);
     out->partial = NULL;
     if (!failed) return EXIT_OK;
+    stdout_failed |= out->file == stdout;
     return tool_error("%s: cannot be written: %s", out->path, error ? strerror(error) : "write error");
 }
 
@@ -93,4 +104,17 @@ void tool_file_discard(tool_file *out)
     if (out->partial) remove(out->partial);
     free(out->partial);
     out->partial = NULL;
+}
+
+static int stdout_error;              /* errno of its first flush that failed, or 0 */
+
+void tool_stdout_flush(void)
+{
+    if (fflush(stdout) && !stdout_error) stdout_error = errno;
+}
+
+int tool_stdout_end(int result)
+{
+    tool_file out = { .path = "standard output", .file = stdout, .error = stdout_error };
+    return !stdout_failed && tool_file_close(&out) && result == EXIT_OK ? EXIT_INPUT : result;
 }

@@ -192,6 +192,17 @@ static int report_none(const tool_options *o, const pack_files *files)
                       files->count);
 }
 
+/* Files that failed by no fault of theirs do not end a run, but there is no archive without them before another run has
+ * tried them once more. */
+static int refuse_passing(const pack_files *files)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < files->count; i++) count += files->list[i].is_passing && !files->list[i].was_tried;
+    if (!count) return EXIT_OK;
+    return tool_error("%zu of %zu files failed for want of memory, or since reading them failed: --resume tries them once "
+                      "more, and leaves out what fails again", count, files->count);
+}
+
 static int pack_files_into(pack_output *out, const pack_settings *s, pack_files *files)
 {
     const tool_options *o = s->options;
@@ -199,6 +210,7 @@ static int pack_files_into(pack_output *out, const pack_settings *s, pack_files 
     int result = pack_output_begin(out, files, s->checks_headers);
     if (result == EXIT_OK) result = encode_and_write(out, s);
     list_unreadable(files, out->done);
+    if (result == EXIT_OK) result = refuse_passing(files);
     if (result == EXIT_OK && out->left_out == files->count)
         result = report_none(o, files);
     else if (result == EXIT_OK)

@@ -1,8 +1,9 @@
 /* pack_journal.c - the log of a pack: which files are done, so that an interrupted run can go on
  *
  * OUT.partial holds the samples that are written, one after the other, and OUT.partial.log a line for each file that is
- * done, in the order of the files: how many bytes its sample has and their checksum, or why the file is left out. A
- * sample is written before its line. Each line begins with its own checksum: the first one that is not whole, and
+ * done, in the order of the files: how many bytes its sample has and their checksum, or why the file is left out. What
+ * failed by no fault of the file's (memory, a disk) has a line of another kind, so that the next run tries it again; if
+ * that fails, too, the file is left out for good. A sample is written before its line. Each line begins with its own checksum: the first one that is not whole, and
  * everything behind it, is as if it had never been written.
  *
  * The first lines say with which settings, library versions and files the run began; another run may only go on with
@@ -177,7 +178,7 @@ char *pack_journal_line(const pack_file *file)
 {
     uint32_t checksum = file_checksum(file);
     char *body = file->reason
-        ? tool_format("- %08" PRIx32 " %s", checksum, file->reason)
+        ? tool_format("%c %08" PRIx32 " %s", file->is_passing && !file->was_tried ? '~' : '-', checksum, file->reason)
         : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f %" PRIu32, checksum, file->sample_size,
                       file->checksum, file->is_measured, file->psnr, file->ssim, file->notes);
     for (char *at = body; *at; at++) if (*at == '\n') *at = ' ';
@@ -218,12 +219,14 @@ static char *journal_text(const pack_journal *j)
     return text;
 }
 
-/* Reads "+ FILE SIZE CHECKSUM MEASURED PSNR SSIM NOTES" or "- FILE REASON". Returns the file's checksum. */
+/* Reads "+ FILE SIZE CHECKSUM MEASURED PSNR SSIM NOTES", "- FILE REASON" or "~ FILE REASON", which is tried again.
+ * Returns the file's checksum. */
 static uint32_t record_parse(const char *body, pack_record *record)
 {
     char *at;
     uint32_t file = (uint32_t)strtoul(body + 2, &at, 16);
-    if (body[0] == '-') {
+    record->is_passing = body[0] == '~';
+    if (body[0] != '+') {
         record->reason = tool_format("%s", *at ? at + 1 : "");
     } else {
         record->size = strtoull(at, &at, 10);
@@ -237,7 +240,7 @@ static uint32_t record_parse(const char *body, pack_record *record)
 }
 
 /* Whether a line can be a record; a check sum fits an empty one, too. */
-static int is_record(const char *body) { return (body[0] == '+' || body[0] == '-') && body[1] == ' '; }
+static int is_record(const char *body) { return *body && strchr("+-~", *body) && body[1] == ' '; }
 
 static int records_read(pack_journal *j, char *at, const char *text, const pack_files *files)
 {

@@ -158,12 +158,13 @@ static int is_lasting(bzna_status status)
 }
 
 /* Leaves a file out; takes over the reason. */
-static int file_leave_out(pack_output *out, size_t i, char *reason)
+static int file_leave_out(pack_output *out, size_t i, char *reason, int is_passing)
 {
     bzna_error err = tool_empty_error();
     pack_file *file = &out->files->list[i];
     free(file->reason);
     file->reason = reason;
+    file->is_passing = is_passing;
     file->is_done = 1;
     files_count(out);
     if (out->failure.error) return write_failed(out, NULL);
@@ -179,7 +180,7 @@ static int sample_add(pack_output *out, size_t i, const bzna_image *input, const
     archive_copied *c = &out->copied;
     c->count = 0;
     bzna_status status = file->archive ? archive_copied_read(file->archive, file->index, c, &err) : BZNA_OK;
-    if (status < 0) return file_leave_out(out, i, tool_format("%s", err.message));
+    if (status < 0) return file_leave_out(out, i, tool_format("%s", err.message), is_lasting(status));
     if (!file->archive) archive_copied_set_split(c, file->split);
     bzna_writer_sample sample = {
         .struct_size = sizeof sample, .split = c->split, .name = file->relative,
@@ -189,7 +190,7 @@ static int sample_add(pack_output *out, size_t i, const bzna_image *input, const
     file->is_small = (uint64_t)input->width * input->height * 4 < (uint64_t)input->frame_width * input->frame_height;
     status = bzna_writer_add_at(out->writer, i, &sample, 0, &err);
     if (is_lasting(status)) return write_failed(out, &err);
-    return status < 0 ? file_leave_out(out, i, tool_format("%s", err.message)) : EXIT_OK;
+    return status < 0 ? file_leave_out(out, i, tool_format("%s", err.message), 0) : EXIT_OK;
 }
 
 static bzna_image image_of(const pack_encoded *e)
@@ -213,7 +214,7 @@ int pack_output_add(pack_output *out, pack_result *result)
     file->ssim = e->ssim;
     file->notes = e->notes;
     if (result->reason) {
-        status = file_leave_out(out, result->file, result->reason);
+        status = file_leave_out(out, result->file, result->reason, result->is_passing);
         result->reason = NULL;
     } else {
         bzna_image input = image_of(e), thumb = { 0 };
@@ -301,8 +302,18 @@ static int earlier_open(const pack_output *out, earlier *e)
     return result;
 }
 
+/* Whether a file can be read that an earlier run left out by no fault of the file's. */
+static int can_be_read(const pack_file *file)
+{
+    AVPacket *bytes = tool_checked(av_packet_alloc());
+    char *reason = pack_bytes_read(file, bytes);
+    free(reason);
+    av_packet_free(&bytes);
+    return !reason;
+}
+
 /* Goes through the files that an earlier run has done. Stops at the first sample that is not whole, which a loss of
- * power may leave behind. */
+ * power may leave behind, and at the first file that is worth trying again. */
 static int go_through_earlier(pack_output *out)
 {
     earlier e = { .archive = { .count = 0 } };
@@ -310,16 +321,18 @@ static int go_through_earlier(pack_output *out)
     uint64_t index = 0;
     int result = earlier_open(out, &e);
     out->is_logged = 1;
+    for (size_t i = 0; i < out->journal.count; i++) out->files->list[i].was_tried = out->journal.records[i].is_passing;
     while (result == EXIT_OK && out->done < out->journal.count) {
         const pack_record *record = &out->journal.records[out->done];
         if (!record->reason && (index == e.archive.count || !sample_is_sound(out, record, &e))) break;
         pack_file *file = &out->files->list[out->done];
+        if (record->is_passing && can_be_read(file)) break;
         out->expected_size = record->size;
         file->is_measured = record->is_measured;
         file->psnr = record->psnr;
         file->ssim = record->ssim;
         file->notes = record->notes;
-        result = record->reason ? file_leave_out(out, out->done, tool_format("%s", record->reason))
+        result = record->reason ? file_leave_out(out, out->done, tool_format("%s", record->reason), record->is_passing)
                                 : sample_add_again(out, &e, index++);
         tool_progress_show(&progress, out->done);
     }

@@ -37,9 +37,33 @@ static void keep_message(void *object, int level, const char *format, va_list ar
 
 void pack_av_capture_messages(void) { av_log_set_callback(keep_message); }
 
+static _Thread_local int is_passing;
+
+int pack_is_passing(void) { return is_passing; }
+
+static void passing_note(int error)
+{
+    static const int passing[] = { ENOMEM, EIO, EAGAIN, EMFILE, ENFILE, ENOBUFS, ETIMEDOUT };
+    is_passing = 0;
+    for (size_t i = 0; i < LENGTH(passing); i++) is_passing |= error == passing[i];
+}
+
+char *pack_errno_reason(const char *what, int error)
+{
+    passing_note(error);
+    return tool_format("%s: %s", what, strerror(error));
+}
+
+char *pack_library_reason(const bzna_error *err)
+{
+    is_passing = err->status == BZNA_E_MEMORY || err->status == BZNA_E_IO;
+    return tool_format("%s", err->message);
+}
+
 char *pack_av_reason(const char *what, int code)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
+    passing_note(AVUNERROR(code));
     av_strerror(code, text, sizeof text);
     if (code == AVERROR_INVALIDDATA || code == AVERROR_EOF) snprintf(text, sizeof text, "damaged or cut off");
     return av_message[0] ? tool_format("%s: %s (%s)", what, text, av_message) : tool_format("%s: %s", what, text);
@@ -54,18 +78,19 @@ static char *file_read(const char *path, AVPacket *packet)
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);             /* a FIFO must not wait for a writer */
     if (file < 0 || fstat(file, &status)) {
-        char *reason = tool_format("cannot be opened: %s", strerror(errno));
+        char *reason = pack_errno_reason("cannot be opened", errno);
         if (file >= 0) close(file);
         return reason;
     }
     char *reason = !S_ISREG(status.st_mode)          ? tool_format("not a regular file")
                  : status.st_size == 0               ? tool_format("the file is empty")
                  : status.st_size > file_max_bytes   ? tool_format("the file is larger than 1 GiB")
-                 : av_new_packet(packet, (int)status.st_size) < 0 ? tool_format("out of memory") : NULL;
+                 : av_new_packet(packet, (int)status.st_size) < 0 ? pack_errno_reason("cannot be read", ENOMEM) : NULL;
     for (size_t done = 0; !reason && done < (size_t)packet->size;) {
         ssize_t got = read(file, packet->data + done, (size_t)packet->size - done);
         if (got > 0) done += (size_t)got;
-        else if (!got || errno != EINTR) reason = tool_format("cannot be read");
+        else if (!got) reason = tool_format("ends while it is read");
+        else if (errno != EINTR) reason = pack_errno_reason("cannot be read", errno);
     }
     close(file);
     return reason;
@@ -181,7 +206,8 @@ static char *format_open(AVFormatContext **format, const char *path)
         (*format)->video_codec_id = guess;
         result = avformat_open_input(format, NULL, av_find_input_format("image2pipe"), NULL);
     }
-    return result < 0 ? tool_format("not a picture that libavformat knows") : NULL;
+    return result == AVERROR(ENOMEM) ? pack_av_reason("cannot be opened", result) :
+           result < 0 ? tool_format("not a picture that libavformat knows") : NULL;
 }
 
 /* A number of `size` bytes at an offset, 0 beyond the end. */
@@ -413,6 +439,7 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
     bzna_status status;
     *picture = tool_checked(av_frame_alloc());
     av_message[0] = 0;
+    is_passing = 0;
     char *reason = from->archive && !from->is_file ? pack_sample_read(from, file, *picture, &orientation)
                                                    : file_read(from->path, file);
     if (!reason && s->is_copy && is_jpeg(file->data, (size_t)file->size)) {
@@ -429,12 +456,17 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
     return reason;
 }
 
+char *pack_bytes_read(const pack_file *from, AVPacket *file)
+{
+    return from->archive && !from->is_file ? pack_sample_bytes(from, file) : file_read(from->path, file);
+}
+
 /* The writer looks at the headers. Decoding tells of a file without an end marker whether it is whole. */
 int pack_picture_keep(const pack_settings *s, const pack_file *from, AVPacket *file, uint32_t *notes)
 {
     AVFrame *none = NULL;
     if (!s->checks_headers) return 0;
-    char *reason = from->archive && !from->is_file ? pack_sample_bytes(from, file) : file_read(from->path, file);
+    char *reason = pack_bytes_read(from, file);
     int is_kept = !reason && file->size > 0 && is_jpeg(file->data, (size_t)file->size) &&
                   jpeg_has_end(file->data, (size_t)file->size) && !(reason = profile_apply(s, file, &none, notes));
     free(reason);

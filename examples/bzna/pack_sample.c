@@ -86,7 +86,7 @@ static char *picture_decode(const bzna_image *image, AVFrame *frame, int *orient
     if (!library.context) *status = bzna_context_open(NULL, &library.context, &err);
     if (*status == BZNA_OK && !library.decoder) *status = bzna_decoder_open(library.context, &library.decoder, &err);
     if (*status == BZNA_OK) *status = bzna_decoder_decode(library.decoder, image, &picture, &err);
-    if (*status < 0) return tool_format("%s", err.message);
+    if (*status < 0) return pack_library_reason(&err);
     if (picture.orientation) *orientation = (int)picture.orientation;
     return frame ? picture_copy(&picture, frame) : NULL;
 }
@@ -125,7 +125,7 @@ static char *image_read(const pack_file *from, tool_buffer *buffer, bzna_image *
     const char *track = from->track ? from->track : archive_default_track(&sample);
     *image = (bzna_image){ .struct_size = sizeof *image };
     if (status == BZNA_OK) status = archive_read_picture(from->archive, from->index, track, buffer, image, &err);
-    return status < 0 ? tool_format("%s", err.message) : NULL;
+    return status < 0 ? pack_library_reason(&err) : NULL;
 }
 
 int pack_is_heif(const uint8_t *data, size_t size)
@@ -150,7 +150,7 @@ char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, uin
     if (status == BZNA_OK)
         status = bzna_dataset_open_memory(library.context, file->data, (size_t)file->size, &config, &one.dataset, &err);
     if (status == BZNA_OK) status = bzna_dataset_get_info(one.dataset, &info, sizeof info, &err);
-    if (status < 0) reason = tool_format("%s", err.message);
+    if (status < 0) reason = pack_library_reason(&err);
     else if (strcmp(info.container, "HEIF")) reason = tool_format("not a picture: %s", info.container);
     else if (!(reason = image_read(&sample, &buffer, &image)))
         reason = picture_decode(&image, frame, orientation, &status);
@@ -164,7 +164,7 @@ char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, uin
 
 static char *packet_fill(AVPacket *file, const void *data, uint64_t size)
 {
-    if (size > INT32_MAX / 2 || av_new_packet(file, (int)size) < 0) return tool_format("out of memory");
+    if (size > INT32_MAX / 2 || av_new_packet(file, (int)size) < 0) return pack_errno_reason("cannot be read", ENOMEM);
     memcpy(file->data, data, (size_t)size);
     return NULL;
 }

@@ -44,6 +44,7 @@ typedef struct reply_picture {
 typedef struct reply {
     uint64_t      file;
     uint32_t      reason_size;        /* 0: it was encoded */
+    int32_t       is_passing;
     reply_picture picture[2];
 } reply;
 
@@ -70,7 +71,8 @@ static reply_picture reply_of(const pack_encoded *e)
 
 static int reply_send(int out, size_t file, const pack_result *r)
 {
-    reply head = { .file = file, .reason_size = r->reason ? (uint32_t)strlen(r->reason) + 1 : 0 };
+    reply head = { .file = file, .reason_size = r->reason ? (uint32_t)strlen(r->reason) + 1 : 0,
+                   .is_passing = r->is_passing };
     const pack_encoded *pictures[2] = { &r->input, &r->thumb };
     for (int i = 0; i < 2 && !r->reason; i++) head.picture[i] = reply_of(pictures[i]);
     os_part parts[3] = { { &head, sizeof head }, { r->reason, head.reason_size } };
@@ -89,6 +91,7 @@ static void worker_run(const void *given, int in, int out)
     while (!error && !read_all(in, &file, sizeof file)) {
         pack_result r = { .reason = NULL };
         r.reason = pack_encode_file(job->settings, &job->files->list[file], &r.input, &r.thumb);
+        r.is_passing = r.reason && pack_is_passing();
         error = reply_send(out, (size_t)file, &r);
         pack_result_free(&r);
     }
@@ -236,6 +239,7 @@ static int result_receive(pack_workers *w, size_t i, pack_result *result)
     }
     if (failed) return pack_result_free(result), -1;
     result->file = (size_t)head.file;
+    result->is_passing = head.is_passing;
     one->queued--;
     memmove(one->queue, one->queue + 1, one->queued * sizeof *one->queue);
     return 0;

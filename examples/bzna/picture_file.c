@@ -31,7 +31,7 @@ int tool_write_ppm(const char *path, const tool_rgb *picture)
     tool_file out;
     if (tool_file_create(&out, path)) return EXIT_INPUT;
     fprintf(out.file, "P6\n%" PRIu32 " %" PRIu32 "\n255\n", picture->width, picture->height);
-    fwrite(picture->pixels, 3, (size_t)picture->width * picture->height, out.file);
+    tool_file_write(&out, picture->pixels, 3 * (size_t)picture->width * picture->height);
     return tool_file_close(&out);
 }
 
@@ -94,7 +94,7 @@ int tool_write_png(const char *path, const tool_rgb *picture)
     tool_file out;
     int result = packet ? tool_file_create(&out, path) : EXIT_INPUT;
     if (result == EXIT_OK) {
-        fwrite(packet->data, 1, (size_t)packet->size, out.file);
+        tool_file_write(&out, packet->data, (size_t)packet->size);
         result = tool_file_close(&out);
     }
     av_packet_free(&packet);

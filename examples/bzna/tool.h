@@ -169,6 +169,7 @@ typedef struct tool_file {
     const char *path;
     FILE       *file;
     char       *partial;              /* under which it is written; NULL: under its own name */
+    int         error;                /* errno of the first tool_file_write that failed, or 0 */
 } tool_file;
 
 int tool_file_open(tool_file *out, const char *path);
@@ -178,8 +179,21 @@ int tool_file_open(tool_file *out, const char *path);
 int tool_file_create(tool_file *out, const char *path);
 int tool_file_close(tool_file *out);
 
+/* Writes what may be longer than a stream's buffer: closing could not tell why such a write failed. */
+void tool_file_write(tool_file *out, const void *data, size_t size);
+
+/* Writes what is buffered. EXIT_INPUT if that or an earlier write failed: closing says why. */
+int tool_file_flush(tool_file *out);
+
 /* Closes a file that is not complete: what had its name stays. */
 void tool_file_discard(tool_file *out);
+
+/* Writes what is buffered for standard output, and notes why that fails. */
+void tool_stdout_flush(void);
+
+/* Ends standard output. Prints an error and returns EXIT_INPUT if that or an earlier write failed;
+ * else result. */
+int tool_stdout_end(int result);
 
 
 /* ---- partial.c: files that get their name when they are complete ---- */
@@ -443,6 +457,8 @@ typedef struct pack_file {
     int         is_file;              /* archive has its fields alone */
     const char *track;                /* its picture; NULL: archive_default_track */
     char       *reason;               /* why it cannot be packed; NULL: it can, as far as is known */
+    int         is_passing;           /* that is no fault of the file's: pack_is_passing */
+    int         was_tried;            /* an earlier run met such a fault */
     int64_t     target;
     int64_t     size, time_ns;        /* in bytes, and of the last modification; -1: not known */
     uint32_t    split;                /* BZNA_SPLIT_... */
@@ -518,8 +534,17 @@ uint32_t profile_notes(const uint8_t *data, size_t bytes, const struct AVFrame *
 /* Keeps libav's messages from being printed; pack_av_reason quotes them. Called once. */
 void pack_av_capture_messages(void);
 
-/* A reason made of `what`, an AVERROR, and what libav logged on this thread since pack_picture_read began. */
+/* Reasons. Each notes whether it is no fault of the file's: memory, descriptors or a disk failed, which may pass. That
+ * of libav is made of `what`, an AVERROR, and what libav logged on this thread since pack_picture_read began. */
 char *pack_av_reason(const char *what, int code);
+char *pack_errno_reason(const char *what, int error);
+char *pack_library_reason(const bzna_error *err);
+
+/* Whether the last of them on this thread since pack_picture_read began is of that kind. */
+int pack_is_passing(void);
+
+/* Reads a file's bytes into a packet; of a data set's samples those of a JPEG alone. */
+char *pack_bytes_read(const pack_file *from, struct AVPacket *file);
 
 /* Reads a file's bytes into a packet, and decodes its first picture into a new frame, upright. The packet stays empty
  * where a data set's sample is no file of its own; *picture is NULL where the bytes are a JPEG that is to be copied.
@@ -600,6 +625,7 @@ typedef struct pack_job {
 typedef struct pack_result {
     size_t       file;                /* its number */
     char        *reason;              /* NULL: it was encoded */
+    int          is_passing;          /* that is no fault of the file's */
     pack_encoded input, thumb;
 } pack_result;
 
@@ -621,6 +647,7 @@ void pack_result_free(pack_result *r);
 
 typedef struct pack_record {
     char    *reason;                  /* why the file is left out, or NULL */
+    int      is_passing;              /* that is no fault of the file's: another run tries it again */
     uint64_t size;                    /* of its sample in the archive */
     uint64_t at;                      /* where the record stands in the log */
     uint32_t checksum;                /* of the sample */

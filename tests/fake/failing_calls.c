@@ -5,7 +5,7 @@
  * The second rename of each process fails with error 28. Of reads and writes, "write 2 short" does half of what was
  * asked for, "read 2 end" finds the end of the file, and "write 2 stall" takes five seconds. "malloc 2 12" is the
  * second allocation of any kind, with glibc, and "lock 1 stall" waits before a file is locked. When that happens a byte
- * is added to FILE.
+ * is added to FILE. "open 0 5" lets all of them fail. With FAIL_PATH=TEXT, only opens of paths that TEXT is in count.
  *
  * "list 4 -" lets none fail. FILE gets a line for the first, the 4th, the 16th call of each kind and so on in any
  * process: "read 16". With "list 1 -" it gets one for each call. */
@@ -28,7 +28,7 @@
 
 static char name[32], how[32];
 static long number;
-static const char *met;
+static const char *met, *part;
 static _Atomic long calls;
 
 static const char *const kinds[] = { "malloc", "pthread_create", "open", "read", "write", "pread", "pwrite", "writev",
@@ -41,6 +41,7 @@ __attribute__((constructor)) static void start(void)
 {
     const char *call = getenv("FAIL_CALL");
     met = getenv("FAIL_MET");
+    part = getenv("FAIL_PATH");
     if (call && sscanf(call, "%31s %ld %31s", name, &number, how) != 3)
         name[0] = 0;
 }
@@ -85,7 +86,7 @@ static int fails(const char *function)
         list(function);
         return 0;
     }
-    if (!is_of(name, function) || atomic_fetch_add(&calls, 1) + 1 != number) return 0;
+    if (!is_of(name, function) || (atomic_fetch_add(&calls, 1) + 1 != number && number)) return 0;
     tell("x", 1);
     if (!strcmp(how, "stall")) {      /* for five seconds; then it goes on as if nothing had been */
         sleep(5);
@@ -93,6 +94,12 @@ static int fails(const char *function)
     }
     errno = atoi(how);
     return 1;
+}
+
+/* The same of a call with a path. */
+static int fails_at(const char *function, const char *path)
+{
+    return (!part || strstr(path, part)) && fails(function);
 }
 
 #define REAL(type, function, ...) ((type (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #function))
@@ -166,7 +173,7 @@ void *realloc(void *p, size_t n) { return fails("malloc") ? NULL : __libc_reallo
         va_start(rest, flags);                                                                \
         const mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;                       \
         va_end(rest);                                                                         \
-        return fails(#function) ? -1 : REAL(int, function, const char *, int, ...)(path, flags, mode); \
+        return fails_at(#function, path) ? -1 : REAL(int, function, const char *, int, ...)(path, flags, mode); \
     }
 OPENING(open)
 OPENING(open64)
@@ -175,7 +182,7 @@ OPENING(open64)
 #define STREAM(function)                                                                      \
     FILE *function(const char *path, const char *mode)                                        \
     {                                                                                         \
-        return fails("open") ? NULL : REAL(FILE *, function, const char *, const char *)(path, mode); \
+        return fails_at("open", path) ? NULL : REAL(FILE *, function, const char *, const char *)(path, mode); \
     }
 STREAM(fopen)
 STREAM(fopen64)

@@ -6,7 +6,7 @@
 # What it left goes on with --resume. A disk that stalls changes nothing. Which calls a command makes is listed first.
 # Without TEST_ALL the first, the fourth, the 16th call and so on fail, and of each command a third of the ways: all ways
 # with some command.
-# shellcheck disable=SC2012,SC2046,SC2059,SC2154
+# shellcheck disable=SC2010,SC2012,SC2046,SC2059,SC2154
 . tests/tool/tool.sh
 
 library=$t/failing_calls.so
@@ -37,11 +37,15 @@ ended_well() {
 # Whether pack said why it left a picture out: in a line that begins with its file, or in its summary.
 left_out() { grep -q "are left out\|is left out\|^$t/drawn/.*: " "$t/err"; }
 
-# Whether --resume made the whole archive. A picture that memory did not suffice for is left out by the run before,
-# which the log keeps.
-resumed_well() {
-    if [ "$call" = malloc ] && [ "$status" = 1 ] && left_out; then "$bzna" verify "$t/x.bzna" >"$t/out" 2>&1
-    else [ "$status" = 0 ] && cmp -s "$t/x.bzna" "$t/whole.bzna"; fi
+# Goes on with --resume where the last attempt has made no archive: it makes the whole one, since a picture is not left
+# out for good when memory, descriptors or the disk failed. There is no archive without such a picture.
+goes_on() {
+    case "$call $how" in "malloc 12" | "open 24" | "read 5" | "pread 5")
+        [ ! -e "$t/x.bzna" ] || cmp -s "$t/x.bzna" "$t/whole.bzna" || wrong="an archive without a picture" ;;
+    esac
+    if [ -n "$wrong" ] || [ -e "$t/x.bzna" ]; then return; fi
+    run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
+    if [ "$status" != 0 ] || ! cmp -s "$t/x.bzna" "$t/whole.bzna"; then wrong="--resume after that: $status"; fi
 }
 
 # sweep NAME ATTEMPT: runs ATTEMPT, which prints why it went wrong, for each call
@@ -75,9 +79,7 @@ pack_attempt() {
     rm -f "$t/x.bzna" "$t/x.bzna.partial" "$t/x.bzna.partial.log"
     attempt "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2
     ended_well "$t/x.bzna" "$t/whole.bzna" || wrong="exit status $status, or another archive"
-    if [ "$status" = 0 ] || [ -n "$wrong" ] || left_out; then return; fi
-    run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
-    resumed_well || wrong="--resume after that: $status"
+    goes_on
 }
 
 # Where samples are gathered in blocks, which a thread writes, each write fails in turn, and those behind it would not.
@@ -113,9 +115,7 @@ resume_attempt() {
     rm -f "$t/x.bzna"
     attempt "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
     ended_well "$t/x.bzna" "$t/whole.bzna" || wrong="exit status $status, or another archive"
-    if [ "$status" = 0 ] || [ -n "$wrong" ] || left_out; then return; fi
-    run "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --resume
-    resumed_well || wrong="--resume after that: $status"
+    goes_on
 }
 
 merge_attempt() {
@@ -185,17 +185,120 @@ renamed_test() {
 
 # too_large NAME FILE WHOLE COMMAND...: files may not have more than so many blocks, which is like a disk that is full,
 # and of streams, too. With the most blocks that WHOLE does not fit into, only what is written last fails, when a stream
-# is closed.
+# is closed. The command says which file could not be written, and why; no sample is to blame.
 too_large() {
     what=$1 file=$2 last=$((($(wc -c <"$3") - 1) / 512))
     shift 3
-    for blocks in 0 1 9 $last; do
-        rm -f "$file" "$file.partial"
-        status=0
-        (ulimit -f $blocks && exec timeout 100 "$@" >/dev/null 2>&1) || status=$?
-        if [ "$status" = 1 ] && [ ! -e "$file" ]; then pass
-        else fail "$what, files of at most $blocks blocks" "exit status $status"; fi
+    for blocks in 0 ${TEST_ALL:+1 9} $last; do
+        [ "$blocks" -le "$last" ] || continue
+        rm -rf "$t/full"
+        mkdir "$t/full"
+        status=$({ { (ulimit -f "$blocks" && exec timeout 100 "$@" 2>&1 >/dev/null); echo $? >&4; } | cat >"$t/err"; } 4>&1)
+        if [ "$status" = 1 ] && [ ! -e "$file" ] && grep -q "^bzna: .*$t/full/.*: File too large\$" "$t/err" &&
+            ! grep -q "is left out\|write error" "$t/err"; then pass
+        else fail "$what, files of at most $blocks blocks" "exit status $status" "$(head -n 3 "$t/err")"; fi
     done
+}
+
+# All commands that write files.
+too_large_test() {
+    w=$t/whole.bzna f=$t/full
+    too_large pack "$f/x.bzna" "$w" "$bzna" pack "$t/drawn" -o "$f/x.bzna" --codec jpeg --jobs 2 --overwrite
+    too_large "convert, a tar" "$f/c.tar" "$t/converted.tar" "$bzna" convert "$w" -o "$f/c.tar"
+    too_large "convert, RecordIO" "$f/c.rec" "$t/converted.rec" "$bzna" convert "$w" -o "$f/c.rec"
+    too_large "convert, a folder" "$f/c.lst" "$t/folder/ants/1.jpg" "$bzna" convert "$w" -o "$f/c/"
+    too_large "convert, an archive" "$f/c.bzna" "$w" "$bzna" convert "$t/converted.tar" -o "$f/c.bzna"
+    too_large merge "$f/m.bzna" "$t/merged.bzna" "$bzna" merge "$w" "$w" -o "$f/m.bzna"
+    too_large subset "$f/s.bzna" "$w" "$bzna" subset "$w" -o "$f/s.bzna" --indices "$t/all"
+    too_large split "$f/s-00000-of-00001.bzna" "$w" "$bzna" split "$w" -o "$f/s.bzna" --parts 1
+    too_large extract "$f/e.ppm" "$t/extracted.ppm" "$bzna" extract "$w" 0 -o "$f/e.ppm"
+    too_large "extract, PNG" "$f/e.png" "$t/extracted.png" "$bzna" extract "$w" 0 -o "$f/e.png"
+    too_large view "$f/v.html" "$t/viewed.html" "$bzna" view "$w" -o "$f/v.html"
+    too_large sheet "$f/s.png" "$t/sheet.png" "$bzna" sheet "$w" -o "$f/s.png" --size 64
+    too_large batch "$f/00000.ppm" "$t/batch/00000.ppm" "$bzna" batch "$w" -o "$f" --size 64 --batch 1
+}
+
+# Commands that print say so, whatever else they print or end with.
+stdout_test() {
+    if [ ! -w /dev/full ]; then skip "standard output on a full disk" "there is no /dev/full"; return; fi
+    for command in "info $t/whole.bzna" "info $t/whole.bzna --json" "list $t/whole.bzna" "list $t/whole.bzna --json" \
+        "verify $t/whole.bzna" "verify $t/whole.bzna --json" "extract $t/whole.bzna 0 -o -" \
+        "--help" "help pack" "--version" "devices" \
+        "merge $t/whole.bzna -o $t/full.bzna --json --overwrite" "index $t/i.tar --json" \
+        "bench $t/whole.bzna --size 32 --batch 2 --json"; do
+        status=0
+        # shellcheck disable=SC2086  # words
+        "$bzna" $command >/dev/full 2>"$t/err" || status=$?
+        same "bzna $command >/dev/full" "$status $(grep -c '^bzna: standard output: cannot be written: No space' "$t/err")" "1 1"
+    done
+    if [ -e "$t/full.bzna" ]; then pass; else fail "the archive is there all the same"; fi
+}
+
+# Where no sample can be read there is no file, of no kind; in shards, the others are there.
+nothing_test() {
+    call=open number=0 how=5
+    mkdir -p "$t/nothing"
+    export FAIL_PATH=.jpg
+    for out in n.tar n.rec n/ n.bzna; do
+        attempt "$bzna" convert "$t/folder" -o "$t/nothing/$out"
+        if [ "$status" = 1 ] && [ -z "$(ls "$t/nothing")" ] && grep -q "Input/output error" "$t/err" &&
+            [ ! -s "$t/out" ]; then pass
+        else fail "convert to $out, no picture can be read" "exit status $status" "$(ls "$t/nothing")" "$(tail -n 2 "$t/err")"; fi
+    done
+    export FAIL_PATH=bees/
+    attempt "$bzna" convert "$t/folder" -o "$t/nothing/n.tar" --shard-size 3
+    unset FAIL_PATH
+    same "convert in shards, half can be read" "$status $(ls "$t/nothing")" "1 n-000000.tar"
+    rm "$t/nothing/n-000000.tar"
+    if [ -n "$python" ]; then
+        "$python" -c '
+import io, sys, tarfile
+with tarfile.open(sys.argv[1], "w") as t:
+    for i in range(3):
+        for name, data in ("%d.png" % i, open(sys.argv[2], "rb").read()), ("%d.cls" % i, b"1"):
+            m = tarfile.TarInfo(name); m.size = len(data); t.addfile(m, io.BytesIO(data))' "$t/png.tar" "$t/extracted.png"
+        for command in merge convert "subset --class 1" "split --parts 2"; do
+            # shellcheck disable=SC2086  # words
+            run "$bzna" ${command%% *} "$t/png.tar" -o "$t/nothing/n.bzna" $(echo "$command" | sed 's/^[a-z]*//')
+            if [ "$status" = 1 ] && [ -z "$(ls "$t/nothing")" ] && grep -q "nothing is written" "$t/err"; then pass
+            else fail "$command, an archive holds none of the pictures" "exit status $status" "$(ls "$t/nothing")" "$(tail -n 2 "$t/err")"; fi
+        done
+    else skip "an archive holds none of the pictures" "no python3 [python3]"; fi
+}
+
+# A file that could not be read, but may be the next time: --resume tries it again, once, and does not try a damaged one.
+# shellcheck disable=SC2086  # $pack is words
+passing_test() {
+    mkdir -p "$t/damaged"
+    cp -R "$t/drawn/." "$t/damaged"
+    head -c 1000 "$t/damaged/bees/1.ppm" >"$t/damaged/bees/9.ppm"
+    pack="$bzna pack $t/damaged -o $t/p.bzna --codec jpeg --jobs 2"
+    run $pack
+    mv "$t/p.bzna" "$t/p.whole"
+    for fault in "5:Input/output error" "12:Cannot allocate memory" "24:Too many open files" "11:Resource temporarily unavailable"; do
+        call=open number=0 how=${fault%%:*}
+        export FAIL_PATH=ants/2
+        attempt $pack --overwrite
+        same "a file that may be read later: no archive" "$status $(ls "$t" | grep -c '^p.bzna')" "1 2"
+        says "$t/err" "$t/damaged/ants/2.ppm: cannot be opened: ${fault#*:}" "and why"
+        says "$t/err" "1 of 7 files failed" "and what to do"
+        attempt $pack --resume --json
+        same "which fails again: the archive without it, of what was done" \
+            "$status $(field_all samples)$(field_all resumed)$("$bzna" list "$t/p.bzna" | grep -c ppm)" "1 5 5 5"
+        says "$t/out" "ants/2.ppm" "and it is named"
+        rm "$t/p.bzna"
+        attempt $pack
+        unset FAIL_PATH
+        run $pack --resume
+        if [ "$status" = 1 ] && cmp -s "$t/p.bzna" "$t/p.whole"; then pass
+        else fail "which can be read: --resume makes the whole archive" "exit status $status" "$(head -n 3 "$t/err")"; fi
+        rm -f "$t/p.bzna"
+    done
+    call=open number=0 how=13
+    export FAIL_PATH=ants/2
+    attempt $pack
+    unset FAIL_PATH
+    same "a file that may not be read is left out" "$status $(ls "$t" | grep '^p.bzna')" "1 p.bzna"
 }
 
 extract_attempt() {
@@ -217,7 +320,14 @@ else
     expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/whole.bzna" --codec jpeg --jobs 2
     expect 0 "merge" "$bzna" merge "$t/whole.bzna" "$t/whole.bzna" -o "$t/merged.bzna"
     expect 0 "convert" "$bzna" convert "$t/whole.bzna" -o "$t/converted.tar"
+    expect 0 "convert to RecordIO" "$bzna" convert "$t/whole.bzna" -o "$t/converted.rec"
     expect 0 "extract" "$bzna" extract "$t/whole.bzna" 0 -o "$t/extracted.ppm"
+    expect 0 "extract a PNG" "$bzna" extract "$t/whole.bzna" 0 -o "$t/extracted.png"
+    expect 0 "view" "$bzna" view "$t/whole.bzna" -o "$t/viewed.html"
+    expect 0 "sheet" "$bzna" sheet "$t/whole.bzna" -o "$t/sheet.png" --size 64
+    expect 0 "batch" "$bzna" batch "$t/whole.bzna" -o "$t/batch" --size 64 --batch 1
+    expect 0 "convert to a folder" "$bzna" convert "$t/whole.bzna" -o "$t/folder/"
+    printf '0 1 2 3 4 5\n' >"$t/all"
     cp "$t/converted.tar" "$t/i.tar"
     expect 0 "index" "$bzna" index "$t/i.tar"
     mv "$t/i.idx" "$t/indexed.idx"
@@ -240,9 +350,10 @@ else
     stalls pack "$t/x.bzna" "$t/whole.bzna" "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2
     stalls merge "$t/m.bzna" "$t/merged.bzna" "$bzna" merge "$t/whole.bzna" "$t/whole.bzna" -o "$t/m.bzna"
     renamed_test
-    too_large pack "$t/x.bzna" "$t/whole.bzna" "$bzna" pack "$t/drawn" -o "$t/x.bzna" --codec jpeg --jobs 2 --overwrite
-    too_large convert "$t/c.tar" "$t/converted.tar" "$bzna" convert "$t/whole.bzna" -o "$t/c.tar"
-    too_large extract "$t/e.ppm" "$t/extracted.ppm" "$bzna" extract "$t/whole.bzna" 0 -o "$t/e.ppm"
+    too_large_test
+    stdout_test
+    nothing_test
+    passing_test
 fi
 echo "tests/tool/test_faults.sh: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
