@@ -18,6 +18,30 @@ export WERROR
 VERSION  := $(shell awk '/define BZNA_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } END { print v }' benzina.h)
 SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 comma    := ,
+.DEFAULT_GOAL := all
+
+# ---- Packages that are needed ----------------------------------------------------------------------------------------
+
+DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \
+              libffmpeg-nvenc-dev liblcms2-dev zlib1g-dev libzstd-dev clang
+# Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
+# says so.
+DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
+              python3-pil python3-braceexpand cppcheck clang-tidy
+
+.PHONY: deps
+# What tests need beyond the product is installed only when a test is asked for, too.
+deps:
+	@sh tests/make/deps.sh $(DEPS) $(if $(filter test test-all asan tsan fuzz,$(MAKECMDGOALS)),$(DEPS_TEST))
+
+# A second make makes the goals beside deps when deps has finished, so that it sees what is installed, also with -j.
+AFTER_DEPS := $(if $(filter deps,$(MAKECMDGOALS)),$(filter-out deps,$(MAKECMDGOALS)))
+ifneq ($(AFTER_DEPS),)
+.PHONY: $(AFTER_DEPS) after-deps
+$(AFTER_DEPS): after-deps ; @:
+after-deps: deps
+	@$(MAKE) --no-print-directory $(AFTER_DEPS)
+else
 
 # ---- Detection: what is installed decides what is built --------------------------------------------------------------
 
@@ -166,24 +190,10 @@ $(BUILD)/libbenzina_stream.so: $(STREAM) $(STREAM_H) benzina.h $(BUILD)/libbenzi
 $(BUILD)/draw_pictures: examples/draw_pictures.c | $(BUILD)
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/draw_pictures.c -lm
 
-# ---- Packages that are needed, and the main job ----------------------------------------------------------------------
+# ---- The main job ----------------------------------------------------------------------------------------------------
 
-DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \
-              libffmpeg-nvenc-dev liblcms2-dev zlib1g-dev libzstd-dev clang
-# Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
-# says so.
-DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
-              python3-pil python3-braceexpand cppcheck clang-tidy
-
-.PHONY: deps demo demo-run
-# What tests need beyond the product is installed only when a test is asked for, too.
-deps:
-	@sh tests/make/deps.sh $(DEPS) $(if $(filter test test-all asan tsan fuzz,$(MAKECMDGOALS)),$(DEPS_TEST))
-
-# A second make, so that what deps has just installed is seen.
-demo:
-	@$(MAKE) --no-print-directory all demo-run
-demo-run:
+.PHONY: demo
+demo: all
 	@rm -rf $(BUILD)/demo && mkdir -p $(BUILD)/demo
 	$(BUILD)/draw_pictures $(BUILD)/demo/pictures 24
 	$(BUILD)/bzna pack $(BUILD)/demo/pictures -o $(BUILD)/demo/demo.bzna
@@ -521,3 +531,5 @@ uninstall:
 
 clean:
 	rm -rf $(BUILD)
+
+endif # AFTER_DEPS

@@ -26,6 +26,8 @@ FIRST="test_build.sh test_tool.sh test_pack.sh test_gpu.sh test_python.sh test_e
     test_races test_julia.sh test_power.sh test_inputs.sh"
 
 export TEST_ALL
+# A make that suites call has its own jobs, and nothing to say of those of make -j test.
+MAKEFLAGS=$(printf '%s' "$MAKEFLAGS" | sed -E 's/(^| )(-j[0-9]*|--jobserver-[a-z]*=[^ ]*)//g')
 export LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0"
 export TSAN_OPTIONS="suppressions=$PWD/tests/make/tsan.supp:print_suppressions=0"
 # A python3 with numpy, if there is one.
@@ -137,7 +139,7 @@ count_done
 # A SKIP that a package would end names it in brackets, packages by its names in Debian: "SKIP name: no julia [julia]".
 wanting=$(for name in $timed $rest; do grep '^SKIP' "$BUILD/tests/$name.out" 2>/dev/null; done | awk '
     { many = match($0, /: [0-9]+ tests: /) ? substr($0, RSTART + 2) + 0 : 1
-      while (match($0, /\[[a-z0-9][a-z0-9+. -]*\]/)) {
+      while (match($0, /\[[a-z0-9][a-z0-9+.| -]*\]/)) {
           n = split(substr($0, RSTART + 1, RLENGTH - 2), names, " ")
           for (i = 1; i <= n; i++) count[names[i]] += many
           $0 = substr($0, RSTART + RLENGTH)

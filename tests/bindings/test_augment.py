@@ -30,8 +30,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "bindings"))
 sys.dont_write_bytecode = True
 import benzina  # noqa: E402
 from benzina import ops  # noqa: E402
-from test_python import ARCHIVE, importable, run_tests  # noqa: E402
-from test_python_loops import needs  # noqa: E402
+from needs import importable, needs  # noqa: E402
+from test_python import ARCHIVE, run_tests  # noqa: E402
 
 numpy, torch = importable("numpy"), importable("torch")
 if torch is not None and importable("torchvision") is not None:

@@ -38,24 +38,13 @@ sys.path.insert(0, os.path.join("tests", "tool"))
 import tool_pictures  # noqa: E402
 from benzina import Error, Field, Status, lib, ops, structs  # noqa: E402
 from benzina import _arguments, _c, _context, _dlpack, _errors, _handles, _writer  # noqa: E402
+from needs import importable, needs, why_not  # noqa: E402
 
 BZNA = sys.argv[1] if len(sys.argv) > 1 else "build/bzna"
 MINI = "tests/data/mini_h265.bzna"
 # Its pictures with edges of 5/16, which are decoded in a tenth of the time.
 ARCHIVE = MINI if os.environ.get("TEST_ALL") else "tests/data/small_h265.bzna"
 COUNT = 8
-
-
-def importable(name):
-    try:
-        return __import__(name)
-    except (ImportError, OSError):
-        return None
-
-
-def why_not(name):
-    package = {"PIL": "python3-pil", "PIL.Image": "python3-pil"}.get(name, "python3-" + name)
-    return None if importable(name) else "%s is not installed [%s]" % (name, package)
 
 
 def can_decode():
@@ -66,11 +55,7 @@ def can_decode():
 
 
 DECODES = can_decode()
-needs_decoder = unittest.skipUnless(DECODES, "the library was built without a decoder")
-
-
-def needs(name):
-    return unittest.skipIf(why_not(name), why_not(name))
+needs_decoder = unittest.skipUnless(DECODES, "the library was built without a decoder [libavcodec-dev]")
 
 
 def loader_of(dataset=None, **options):
@@ -194,7 +179,7 @@ class Interface(unittest.TestCase):
     def test_every_field_lies_where_the_c_compiler_puts_it(self):
         compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
         if not compiler:
-            self.skipTest("there is no C compiler")
+            self.skipTest("there is no C compiler [gcc]")
         lines = []
         for name in sorted(vars(structs)):
             lines.append('printf("%s %%zu\\n", sizeof(bzna_%s));' % (name, name))
@@ -1415,7 +1400,7 @@ class Encoding(unittest.TestCase):
         )
         self.assertEqual(len(digests), 1)
 
-    @unittest.skipUnless(shutil.which("ffprobe"), "there is no ffprobe")
+    @unittest.skipUnless(shutil.which("ffprobe"), "there is no ffprobe [ffmpeg]")
     def test_ffprobe_sees_the_pictures(self):
         with benzina.Writer(self.path, classes=["a"], **self.fast) as writer:
             writer.add_all(
@@ -4098,14 +4083,14 @@ class Device(unittest.TestCase):
         cls.why_not, cls.failure, cls.folder = None, None, tempfile.mkdtemp()
         with open(os.environ.get("BENZINA_LIBRARY") or benzina.lib._name, "rb") as file:
             if b"bzi_kernel_warp_any" not in file.read():
-                cls.why_not = "the library was built without a GPU path"
+                cls.why_not = "the library was built without a GPU path [clang libffmpeg-nvenc-dev]"
                 return
         compiler = os.environ.get("CC") or "cc"
         if not os.path.exists("tests/fake/build.sh"):
             cls.why_not = "the fake driver is missing"
         elif not shutil.which(compiler.split()[0]) or not shutil.which("pkg-config") or subprocess.run(
                 ["pkg-config", "--exists", "ffnvcodec", "libavcodec", "libavutil"]).returncode:
-            cls.why_not = "there is no C compiler, no ffnvcodec or no libavcodec to build the fake driver with"
+            cls.why_not = "there is no C compiler, no ffnvcodec or no libavcodec [gcc libffmpeg-nvenc-dev libavcodec-dev]"
         else:
             made = os.path.join(os.path.dirname(os.path.abspath(benzina.lib._name)), "tests", "fake")
             if all(os.path.exists(os.path.join(made, name)) for name in ("libcuda.so.1", "libnvcuvid.so.1")):

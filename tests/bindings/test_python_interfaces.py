@@ -27,8 +27,9 @@ import unittest.mock
 import warnings
 
 import test_python_loops as loops
-from test_python import MINI, COUNT, importable, needs_decoder, run_tests
-from test_python_loops import PACKAGE, each, folder_of_pictures, needs, write_png
+from needs import importable, needs
+from test_python import MINI, COUNT, needs_decoder, run_tests
+from test_python_loops import PACKAGE, each, folder_of_pictures, write_png
 
 import benzina
 from benzina.utils.file import File, Sample, Track

@@ -40,25 +40,10 @@ if "BENZINA_LIBRARY" in os.environ:             # programs that tests start else
     os.environ["BENZINA_LIBRARY"] = os.path.abspath(os.environ["BENZINA_LIBRARY"])
 import benzina  # noqa: E402
 from benzina import Error, ops  # noqa: E402
-from test_python import ARCHIVE, COUNT, importable, needs_decoder, run_tests  # noqa: E402
+from needs import importable, needs  # noqa: E402
+from test_python import ARCHIVE, COUNT, needs_decoder, run_tests  # noqa: E402
 
 FOLDER = tempfile.TemporaryDirectory()          # what write_folder makes, for all tests
-
-
-def needs(*names):
-    """For packages that Debian does not have."""
-    absent = [name for name in names if importable(name) is None]
-    package = {
-        "torch": "python3-torch",
-        "torchvision": "python3-torchvision",
-        "numpy": "python3-numpy",
-        "PIL": "python3-pil",
-        "mypy": "mypy",
-    }
-    return unittest.skipIf(
-        absent,
-        "; ".join("%s is not installed [%s]" % (name, package.get(name, "python-package-" + name)) for name in absent),
-    )
 
 
 def write_png(path, width, height, seed):

@@ -37,21 +37,13 @@ for variable in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_
     os.environ.pop(variable, None)
 import benzina  # noqa: E402
 from benzina import _blocks, _fsspec, _http, _remote  # noqa: E402
+from needs import needs  # noqa: E402
 
 ARCHIVE = "tests/data/mini_h265.bzna"
 TEST_ALL = os.environ.get("TEST_ALL")
 COUNT = 200                                     # samples of the tar and of the .rec
 FEW = COUNT if TEST_ALL else 50                 # of the tar that is read again and again
 HANGS_S = 60                                    # what takes so long here, hangs
-
-
-def needs(*names):
-    absent = [name for name in names if importlib.util.find_spec(name) is None]
-    packages = {"fsspec": "python3-fsspec", "s3fs": "python3-s3fs", "flask": "python-package-moto"}
-    return unittest.skipIf(
-        absent,
-        "; ".join("%s is not installed [%s]" % (name, packages.get(name, "python-package-" + name)) for name in absent),
-    )
 
 
 def picture(number):
@@ -355,7 +347,7 @@ class Http(Case):
                         self.assertEqual(epoch(dataset, shuffle=False), epoch(local(name), shuffle=False))
             self.assertEqual(epoch(self.url(name), shuffle=False), epoch(local(name), shuffle=False))
 
-    @unittest.skipUnless(can_decode(), "the library was built without a decoder")
+    @unittest.skipUnless(can_decode(), "the library was built without a decoder [libavcodec-dev]")
     def test_an_archive_is_read_as_the_local_one(self):
         self.assertEqual(epoch(self.url("a.bzna")), epoch(ARCHIVE))
         dataset = benzina.Dataset(self.url("a.bzna"), block_size=4096)

@@ -15,9 +15,9 @@ skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
 end() { echo "tests/bindings/test_rust.sh: $passed passed, $failed failed, $skipped skipped"; [ "$failed" -eq 0 ]; exit; }
 
 if [ -n "$SANITIZE" ]; then skip rust "the library was built with a sanitizer, which Rust programs would have to be linked with"; end; fi
-if ! cargo --version >/dev/null 2>&1; then skip rust "there is no cargo [cargo]"; end; fi
+if ! cargo --version >/dev/null 2>&1; then skip rust "there is no cargo [cargo-web|cargo]"; end; fi
 minor=$(rustc --version | sed -n 's/^rustc 1\.\([0-9]*\).*/\1/p')
-if [ "${minor:-0}" -lt 77 ]; then skip rust "$(rustc --version) is older than 1.77"; end; fi
+if [ "${minor:-0}" -lt 77 ]; then skip rust "$(rustc --version) is older than 1.77 [cargo-web|cargo]"; end; fi
 if [ ! -e "$build/libbenzina.a" ]; then fail "$build/libbenzina.a is not there"; end; fi
 
 BENZINA_LIB_DIR=$(cd "$build" && pwd) || exit 1
@@ -84,9 +84,9 @@ fi
 
 # The tests that need a GPU: with the fakes of NVIDIA's driver, where the library looks for one.
 fakes() {
-    if ! grep -q bzi_kernel_warp_any "$build/libbenzina.a"; then why="the library has no GPU path"; return 1; fi
+    if ! grep -q bzi_kernel_warp_any "$build/libbenzina.a"; then why="the library has no GPU path [clang libffmpeg-nvenc-dev]"; return 1; fi
     if [ ! -e tests/fake/build.sh ]; then why="the fake driver is missing"; return 1; fi
-    if ! pkg-config --exists ffnvcodec libavcodec libavutil 2>/dev/null; then why="there is no ffnvcodec or no libavcodec to build it with"; return 1; fi
+    if ! pkg-config --exists ffnvcodec libavcodec libavutil 2>/dev/null; then why="no ffnvcodec or no libavcodec to build it with [libffmpeg-nvenc-dev libavcodec-dev]"; return 1; fi
 }
 if ! fakes; then
     skip "rust with the fake driver" "$why"
@@ -115,7 +115,7 @@ elif cargo clippy --version >/dev/null 2>&1; then
     run cargo clippy --offline --all-targets --all-features -- -D warnings
     if [ "$status" -eq 0 ]; then pass; else fail "clippy has nothing to say" "$(tail -n 40 "$t/out")"; fi
 else
-    skip clippy "it is not installed"
+    skip clippy "it is not installed [rust-web-clippy|rust-clippy]"
 fi
 
 # The build script: where no library is, it compiles one. It names what it lacks.

@@ -70,7 +70,7 @@ for compiler in gcc clang; do
     done
 done
 for compiler in g++ clang++; do
-    have $compiler || { skip "header by $compiler" "no $compiler here [$compiler]"; continue; }
+    have $compiler || { skip "header by $compiler" "no $compiler here [$([ $compiler = g++ ] && echo g++ || echo clang)]"; continue; }
     for year in c++11 c++14 c++17 c++20 c++2b; do
         check "header alone: $compiler -std=$year" $compiler -std=$year $WARN -I. -fsyntax-only "$T/header.cpp"
     done

@@ -24,7 +24,7 @@ TOOL_CFLAGS=$(pkg-config --cflags libavformat libavcodec libswscale libavutil 2>
 LIBS="-lm -lpthread -ldl"
 # With the GPU path: NVIDIA's headers, and the kernel's PTX that make wrote to $BUILD (the pair has that inside).
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
-no_cuda="no nv-codec-headers [libffmpeg-nvenc-dev], or no PTX in $BUILD"
+no_cuda="no nv-codec-headers, or no PTX in $BUILD [libffmpeg-nvenc-dev clang]"
 
 warn_only() { if [ "$1" = clang ]; then echo "-fsyntax-only"; else echo "$O -c -o $T/warned.o"; fi; }
 object_of_gcc() { if [ "$1" = gcc ]; then echo "$O -c -o $T/$2.o"; else warn_only "$1"; fi; }
@@ -36,7 +36,9 @@ check() { # name, command...
 }
 with() { # tool, name, command...
     tool=$1; name=$2; shift 2
-    if have "$tool"; then check "$name" "$@"; else skip "$name" "no $tool here [$tool]"; fi
+    if have "$tool"; then check "$name" "$@"; return; fi
+    case $tool in man) tool="man here [man-db]" ;; nvcc) tool="nvcc here [nvidia-cuda-toolkit]" ;; *) tool="$tool here [$tool]" ;; esac
+    skip "$name" "no $tool"
 }
 cuda_with() { # tool, name, command...: of a build with the GPU path
     if [ -n "$cuda" ]; then with "$@"; else skip "$2" "$no_cuda"; fi
@@ -115,7 +117,7 @@ for cc in gcc clang; do
         -fsyntax-only tests/bench/bench_open.c tests/bench/bench_sessions.c tests/bench/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu
     # By gcc, make has compiled it with the same warnings as errors.
-    if [ ! -x "$BZNA" ]; then skip "tool_compiles_with_$cc" "no $BZNA, which needs libavformat and libswscale"
+    if [ ! -x "$BZNA" ]; then skip "tool_compiles_with_$cc" "no $BZNA, which needs libavformat and libswscale [libavformat-dev libswscale-dev]"
     elif [ $cc = clang ] || [ -n "$TEST_ALL" ]; then
         with $cc "tool_compiles_with_$cc" $cc -std=c11 $WARN $TOOL_CFLAGS -I. -fsyntax-only examples/bzna/*.c \
             examples/decode_batch.c examples/draw_pictures.c
@@ -180,7 +182,7 @@ fewest="$fewest -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS"
 if have strip && [ -z "$SANITIZE" ]; then
     more cuda_with gcc the_pair_compiles_to_at_most_760_kB small_enough whole 760000 ""
     more cuda_with gcc with_all_switches_the_pair_compiles_to_at_most_580_kB small_enough fewest 580000 "$fewest"
-else skip the_pair_compiles_to_at_most_760_kB "no strip, or a sanitizer inside"; fi
+else skip the_pair_compiles_to_at_most_760_kB "no strip [binutils], or a sanitizer inside"; fi
 if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null; then
     check header_goes_with_bzlib gcc -std=c11 $WARN -I. -fsyntax-only "$T/bzlib.c"
 else skip header_goes_with_bzlib "no bzlib.h here [libbz2-dev]"; fi
@@ -313,7 +315,7 @@ if have ptxas && [ -s "$T/clang.ptx" ]; then
     # None with clang 14 and ptxas 13.0, which others may miss by a few bytes; it was 108 to 140.
     few_spills() { for arch in 75 80 90; do awk '/spill/ { print; seen++; if ($5 > 48 || $9 > 48) bad = 1 } END { exit bad || seen != 5 }' "$T/ptxas.$arch" || return 1; done; }
     check no_kernel_spills_registers few_spills
-else skip ptx_assembles_for_turing_ampere_and_hopper "no ptxas or no PTX"; skip no_kernel_spills_registers "no ptxas or no PTX"; fi
+else for name in ptx_assembles_for_turing_ampere_and_hopper no_kernel_spills_registers; do skip $name "no ptxas or no PTX [nvidia-cuda-toolkit]"; done; fi
 
 # --- symbols: all that is exported begins with bzna_, and the list changes knowingly ---
 if have nm && [ -e "$BUILD/libbenzina.so" ]; then
@@ -730,6 +732,63 @@ check without_flags_make_optimizes_and_warnings_are_no_errors by_default
 check warnings_are_errors_in_tests errors_in_tests
 check install_goes_below_destdir_and_prefix destinations
 
+# --- deps first, then everything else, with several jobs at once, too: a machine that has no package until apt-get ends ---
+mkdir -p "$T/bare"
+installed="$root/$T/packages"
+program() { # name, lines: a program of that machine
+    { echo '#!/bin/sh'; cat; } > "$T/bare/$1" && chmod +x "$T/bare/$1"
+}
+echo "test -e '$installed'" | program dpkg
+echo '"$@"' | program sudo
+echo "case \$1 in install) sleep 0.3; echo \"\$@\" > '$installed' ;; esac" | program apt-get
+echo "test -e '$installed'" | program pkg-config
+program mycc <<'END'
+while [ $# -gt 0 ]; do
+    case $1 in -fsyntax-only) exit 0 ;; -o) out=$2 ;; esac
+    shift
+done
+sleep 0.1; printf '#!/bin/sh\n' > "$out" && chmod +x "$out"
+END
+makeflags=
+bare() { # options and goals of make
+    rm -rf "$T/bare/build" "$T/bare/stage"
+    (unset WERROR MAKELEVEL MFLAGS; MAKEFLAGS=$makeflags PATH="$root/$T/bare:$PATH" make --no-print-directory BUILD="$T/bare/build" CC=mycc \
+        CLANG=none DESTDIR="$T/bare/stage" PREFIX=/usr "$@") > "$T/bare/out" 2>&1
+}
+sees_what_deps_installed() {
+    rm -f "$installed"; bare "$@"; status=$?
+    cat "$T/bare/out"
+    grep -q 'decoders: libavcodec; JPEG: libjpeg-turbo; tool: build/bzna; streams unpack: gzip and zstd' "$T/bare/out" &&
+        ! grep -q jobserver "$T/bare/out" && return $status
+}
+demo_runs() { sees_what_deps_installed "$@" && [ -d "$T/bare/build/demo" ]; }
+demo_runs_by_makeflags() { makeflags=-j2; demo_runs "$@"; status=$?; makeflags=; return $status; }
+installs() { sees_what_deps_installed "$@" && [ -x "$T/bare/stage/usr/bin/bzna" ]; }
+tests_begin() { # with an unknown suite, so that none runs: what tests need was installed, and the products are built
+    ! sees_what_deps_installed "$@" TEST=absent && grep -q cppcheck "$installed" && [ -x "$T/bare/build/bzna" ] &&
+        grep -qx '0 passed, 1 failed, 0 skipped' "$T/bare/out" && ! grep jobserver "$T/bare/build/tests/log.txt"
+}
+check make_deps_all_sees_what_deps_installed sees_what_deps_installed deps all
+check make_j_deps_all_sees_what_deps_installed sees_what_deps_installed -j deps all
+check make_j2_all_deps_sees_what_deps_installed sees_what_deps_installed -j2 all deps
+check make_j2_deps_demo_runs_the_demo demo_runs -j2 deps demo
+check makeflags_j2_make_deps_demo_runs_the_demo demo_runs_by_makeflags deps demo
+check make_j4_demo_runs_the_demo_once_everything_is_built bare -j4 demo
+check make_j_deps_install_installs_the_tool installs -j deps install
+check make_j4_deps_test_begins_when_everything_is_installed tests_begin -j4 deps test
+check make_without_a_goal_makes_all bare -j4
+
+# --- what skips name in brackets are packages: julia is one of Debian 11, and CUDA's toolkit is not free ---
+skips_name_packages() {
+    sh tests/make/skipped_packages.sh --all | grep -vxF -e julia -e nvidia-cuda-toolkit > "$T/named" &&
+        sh tests/make/skipped_packages.sh > "$T/known" && grep -qxF -e python3-numpy "$T/known" &&
+        # of [a|b], the first is there
+        ! diff "$T/named" "$T/known" | grep -vxF -e '> julia' -e '> nvidia-cuda-toolkit' -e '< cargo' -e '< rust-clippy' | grep '^[<>]'
+}
+if grep -q '^VERSION_CODENAME=bookworm' /etc/os-release 2>/dev/null && apt-cache pkgnames 2>/dev/null | grep -qx chromium; then
+    check skips_name_packages_of_debian skips_name_packages
+else skip skips_name_packages_of_debian "this is not Debian 12, or apt has no lists of packages"; fi
+
 # --- a test that is not run does not compile, whatever the flags ---
 printf '#include "test.h"\n#include "known.h"\nTEST(remembered) { CHECK(1); }\nTEST(forgotten) { CHECK(1); }\nTEST_MAIN(RUN(remembered))\n' > "$T/forgotten.c"
 sed 's/RUN(remembered)/& RUN(forgotten)/' "$T/forgotten.c" > "$T/remembered.c"
@@ -818,7 +877,7 @@ done
 # --- and so are the manual's and README's command lines ---
 awk '/^ \*     cc / { on = 1 } on { more = sub(/ *\\$/, ""); sub(/^ \* */, ""); printf "%s%s", $0, more ? " " : "\n"; on = more }' benzina.h > "$T/foreign/manual.sh"
 lines_work() { [ "$(wc -l < "$T/foreign/manual.sh")" -eq 2 ] && (cd "$T/foreign" && sed "s/ -O3 / $O /" manual.sh > lines.sh && sh -e ./lines.sh && ./a.out "$root/tests/data/mini_h265.bzna" | grep -q '^8 '); }
-if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then more check manuals_command_lines_make_a_program lines_work; else skip manuals_command_lines_make_a_program "$no_cuda, or no libavcodec"; fi
+if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then more check manuals_command_lines_make_a_program lines_work; else skip manuals_command_lines_make_a_program "no libavcodec [libavcodec-dev], or $no_cuda"; fi
 readme_line=$(sed -n 's/^Compile it with `\([^`]*\)`.*/\1/p' README.md)
 check readmes_command_line_makes_a_program \
     sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"

@@ -142,6 +142,7 @@ for compiler in gcc clang; do
     wanted "${compiler}_native" || continue
     if have "$compiler"; then add "${compiler}_native"; else skip "${compiler}_native" "no $compiler here [$compiler]"; fi
 done
+# Of crossed compilers: "[gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf gcc-s390x-linux-gnu]"
 for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 aarch64_16k:aarch64-linux-gnu-gcc:qemu-aarch64 \
     aarch64_64k:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm s390x:s390x-linux-gnu-gcc:qemu-s390x; do
     variant=${machine%%:*}; qemu=${machine##*:}; cross=${machine#*:}; cross=${cross%:*}
@@ -150,12 +151,11 @@ for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 aarch64_16k:aarch64-li
     elif ! have "$qemu"; then skip "$variant" "no $qemu here [qemu-user]"
     else add "$variant" library; fi
 done
-for port in musl:musl-gcc:musl-tools windows_arm64:zig:ziglang \
-    macos_arm64:zig:ziglang macos_x86_64:zig:ziglang freebsd:zig:ziglang; do
-    variant=${port%%:*}; needed=${port#*:}; needed=${needed%:*}
+for port in musl:musl-gcc windows_arm64:zig macos_arm64:zig macos_x86_64:zig freebsd:zig; do
+    variant=${port%%:*}; needed=${port#*:}
     case " $only " in *" $variant "*) ;; *) continue ;; esac
-    if [ "$needed" = zig ] && [ -z "$ZIG" ]; then skip "$variant" "no zig here [pip install ziglang]"
-    elif [ "$needed" != zig ] && ! have "$needed"; then skip "$variant" "no $needed here [${port##*:}]"
+    if [ "$needed" = zig ] && [ -z "$ZIG" ]; then skip "$variant" "no zig here, which Debian does not have: pip install ziglang"
+    elif [ "$needed" != zig ] && ! have "$needed"; then skip "$variant" "no $needed here [musl-tools]"
     else add "$variant" library; fi
 done
 [ -z "$jobs" ] || printf '%s\n' $jobs | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh "$0" - "$BUILD" --job

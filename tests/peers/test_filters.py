@@ -13,28 +13,17 @@ import unittest
 
 import numpy
 
-sys.path.insert(0, os.path.join("examples", "python"))
+sys.path[:0] = [os.path.join("examples", "python"), os.path.join("tests", "bindings")]
 sys.dont_write_bytecode = True
 import benzina  # noqa: E402
 from benzina import ops  # noqa: E402
-
-
-def importable(name):
-    try:
-        return __import__(name)
-    except ImportError:
-        return None
+from needs import importable, needs  # noqa: E402
 
 
 PIL, cv2, torch, torchvision = (importable(name) for name in ("PIL.Image", "cv2", "torch", "torchvision"))
 VERBOSE = "-v" in sys.argv[1:]
 WIDTH, HEIGHT = 250, 187
 BOUNDS = {"mean": 1.0, "p99.9": 6}              # of 255
-
-
-def needs(module, name):
-    package = {"PIL": "python3-pil", "cv2": "python3-opencv"}.get(name, "python3-" + name)
-    return unittest.skipUnless(module, "%s is not installed [%s]" % (name, package))
 
 
 def drawn(seed, width=WIDTH, height=HEIGHT):
@@ -201,7 +190,7 @@ def compare_center_crops(tally, dataset, to, size, kind):
             tally.add(("Resize, CenterCrop", kind(sample), "torchvision"), actual, numpy.asarray(expected))
 
 
-@needs(PIL, "PIL")
+@needs("PIL.Image")
 class Filters(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -251,11 +240,11 @@ class Filters(unittest.TestCase):
         for key, mean, high, most in tally.figures():
             self.assertLessEqual((mean, high), (0.02, 1), key)
 
-    @needs(cv2, "cv2")
+    @needs("cv2")
     def test_opencv(self):
         self.check(compare_with_opencv)
 
-    @needs(torch, "torch")
+    @needs("torch")
     def test_pytorch(self):
         self.check(compare_with_torch)
 

@@ -177,7 +177,7 @@ class TarFile(Base):
             self.assertRaises(benzina.Error, benzina.Dataset, self.path)
 
 
-@unittest.skipUnless(webdataset, "webdataset is not installed [webdataset]")
+@unittest.skipUnless(webdataset, "webdataset is not installed, which Debian does not have")
 class WebDataset(Base):
     def check_against_webdataset(self, path):
         theirs = [{name: value for name, value in sample.items() if name not in ("__url__", "__local_path__")}

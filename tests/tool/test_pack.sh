@@ -569,7 +569,7 @@ profile_tests() {
     for pillow in "$PYTHON" python3 /usr/bin/python3; do "$pillow" -c 'import numpy; from PIL import ImageCms' 2>/dev/null && break; pillow=; done
     refused 2 "--codec copy keeps files as they are" "--icc convert with --codec copy" "$bzna" pack \
         "$t" -o "$t/icc.bzna" --codec copy --icc convert
-    if [ -z "$pillow" ]; then skip "color profiles" "there is no python3 with numpy and Pillow (python3-numpy, python3-pil)"; return; fi
+    if [ -z "$pillow" ]; then skip "color profiles" "there is no python3 with numpy and Pillow [python3-numpy python3-pil]"; return; fi
     expect 0 "pictures with profiles are made" "$pillow" tests/tool/tool_profiles.py make "$t/profiles"
     mv "$t/profiles/lost" "$t/lost"
     set -- --codec h264 --preset ultrafast --crf 1 --chroma 444 --frame exact --thumb none --overwrite
@@ -585,7 +585,7 @@ profile_tests() {
     run "$bzna" pack "$t/profiles" -o "$t/icc.bzna" "$@" --icc convert --json
     if grep -q "built without Little CMS" "$t/err"; then
         same "--icc convert is refused by name" "$status" 2
-        skip "--icc convert" "bzna was built without lcms2 (liblcms2-dev)"
+        skip "--icc convert" "bzna was built without lcms2 [liblcms2-dev]"
     else
         says "$t/out" '"profiles_ignored":0,"profiles_converted":10' "converted ones are counted"
         expect 0 "converted pictures are compared" env "BENZINA_LIBRARY=$library" "$pillow" \

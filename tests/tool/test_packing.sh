@@ -100,7 +100,7 @@ if [ -n "$ray" ]; then
     run env PATH="$t/killed:$PATH" RAY_DEDUP_LOGS=0 sh -c "cd '$place' && '$ray' pack_ray.py"
     same "Ray starts again what fails" "$status" 0
     is_whole "Ray"
-else skip "packing by Ray" "no python here has ray [python-package-ray]"; fi
+else skip "packing by Ray" "no python here has ray, which Debian does not have"; fi
 
 # A share with a damaged picture is complete all the same.
 mkdir "$t/damaged" && cp -r "$t/train/." "$t/damaged/"

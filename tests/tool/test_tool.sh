@@ -352,7 +352,7 @@ long_name_tests() {
     says "$t/out" "no picture was decoded: --decode does that, too" "verify says that nothing was decoded"
     expect 0 "verify --decode" "$bzna" verify --decode "$t/long"
     same "which --decode does not say" "$(cat "$t/out")" "1 samples, all decoded"
-    if ! command -v tar >/dev/null 2>&1; then skip "a long caption" "tar is not installed"; return; fi
+    if ! command -v tar >/dev/null 2>&1; then skip "a long caption" "tar is not installed [tar]"; return; fi
     cp "$t/exif/1.jpg" "$t/caption.jpg"
     printf '%0500d' 5 >"$t/caption.txt"
     (cd "$t" && tar -cf caption.tar caption.jpg caption.txt)
@@ -363,7 +363,7 @@ long_name_tests() {
 
 # Targets of a .rec are counted, not guessed.
 record_target_tests() {
-    if [ -z "$python" ]; then skip "targets of a .rec" "there is no python3"; return; fi
+    if [ -z "$python" ]; then skip "targets of a .rec" "there is no python3 [python3]"; return; fi
     "$python" - "$t" <<'EOF'
 import struct, sys
 def record(labels):
@@ -387,7 +387,7 @@ EOF
 
 # MNIST's and CIFAR's files, and others of records.
 fixed_record_tests() {
-    if [ -z "$python" ]; then skip "files of records" "there is no python3"; return; fi
+    if [ -z "$python" ]; then skip "files of records" "there is no python3 [python3]"; return; fi
     mkdir -p "$t/idx"
     "$python" - "$t/idx/" <<'EOF'
 import random, struct, sys
@@ -478,7 +478,10 @@ unread_tests() {
     [ -z "$python" ] || found=$("$python" -c 'import importlib.util, sys
 print(*(m for m in sys.argv[1:] if importlib.util.find_spec(m)))' $modules)
     for module in $modules; do
-        case " $found " in *" $module "*) ;; *) skip "files of $module" "no python3 with $module"; continue ;; esac
+        case $module in                 # which Debian has, or does not
+        h5py) package=" [python3-h5py]" ;; lmdb) package=" [python3-lmdb]" ;; numpy) package=" [python3-numpy]" ;; *) package= ;;
+        esac
+        case " $found " in *" $module "*) ;; *) skip "files of $module" "no python3 with $module$package"; continue ;; esac
         mkdir "$t/$module"
         "$python" - "$t/$module" $module <<'EOF'
 import os, sys
@@ -707,7 +710,7 @@ bench_tests() {
         same "where JPEGs are shrunk already, it does not" "$(grep -c '^limited by .*--jpeg-shrink' "$t/out")" 0
         refused 1 "jpeg_shrink_margin" "a margin without shrinking" "$bzna" bench --seconds $longer --jpeg-shrink-margin 2 \
             "$t/rows"
-    else skip "bench above 100 %" "ffmpeg is not installed"; fi
+    else skip "bench above 100 %" "ffmpeg is not installed [ffmpeg]"; fi
     expect 0 "bench of views in float16" "$bzna" bench --json --seconds $brief --batch 2 --threads 1 \
         --decoder software --dtype f16 --views 2 "$t/one.bzna"
     same "bench tells the type" "$(field dtype <"$t/out")" f16
@@ -736,7 +739,7 @@ device_tests() {
     if grep -q BENZINA_NO_CUDA "$t/out"; then
         no_device "$t/nodriver" "BENZINA_NO_CUDA" "of a build without the GPU path" \
             "this bzna was built without the GPU path"
-        skip "devices on the fake driver" "this build has no GPU path"
+        skip "devices on the fake driver" "this build has no GPU path [clang libffmpeg-nvenc-dev]"
         return
     fi
     no_device "$t/nodriver" "$libcuda was not found" "without a driver" \

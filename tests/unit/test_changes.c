@@ -303,7 +303,7 @@ TEST(a_plain_video_that_changes_costs_no_more_either)
     const int made = subject_make(&s, VIDEO);
     bzna_context_close(s.context);
     if (!made)
-        SKIP("no ffmpeg with libx264 (ffmpeg)");
+        SKIP("no ffmpeg with libx264 [ffmpeg]");
     for (int what = 0; what < SHORTEN_INDEX; what++) {
         change_between_calls(VIDEO, what);
         change_in_mid_epoch(VIDEO, what);

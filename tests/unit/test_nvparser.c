@@ -481,7 +481,7 @@ TEST_MAIN(RUN(the_fakes_parser_takes_every_packet)
 
 TEST(what_nvidias_parser_says)
 {
-    SKIP("a build without the GPU path or libavcodec (libffmpeg-nvenc-dev, libavcodec-dev)");
+    SKIP("a build without the GPU path or libavcodec [clang libffmpeg-nvenc-dev libavcodec-dev]");
 }
 TEST_MAIN(RUN(what_nvidias_parser_says))
 

@@ -69,7 +69,7 @@ if has_decoders; then
         "$T/nvcuda.dll.a" $libs $static -lsynchronization
 else
     suites="$suites limits"
-    skip "decoders, the tool and the fakes" "no libavcodec for Windows here [sh tests/make/windows.sh $W FFMPEG]"
+    skip "decoders, the tool and the fakes" "no libavcodec for Windows here: sh tests/make/windows.sh $W FFMPEG"
 fi
 
 # --- the suites ---
