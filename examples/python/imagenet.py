@@ -115,10 +115,11 @@ class TorchModel:
     @staticmethod
     def _mix(classes, args):
         """MixUp or CutMix of a whole batch, by chance; None: neither."""
+        if not args.mixup_alpha and not args.cutmix_alpha:
+            return None
         from torchvision.transforms import v2
-        kinds = [kind(alpha=alpha, num_classes=classes) for kind, alpha in
-                 ((v2.MixUp, args.mixup_alpha), (v2.CutMix, args.cutmix_alpha)) if alpha > 0]
-        return v2.RandomChoice(kinds) if kinds else None
+        return v2.RandomChoice([kind(alpha=alpha, num_classes=classes) for kind, alpha in
+                                ((v2.MixUp, args.mixup_alpha), (v2.CutMix, args.cutmix_alpha)) if alpha > 0])
 
     def _ranked(self, output):
         return output.detach().argsort(1, descending=True).cpu()
@@ -289,6 +290,11 @@ def parse(argv):
             args.arch = "linear"
     if args.arch == "linear" and (args.mixup_alpha or args.cutmix_alpha or args.label_smoothing):
         parser.error("the linear model has neither MixUp, CutMix nor label smoothing: they are torch's")
+    if args.mixup_alpha or args.cutmix_alpha:
+        try:
+            from torchvision.transforms.v2 import CutMix, MixUp  # noqa: F401
+        except ImportError:
+            parser.error("MixUp and CutMix are of torchvision 0.16 and later")
     if args.lr is None:
         args.lr = 0.0005 if args.arch == "linear" else 0.1
     return args

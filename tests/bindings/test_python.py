@@ -4332,7 +4332,7 @@ assert cuda.cuStreamSynchronize(ctypes.c_void_p(stream)) == 0
 def bytes_of(images):
     return ctypes.string_at(images.host, images.size) if images.field is None else read(images.field._batch)
 copies = [i for i, images in enumerate(kept) if images.field is None]
-print(len(copies), [bytes_of(kept[i]) for i in copies] == [expected[i] for i in copies])
+print(len(copies), [bytes_of(kept[i]) for i in copies] == [expected[i] for i in copies], flush=True)
 os._exit(0)                                     # the copies are never freed
 """
         slow = {"FAKE_SCRIPT": "stream_us=2000"}

@@ -757,12 +757,12 @@ TEST(an_output_has_16_policies_of_256_operations_at_most)
 
 #else
 
-TEST(an_archive_has_60_fields_of_its_own_at_most) { SKIP("built without the writer or libjpeg-turbo [libjpeg-dev]"); }
-TEST(names_have_65535_bytes_at_most) { SKIP("built without the writer or libjpeg-turbo [libjpeg-dev]"); }
-TEST(a_loader_has_64_views_at_most) { SKIP("built without the writer or libjpeg-turbo [libjpeg-dev]"); }
-TEST(a_batch_has_16_fields_as_tensors_and_16_as_bytes_at_most) { SKIP("built without the writer or libjpeg-turbo [libjpeg-dev]"); }
-TEST(a_loader_has_16_rules_at_most) { SKIP("built without the writer or libjpeg-turbo [libjpeg-dev]"); }
-TEST(an_output_has_16_policies_of_256_operations_at_most) { SKIP("built without the writer or libjpeg-turbo [libjpeg-dev]"); }
+TEST(an_archive_has_60_fields_of_its_own_at_most) { SKIP("no writer or libjpeg-turbo [libjpeg-dev]"); }
+TEST(names_have_65535_bytes_at_most) { SKIP("no writer or libjpeg-turbo [libjpeg-dev]"); }
+TEST(a_loader_has_64_views_at_most) { SKIP("no writer or libjpeg-turbo [libjpeg-dev]"); }
+TEST(a_batch_has_16_fields_as_tensors_and_16_as_bytes_at_most) { SKIP("no writer or libjpeg-turbo [libjpeg-dev]"); }
+TEST(a_loader_has_16_rules_at_most) { SKIP("no writer or libjpeg-turbo [libjpeg-dev]"); }
+TEST(an_output_has_16_policies_of_256_operations_at_most) { SKIP("no writer or libjpeg-turbo [libjpeg-dev]"); }
 
 #endif
 
@@ -892,7 +892,9 @@ TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most)
 
 #else
 
-TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most) { SKIP("built without NVIDIA's headers or libavcodec [libffmpeg-nvenc-dev libavcodec-dev]"); }
+TEST(sound_samples_are_remembered_for_2_to_27_of_them_at_most) {
+    SKIP("built without NVIDIA's headers or libavcodec [libffmpeg-nvenc-dev libavcodec-dev]");
+}
 
 #endif
 
