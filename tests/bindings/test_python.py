@@ -93,7 +93,7 @@ def order(loader):
     return [i for batch in loader.batches() for i in batch.indices.memoryview()]
 
 
-def run_python(code, timeout=60, **options):
+def run_python(code, timeout=300, **options):
     prelude = "import sys; sys.path.insert(0, 'examples/python'); sys.dont_write_bytecode = True; import benzina, ctypes, os, gc, time, threading; from benzina import _arguments, _c, _context, _dlpack, _errors, _handles, _writer\n"
     return subprocess.run(
         [sys.executable, "-c", prelude + code], capture_output=True, text=True, timeout=timeout, **options
@@ -249,7 +249,7 @@ class Interface(unittest.TestCase):
         self.assertLessEqual(set(_arguments.CHOICES), set(_arguments.FIELDS))
 
     def test_the_stored_orders_are_what_their_program_writes(self):
-        run = subprocess.run([sys.executable, "-B", "tests/peers/orders.py"], check=True, capture_output=True, timeout=60)
+        run = subprocess.run([sys.executable, "-B", "tests/peers/orders.py"], check=True, capture_output=True, timeout=300)
         with open("tests/unit/orders.h", "rb") as file:
             self.assertTrue(file.read() == run.stdout, "run: python3 tests/peers/orders.py > tests/unit/orders.h")
 
@@ -882,7 +882,7 @@ class Copies(unittest.TestCase):
                     "        print(pool.apply(targets, (dataset, list(dataset))))\n"
                     % (os.path.abspath("examples/python"), os.path.abspath(ARCHIVE))
                 )
-            done = subprocess.run([sys.executable, "-B", script], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([sys.executable, "-B", script], capture_output=True, text=True, timeout=300)
         self.assertEqual((done.returncode, done.stdout), (0, "[37, 74, 111, 74, 3]\n"), done.stderr)
 
     def test_another_file_in_its_place_is_refused(self):

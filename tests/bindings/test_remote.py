@@ -43,7 +43,7 @@ ARCHIVE = "tests/data/mini_h265.bzna"
 TEST_ALL = os.environ.get("TEST_ALL")
 COUNT = 200                                     # samples of the tar and of the .rec
 FEW = COUNT if TEST_ALL else 50                 # of the tar that is read again and again
-HANGS_S = 60                                    # what takes so long here, hangs
+HANGS_S = 300                                   # what takes so long here, hangs
 
 
 def picture(number):

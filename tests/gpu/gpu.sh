@@ -19,7 +19,7 @@
 # killed at once: 570 s in all. A section may take twice its limit if those before it have left so much, so that none is
 # lost to one that was slow. The last, peers, has what is left. Should a run begin late or --budget be smaller, sections
 # that would have less than a third of their limit are left out, and this is said. --scale 0.1: each point takes a tenth
-# of its time; --limit 5: no section takes more than 5 s; both for tests of the program, as are GPU_SCALE, GPU_BUDGET,
+# of its time; --limit 5: each section may take 5 s; both for tests of the program, as are GPU_SCALE, GPU_BUDGET,
 # GPU_LIMIT and GPU_ONLY, GPU_FEW=1 (little data), GPU_FIND (where the driver's files are looked for), GPU_BEGIN
 # (seconds that several processes wait for one another).
 #
@@ -190,7 +190,7 @@ section() {
     if [ "$spare" -gt 0 ] && [ "$name" != scaling ]; then most=$((most + spare)); fi
     echo "$name" >>"$S/names"
     : >"$S/$name.log"
-    if [ -n "$limit" ] && [ "$limit" -lt "$most" ]; then most=$limit; fi
+    if [ -n "$limit" ]; then most=$limit; fi
     case $name in scaling|environment|kernels|capabilities|hand*|uploads|kernel|ptx|peers) ;;
     # NVDEC ended with neither picture: the rest will hardly
     *) if [ -n "$is_stuck" ] && [ "$most" -gt 12 ]; then most=12; fi ;; esac

@@ -277,7 +277,7 @@ class Filters(unittest.TestCase):
 
 class Stored(unittest.TestCase):
     def test_the_stored_results_are_what_their_program_writes(self):
-        run = subprocess.run([sys.executable, "-B", "tests/peers/filters.py"], check=True, capture_output=True, timeout=60)
+        run = subprocess.run([sys.executable, "-B", "tests/peers/filters.py"], check=True, capture_output=True, timeout=300)
         with open("tests/unit/filters.h", "rb") as file:
             self.assertTrue(file.read() == run.stdout, "run: python3 tests/peers/filters.py > tests/unit/filters.h")
 
