@@ -66,7 +66,10 @@ POINTS = {
     "Color": lambda image, m: F.adjust_saturation(image, 1 + m),
     "Contrast": lambda image, m: F.adjust_contrast(image, 1 + m),
     "Sharpness": lambda image, m: F.adjust_sharpness(image, 1 + m),
-    "Hue": lambda image, m: F.adjust_hue(image, m),
+    # Floats become integers here, as since torchvision 0.15, when it rounds them so itself.
+    "Hue": lambda image, m: F.convert_image_dtype(
+        F.adjust_hue(F.convert_image_dtype(image, torch.float32), m), torch.uint8
+    ),
     "Posterize": lambda image, m: F.posterize(image, int(m)),
     "Solarize": lambda image, m: F.solarize(image, m),
     "Gamma": lambda image, m: F.adjust_gamma(image, m),
