@@ -488,6 +488,7 @@ print(rank, "ok")
             """
 import torch.distributed as dist, benzina, logging
 logging.basicConfig(level="INFO", format="%%(name)s %%(levelname)s %%(message)s", stream=__import__("sys").stdout)
+logging.getLogger("torch").setLevel("WARNING")
 def made(**more):
     return benzina.DataLoader(%r, shape=8, batch_size=2, output="numpy", **more)
 before = [made(), made(shuffle=True), made(shard=False), made(indices=range(8)), made(rank=0, world_size=1), made(drop_last=True)]
@@ -1474,14 +1475,17 @@ class Defaults(unittest.TestCase):
                 write_png(os.path.join(folder, "a", "%d.png" % i), width, height, i)
             theirs = datasets.ImageFolder(folder)
             said = []
+
+            def resized(size):
+                return transforms.Resize(size, antialias=True)     # the default of tensors since torchvision 0.17
             for shape, short in ((224, 256), (96, 110), (176, 201)):
                 made = {
-                    "default": ({}, [transforms.Resize(short), transforms.CenterCrop(shape)]),
+                    "default": ({}, [resized(short), transforms.CenterCrop(shape)]),
                     "CenterResizedCrop": (
                         dict(warp=ops.CenterResizedCrop()),
-                        [transforms.Resize(shape), transforms.CenterCrop(shape)],
+                        [resized(shape), transforms.CenterCrop(shape)],
                     ),
-                    "Resize": (dict(warp=ops.Resize()), [transforms.Resize((shape, shape))]),
+                    "Resize": (dict(warp=ops.Resize()), [resized((shape, shape))]),
                 }
                 for name, (options, steps) in made.items():
                     law, bytes_of = transforms.Compose(steps), transforms.PILToTensor()
