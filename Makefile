@@ -283,6 +283,7 @@ CALLS_heif_nvdec = avcodec_send_packet
 CALLS_no_threads = pthread_create
 CALLS_sessions   = pthread_create
 CALLS_slices     = avcodec_send_packet
+CALLS_threads    = pthread_cond_wait
 CALLS_writer     = fdatasync
 BETWEEN  = $(patsubst CALLS_%,%,$(filter CALLS_%,$(.VARIABLES)))
 $(BETWEEN:%=$(LIBRARY)/test_%.o): $(LIBRARY)/test_%.o: $(LIBRARY)/library.o
@@ -292,7 +293,7 @@ $(BETWEEN:%=$(LIBRARY)/test_%.o): $(LIBRARY)/test_%.o: $(LIBRARY)/library.o
 $(BETWEEN:%=$(BUILD)/tests/test_%): $(BUILD)/tests/test_%: $(LIBRARY)/test_%.o
 
 # One test binary. Suites ON_FAKE find the fake driver beside them.
-ON_FAKE     = %_nvdec %_device %_driver %_sessions %_soak %_races %_limits %_nvparser
+ON_FAKE     = %_nvdec %_device %_driver %_sessions %_soak %_races %_threads %_limits %_nvparser
 TEST_RPATH  = $(if $(filter $(ON_FAKE),$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake')
 TEST_HEADER = $(if $(filter %_ptx,$@),,-Winvalid-pch -include $(SUITE_H))
 # Linkers take longest for the libraries that libavcodec needs, which are not asked about.

@@ -494,20 +494,36 @@ static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
     memcpy(a + root * size, moved, size);
 }
 
-/* Heapsort: in place, and n log n steps whatever the order was. is_before(a, b) says that a comes before b. Pre: size
- * <= 64. */
+/* Returns how many steps bzi_sort_steps takes for so many elements: one for each root of the heap, one for each element
+ * that leaves it. */
+static uint64_t bzi_sort_length(uint64_t count) { return count / 2 + (count ? count - 1 : 0); }
+
+/* Takes the steps from..end - 1 of a heapsort, each of which takes log(count). All of them, in their order, sort the
+ * array. is_before(a, b) says that a comes before b. Pre: size <= 64. */
+static void bzi_sort_steps(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b),
+                           uint64_t from, uint64_t end)
+{
+    const uint64_t roots = count / 2;
+    uint8_t *a = array, moved[64];
+
+    for (uint64_t step = from; step < end; step++) {
+        const uint64_t last = count - 1 - (step - roots);
+
+        if (step < roots) {
+            bzi_sort_sift(a, roots - 1 - step, count, size, is_before);
+            continue;
+        }
+        memcpy(moved, a + last * size, size);
+        memcpy(a + last * size, a, size);
+        memcpy(a, moved, size);
+        bzi_sort_sift(a, 0, last, size, is_before);
+    }
+}
+
+/* Sorts an array in place, in n log n whatever its order was. */
 static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
 {
-    uint8_t *a = array, last[64];
-
-    for (uint64_t root = count / 2; root-- > 0;)
-        bzi_sort_sift(a, root, count, size, is_before);
-    for (uint64_t end = count; end-- > 1;) {
-        memcpy(last, a + end * size, size);
-        memcpy(a + end * size, a, size);
-        memcpy(a, last, size);
-        bzi_sort_sift(a, 0, end, size, is_before);
-    }
+    bzi_sort_steps(array, count, size, is_before, 0, bzi_sort_length(count));
 }
 
 static int bzi_is_big_endian(void)
@@ -16558,6 +16574,8 @@ typedef struct bzi_sequence {
     uint64_t         count;           /* of indices */
     uint64_t         batch_count;     /* of ends; 0: batches are as large as those of other orders */
     uint64_t         hash;            /* of indices and ends; not 0 */
+    uint64_t         own_samples;     /* that the loader's rank has of the whole epoch, without padding */
+    uint64_t         own_batches;     /* likewise */
     uint32_t         repeats;         /* 1: a sample may be in it more than once */
     uint64_t        *indices;
     uint64_t        *ends;            /* of each batch, the position past its last sample; NULL: batch_count is 0 */
@@ -16623,34 +16641,51 @@ static uint64_t bzi_order_size(const bzi_order *order, uint32_t group)
     return order->ends ? order->ends[group] - bzi_order_begin(order, group) : 1;
 }
 
-/* Draws all samples without replacement, by weight. Efraimidis and Spirakis (2006) order samples by u^(1/w), largest
- * first. Here the key is -log(u)/w, smallest first, which is the same order. Samples without a weight come last. */
-static void bzi_order_rank(bzi_order *order)
+/* Draws a sample's key. Efraimidis and Spirakis (2006) order samples by u^(1/w), largest first. Here the key is
+ * -log(u)/w, smallest first, which is the same order. Samples without a weight come last. */
+static void bzi_order_draw_key(const bzi_order *order, uint64_t sample)
 {
-    for (uint64_t i = 0; i < order->samples; i++) {
-        uint32_t group = bzi_order_group(order, i);
-        double weight = order->weights[group] / (double)bzi_order_size(order, group);
-        bzna_random random;
+    const uint32_t group = bzi_order_group(order, sample);
+    const double weight = order->weights[group] / (double)bzi_order_size(order, group);
+    bzi_ranked *ranked = &order->ranked[sample];
+    bzna_random random;
 
-        bzi_random_init(&random, order->seed, order->epoch, i, BZNA_OPERATION_ORDER);
-        order->ranked[i].sample = i;
-        order->ranked[i].key = HUGE_VAL;
-        if (weight > 0)                                     /* 1 - u is exact, and never 0 */
-            order->ranked[i].key = fmin(-bzi_math_log(1 - bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX);
-    }
-
-    bzi_sort(order->ranked, order->samples, sizeof *order->ranked, bzi_ranked_is_before);
+    bzi_random_init(&random, order->seed, order->epoch, sample, BZNA_OPERATION_ORDER);
+    ranked->sample = sample;
+    ranked->key = HUGE_VAL;
+    if (weight > 0)                                         /* 1 - u is exact, and never 0 */
+        ranked->key = fmin(-bzi_math_log(1 - bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX);
 }
 
-/* Prepares the order of an epoch, so that bzi_order_at can be asked for its positions. */
+#define BZI_RANK_STEPS 4096u          /* of ranking, between two looks at whether it is still wanted: below 1 ms */
+
+/* Draws all samples without replacement, by weight: makes `ranked` that of seed and epoch. This takes about half a
+ * second for a million samples. Sets valid to 1, or to 0 if *cancelled became 1 meanwhile. */
+static void bzi_order_rank(bzi_order *order, const atomic_uint *cancelled)
+{
+    const uint64_t keys = order->samples, steps = keys + bzi_sort_length(keys);
+
+    order->valid = 1;
+    for (uint64_t from = 0; from < steps && order->valid; from += BZI_RANK_STEPS) {
+        const uint64_t end = bzi_min(steps, from + BZI_RANK_STEPS);
+
+        for (uint64_t i = from; i < bzi_min(end, keys); i++)
+            bzi_order_draw_key(order, i);
+        if (end > keys)
+            bzi_sort_steps(order->ranked, keys, sizeof *order->ranked, bzi_ranked_is_before,
+                           from > keys ? from - keys : 0, end - keys);
+        order->valid = !atomic_load_explicit(cancelled, memory_order_relaxed);
+    }
+}
+
+/* Begins the order of an epoch, so that bzi_order_at can be asked for its positions; if samples are drawn without
+ * replacement, once bzi_order_rank has made it valid. */
 static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
 {
-    order->valid = 1;
     order->seed = seed;
     order->epoch = epoch;
     order->permutation = bzi_permutation_make(seed, epoch, order->samples);
-    if (order->weighting == BZNA_WEIGHTING_ONCE)
-        bzi_order_rank(order);
+    order->valid = !order->ranked;
 }
 
 /* Draws one sample with replacement, by weight. The position is the counter of the random numbers, so any position can
@@ -22423,6 +22458,12 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * to read reclaims it: it waits for that work. The reader does not count as active meanwhile, so a reset does not wait
  * for it. Closing does.
  *
+ * RANKING
+ * With weighted draws without replacement, a reader that finds an epoch's order missing ranks all samples, which takes
+ * long: without the lock, while no batch is filling, since those need the order of their epoch. No batch is planned
+ * meanwhile. The reader does not count as active, so nothing waits for it: what asks for another order, or for none,
+ * cancels it. Closing waits until it has noticed that.
+ *
  * INTERRUPTS
  * Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from taking another.
  * A thread that waits with an item in hand (for memory, for a retry) gives up at once, since all plans are discarded.
@@ -22806,6 +22847,8 @@ typedef struct bzi_plan {
     uint64_t      end_epoch;          /* the one after the last */
     uint64_t      next_batch;         /* number in the epoch of the batch that is planned next */
     uint32_t      is_given;           /* 1: each epoch has a list that the caller gives */
+    uint32_t      ranking;            /* 1: a thread ranks the samples for order.seed and order.epoch */
+    atomic_uint   cancelled;          /* 1: what that makes is not wanted any more, so that it ends early */
     bzi_place     done;               /* where the run stands after the last delivered batch */
     bzi_sequence *lists;              /* given for epochs; those before done.epoch are of no use any more */
 } bzi_plan;
@@ -22813,7 +22856,7 @@ typedef struct bzi_plan {
 /* What the threads of a loader, the pool's engines and the consumer hand to each other, with the lock for that and for
  * the rest of what they share, (L).
  *   - An item is in one list, or in the pool's queue, or in the hands of one thread.
- *   - A batch that is not on loan is in one list: free_batches, or one of the consumer's. */
+ *   - A batch that is not on loan is in one list: free_batches, retiring, or the consumer's pending. */
 struct bzi_queues {
     bzi_mutex mutex;
     union {
@@ -22833,6 +22876,7 @@ struct bzi_queues {
     uint32_t   sessions;              /* of the pool, that the loader can keep busy; 0: it has none */
     uint32_t   worker_count;
     uint32_t   reader_count;          /* threads that only read; 0: workers read */
+    uint32_t   reads_alone;           /* 1: one thread reads all samples, and those that replace failed ones */
     uint32_t   run_most;              /* samples of a run, at most */
     uint32_t   ahead_samples;         /* that are read ahead */
     uint32_t   ahead_least;           /* as many are, whatever their bytes */
@@ -22860,6 +22904,7 @@ struct bzi_queues {
     uint64_t    held_bytes;           /* (L) of the memory of all items */
     uint32_t    in_pool;              /* (L) items with the pool or its engines */
     bzi_batches free_batches;         /* (L) that may be planned */
+    bzi_batches retiring;             /* (L) in the order of release, without the one that a reader reclaims */
     bzna_batch *open;                 /* (L) has slots not yet given to items; NULL: none */
     uint32_t    next_slot;            /* (L) of it, that is given next */
 
@@ -22875,7 +22920,6 @@ struct bzi_queues {
 /* The side of the thread that takes batches. With the loader's lock held. */
 typedef struct bzi_consumer {
     bzi_batches pending;              /* filling or ready, in the order of delivery */
-    bzi_batches retiring;             /* in the order of release, without the one that a reader reclaims */
     uint32_t    waiting;              /* 1: a thread is in next */
 } bzi_consumer;
 
@@ -23161,8 +23205,29 @@ static int bzi_queues_is_ahead(const bzi_queues *queues, uint32_t part)
            (queues->ready.bytes * part >= queues->ahead_bytes && queues->ready.count >= queues->ahead_least);
 }
 
+/* Returns how many batches are in a state. */
+static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < queues->batch_count; i++)
+        count += queues->batches[i].state == state;
+    return count;
+}
+
+/* Returns 1 if a batch is retiring, and none is there for samples, else 0. Only one reader reclaims at a time. One that
+ * reads alone does not while a batch is filling that may need a replacement, because nobody else would read that. With
+ * the lock held. */
+static int bzi_queues_may_reclaim(const bzi_queues *queues)
+{
+    if (!queues->retiring.first || queues->reclaiming || queues->open || queues->free_batches.first ||
+        queues->poison.status != BZNA_OK || bzi_queues_interrupted(queues))
+        return 0;
+    return !queues->reads_alone || !bzi_queues_count(queues, BZI_BATCH_FILLING);
+}
+
 /* Wakes an idle reader if one is needed. Without readers, workers read. With the lock held.
- *   - A reader is woken for a replacement, and always with a pool.
+ *   - A reader is woken for a replacement, for a batch that it may reclaim, and always with a pool.
  *   - Otherwise it is woken once half of what was read ahead was taken, so that it finds much to do, and only if items
  *     and a batch are free for what it reads.
  *   - If another one reads already, that is enough, unless a read takes longer than a wake-up, or workers are idle and
@@ -23176,7 +23241,7 @@ static void bzi_queues_wake_reader(bzi_queues *queues)
 
     if (!idle)
         return;
-    if (!queues->redo.count && !queues->sessions) {
+    if (!queues->redo.count && !queues->sessions && !bzi_queues_may_reclaim(queues)) {
         if (!queues->free.count || (!queues->open && !queues->free_batches.first) ||
             bzi_queues_is_ahead(queues, 2))
             return;
@@ -23268,16 +23333,6 @@ static bzna_batch *bzi_batches_take(bzi_batches *list)
     return batch;
 }
 
-/* Returns how many batches are in a state. */
-static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < queues->batch_count; i++)
-        count += queues->batches[i].state == state;
-    return count;
-}
-
 /* The plan may take the batch again. The batch comes from one of these states:
  *   - new or on loan, if nothing on the device reads it;
  *   - retiring, when nothing reads it any more;
@@ -23295,11 +23350,13 @@ static void bzi_batch_to_filling(bzna_batch *batch)
     bzi_batches_add(&batch->loader->consumer.pending, batch, BZI_BATCH_FILLING);
 }
 
-/* From filling: all slots of the batch are written, or the writes are enqueued. */
+/* From filling: all slots of the batch are written, or the writes are enqueued. A reader may have waited for that, too,
+ * before it reclaims a batch. */
 static void bzi_batch_to_ready(bzna_batch *batch)
 {
     batch->state = BZI_BATCH_READY;
     bzi_os_wake_all(&batch->queues->consumer_wake);
+    bzi_queues_wake_reader(batch->queues);
 }
 
 /* From ready: the batch becomes the consumer's, and holds a reference to the loader. A state that is saved from now on
@@ -23317,8 +23374,8 @@ static void bzi_batch_to_loan(bzna_batch *batch)
  * still use the memory that the batch was given. In either case a reader waits for that work. */
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
-    bzi_batches_add(&batch->loader->consumer.retiring, batch, BZI_BATCH_RETIRING);
-    bzi_os_wake_all(&batch->queues->reader_wake);
+    bzi_batches_add(&batch->queues->retiring, batch, BZI_BATCH_RETIRING);
+    bzi_queues_wake_reader(batch->queues);
 }
 
 /* --- The plan --- */
@@ -23379,31 +23436,49 @@ static int bzi_plan_has_batch(bzi_plan *plan)
     return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
-/* Computes the order of the epoch being planned, if that has not been done. Returns 1 if order is valid, else 0. A
- * ranked order is kept in one array for all epochs. It is not overwritten while a batch is being filled, because that
- * may need the order of the epoch before. */
-static int bzi_plan_order(bzi_plan *plan, const bzi_queues *queues)
+/* Returns 1 if order is, or is being made, that of the epoch being planned, else 0. */
+static int bzi_plan_has_order(const bzi_plan *plan)
 {
-    bzi_order *order = &plan->order;
+    const bzi_order *order = &plan->order;
 
-    if (order->valid && order->epoch == plan->epoch && order->seed == plan->seed)
-        return 1;
-    if (order->ranked && bzi_queues_count(queues, BZI_BATCH_FILLING))
-        return 0;
-    bzi_order_epoch(order, plan->seed, plan->epoch);
-    return 1;
+    return (order->valid || plan->ranking) && order->epoch == plan->epoch && order->seed == plan->seed;
 }
 
-/* Opens the next batch of the plan. Returns 1, or 0 if the plan has no more batches, no batch is free, or the order is
- * not ready. */
+/* Has a thread that ranks samples for another epoch than the one being planned end early. */
+static void bzi_plan_cancel(bzi_plan *plan)
+{
+    if (plan->ranking && !bzi_plan_has_order(plan))
+        atomic_store(&plan->cancelled, 1);
+}
+
+/* Returns 1 if a batch can be planned once its epoch has an order, else 0: the plan has no more batches, no batch is
+ * free, or the batch would never be delivered. */
+static int bzi_plan_wants_order(bzi_plan *plan, const bzi_queues *queues)
+{
+    return queues->poison.status == BZNA_OK && bzi_plan_has_batch(plan) && queues->free_batches.first;
+}
+
+/* Returns 1 if the samples must be ranked before more can be planned, and may be, else 0. Ranked samples are kept in
+ * one array for all epochs. It is not overwritten while a batch is being filled, because that may need the order of the
+ * epoch before. */
+static int bzi_plan_must_rank(bzi_plan *plan, const bzi_queues *queues)
+{
+    return plan->order.ranked && !plan->ranking && !bzi_queues_interrupted(queues) &&
+           bzi_plan_wants_order(plan, queues) && !bzi_plan_has_order(plan) &&
+           !bzi_queues_count(queues, BZI_BATCH_FILLING);
+}
+
+/* Opens the next batch of the plan. Returns 1, or 0 if none can be planned now. */
 static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
 {
     const bzi_shard *shard = &plan->shard;
     bzna_batch *batch;
 
-    if (queues->poison.status != BZNA_OK)                   /* the batch would never be delivered */
+    if (!bzi_plan_wants_order(plan, queues))
         return 0;
-    if (!bzi_plan_has_batch(plan) || !queues->free_batches.first || !bzi_plan_order(plan, queues))
+    if (!plan->order.ranked && !bzi_plan_has_order(plan))
+        bzi_order_epoch(&plan->order, plan->seed, plan->epoch);
+    if (plan->ranking || !bzi_plan_has_order(plan))
         return 0;
 
     batch = bzi_batches_take(&queues->free_batches);
@@ -23664,6 +23739,8 @@ static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list,
                           (bzi_llu)(list->batch_count ? list->batch_count : list->count),
                           list->batch_count ? "batches" : "samples", shard.world);
 
+    list->own_batches = bzi_shard_batches(&shard);
+    list->own_samples = bzi_shard_samples(&shard);
     list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
     list->hash = bzi_hash_numbers(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices), 8);
     list->hash += !list->hash;                              /* 0 stands for no list */
@@ -23724,6 +23801,7 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
     plan->end_epoch = end_epoch;
     plan->done = *place;
     bzi_plan_epoch(plan, place->epoch, place->position);
+    bzi_plan_cancel(plan);
     return bzi_plan_take_lists(plan, UINT64_MAX);
 }
 
@@ -23767,16 +23845,22 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     return status;
 }
 
-/* Returns what this rank has of a whole epoch: with lists, of the one under way, or nothing without its list. */
-static bzi_shard bzi_loader_epoch(bzna_loader *loader)
+/* Counts what this rank has of a whole epoch: with lists, of the one under way, or nothing without its list. A list may
+ * be freed as soon as the lock is free. */
+static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
 {
     const bzi_plan *plan = &loader->plan;
-    bzi_shard shard;
+    const bzi_shard shard = bzi_setup_share(&loader->setup, NULL);
+    const bzi_sequence *list;
 
+    *samples = bzi_shard_samples(&shard);
+    *batches = bzi_shard_batches(&shard);
     bzi_queues_lock(&loader->queues);
-    shard = bzi_setup_share(&loader->setup, plan->is_given ? bzi_plan_find_list(plan, plan->done.epoch) : NULL);
+    if (plan->is_given && (list = bzi_plan_find_list(plan, plan->done.epoch)) != NULL) {
+        *samples = list->own_samples;
+        *batches = list->own_batches;
+    }
     bzi_queues_unlock(&loader->queues);
-    return shard;
 }
 
 
@@ -24768,7 +24852,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 77. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 64, 71-72.
+ * Calls: rooms 2, 4, 8, 10, 53, 64, 71-72.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -24782,27 +24866,17 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
                                 bzi_device_drain(batch->setup->device, batch->stream, err);
 }
 
-/* Returns 1 if a batch is retiring, the plan needs one, and none is free, else 0. Only one reader reclaims at a time.
- * If there is only one reader, it does not reclaim while a batch that is being filled may need a replacement, because
- * nobody else would read that. With the lock held. */
-static int bzi_reader_may_reclaim(bzna_loader *loader)
+/* Returns 1 if a reader may reclaim a batch, and the plan needs one, else 0. With the lock held. */
+static int bzi_reader_may_reclaim(bzi_plan *plan, const bzi_queues *queues)
 {
-    bzi_queues *queues = &loader->queues;
-    const int only_reader = queues->reader_count <= 1 && loader->setup.config.errors.policy == BZNA_ON_ERROR_REPLACE;
-
-    if (queues->reclaiming || queues->open || queues->free_batches.first || queues->poison.status != BZNA_OK ||
-        bzi_queues_interrupted(queues) || !bzi_plan_has_batch(&loader->plan) ||
-        (only_reader && bzi_queues_count(queues, BZI_BATCH_FILLING)))
-        return 0;
-    return loader->consumer.retiring.first != NULL;
+    return bzi_queues_may_reclaim(queues) && bzi_plan_has_batch(plan);
 }
 
 /* Waits until nothing reads the batch that was released first, and makes it free. Pre: bzi_reader_may_reclaim. With the
  * lock held, but not during the wait. */
-static void bzi_reader_reclaim(bzna_loader *loader)
+static void bzi_reader_reclaim(bzi_queues *queues)
 {
-    bzi_queues *queues = &loader->queues;
-    bzna_batch *batch = bzi_batches_take(&loader->consumer.retiring);
+    bzna_batch *batch = bzi_batches_take(&queues->retiring);
     bzna_error err;
     bzna_status status;
 
@@ -24816,10 +24890,32 @@ static void bzi_reader_reclaim(bzna_loader *loader)
         bzi_batch_to_free(batch);
     else
         bzi_queues_break(queues, &err);                     /* GPU work may still read the batch: never write to it */
-    bzi_os_wake_all(&queues->reader_wake);                  /* another reader may reclaim the next */
+    bzi_queues_wake_reader(queues);                         /* another reader may reclaim the next */
 }
 
 /* --- Taking items --- */
+
+/* Ranks the samples for the epoch being planned, if its order is missing. Returns 1, or 0 if there is nothing to rank
+ * now. With the lock held, but not while it ranks: nobody else uses the ranked samples then. */
+static int bzi_reader_rank(bzi_plan *plan, bzi_queues *queues)
+{
+    bzi_order order;
+
+    if (!bzi_plan_must_rank(plan, queues))
+        return 0;
+
+    bzi_order_epoch(&plan->order, plan->seed, plan->epoch);
+    plan->ranking = 1;
+    atomic_store(&plan->cancelled, 0);
+    order = plan->order;
+
+    bzi_queues_unlock(queues);
+    bzi_order_rank(&order, &plan->cancelled);
+    bzi_queues_lock(queues);
+    plan->ranking = 0;
+    plan->order.valid = order.valid;
+    return 1;
+}
 
 /* Returns the next samples to read: a slot's replacement, else the next ones of the plan. The run is empty if there is
  * nothing to read now, or enough has been read ahead. With the lock held. */
@@ -24851,10 +24947,12 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
             bzi_queues_begin(queues);
             break;
         }
+        if (bzi_reader_rank(&loader->plan, queues))
+            continue;
 
         start = bzi_os_now_ns();
-        if (bzi_reader_may_reclaim(loader)) {
-            bzi_reader_reclaim(loader);
+        if (bzi_reader_may_reclaim(&loader->plan, queues)) {
+            bzi_reader_reclaim(queues);
         } else {
             queues->idle_readers++;
             bzi_os_wait(&queues->reader_wake, &queues->mutex);
@@ -26172,12 +26270,14 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
             bzi_queues_begin(queues);
             break;
         }
-        if (bzi_worker_read(worker) || bzi_worker_help(worker))
+        if (bzi_worker_read(worker) || (worker->reader && bzi_reader_rank(&worker->loader->plan, queues)) ||
+            bzi_worker_help(worker))
             continue;
         blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
         queues->idle_workers++;
-        bzi_queues_wake_reader(queues);                     /* the reader at work may be slow */
+        if (queues->reader_count)                           /* else others would find as little to read as this one */
+            bzi_queues_wake_reader(queues);                 /* the reader at work may be slow */
         bzi_os_wait(&queues->worker_wake, &queues->mutex);
         queues->idle_workers--;
         if (!queues->sessions)                              /* with NVDEC, idle workers are normal */
@@ -27305,6 +27405,7 @@ static void bzi_loader_join(bzna_loader *loader)
     if (queues->has_locks) {
         bzi_queues_lock(queues);
         queues->quit = 1;
+        atomic_store(&loader->plan.cancelled, 1);
         bzi_queues_wake_all(queues);
         bzi_pool_withdraw(loader->setup.pool, queues);
         while (loader->consumer.waiting || queues->active)
@@ -27380,9 +27481,9 @@ static void bzi_loader_work(bzna_loader *loader)
     if (queues->ready.count) {
         bzi_queues_begin(queues);
         bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
-    } else if (!bzi_worker_read(loader->workers)) {
-        if (bzi_reader_may_reclaim(loader)) {
-            bzi_reader_reclaim(loader);
+    } else if (!bzi_worker_read(loader->workers) && !bzi_reader_rank(&loader->plan, queues)) {
+        if (bzi_reader_may_reclaim(&loader->plan, queues)) {
+            bzi_reader_reclaim(queues);
         } else if (pending->first ? pending->first->state != BZI_BATCH_READY : bzi_plan_has_batch(&loader->plan)) {
             /* else the batch has come by itself: one without samples is finished when it is planned */
             BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
@@ -27828,6 +27929,7 @@ static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
     const bzi_plan *plan = &loader->plan;
+    const uint64_t pixels = bzi_setup_pixels(&loader->setup);
 
     bzi_queues_lock(&loader->queues);
     *state = (bzna_loader_state){
@@ -27841,7 +27943,7 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
         .list = plan->done.list,
         .end_epoch = plan->end_epoch,
         .order = loader->setup.config.order.kind,
-        .pixels = bzi_setup_pixels(&loader->setup),
+        .pixels = pixels,
     };
     bzi_queues_unlock(&loader->queues);
     state->check = bzi_loader_state_check(state);
@@ -27906,7 +28008,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 
 
 /* ==== 89. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 64, 71-72.
+ * Calls: rooms 2, 4, 64, 71.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -28545,6 +28647,8 @@ static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
         queues->reader_count = 0;
     else if (!config->read.threads && (setup->device || !bzi_setup_reads_at_once(setup)))
         queues->reader_count = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
+
+    queues->reads_alone = queues->reader_count <= 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
 
     queues->memory_bytes = config->read.memory_bytes;
     queues->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
@@ -29899,6 +30003,7 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 
     bzi_queues_lock(&loader->queues);
     loader->queues.stopped = 1;
+    atomic_store(&loader->plan.cancelled, 1);
     bzi_queues_wake_all(&loader->queues);
     bzi_queues_unlock(&loader->queues);
     return BZNA_OK;
@@ -29942,19 +30047,17 @@ static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
     const bzi_setup *setup = &loader->setup;
     const bzna_loader_config *c = &setup->config;
     const bzi_pick *pick = &setup->picks[0];
-    const bzi_shard epoch = bzi_loader_epoch(loader);
 
     *info = (bzna_loader_info){
         .decoder = setup->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE,
         .sessions = setup->pool ? setup->pool->count : 0,
-        .samples_per_epoch = bzi_shard_samples(&epoch),
-        .batches_per_epoch = bzi_shard_batches(&epoch),
         .layout = c->output.layout,
         .threads = c->decode.threads,
         .reader_threads = loader->queues.reader_count,
         .batches_in_flight = c->pipeline.batches_in_flight,
         .read_ahead = loader->queues.ahead_samples,
     };
+    bzi_loader_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
     bzi_tensor_describe(setup->tensors, c->output.batch_size, &info->image);
 
     if (setup->pool)

@@ -16,6 +16,8 @@ TEST_MAIN(RUN(promises_hold_for_every_kind_of_data_set))
 #else
 
 #include "archives.h"
+#define ASK_ALWAYS
+#include "asking.h"
 #include "recordio.h"
 #include "tars.h"
 #include <libavcodec/avcodec.h>

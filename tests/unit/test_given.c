@@ -6,6 +6,8 @@
 #include "library.h"
 #include "test.h"
 #include "archives.h"
+#define ASK_ALWAYS
+#include "asking.h"
 
 #include <sys/wait.h>
 

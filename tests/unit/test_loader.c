@@ -27,7 +27,7 @@ TEST_MAIN(RUN(loaders_yield_batches))
 enum { WIDTH = 24, HEIGHT = 16, SLOT = 3 * WIDTH * HEIGHT };
 
 static const int mixed_pattern[] = { 4, 2, 5, 1, 6 }, quick_pattern[] = { 4, 2, 5 }, single_pattern[] = { 4 };
-static archive mixed, quick, single, h264, twin;
+static archive mixed, quick, single, h264, twin, hurt;    /* hurt: quick, of which every seventh sample is damaged */
 static bzna_context *context;         /* of what belongs to no test alone */
 static coded thumbs[2][8];            /* by codec - 1 and number in the mini archive */
 
@@ -1103,6 +1103,18 @@ static void find_error(bzna_loader *loader, uint64_t index, bzna_error *e)
         CHECK_EQ(bzna_batch_error(batch, (uint32_t)info.image.shape[0], e->message[0] ? NULL : e), BZNA_E_RANGE);
         bzna_batch_release(batch);
     }
+}
+
+/* Damages each n-th sample: the length of its first NAL unit is more than there is. */
+static void hurt_every(archive *a, uint64_t n)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, a);
+    for (uint64_t i = 0; i < a->count; i += n) {
+        a->bytes[image_at(dataset, i).data_offset] = 0xff;
+        a->bad[i] = 1;
+    }
+    bzna_dataset_close(dataset);
 }
 
 TEST(a_corrupt_sample_costs_its_own_slot_and_no_other)
@@ -2608,13 +2620,16 @@ TEST(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
 
 /* ---- Everything at once ------------------------------------------------------------------------------------------ */
 
-/* A consumer takes batches, a releaser gives them back out of order, a controller stops, resets, saves and restores;
- * then all is closed, with batches still on loan. Whatever comes out is right for the epoch and the position that it
- * says. */
+/* A consumer takes batches and holds some, a releaser gives them back out of order, a controller stops, resets, saves
+ * and restores, and memory runs out now and then; then all is closed, with batches still on loan. Whatever comes out is
+ * right for the epoch and the position that it says, and for the policy for errors. */
 typedef struct storm {
     bzna_loader   *loader;
+    ledger        *memory;
     run            model;             /* for the oracle; epoch and position come from the batches */
     uint32_t       world;
+    uint32_t       shelves;           /* batches that are held; 0: each is released at once */
+    int            starves;           /* memory runs out now and then, which may cost any sample */
     atomic_int     done, wrong;
     _Atomic int64_t delivered, resets, restores;
     bzna_batch    *_Atomic shelf[8];
@@ -2627,19 +2642,46 @@ static uint32_t storm_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
+/* The sample at a position of a batch's epoch. */
+static uint64_t storm_index(const storm *s, const bzna_batch_info *info, uint64_t position)
+{
+    return s->model.c.order.kind == BZNA_ORDER_SHUFFLE ?
+        bzna_order_permute(s->model.c.order.seed, info->epoch, s->model.a->count, position) : position;
+}
+
 static void storm_check(storm *s, const bzna_batch *batch, uint64_t *random)
 {
     bzna_batch_info info = info_of(batch);
     uint64_t count = s->model.a->count;
     for (int64_t i = 0; i < info.image.shape[0]; i++) {
-        uint64_t position = (info.position + (uint64_t)i * s->world) % count;
-        uint64_t index = s->model.c.order.kind == BZNA_ORDER_SHUFFLE ?
-                             bzna_order_permute(s->model.c.order.seed, info.epoch, count, position) :
-                             position;
-        s->wrong += info.indices[i] != index || info.status[i] != BZNA_OK;
-        if (storm_random(random) % 4 == 0)
+        uint64_t position = (info.position + (uint64_t)i * s->world) % count, index = storm_index(s, &info, position);
+        if (s->starves && (info.status[i] == BZNA_E_MEMORY || s->model.c.errors.policy == BZNA_ON_ERROR_REPLACE))
+            continue;
+        while (s->model.a->bad[index] && s->model.c.errors.policy == BZNA_ON_ERROR_REPLACE) {
+            position = (position + s->world) % count;
+            index = storm_index(s, &info, position);
+        }
+        s->wrong += info.indices[i] != index;
+        if (s->model.a->bad[index])
+            s->wrong += info.status[i] != BZNA_E_BOX ||
+                        !is_filled(&s->model.c, (const float *)info.image.data + i * SLOT);
+        else if (storm_random(random) % 4 == 0)
             s->wrong += !slot_is_right(&s->model, &info, (uint32_t)i, info.epoch, index);
     }
+}
+
+/* Each thread that waits is counted as such, and no thread is counted twice. Once nothing is left to do, all wait. */
+static int storm_counts(storm *s, int all)
+{
+    bzi_queues *q = &s->loader->queues;
+    int right;
+    bzi_os_lock(&q->mutex);
+    right = q->idle_readers + q->holding + q->reclaiming <= q->reader_count + (q->reader_count ? 0 : q->worker_count) &&
+            q->idle_workers <= q->worker_count && q->held_bytes <= q->memory_bytes;
+    if (all)
+        right = q->idle_readers == q->reader_count && q->idle_workers == q->worker_count && !q->active && !q->holding;
+    bzi_os_unlock(&q->mutex);
+    return right;
 }
 
 static void *storm_consume(void *argument)
@@ -2648,16 +2690,22 @@ static void *storm_consume(void *argument)
     uint64_t random = s->random + 1;
     while (!s->done) {
         bzna_batch *batch = NULL;
-        int64_t timeout = storm_random(&random) % 3 ? BZNA_WAIT_FOREVER : storm_random(&random) % 3 * 500000;
-        bzna_status status = bzna_loader_next(s->loader, timeout, &batch, NULL);
+        int64_t timeout = storm_random(&random) % 3 * 500000;
+        bzna_status status;
+        if (storm_random(&random) % 3)
+            timeout = BZNA_WAIT_FOREVER;
+        status = bzna_loader_next(s->loader, timeout, &batch, NULL);
         s->wrong += (status == BZNA_OK) != (batch != NULL);
         if (status == BZNA_OK) {
             s->delivered++;
             storm_check(s, batch, &random);
-            batch = atomic_exchange(&s->shelf[storm_random(&random) % 8], batch);
+            if (s->shelves)
+                batch = atomic_exchange(&s->shelf[storm_random(&random) % s->shelves], batch);
             if (batch)
                 s->wrong += bzna_batch_release(batch) != BZNA_OK;
-        } else if (status == BZNA_E_STOPPED || status == BZNA_E_STATE || status == BZNA_AGAIN || status == BZNA_END) {
+        } else if (status == BZNA_E_STOPPED || status == BZNA_E_STATE || status == BZNA_AGAIN || status == BZNA_END ||
+                   (s->model.c.errors.policy == BZNA_ON_ERROR_STOP &&
+                    (status == BZNA_E_BOX || (s->starves && status == BZNA_E_MEMORY)))) {
             sleep_us(200);
         } else {
             s->wrong++;
@@ -2689,6 +2737,8 @@ static void *storm_control(void *argument)
     s->wrong += bzna_loader_save(s->loader, &state, sizeof state, NULL) != BZNA_OK;
     while (!s->done) {
         bzna_status status = BZNA_OK;
+        s->wrong += !storm_counts(s, 0);
+        s->memory->fail_all = s->starves && storm_random(&random) % 3 == 0;
         switch (storm_random(&random) % 8) {
         case 0:
             status = bzna_loader_stop(s->loader, NULL);
@@ -2718,6 +2768,7 @@ static void *storm_control(void *argument)
         s->wrong += status != BZNA_OK && status != BZNA_E_STATE;
         sleep_us((int)(storm_random(&random) % 3000));
     }
+    s->memory->fail_all = 0;
     return NULL;
 }
 
@@ -2736,13 +2787,24 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
         bzna_context *own = open_context(&l, NULL, NULL, 0);
         bzna_dataset *dataset;
         bzna_loader_config c = config_of(1 + storm_random(&random) % 12, storm_random(&random) % 2);
+        bzna_loader_output more = { .name = "more", .width = 8, .height = 8 };
         pthread_t threads[4];
-        const archive *a = storm_random(&random) % 2 ? &quick : &mixed;
+        const archive *const archives[] = { &quick, &mixed, &hurt, &hurt }, *a = archives[storm_random(&random) % 4];
+        const int in_memory = storm_random(&random) % 4 == 0;         /* workers read it */
         dataset = open_split(own, &m, a, NULL);
+        if (in_memory) {
+            bzna_dataset_close(dataset);
+            require(bzna_dataset_open_memory(own, a->bytes, a->size, NULL, &dataset, NULL), "memory");
+        }
         m.jitter_us = (int)(storm_random(&random) % 3 * 1000);
         c.decode.threads = 1 + storm_random(&random) % 4;
-        c.read.threads = 1 + storm_random(&random) % 3;
+        c.read.threads = in_memory ? 0 : 1 + storm_random(&random) % 3;
         c.pipeline.batches_in_flight = 1 + storm_random(&random) % 5;
+        c.errors.policy = storm_random(&random) % 3;
+        if (storm_random(&random) % 3 == 0) {
+            c.extra_outputs.ptr = &more;
+            c.extra_outputs.count = 1;
+        }
         c.read.ahead_samples = storm_random(&random) % 10;
         c.shard.world_size = 1 + storm_random(&random) % 3;
         c.shard.rank = storm_random(&random) % c.shard.world_size;
@@ -2752,6 +2814,9 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
         s.model = run_of(a, &c);
         s.world = c.shard.world_size;
         s.random = random;
+        s.memory = &l;
+        s.shelves = storm_random(&random) % (c.pipeline.batches_in_flight + 1);
+        s.starves = storm_random(&random) % 4 == 0;
         require(bzna_loader_open(own, dataset, &c, &s.loader, NULL), "loader");
         pthread_create(&threads[0], NULL, storm_consume, &s);
         pthread_create(&threads[1], NULL, storm_release, &s);
@@ -2764,6 +2829,7 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
         pthread_join(threads[0], NULL);
         pthread_join(threads[1], NULL);
         pthread_join(threads[3], NULL);
+        WAIT_FOR(storm_counts(&s, 1));
         if (rounds % 2)
             bzna_context_close(own);
         CHECK_EQ(bzna_loader_close(s.loader), BZNA_OK);
@@ -2857,13 +2923,15 @@ static int prepare(void)
     quick = archive_of(BZNA_CODEC_H265, 300, quick_pattern, 3, 300);
     single = archive_of(BZNA_CODEC_H265, 60, single_pattern, 1, 60);
     twin = archive_of(BZNA_CODEC_H265, 40, quick_pattern, 3, 40);
+    hurt = archive_copy(&quick);
+    hurt_every(&hurt, 7);
     h264 = archive_of(BZNA_CODEC_H264, 20, mixed_pattern, 5, 12);
     return 1;
 }
 
 static void finish(void)
 {
-    archive *archives[] = { &mixed, &quick, &single, &h264, &twin };
+    archive *archives[] = { &mixed, &quick, &single, &h264, &twin, &hurt };
     for (size_t i = 0; i < COUNT(archives); i++)
         archive_clear(archives[i]);
     for (int i = 0; i < 16; i++)

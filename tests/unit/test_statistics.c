@@ -3,6 +3,8 @@
 #include "library.h"
 #include "test.h"
 #include "known.h"
+#define ASK_ALWAYS
+#include "asking.h"
 
 #include <unistd.h>
 

@@ -881,15 +881,23 @@ TEST(a_sample_of_no_weight_is_never_drawn_however_small_the_others_are)
         bzna_loader_config c = plan_of(1, BZNA_ORDER_SEQUENTIAL);
         uint64_t got[4], n;
         uint8_t seen[4] = { 0 };
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_loader *loader = NULL;
         c.order.weighting = BZNA_WEIGHTING_ONCE;
         c.order.weights = ways[w];
         c.order.weight_count = 4;
-        n = collect_all(dataset, &c, got, 4);
-        CHECK_EQ(n, positive[w]);
-        for (uint64_t i = 0; i < n; i++) {
-            CHECK(ways[w][got[i]] > 0 && !seen[got[i]]);
-            seen[got[i]] = 1;
+        for (c.order.epoch_samples = 0; c.order.epoch_samples <= positive[w]; c.order.epoch_samples += positive[w]) {
+            memset(seen, 0, sizeof seen);                   /* as many as there are, by default and by name */
+            n = collect_all(dataset, &c, got, 4);
+            CHECK_EQ(n, positive[w]);
+            for (uint64_t i = 0; i < n; i++) {
+                CHECK(ways[w][got[i]] > 0 && !seen[got[i]]);
+                seen[got[i]] = 1;
+            }
         }
+        c.order.epoch_samples = positive[w] + 1;
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(e.message, "loader_config.order.epoch_samples");
     }
     bzna_dataset_close(dataset);
     bzna_dataset_close(whole);
