@@ -768,10 +768,14 @@ _Static_assert(sizeof(off_t) == 8, "define _FILE_OFFSET_BITS as 64 before the fi
 
 #ifdef __APPLE__
 #  define BZI_STAT_TIME(info) ((info)->st_mtimespec)
-/* Here fsync leaves bytes in the disk's own cache. */
-static int bzi_posix_sync(int fd) { return fcntl(fd, F_FULLFSYNC) == -1 && errno != EINTR ? fsync(fd) : 0; }
 #else
 #  define BZI_STAT_TIME(info) ((info)->st_mtim)
+#endif
+
+#ifdef F_FULLFSYNC
+/* On macOS fsync leaves bytes in the disk's own cache, but not every file system has more. */
+static int bzi_posix_sync(int fd) { return fcntl(fd, F_FULLFSYNC) != -1 ? 0 : errno == EINTR ? -1 : fsync(fd); }
+#else
 static int bzi_posix_sync(int fd) { return fdatasync(fd); }
 #endif
 
@@ -779,16 +783,16 @@ static int bzi_posix_sync(int fd) { return fdatasync(fd); }
 
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
+    /* the open of a pipe must not block; for files this changes nothing */
+    const int flags = O_CLOEXEC | (write ? O_RDWR | O_CREAT | O_TRUNC : O_RDONLY | O_NONBLOCK);
     int error;
     struct stat info;
     char byte;
 
     memset(file, 0, sizeof *file);
-    if (write)
-        file->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    else
-        /* the open of a pipe must not block; for files this changes nothing */
-        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    do
+        file->fd = open(path, flags, 0666);
+    while (file->fd < 0 && errno == EINTR);
     if (file->fd < 0)
         return errno;
 
@@ -893,7 +897,9 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
 {
     struct stat info;
 
-    folder->entries = opendir(path);
+    do
+        folder->entries = opendir(path);
+    while (!folder->entries && errno == EINTR);
     if (!folder->entries)
         return errno;
 
@@ -965,8 +971,9 @@ static struct timespec bzi_posix_time(uint64_t ns)
 
 static void bzi_os_sleep_ns(uint64_t ns)
 {
-    const struct timespec t = bzi_posix_time(ns);
-    nanosleep(&t, NULL);
+    struct timespec left = bzi_posix_time(ns);
+    while (nanosleep(&left, &left) && errno == EINTR)
+        ;
 }
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
@@ -1151,28 +1158,52 @@ static int bzi_windows_error(DWORD code)
 
 /* --- Paths --- */
 
-/* Returns text as UTF-16, for the caller to free; NULL: it is no UTF-8, or there is no memory. */
-static wchar_t *bzi_windows_wide(const char *text)
+/* Returns text as UTF-16, for the caller to free; NULL, and *error: EILSEQ if it is no UTF-8. */
+static wchar_t *bzi_windows_wide(const char *text, int *error)
 {
     const int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
     wchar_t *wide = count > 0 ? malloc((size_t)count * sizeof *wide) : NULL;
 
+    *error = wide ? 0 : count > 0 ? ENOMEM : EILSEQ;
     if (wide)
         MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, count);
     return wide;
 }
 
-/* Returns the absolute path that has no limit of its length, for the caller to free; NULL as above. */
-static wchar_t *bzi_windows_path(const char *path)
+/* Returns room for 8 characters and the absolute path, for the caller to free; NULL, and *error. */
+static wchar_t *bzi_windows_full(const wchar_t *wide, int *error)
 {
-    wchar_t *wide = bzi_windows_wide(path), *full = NULL;
-    const DWORD size = wide ? GetFullPathNameW(wide, 0, NULL, NULL) : 0;
+    wchar_t *full = NULL, *larger;
+    DWORD room = 0, size = 0;
+
+    do {                              /* again, if a thread has changed the working folder to a longer one meanwhile */
+        size = GetFullPathNameW(wide, room, full ? full + 8 : NULL, NULL);
+        if (size && size < room)
+            return *error = 0, full;
+        *error = size ? ENOMEM : bzi_windows_error(GetLastError());
+        room = size + 1;
+        larger = size ? realloc(full, ((size_t)room + 8) * sizeof *full) : NULL;
+        if (larger)
+            full = larger;
+    } while (larger);
+
+    free(full);
+    return NULL;
+}
+
+/* Returns the absolute path that has no limit of its length, for the caller to free; NULL, and *error. */
+static wchar_t *bzi_windows_path(const char *path, int *error)
+{
+    wchar_t *wide = bzi_windows_wide(path, error), *full = NULL;
     const wchar_t *prefix = L"\\\\?\\";
     size_t skip = 0;
 
-    if (size && (full = malloc((size + 8) * sizeof *full)) != NULL) {
+    if (wide && !*wide)
+        *error = ENOENT;
+    else if (wide)
+        full = bzi_windows_full(wide, error);
+    if (full) {
         wchar_t *at = full + 8;
-        GetFullPathNameW(wide, size, at, NULL);
         if (!wcsncmp(at, L"\\\\?\\", 4) || !wcsncmp(at, L"\\\\.\\", 4)) {
             prefix = L"";                                   /* it is such a path, or a device */
         } else if (!wcsncmp(at, L"\\\\", 2)) {
@@ -1207,9 +1238,9 @@ static int bzi_os_is_absolute(const char *path)
 
 static int bzi_os_here(char *path, size_t capacity)
 {
-    const DWORD size = GetCurrentDirectoryW(0, NULL);
-    wchar_t *wide = size ? malloc(size * sizeof *wide) : NULL;
-    const int found = wide && GetCurrentDirectoryW(size, wide) && bzi_windows_narrow(wide, path, capacity);
+    int error;
+    wchar_t *wide = bzi_windows_full(L".", &error);
+    const int found = wide && bzi_windows_narrow(wide + 8, path, capacity);
 
     free(wide);
     if (found)
@@ -1228,7 +1259,8 @@ static int bzi_windows_kind(DWORD attributes)
 
 static int bzi_os_kind(const char *path)
 {
-    wchar_t *wide = bzi_windows_path(path);
+    int error;
+    wchar_t *wide = bzi_windows_path(path, &error);
     const DWORD attributes = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
 
     free(wide);
@@ -1240,10 +1272,9 @@ static HANDLE bzi_windows_handle(const bzi_file *file) { return (HANDLE)_get_osf
 /* Returns what the path names, opened; else INVALID_HANDLE_VALUE, and *error. */
 static HANDLE bzi_windows_open(const char *path, DWORD access, DWORD how, int *error)
 {
-    wchar_t *wide = bzi_windows_path(path);
+    wchar_t *wide = bzi_windows_path(path, error);
     HANDLE handle = INVALID_HANDLE_VALUE;
 
-    *error = EILSEQ;
     if (wide) {
         handle = CreateFileW(wide, access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, how,
                              FILE_ATTRIBUTE_NORMAL | FILE_FLAG_BACKUP_SEMANTICS, NULL);
@@ -1375,12 +1406,14 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
 
     if (snprintf(pattern, sizeof pattern, "%s/*", path) >= (int)sizeof pattern)
         return ENAMETOOLONG;
-    if (!(wide = bzi_windows_path(pattern)))
-        return EILSEQ;
+    if (!(wide = bzi_windows_path(pattern, &error)))
+        return error;
     folder->find = FindFirstFileW(wide, &folder->entry);
+    if (folder->find == INVALID_HANDLE_VALUE)
+        error = bzi_windows_error(GetLastError());          /* before free, which may call the system, too */
     folder->error = ERROR_SUCCESS;
     free(wide);
-    return folder->find == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
+    return error;
 }
 
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
@@ -3416,7 +3449,7 @@ typedef struct bzi_sink {
 /* The bytes lie in memory, so that their sum does not overflow. */
 static void bzi_sink_add(bzi_sink *sink, const void *bytes, uint64_t size)
 {
-    if (sink->size + size <= sink->capacity)
+    if (size && sink->size + size <= sink->capacity)
         bzi_copy(sink->data + sink->size, bytes, size);
     sink->size += size;
 }
@@ -13276,7 +13309,7 @@ static const bzi_container_ops bzi_provider_ops = {
  *   - "::" separates several paths.
  *   - Braces are expanded: {000..146}, {1..9..2}, {a,b}, also nested. The leftmost varies slowest.
  *   - *, ? and [] match the names of files, in the order of their bytes.
- *   - A character after a backslash stands for itself.
+ *   - A character after a backslash stands for itself; on Windows a backslash parts folders.
  *
  * A folder that holds archives or shards stands for those. */
 
@@ -13293,7 +13326,7 @@ static const char *bzi_brace_next(const char *p, const char *end, char wanted)
     for (; p < end; p++) {
         if (depth == 0 && *p == wanted)
             return p;
-        if (*p == '\\' && p + 1 < end)
+        if (*p == BZI_OS_ESCAPE && p + 1 < end)
             p++;
         else if (*p == '{')
             depth++;
@@ -13313,7 +13346,7 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
 
     for (at = 0; pattern[at]; at++) {
-        if (pattern[at] == '\\' && pattern[at + 1]) {
+        if (pattern[at] == BZI_OS_ESCAPE && pattern[at + 1]) {
             at++;
         } else if (pattern[at] == '{') {
             if (depth == BZI_LIMIT_DEPTH)

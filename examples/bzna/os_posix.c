@@ -125,9 +125,9 @@ int os_sync_names(const char *path)
     int file = folder ? open(folder, O_RDONLY | O_CLOEXEC) : -1, error = 0;
     free(folder);
     if (file < 0) return errno == EACCES ? 0 : errno;     /* one may write into a folder that one may not read */
-    if (fsync(file) && errno != EINVAL && errno != EROFS && errno != EBADF) error = errno;
+    do error = fsync(file) ? errno : 0; while (error == EINTR);
     close(file);
-    return error;
+    return error == EINVAL || error == EROFS || error == EBADF ? 0 : error;
 }
 
 void os_write_back(int file, off_t offset, off_t size)

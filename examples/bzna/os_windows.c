@@ -52,22 +52,38 @@ static char *utf8_text(const wchar_t *wide)
     return text;
 }
 
+/* The absolute path, behind room for 8 characters, to be freed; NULL with errno. */
+static wchar_t *full_path(const wchar_t *wide)
+{
+    wchar_t *full = NULL, *larger;
+    DWORD room = 0, size;
+    do {                              /* again, where the working folder has become a longer one meanwhile */
+        size = GetFullPathNameW(wide, room, full ? full + 8 : NULL, NULL);
+        if (size && size < room) return full;
+        if (!size) failed();
+        room = size + 1;
+        larger = size ? realloc(full, ((size_t)room + 8) * sizeof *full) : NULL;
+        if (larger)    full = larger;
+        else if (size) errno = ENOMEM;
+    } while (larger);
+    free(full);
+    return NULL;
+}
+
 /* The path in the form that has no limit of 260 characters, to be freed; NULL with errno. */
 static wchar_t *wide_path(const char *path)
 {
     wchar_t *wide = wide_text(path), *full = NULL;
-    DWORD size = wide ? GetFullPathNameW(wide, 0, NULL, NULL) : 0;
-    if (size && (full = malloc((size + 8) * sizeof *full))) {
+    if (wide && !*wide) errno = ENOENT;
+    else if (wide)      full = full_path(wide);
+    if (full) {
         const wchar_t *prefix = L"\\\\?\\";
         wchar_t *at = full + 8;
-        GetFullPathNameW(wide, size, at, NULL);
         if (!wcsncmp(at, L"\\\\.\\", 4) || !wcsncmp(at, prefix, 4)) prefix = L"";
         else if (at[0] == L'\\' && at[1] == L'\\')                 prefix = L"\\\\?\\UNC\\", at += 2;
         size_t length = wcslen(prefix);
         memmove(full + length, at, (wcslen(at) + 1) * sizeof *full);
         memcpy(full, prefix, length * sizeof *full);
-    } else if (wide) {
-        errno = ENOENT;
     }
     free(wide);
     return full;

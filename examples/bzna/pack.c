@@ -199,8 +199,8 @@ static int refuse_passing(const pack_files *files)
     size_t count = 0;
     for (size_t i = 0; i < files->count; i++) count += files->list[i].is_passing && !files->list[i].was_tried;
     if (!count) return EXIT_OK;
-    return tool_error("%zu of %zu files failed for want of memory, or since reading them failed: --resume tries them once "
-                      "more, and leaves out what fails again", count, files->count);
+    return tool_error("%zu of %zu files failed for want of memory, or since reading them failed: --resume tries them "
+                      "once more, and leaves out what fails again", count, files->count);
 }
 
 static int pack_files_into(pack_output *out, const pack_settings *s, pack_files *files)

@@ -3,8 +3,8 @@
  * OUT.partial holds the samples that are written, one after the other, and OUT.partial.log a line for each file that is
  * done, in the order of the files: how many bytes its sample has and their checksum, or why the file is left out. What
  * failed by no fault of the file's (memory, a disk) has a line of another kind, so that the next run tries it again; if
- * that fails, too, the file is left out for good. A sample is written before its line. Each line begins with its own checksum: the first one that is not whole, and
- * everything behind it, is as if it had never been written.
+ * that fails, too, the file is left out for good. A sample is written before its line. Each line begins with its own
+ * checksum: the first one that is not whole, and everything behind it, is as if it had never been written.
  *
  * The first lines say with which settings, library versions and files the run began; another run may only go on with
  * the same. A file is taken for unchanged as long as its name, size, time of modification and class are.
@@ -167,7 +167,7 @@ int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files 
     if (!error) error = line_write(j->file, "bzna pack 5");
     if (!error) error = line_write(j->file, settings);
     if (!error) error = line_write(j->file, list);
-    if (!error && fsync(j->file) && errno != EINVAL && errno != EROFS) error = errno;
+    if (!error) error = tool_sync(j->file);
     if (!error) error = os_sync_names(j->path);           /* without its log, a file is lost */
     free(settings);
     free(list);

@@ -100,8 +100,7 @@ static void end_write(pack_output *out, uint64_t offset, const void *src, uint64
 {
     int is_mark = offset < TOOL_ARCHIVE_FIRST;
     out->failure = pack_blocks_flush(&out->blocks);
-    if (!out->failure.error && is_mark && fsync(out->file) && errno != EINVAL && errno != EROFS)
-        out->failure = (pack_failure){ errno, 0 };
+    if (!out->failure.error && is_mark) out->failure.error = tool_sync(out->file);
     if (!out->failure.error) out->failure = pack_blocks_write(&out->blocks, offset, src, size);
 }
 

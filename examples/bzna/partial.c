@@ -30,11 +30,18 @@ int tool_partial_open(const char *path, int *file)
     return tool_error("%s: another bzna is writing it", path);
 }
 
+int tool_sync(int file)
+{
+    int error;
+    do error = fsync(file) ? errno : 0; while (error == EINTR);
+    return error == EINVAL || error == EROFS ? 0 : error;
+}
+
 int tool_partial_name(const char *partial, int file, const char *path)
 {
     /* A name must not outlive its bytes when the machine loses power. */
-    if (fsync(file) && errno != EINVAL && errno != EROFS) return errno;
-    return rename(partial, path) ? errno : 0;
+    int error = tool_sync(file);
+    return error ? error : rename(partial, path) ? errno : 0;
 }
 
 int tool_partial_rename(const char *partial, int file, const char *path, int64_t overwrite)

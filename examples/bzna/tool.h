@@ -202,6 +202,9 @@ int tool_stdout_end(int result);
  * it. */
 int tool_partial_open(const char *path, int *file);
 
+/* Waits until all bytes of a file are on the disk; devices and pipes cannot do that. Returns 0, or errno. */
+int tool_sync(int file);
+
 /* Gives a complete file its name when its bytes are on the disk. Returns 0, or errno. */
 int tool_partial_name(const char *partial, int file, const char *path);
 

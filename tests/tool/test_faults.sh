@@ -24,12 +24,13 @@ attempt() {
     if [ -e "$t/met" ]; then was_met=1; fi
 }
 
-# Whether the last attempt ended as it should; $1 is what it was to write, $2 what that must be. An archive from which
+# Whether the last attempt ended as it should; $1 is what it was to write, $2 what that must be. A sync that a signal
+# interrupts is repeated. An archive from which
 # pack left out files, of which it names each, has fewer pictures.
 ended_well() {
     case $status in
     0) cmp -s "$1" "$2" ;;
-    1) grep -q '^bzna: ' "$t/err" && { [ ! -e "$1" ] || cmp -s "$1" "$2" || { left_out && "$bzna" verify "$1" >"$t/out" 2>&1; }; } ;;
+    1) [ "$call $how" != "fsync 4" ] && grep -q '^bzna: ' "$t/err" && { [ ! -e "$1" ] || cmp -s "$1" "$2" || { left_out && "$bzna" verify "$1" >"$t/out" 2>&1; }; } ;;
     *) false ;;
     esac
 }
@@ -60,7 +61,7 @@ sweep() {
         'write 122' 'write 4' 'write short' 'pread 5' 'pread 4' 'pread short' 'pread end' 'pwrite 28' 'pwrite 5' \
         'pwrite 122' \
         'pwrite 4' 'pwrite short' 'writev 32' 'writev short' 'rename 5' 'rename 122' 'fsync 5' 'fsync 122' \
-        'fdatasync 5' \
+        'fsync 4' 'fdatasync 5' \
         'ftruncate 28' 'fstat 5' 'fork 11' 'socketpair 24'; do
         ways=$((ways + 1))
         [ -n "$TEST_ALL" ] || [ $((ways % 3)) = 0 ] || continue

@@ -228,6 +228,51 @@ TEST(a_backslash_parts_folders_on_windows_and_is_a_character_elsewhere)
     bzna_dataset_close(other);
 }
 
+/* The same of patterns: before a brace or a star, too, it parts folders on Windows, and escapes elsewhere. */
+TEST(a_backslash_in_a_pattern_parts_folders_on_windows_and_escapes_elsewhere)
+{
+    static const struct { const char *pattern; int count, elsewhere; } ways[] = {
+        { TOP "\\p\\{0..1}.rec", 2, 0 }, { TOP "\\p\\{0,1}.rec", 2, 0 }, { TOP "\\p\\*.rec", 2, 1 },
+        { TOP "\\{p,q}\\0.rec", 2, 0 },   { TOP "/p/\\{0..1}.rec", 2, 0 }, { TOP "/p/{0,1}.rec", 2, 2 },
+        { TOP "\\p\\{0,1", 0, 1 },
+    };
+    clear();
+    for (const char *file = "p/0.rec\0p/1.rec\0q/0.rec\0"; *file; file += strlen(file) + 1)
+        make(file, "\x0a\x23\xd7\xce\x1d");
+    if (!ON_WINDOWS)
+        make("p/{0..1}.rec", "x");
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        const int wanted = ON_WINDOWS ? ways[i].count : ways[i].elsewhere;
+        bzi_names paths = { .memory = &context->host->memory };
+        bzna_dataset_config config;
+        bzna_status status;
+        bzna_dataset_config_init(&config, sizeof config);
+        bzi_error_init(&why);
+        status = bzi_paths_resolve(&paths, &ways[i].pattern, 1, &config, &why);
+        CHECK_EQ(status == BZNA_OK ? (int)paths.count : 0, wanted);     /* a path that is no pattern is one */
+        if (!wanted)
+            CHECK_CONTAINS(why.message, ON_WINDOWS ? "is not closed" : "closes no {");
+        bzi_names_free(&paths);
+    }
+}
+
+/* What a path names that is empty, no UTF-8, or for which there is no memory, is told apart. */
+TEST(an_empty_path_names_nothing_on_every_system)
+{
+    static const char longer[] = TOP "/none/////////////////////////////////////////////////////////////////////////";
+    bzi_file file;
+    bzi_os_folder folder;
+    clear();
+    CHECK_EQ(bzi_os_file_open(&file, "", 0), ENOENT);
+    CHECK_EQ(bzi_os_file_open(&file, "", 1), ENOENT);
+    CHECK_EQ(bzi_os_folder_open(&folder, ""), ENOENT);
+    CHECK_EQ(bzi_os_kind(""), BZI_OS_NONE);
+    CHECK_EQ(bzi_os_file_open(&file, longer, 0), ENOENT);
+    CHECK_EQ(bzi_os_folder_open(&folder, longer), ENOENT);
+    if (ON_WINDOWS)
+        CHECK_EQ(bzi_os_file_open(&file, TOP "/\xff", 0), EILSEQ);
+}
+
 /* ---- Bytes ------------------------------------------------------------------------------------------------------- */
 
 static bzna_records records_of(uint32_t type, uint32_t width)
@@ -425,6 +470,8 @@ TEST_MAIN(RUN(names_that_differ_by_case_alone_are_as_many_samples_as_files)
     RUN(classes_and_files_are_in_the_order_of_their_bytes)
     RUN(files_that_a_pattern_matches_are_in_the_order_of_their_bytes)
     RUN(a_backslash_parts_folders_on_windows_and_is_a_character_elsewhere)
+    RUN(a_backslash_in_a_pattern_parts_folders_on_windows_and_escapes_elsewhere)
+    RUN(an_empty_path_names_nothing_on_every_system)
     RUN(bytes_are_what_they_are)
     RUN(lists_may_have_line_ends_of_either_kind)
     RUN(the_locales_decimal_point_does_not_matter)
