@@ -584,7 +584,11 @@ static int begin_ranking(bzna_loader *loader, uint64_t epoch)
         CHECK_EQ(bzna_loader_reset(loader, epoch + 1000 + (uint64_t)i, NULL), BZNA_OK);
         CHECK_EQ(bzna_loader_reset(loader, epoch, NULL), BZNA_OK);
         for (int k = 0; k < 100; k++) {
-            if (is_ranking(loader))
+            int wanted;
+            bzi_os_lock(&loader->queues.mutex);             /* the other epoch's may not have ended yet */
+            wanted = loader->plan.ranking && loader->plan.order.epoch == epoch && !loader->plan.cancelled;
+            bzi_os_unlock(&loader->queues.mutex);
+            if (wanted)
                 return 1;
             sleep_us(100);
         }
