@@ -11954,8 +11954,11 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
     while (m < end && m->field != number)
         m++;
     value->absent = m == end;
-    if (m == end || (status = bzi_tar_bytes(tar, sample, m, &bytes, err)) != BZNA_OK)
-        return m == end ? BZNA_OK : status;
+    if (m == end)
+        return BZNA_OK;
+
+    if ((status = bzi_tar_bytes(tar, sample, m, &bytes, err)) != BZNA_OK)
+        return status;
 
     if (tar->fields[number].kind != BZNA_FIELD_INTEGER) {
         bzi_value_put(value, bytes.data, bytes.size);

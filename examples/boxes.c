@@ -109,8 +109,8 @@ static bzna_status read_boxes(void *user, const bzna_rule_input *input, void *ou
 
 static void draw_frame(uint8_t *picture, const float *box)
 {
-    const int left = (int)box[0], right = (int)box[2] - (box[2] >= SIZE);
-    const int top = (int)box[1], bottom = (int)box[3] - (box[3] >= SIZE);
+    const int left = (int)box[0], right = (int)box[2] - (box[2] >= (float)SIZE);
+    const int top = (int)box[1], bottom = (int)box[3] - (box[3] >= (float)SIZE);
     static const uint8_t red[3] = { 255, 0, 0 };
     for (int x = left; x <= right; x++) {
         memcpy(picture + 3 * (top * SIZE + x), red, 3);

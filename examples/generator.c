@@ -39,9 +39,9 @@ static shape shape_of(uint64_t index)
 
     bzna_random_init(&random, 1234, 0, index, BZNA_OPERATION_USER);
     s.kind = bzna_random_u32(&random) % 3;
-    s.radius = bzna_random_uniform(&random, EDGE / 10.0, EDGE / 4.0);
+    s.radius = bzna_random_uniform(&random, (double)EDGE / 10, (double)EDGE / 4);
     for (int i = 0; i < 2; i++)
-        s.center[i] = (float)bzna_random_uniform(&random, s.radius, EDGE - s.radius);
+        s.center[i] = (float)bzna_random_uniform(&random, s.radius, (double)EDGE - s.radius);
     for (int i = 0; i < 3; i++) {
         s.color[i] = (uint8_t)bzna_random_uniform(&random, 128, 256);
         s.ground[i] = (uint8_t)bzna_random_uniform(&random, 0, 100);

@@ -6,7 +6,9 @@
  * The filler owns stream->fill, and reads shards without the lock. stream->mutex guards the list of shards in memory,
  * the lists of samples that were cut, and the members marked (L). The consumer's thread owns the rest. It gives the
  * loader its lists, so that nothing but the consumer ever touches the loader. */
-#define _POSIX_C_SOURCE 200809L
+#ifndef _POSIX_C_SOURCE                 /* a header before this may have asked for more */
+#  define _POSIX_C_SOURCE 200809L
+#endif
 #include "stream_source.h"
 
 #include <errno.h>

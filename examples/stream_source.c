@@ -2,7 +2,9 @@
  *
  * From top to bottom: errors, lists of sources, commands, reading and unpacking. Every wait is a poll that looks at a
  * wake-up pipe, too, so that another thread can end it. */
-#define _POSIX_C_SOURCE 200809L
+#ifndef _POSIX_C_SOURCE                 /* a header before this may have asked for more */
+#  define _POSIX_C_SOURCE 200809L
+#endif
 #include "stream_source.h"
 
 #include <errno.h>

@@ -17,6 +17,7 @@
  * timed, too. */
 #include "tool.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -364,7 +365,7 @@ static int slice_count(const bench *b)
 {
     double wanted = 2 * b->options->seconds;
     if (b->loader_info.decoder != BZNA_DECODER_SOFTWARE) return 1;
-    return wanted < SLICES_MIN ? SLICES_MIN : wanted > SLICES_MAX ? SLICES_MAX : (int)wanted;
+    return (int)fmin(fmax(wanted, (double)SLICES_MIN), (double)SLICES_MAX);
 }
 
 /* Times the loader and its decoder alone, in turns. */

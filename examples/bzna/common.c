@@ -178,7 +178,7 @@ static void progress_bar(const tool_progress *p, uint64_t done, char *text)
     size_t columns = os_columns();
     if (!columns) columns = 80;
     if (strlen(text) + PROGRESS_BAR + 3 < columns) {
-        int filled = p->total ? (int)((double)done * PROGRESS_BAR / (double)p->total) : 0;
+        int filled = p->total ? (int)((double)done * (double)PROGRESS_BAR / (double)p->total) : 0;
         snprintf(bar, sizeof bar, "[%-*.*s] ", PROGRESS_BAR, filled, "====================");
     } else if (strlen(text) >= columns) {
         text[columns - 1] = 0;

@@ -94,7 +94,7 @@ static void report(const pack_output *out, const pack_settings *s, double second
              ? "JPEG files were checked by their headers and end markers, and not decoded: bzna verify --decode would "
                "find damage between them"
              : "JPEG files were checked by decoding every one");
-    if (seconds >= REPORT_LIMIT_S) report_limit(o, seconds);
+    if (seconds >= (double)REPORT_LIMIT_S) report_limit(o, seconds);
     report_frames(stdout, "", out, s);
     for (size_t i = 0; i < PACK_NOTES; i++) {
         size_t count = pack_notes_count(out->files, pack_notes[i].bit);

@@ -380,7 +380,8 @@ static int file_orientation(const uint8_t *data, size_t size)
 }
 
 /* What libavcodec decodes wrongly at times, which the library knows: TIFF but for cameras' raw pixels, JPEG 2000, BMP
- * in run lengths; and PNG whose orientation may stand in a text. */
+ * in run lengths; GIF, of which FFmpeg 7 and later do not say that it is cut off; and PNG whose orientation may stand
+ * in a text. */
 static int asks_library(const uint8_t *data, size_t size)
 {
     enum { PHOTOMETRIC = 262, SENSOR = 32803, LINEAR = 34892 };
@@ -395,6 +396,7 @@ static int asks_library(const uint8_t *data, size_t size)
             if (!memcmp(data + at + 4, "eXIf", 4)) return 0;
             if (!memcmp(data + at + 5, "TXt", 3) || !memcmp(data + at + 5, "EXt", 3)) return 1;
         }
+    if (size > 8 && !memcmp(data, "GIF8", 4)) return 1;
     return size > 34 && ((!memcmp(data, "BM", 2) && (data[30] == 1 || data[30] == 2)) ||
                          !memcmp(data, "\0\0\0\x0cjP  ", 8) || !memcmp(data, "\xff\x4f\xff\x51", 4));
 }

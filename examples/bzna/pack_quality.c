@@ -40,7 +40,8 @@ static double psnr(const AVFrame *a, const AVFrame *b, int width, int height)
         }
         samples += (double)w * h;
     }
-    return squares > 0 ? fmin(10 * log10(255. * 255 * samples / squares), PACK_PSNR_MAX) : PACK_PSNR_MAX;
+    const double most = PACK_PSNR_MAX;
+    return squares > 0 ? fmin(10 * log10(255. * 255 * samples / squares), most) : most;
 }
 
 /* Of one window of 8x8 pixels. */

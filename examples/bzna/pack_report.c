@@ -165,7 +165,7 @@ static void html_histogram(FILE *out, const measure *m)
     size_t bins[BINS] = { 0 }, most = 1;
     double low = quantile(m, 0), span = quantile(m, 1) - low;
     for (size_t i = 0; i < m->count; i++) {
-        size_t bin = span > 0 ? (size_t)((m->values[i] - low) / span * BINS) : 0;
+        size_t bin = span > 0 ? (size_t)((m->values[i] - low) / span * (double)BINS) : 0;
         if (++bins[bin < BINS ? bin : BINS - 1] > most) most = bins[bin < BINS ? bin : BINS - 1];
     }
     fprintf(out, "<svg viewBox=\"0 0 480 130\" role=\"img\" aria-label=\"%s\">", m->name);

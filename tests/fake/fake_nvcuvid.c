@@ -89,6 +89,17 @@ static const AVCodec *software_of(int codec)
     return found ? found : avcodec_find_decoder_by_name("libaom-av1");
 }
 
+/* av_parser_init takes an int, and from FFmpeg 9 on an AVCodecID: a constant is either. */
+static AVCodecParserContext *software_parser_of(int codec)
+{
+    switch (codec) {
+    case FAKE_H264: return av_parser_init(AV_CODEC_ID_H264);
+    case FAKE_HEVC: return av_parser_init(AV_CODEC_ID_HEVC);
+    case FAKE_AV1:  return av_parser_init(AV_CODEC_ID_AV1);
+    default:        return av_parser_init(AV_CODEC_ID_MJPEG);
+    }
+}
+
 static int is_supported(int codec, cudaVideoChromaFormat chroma, unsigned long depth)
 {
     return codec >= 0 && depth <= 16 && (unsigned)chroma <= 3 &&
@@ -1392,7 +1403,6 @@ static int parse(parser *p, bytes packet)
 
 CUresult cuvidCreateVideoParser(CUvideoparser *pObj, CUVIDPARSERPARAMS *pParams)
 {
-    static const int ids[FAKE_CODECS] = { AV_CODEC_ID_H264, AV_CODEC_ID_HEVC, AV_CODEC_ID_AV1, AV_CODEC_ID_MJPEG };
     parser *p = parsers;
     int codec = codec_of(pParams->CodecType);
     ENTER(cuvidCreateVideoParser, 0, NULL, pParams->CodecType);
@@ -1413,7 +1423,7 @@ CUresult cuvidCreateVideoParser(CUvideoparser *pObj, CUVIDPARSERPARAMS *pParams)
     p->next = 0;
     p->surfaces = pParams->ulMaxNumDecodeSurfaces ? pParams->ulMaxNumDecodeSurfaces : 1;
     p->context = avcodec_alloc_context3(software_of(codec));
-    p->software = av_parser_init(ids[codec]);
+    p->software = software_parser_of(codec);
     if (!p->context || !p->software)
         abort();
     p->context->log_level_offset = 64;

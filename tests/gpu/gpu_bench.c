@@ -1891,7 +1891,7 @@ static int engine_archive(bzna_context *context, archive *a, int first, int end,
     units u = { 0 };
     bzna_dataset *dataset;
     bzna_error err = fresh_error();
-    if (!in_time(ENGINE_DEPTHS * point_seconds * 0.5) || !archive_load(a))
+    if (!in_time((double)ENGINE_DEPTHS * point_seconds * 0.5) || !archive_load(a))
         return 0;
     dataset = archive_open(context, a);
     units_add(&u, context, dataset, NULL);

@@ -1561,7 +1561,7 @@ static bzna_status burden_make(burden *b, double seconds, void *stream, bzna_err
     status = bzi_device_alloc(device, b->bytes, NULL, &b->from, err);
     if (status == BZNA_OK && cu_copy && (status = bzi_device_alloc(device, b->bytes, NULL, &b->to, err)) == BZNA_OK)
         status = burden_measure(b, stream, &copy, err);
-    if (status == BZNA_OK && (!b->to || copy * MOST < seconds) &&
+    if (status == BZNA_OK && (!b->to || copy * (double)MOST < seconds) &&
         (status = bzi_device_pin(device, b->bytes, &b->host, err)) == BZNA_OK)
         status = burden_measure(b, stream, &copy, err);
     b->copies = (uint32_t)fmin(MOST, ceil(seconds / copy));

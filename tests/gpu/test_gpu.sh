@@ -14,6 +14,9 @@ check() { # name, command...: passes when the command succeeds
     name=$1; shift
     if "$@" > "$T/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name"; tail -n 25 "$T/log"; fi
 }
+needs() { # as check, of what all that follows needs
+    fails=$failed; check "$@"; [ "$failed" -eq "$fails" ] || { echo "    nothing that needs it is tried"; finish; }
+}
 finish() { echo "tests/gpu/test_gpu.sh: $passed passed, $failed failed, $skipped skipped"; [ "$failed" -eq 0 ]; exit; }
 # says TEXT COMMAND...: succeeds and prints the text
 says() { text=$1; shift; "$@" > "$T/said" 2>&1; status=$?; cat "$T/said"; [ "$status" -eq 0 ] && grep -qF -e "$text" "$T/said"; }
@@ -36,13 +39,14 @@ if ! pkg-config --exists ffnvcodec || ! command -v clang >/dev/null; then
     skip "gpu-check on the fake driver" "built without nv-codec-headers or clang [clang libffmpeg-nvenc-dev]"
     finish
 fi
+needs gpu_check_and_gpu_bench_build $MAKE "$T/gpu/gpu_check" "$T/gpu/gpu_bench"
 check gpu_check_is_skipped_without_a_driver says "SKIP gpu-check: context_config.device: libcuda.so.1" driverless \
     $MAKE gpu-check
 check gpu_check_counts_what_it_skips says "tests/gpu/gpu_check.c: 0 passed, 0 failed, " driverless $MAKE gpu-check
 
 # What needs no encoder: archives and pictures of tests/data in the place of those that are made.
 if pkg-config --exists libavcodec libavutil; then
-    check the_fake_driver_builds make --no-print-directory -s "$BUILD/tests/fake/libnvcuvid.so.1"
+    needs the_fake_driver_builds make --no-print-directory -s "$BUILD/tests/fake/libnvcuvid.so.1"
 else
     skip "gpu-run on the fake driver" "built without libavcodec [libavcodec-dev]"; finish
 fi
@@ -210,7 +214,7 @@ check limits_add_up_to_what_the_head_says \
 
 # Rates of several contexts, on a driver that does nothing but take its time: four sessions of 50 pictures/s. A batch
 # that lay ready is none of theirs.
-check the_null_driver_builds make --no-print-directory -s "$BUILD/bench/libcuda.so.1" "$BUILD/bench/libnvcuvid.so.1"
+needs the_null_driver_builds make --no-print-directory -s "$BUILD/bench/libcuda.so.1" "$BUILD/bench/libnvcuvid.so.1"
 rates_hold() {
     for round in 1 2 3; do
         env LD_LIBRARY_PATH="$BUILD/bench" NULL_MODEL="1 20000 0 0" "$T/gpu/gpu_bench" contexts --data "$T/gpu/data" \

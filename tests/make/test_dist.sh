@@ -8,7 +8,7 @@ passed=0; failed=0; skipped=0
 PYTHON=${PYTHON:-python3}
 ALL="CUDA AVCODEC JPEG WRITER SHARDS HEIF STILLS FOLDERS RECORDS AUGMENT THREADS"
 ARCHIVES="HEIF SHARDS FOLDERS STILLS RECORDS WRITER"
-WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow $WERROR"
 CFLAGS=$(pkg-config --cflags libavcodec libavutil libjpeg 2>/dev/null); libraries=$?
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
 LIBS="$(pkg-config --libs libavcodec libavutil libjpeg 2>/dev/null) -lm -lpthread -ldl"
@@ -77,7 +77,7 @@ header_is() { # compiler, folder
     echo '#include "benzina.h"' > "$T/header.c"
     # shellcheck disable=SC2086
     "$1" -std=c99 $WARN -I"$2" -fsyntax-only "$T/header.c" &&
-        "$1" -x c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -I"$2" -fsyntax-only "$T/header.c"
+        "$1" -x c++ -std=c++17 -Wall -Wextra -Wpedantic $WERROR -I"$2" -fsyntax-only "$T/header.c"
 }
 pair() { # name...
     title=$(echo "${*:-nothing}" | tr ' ' '_'); made=$T/pairs/$title

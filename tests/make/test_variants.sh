@@ -10,7 +10,7 @@
 # zig.
 BUILD=${2:-build}
 T="$BUILD/tests/variants"
-WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow $WERROR"
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null) && av=1 || av=
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) ||

@@ -10,7 +10,7 @@ if [ ! -x "$BZNA" ] || [ ! -x "$BUILD/draw_pictures" ]; then skip examples "no $
 
 rm -rf "$BUILD/tests/examples"; mkdir -p "$BUILD/tests/examples"
 T=$(cd "$BUILD/tests/examples" && pwd)
-WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow $WERROR"
 # Linkers take longest for the libraries that libavcodec needs.
 LIBS="-Wl,--allow-shlib-undefined $BUILD/libbenzina.a $(pkg-config --libs libavcodec libavutil) \
     $(pkg-config --libs libjpeg 2>/dev/null) -lm -lpthread -ldl"
@@ -393,10 +393,15 @@ same_samples() { samples "$T/mpi.1" >"$T/expected"; samples "$@" | diff "$T/expe
 test_mpi() {
     mpi_flags=
     if mpirun --version 2>&1 | grep -q 'Open MPI'; then
-        mpi_flags="--oversubscribe --bind-to none --mca btl self,vader --mca oob_tcp_if_include lo"
+        mpi_flags="--oversubscribe --bind-to none --mca btl self,vader"
         [ "$(id -u)" != 0 ] || mpi_flags="--allow-run-as-root $mpi_flags"
     fi
     export OMPI_MCA_btl_vader_single_copy_mechanism=none                                    # containers forbid it
+    # With no interface but lo, version 4 wants it named; version 5 starts nothing then where there are others.
+    if ! within 60 mpirun $mpi_flags -n 1 true </dev/null >"$T/log" 2>&1; then
+        mpi_flags="$mpi_flags --mca oob_tcp_if_include lo"
+        within 60 mpirun $mpi_flags -n 1 true </dev/null >"$T/log" 2>&1 || { skip mpi "mpirun starts no program here"; return; }
+    fi
     check mpi_builds mpicc -std=c11 -O2 $WARN examples/mpi.c -o "$T/mpi" $LIBS || return
     check one_rank_sees_all to "$T/mpi.1" ranks 1 "$archive" || return
     check one_rank_saw_each_sample_once grep -q '^1 ranks, positions 0 to 65 of 65: 65 samples, each once' "$T/mpi.1"

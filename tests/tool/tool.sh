@@ -122,7 +122,7 @@ oriented_jpeg() {
 }
 
 # frames FILE: MD5s of the frames that ffmpeg decodes, each of its own size
-frames() { ffmpeg -v error -autorotate 0 -i "$1" -autoscale 0 -f framemd5 - 2>&1 | sed '/^#/d; s/.*, *//'; }
+frames() { ffmpeg -v error -noautorotate -i "$1" -noautoscale -f framemd5 - 2>&1 | sed '/^#/d; s/.*, *//'; }
 
 # found FILE WIDTH HEIGHT: which of the gray values A to D stands in which corner
 found() {

@@ -305,14 +305,14 @@ TEST(a_box_that_is_read_whole_has_512_mib_at_most)
     bzna_context *context = little_context();
     for (int past = 0; past < 2; past++) {
         const uint64_t payload = BZI_LIMIT_BOX_BYTES + (past ? 1u : 0u);
-        uint8_t head[32] = "\0\0\0\x10" "ftypisom\0\0\0\0" "\0\0\0\0" "moov\0\0\0\0" "mvhd";
+        uint8_t head[] = "\0\0\0\x10" "ftypisom\0\0\0\0" "\0\0\0\0" "moov\0\0\0\0" "mvhd";
         FILE *file = fopen(path, "wb");
         bzna_dataset *dataset = NULL;
         bzna_error err = { 0 };
         REQUIRE(file);
         bzi_put_be32(head + 16, (uint32_t)(payload + 16));
         bzi_put_be32(head + 24, (uint32_t)(payload + 8));
-        fwrite(head, 1, sizeof head, file);
+        fwrite(head, 1, sizeof head - 1, file);
         fclose(file);
         REQUIRE(truncate(path, (off_t)payload + 32) == 0);   /* the rest is a hole */
         CHECK_EQ(bzna_dataset_open(context, path, NULL, &dataset, &err), past ? BZNA_E_LIMIT : BZNA_E_MEMORY);

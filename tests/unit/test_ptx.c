@@ -27,7 +27,7 @@ enum {
     MAX_SHARED = 49152,
     MAX_CODE = 16384,
     MAX_LABELS = 4096,
-    MAX_BANKS = 16,
+    MAX_BANKS = 64,
     MAX_PARAMETERS = 2,
     AUGMENT = BZI_KERNEL_COUNT,           /* the entry behind those of warps */
     MAX_ENTRIES,
@@ -127,10 +127,11 @@ typedef struct ptx_code {
     char        label[NAME];
 } ptx_code;
 
-/* Registers %<name>0 .. %<name><count - 1>. */
+/* Registers <name>0 .. <name><count - 1>; alone: one register, <name>. */
 typedef struct ptx_bank {
     char     name[NAME];
     ptx_type type;
+    int      alone;
     uint32_t first, count;
 } ptx_bank;
 
@@ -265,6 +266,7 @@ static const ptx_bank *ptx_bank_of(const ptx_program *program, uint32_t index)
     return NULL;
 }
 
+/* %r3 is the fourth of a bank; a name without a number, as tmp, is that of a bank of one. */
 static ptx_arg ptx_register_of(ptx_parser *parser, const char *name)
 {
     const ptx_program *program = parser->program;
@@ -272,14 +274,22 @@ static ptx_arg ptx_register_of(ptx_parser *parser, const char *name)
     for (uint32_t i = 0; i < program->bank_count; i++) {
         const ptx_bank *bank = &program->banks[i];
         unsigned long number = strtoul(name + letters, NULL, 10);
-        if (strlen(bank->name) == letters && !strncmp(bank->name, name, letters) && name[letters] &&
-            number < bank->count)
+        if (strlen(bank->name) == letters && !strncmp(bank->name, name, letters) && number < bank->count &&
+            bank->alone == !name[letters])
             return (ptx_arg){ .kind = ARG_REGISTER,
                               .index = (uint16_t)(bank->first + number),
                               .value = bits_mask(bank->type.bits) };
     }
     ptx_refuse(parser, "a register that is not declared");
     return (ptx_arg){ .kind = ARG_NONE };
+}
+
+static int ptx_is_alone(const ptx_program *program, const char *name)
+{
+    for (uint32_t i = 0; i < program->bank_count; i++)
+        if (program->banks[i].alone && !strcmp(program->banks[i].name, name))
+            return 1;
+    return 0;
 }
 
 static ptx_arg ptx_parameter_of(ptx_parser *parser, const char *name)
@@ -317,7 +327,8 @@ static ptx_arg ptx_argument(ptx_parser *parser)
     int special = ptx_special_of(word);
     if (special >= 0)
         return (ptx_arg){ .kind = ARG_SPECIAL, .index = (uint16_t)special };
-    arg = word[0] == '%' ? ptx_register_of(parser, word) : ptx_parameter_of(parser, word);
+    arg = word[0] == '%' || ptx_is_alone(parser->program, word) ? ptx_register_of(parser, word)
+                                                                : ptx_parameter_of(parser, word);
     arg.negated = (uint8_t)negated;
     return arg;
 }
@@ -679,10 +690,11 @@ static void ptx_registers(ptx_parser *parser)
     if (word[0] != '.' || !ptx_type_of(word + 1, &bank.type))
         ptx_refuse(parser, "its type is not known");
     ptx_word(parser, bank.name);
-    ptx_expect(parser, "<");
-    bank.count = (uint32_t)ptx_number(parser);
+    bank.alone = !ptx_accept(parser, "<");
+    bank.count = bank.alone ? 1 : (uint32_t)ptx_number(parser);
     bank.first = program->registers;
-    ptx_expect(parser, ">");
+    if (!bank.alone)
+        ptx_expect(parser, ">");
     ptx_expect(parser, ";");
     if (program->bank_count == MAX_BANKS || bank.count > MAX_REGISTERS - program->registers) {
         ptx_refuse(parser, "too many registers");
@@ -745,9 +757,23 @@ static int ptx_label_line(ptx_parser *parser)
     return 1;
 }
 
+/* "{ .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd1; }", as clang 19 and later have it: a register that behind the brace
+ * has no name. */
+static void ptx_block(ptx_parser *parser)
+{
+    ptx_expect(parser, ".reg");
+    ptx_registers(parser);
+    ptx_instruction(parser);
+    ptx_expect(parser, "}");
+    if (!parser->program->error[0])
+        parser->program->banks[parser->program->bank_count - 1].name[0] = 0;
+}
+
 static void ptx_body_line(ptx_parser *parser)
 {
-    if (ptx_accept(parser, "}"))
+    if (ptx_accept(parser, "{"))
+        ptx_block(parser);
+    else if (ptx_accept(parser, "}"))
         parser->where = BEHIND_BODY;
     else if (ptx_accept(parser, ".reg"))
         ptx_registers(parser);
@@ -1707,7 +1733,7 @@ static uint64_t snippet_result(const char *instruction, uint64_t a, uint64_t b, 
     thread.launch = &launch;
     memset(thread.known, 1, sizeof thread.known);
     for (uint32_t i = 0; i < program->bank_count; i++)
-        for (uint32_t k = 1; k < 4; k++)
+        for (uint32_t k = 1; k < program->banks[i].count; k++)
             thread.value[program->banks[i].first + k] = values[k - 1] & bits_mask(program->banks[i].type.bits);
     if (!program->error[0]) {
         ptx_execute(&thread, &program->code[0]);
@@ -1817,6 +1843,8 @@ TEST(instructions_do_what_the_manual_says)
         { "cvt.f32.f16 %f0, %rs1;", 0xbc00, 0, 0, 0xbf800000 },
         { "mov.b64 %rd0, {%r1, %r2};", 0x11111111, 0x22222222, 0, 0x2222222211111111 },
         { "mov.b32 {%rs0, %rs3}, %r1;", 0x11112222, 0, 0, 0x2222 },
+        { "{ .reg .b32 tmp; mov.b64 {%r0, tmp}, %rd1; }", 0x2222222211111111, 0, 0, 0x11111111 },
+        { "{ .reg .b32 tmp; mov.b64 {tmp, %r0}, %rd1; }", 0x2222222211111111, 0, 0, 0x11111111 },
         { "mov.f32 %f0, 0fBF800000;", 0, 0, 0, 0xbf800000 },
         { "mov.u64 %rd0, p1;", 0, 0, 0, PARAM_SPACE + 0x100000000 },
         { "cvta.to.global.u64 %rd0, %rd1;", 5, 0, 0, 5 },
@@ -1879,6 +1907,9 @@ TEST(what_is_not_known_or_changes_bits_is_refused)
         "mul.hi.u64 %rd0, %rd1, %rd2;",
         "add.s32 %r0, %r1, 0f3F800000;",
         "@%r0 ret;",
+        "{ .reg .b32 tmp; mov.b64 {%r0, tmp}, %rd1; }\nmov.u32 %r0, tmp;",
+        "{ .reg .b32 tmp; mov.b64 {%r0, tmp}, %rd1;",
+        "{ mov.u32 %r0, 1; }",
     };
     for (size_t i = 0; i < COUNT(refused); i++) {
         ptx_program *program = snippet(refused[i]);

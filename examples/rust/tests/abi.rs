@@ -37,7 +37,7 @@ fn run_c(name: &str, code: &str) -> String {
     let flags = cc.split_off(cc.find(' ').unwrap_or(cc.len()));
     let output = Command::new(cc)
         .args(flags.split_whitespace())
-        .args(["-std=c11", "-Wall", "-Werror", "-Wno-unused", "-I"])
+        .args(["-std=c11", "-pedantic-errors", "-I"])
         .arg(repository())
         .args(["-c", "-o"])
         .arg(program.with_extension("o"))

@@ -1,0 +1,130 @@
+#!/bin/sh
+# distros.sh - README's two commands on Debian 12, 13 and unstable, in a minimal root of each
+#
+#     sh tests/make/distros.sh ROOTS [bookworm|trixie|sid|everything ...]       from the repository's root, as root
+#
+# debootstrap makes a root once, with make beside Debian's minimum. "everything" is Debian 12 with all packages that a
+# skipped test asks for (skipped_packages.sh). A root's folder in ROOTS has
+#
+#     root/     the system, in which what make deps installed stays; FRESH=1 makes it anew, and so today's unstable
+#     log       what the commands of the last run printed
+#     result    its row of the table; passed: the files with which it passed last
+#
+# A root gets a copy of the files that git tracks, as they are now, whether committed or not. There a person's commands
+# are typed: MAKEFLAGS=-j2 make deps demo, at first, so that in a new root packages are installed beside other jobs; in
+# another copy make deps demo, and make deps test. What takes longer than LIMIT seconds is ended. What is mounted is
+# mounted in a namespace that ends with the command. The environment is empty, as that of a container.
+#
+# Prints the table of README's "Where it has run"; ends with status 1 unless all passed. A run that was interrupted goes
+# on: a root that has passed with these very files is not run again, unless it is named.
+#
+# TEST="sampler rec": only these suites, in the copy of the last run. MIRROR: where Debian comes from, otherwise from
+# where this machine's apt takes it, by the proxies of apt and of the environment.
+all="bookworm trixie sid everything"
+if [ $# -eq 0 ]; then echo "usage: sh tests/make/distros.sh ROOTS [bookworm|trixie|sid|everything ...]"; exit 2; fi
+mkdir -p "$1" && roots=$(cd "$1" && pwd) || exit 1
+shift
+for name; do
+    case " $all " in *" $name "*) ;; *) echo "make test-distros: there is no root $name, only $all"; exit 2 ;; esac
+done
+if [ "$(id -u)" -ne 0 ]; then echo "make test-distros: debootstrap and chroot need root"; exit 1; fi
+if ! command -v debootstrap >/dev/null; then echo "make test-distros: there is no debootstrap [debootstrap]"; exit 1; fi
+
+# shellcheck disable=SC2016
+mirror=${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 2>/dev/null |
+    awk '$1 == "Debian" && $2 ~ /\/debian\/?$/ { print $2; exit }')}
+make_root() {
+    [ -z "$FRESH" ] || rm -rf "$root"
+    [ ! -e "$root/made" ] || return 0
+    case $name in everything) suite=bookworm ;; *) suite=$name ;; esac
+    echo "$name: making a root of Debian's $suite"
+    rm -rf "$root"
+    # shellcheck disable=SC2086
+    debootstrap --variant=minbase --include=make "$suite" "$root" $mirror >"$folder/log" 2>&1 || return 1
+    apt-config dump | grep -i '^Acquire::.*::Proxy' >"$root/etc/apt/apt.conf.d/distros"
+    echo '127.0.0.1 localhost' >"$root/etc/hosts"
+    # A mirror that stands still serves as well, and nobody needs the root after a loss of power.
+    echo 'Acquire::Check-Valid-Until "false";' >>"$root/etc/apt/apt.conf.d/distros"
+    echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/distros"
+    # No service starts when its package is installed.
+    printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" && chmod +x "$root/usr/sbin/policy-rc.d"
+    date +%F >"$root/made"
+}
+
+tracked() { # files that git tracks, and that are there
+    git -c core.quotePath=off ls-files | while IFS= read -r file; do [ ! -e "$file" ] || printf '%s\n' "$file"; done
+}
+copy_tree() { # times stay those of the files, for make
+    mkdir -p "$root/benzina" && tracked | tar -c -f - -T - | tar -x -f - -C "$root/benzina" --no-same-owner
+}
+
+inside() { # command: in the root
+    # shellcheck disable=SC2016
+    timeout --foreground --signal=KILL "${LIMIT:-2400}" unshare --mount --pid --fork --kill-child sh -c '
+        mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
+            mount -t tmpfs tmpfs "$1/dev/shm" && cp -L /etc/resolv.conf "$1/etc/resolv.conf" || exit 1
+        exec chroot "$1" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+            ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+            sh -c "cd /benzina && $2"' sh "$root" "$1" </dev/null
+}
+typed() { # command: what became of it is said; its status
+    began=$(date +%s)
+    echo "\$ $1" >>"$folder/log"
+    inside "$1" >>"$folder/log" 2>&1; status=$?
+    case $status in 0) said=runs ;; 137) said="no end in ${LIMIT:-2400} s" ;; *) said=fails ;; esac
+    echo "$name: $1: $said, after $(($(date +%s) - began)) s"
+    [ $status -eq 0 ] || failed=1
+}
+counted() { # what the last command counted, if it did
+    sed -n 'H; /^\$ /h; ${ g; p; }' "$folder/log" | grep -E '^[0-9]+ passed, [0-9]+ failed' | tail -n 1
+}
+system() { # what the root is, as three columns
+    case $name in
+    sid) echo "Debian unstable of $(cat "$root/made")" ;;
+    everything) echo "Debian $(cat "$root/etc/debian_version") with every package that a test asks for" ;;
+    *) echo "Debian $(cat "$root/etc/debian_version")" ;;
+    esac
+    # shellcheck disable=SC2016
+    inside 'echo "gcc $(gcc -dumpfullversion)$(clang --version | sed -n "s/.*clang version \([0-9.]*\).*/, clang \1/p")"
+        ffmpeg -version | sed -n "1s/.*version \([^ -]*\).*/\1/p"' 2>/dev/null
+}
+run() { # all three commands; the row is the result
+    : >"$folder/log"; rm -f "$folder/passed"
+    if [ "$name" = everything ]; then
+        copy_tree && typed "apt-get update && sh tests/make/deps.sh \$(sh tests/make/skipped_packages.sh)"
+    fi
+    demos=
+    for command in "MAKEFLAGS=-j2 make deps demo" "make deps demo"; do
+        rm -rf "$root/benzina" && copy_tree && typed "$command" || return 1
+        demos="$demos | $said"
+    done
+    typed "make deps test"; tests=$(counted)
+    sed '1,/^\$ make deps test$/d' "$folder/log" | grep -E '^FAIL'
+    system | paste -sd '|' - | sed "s/|/ | /g; s/.*/| &$demos | ${tests:-$said} |/" >"$folder/result"
+    [ $failed -ne 0 ] || echo "$files" >"$folder/passed"
+}
+
+files=$(tracked | tr '\n' '\0' | xargs -0 sha256sum | sha256sum)
+status=0
+# shellcheck disable=SC2048  # words
+for name in ${*:-$all}; do
+    folder=$roots/$name; root=$folder/root; failed=0
+    mkdir -p "$folder"
+    if [ $# -eq 0 ] && [ -z "$FRESH$TEST" ] && [ "$(cat "$folder/passed" 2>/dev/null)" = "$files" ]; then
+        echo "$name: has passed with these files"; continue
+    fi
+    if ! make_root; then tail -n 20 "$folder/log"; echo "$name: no root"; status=1; continue; fi
+    if [ -n "$TEST" ]; then
+        copy_tree && typed "make deps test TEST=\"$TEST\""
+        sed -n 'H; /^\$ /h; ${ g; p; }' "$folder/log"
+    else
+        run || failed=1
+    fi
+    [ $failed -eq 0 ] || status=1
+done
+if [ -z "$TEST" ]; then
+    echo "| system | compilers | FFmpeg | \`MAKEFLAGS=-j2 make deps demo\` | \`make deps demo\` | \`make deps test\` |"
+    echo "|---|---|---|---|---|---|"
+    for name in $all; do cat "$roots/$name/result" 2>/dev/null; done
+fi
+exit $status
