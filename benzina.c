@@ -8736,7 +8736,7 @@ struct bzi_container {
     const char      *name;            /* for messages */
     bzi_source       source;          /* empty if samples are files of their own */
     uint64_t         count;           /* samples */
-    uint64_t         target_count;    /* samples that have a target: the first ones, or any */
+    uint64_t         target_count;    /* samples that may have a target: the first ones, or any */
     uint64_t         class_count;     /* classes that have a name */
     const bzi_field *fields;          /* that samples have */
     uint32_t         field_count;     /* how many they are */
@@ -9414,7 +9414,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     int64_t target;
     uint8_t bytes[8];
 
-    value->absent = index >= c->target_count; /* a packer stops writing targets at the first sample without one */
+    value->absent = index >= c->target_count;   /* the original tools stop at the first sample without one */
     if (value->absent)
         return BZNA_OK;
 
@@ -13876,7 +13876,8 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },
         { "orientation", config->orientation != 0, c->still || ops->track,
           "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
-        { "palette", config->palette != 0, c->still != 0, "folders, tars, RecordIO files and providers" },
+        { "palette", config->palette != 0, c->still || ops == &bzi_mp4_archive,
+          "folders, archives, tars, RecordIO files and providers" },
         { "records", config->records != NULL, ops == BZI_RECORDS_ROW, "the format \"records\"" },
         { "pairs", config->pairs != NULL, ops == BZI_PAIRS_ROW, "folders" },
     };
@@ -15229,7 +15230,7 @@ typedef struct bzi_index {
     uint64_t   targets_at;            /* where the first target lies in the file; they are in one piece */
     uint64_t   names_at;              /* where the first name lies; likewise */
     uint32_t   counts[4];             /* samples */
-    uint32_t   targets[4];            /* targets that are indexed: those before the first sample without one */
+    uint32_t   targets;               /* samples that have a target; if any has one, each has an entry for it */
     uint32_t   names;                 /* samples that have a name */
     uint32_t   thumbs;                /* samples that have a thumbnail */
 } bzi_index;
@@ -15367,7 +15368,7 @@ static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
 static void bzi_out_table(bzi_out *out, const bzi_track_desc *t, int offsets)
 {
     const bzi_index *index = t->index;
-    const uint32_t end = t->table == BZI_TABLE_TARGETS ? index->targets[0] : index->counts[0];
+    const uint32_t end = t->count ? index->counts[0] : 0;
 
     for (uint32_t i = 0; i < end && !out->failed; i++) {
         uint32_t size;
@@ -15932,16 +15933,13 @@ static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 static void bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
 {
     bzi_index *index = &writer->index;
-    const uint32_t is_target = entry.target != BZNA_TARGET_NONE && index->targets[0] == index->counts[0];
 
     entry.offset = writer->position;
     writer->position += entry.size;
     *bzi_index_at(index, index->counts[0]++) = entry;
-    index->targets[0] += is_target;
-    if (entry.split) {
+    if (entry.split)
         index->counts[entry.split]++;
-        index->targets[entry.split] += is_target;
-    }
+    index->targets += entry.target != BZNA_TARGET_NONE;
     index->names += entry.has_name;
     index->thumbs += entry.thumb_size > 0;
 }
@@ -16167,7 +16165,7 @@ static void bzi_writer_track(bzna_writer *writer, uint32_t table, uint32_t split
     char name[BZNA_NAME_MAX];
     bzi_track_desc t = { .name = name, .mime = mimes[table], .id = id, .index = index, .table = table, .split = split,
                          .offset_bytes = offset_bytes,
-                         .count = table == BZI_TABLE_TARGETS ? index->targets[split] : index->counts[split] };
+                         .count = table == BZI_TABLE_TARGETS && !index->targets ? 0 : index->counts[split] };
 
     snprintf(name, sizeof name, "%s%s", names[table], suffixes[split]);
     if (table == BZI_TABLE_THUMBS) {  /* the one that players show */
@@ -16227,14 +16225,15 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 {
     bzi_out *out = &writer->tail;
     bzi_index *index = &writer->index;
-    const uint64_t names_at = writer->position + 8ull * index->targets[0], end = names_at + writer->name_bytes.size;
+    const uint32_t targets = index->targets ? index->counts[0] : 0;
+    const uint64_t names_at = writer->position + 8ull * targets, end = names_at + writer->name_bytes.size;
     uint8_t length[8];
     bzna_status status;
 
     index->targets_at = writer->position;
     index->names_at = names_at;
     out->size = 0;
-    for (uint32_t i = 0; i < index->targets[0]; i++)
+    for (uint32_t i = 0; i < targets; i++)
         bzi_out_le64(out, bzi_index_at(index, i)->target);
     bzi_out_bytes(out, writer->name_bytes.buffer.data, writer->name_bytes.size);
     bzi_writer_movie(writer, end > UINT32_MAX ? 8 : 4);

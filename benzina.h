@@ -308,11 +308,11 @@
  *     config.extra_outputs.ptr = &mask;
  *     config.extra_outputs.count = 1;
  *
- * A mask with a palette has class numbers if dataset_config.palette is BZNA_PALETTE_INDEX. PNG, PNM
- * and TIFF of 16 bits a sample are decoded with all bits, and come as x / 257 in 0..255, which
- * float32 holds to 1 part in 2^23. So a depth map is in its own units with dtype FLOAT32 and
- * color.scale[0] = 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can
- * be a field of bytes.
+ * A mask with a palette has class numbers if dataset_config.palette is BZNA_PALETTE_INDEX, in an
+ * archive, too, which keeps masks as the files that they were. PNG, PNM and TIFF of 16 bits a
+ * sample are decoded with all bits, and come as x / 257 in 0..255, which float32 holds to 1 part in
+ * 2^23. So a depth map is in its own units with dtype FLOAT32 and color.scale[0] = 257.
+ * Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can be a field of bytes.
  *
  * POLICIES are random augmentations beyond crop, flips and jitter: RandAugment, TrivialAugmentWide,
  * AutoAugment, blur, solarize, erasing and others. A bzna_policy is a list of operations, and says
@@ -1450,7 +1450,9 @@ typedef struct bzna_dataset_info {
     uint32_t field_count;             /* fields of its samples: bzna_dataset_field_info */
     uint64_t size_bytes;              /* of all its files, whole; 0 for folders, providers */
     uint64_t sample_count;            /* of the whole data set, as bzna_dataset_count has it */
-    uint64_t target_count;            /* samples that have a target */
+    /* samples that may have a target: in archives and RecordIO, each sample says whether it has
+     * one; 0: none has one */
+    uint64_t target_count;
     uint32_t part_count;              /* files, or ranges of files, that it is made of */
     uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
@@ -3350,8 +3352,8 @@ typedef struct bzna_writer_sample {
     /* the class number, written here and in the index: any but BZNA_TARGET_NONE. Where has_target
      * is 0, it must be 0 or BZNA_TARGET_NONE */
     int64_t                 target;
-    /* 1: the sample has a target. The index of targets ends at the first sample without one:
-     * readers find no target for that sample, nor for those after it */
+    /* 1: the sample has a target. 0: it has none, which changes nothing for the others: if any
+     * sample has a target, the index of targets says BZNA_TARGET_NONE of those without */
     uint32_t                has_target;
     uint32_t                field_count;     /* fields at fields */
     const char             *name;     /* UTF-8, at most 65535 bytes; in folders, a path; or NULL */

@@ -301,10 +301,10 @@ static int shard_close(conversion *c, int result)
     return result;
 }
 
-/* The field "label" of several numbers; NULL: there is none. */
+/* The field "label" of a sample without a target; NULL: there is none. */
 static const bzna_field_value *labels_of(const archive_copied *s)
 {
-    for (uint32_t i = 0; i < s->count; i++)
+    for (uint32_t i = 0; i < s->count && s->target == BZNA_TARGET_NONE; i++)
         if (!strcmp(s->fields[i].name, "label") && s->fields[i].kind == BZNA_FIELD_VECTOR) return &s->fields[i];
     return NULL;
 }

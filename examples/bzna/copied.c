@@ -56,6 +56,7 @@ bzna_status archive_copied_name(const archive *a, uint64_t index, tool_buffer *b
 {
     bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_status status = archive_filename(a, index, buffer, name, err);
+    if (status == BZNA_OK && *name && !**name) *name = NULL;      /* in an archive whose other samples have names */
     if (status < 0 || !*name || strcmp(a->container, "tar")) return status;
     const char *slash = strrchr(*name, '/');
     if (strchr(slash ? slash : *name, '.')) return status;         /* a file KEY.name: a key has no dot there */
@@ -82,7 +83,8 @@ static int is_copied(const archive *a, const bzna_field_info *field, const bzna_
                 (!strcmp(a->container, "archive") && strcmp(field->name, "image") && strcmp(field->name, "thumb")));
     if (is_record && (!strcmp(field->name, "id") || !strcmp(field->name, "record"))) return 0;
     if (is_tar && !strcmp(field->name, "cls")) return 0;
-    return strcmp(field->name, "label") || field->kind != BZNA_FIELD_VECTOR || sample->target == BZNA_TARGET_NONE;
+    return strcmp(field->name, "label") || field->kind != BZNA_FIELD_VECTOR || sample->target == BZNA_TARGET_NONE ||
+           !strcmp(a->container, "archive");    /* whose target is another value */
 }
 
 /* "train" and so on in a field "split" is the split, in a tar, too, which has such a file as bytes. */

@@ -44,12 +44,14 @@ static void fields_json(const archive_fields *fields)
 
 enum { TARGETS_READ_MAX = 1000 };
 
-/* How many samples have a target. Where only records say it, these are read, unless they are too many: -1. */
+/* How many samples have a target. An archive says it in its index, sample by sample. Where only records say it, these
+ * are read, unless they are too many: -1. */
 static int64_t count_targets(const archive *a, const bzna_dataset_info *info)
 {
     int64_t count = 0, target;
-    if (strcmp(info->container, "RecordIO")) return (int64_t)info->target_count;
-    if (a->count > TARGETS_READ_MAX) return -1;
+    const int is_record = !strcmp(info->container, "RecordIO");
+    if (!is_record && strcmp(info->container, "archive")) return (int64_t)info->target_count;
+    if (is_record && a->count > TARGETS_READ_MAX) return -1;
     for (uint64_t i = 0; i < a->count; i++)
         count += bzna_dataset_target(a->dataset, i, &target, NULL) == BZNA_OK && target != BZNA_TARGET_NONE;
     return count;

@@ -182,7 +182,7 @@ static int sample_add(pack_output *out, size_t i, const bzna_image *input, const
     if (status < 0) return file_leave_out(out, i, tool_format("%s", err.message), is_lasting(status));
     if (!file->archive) archive_copied_set_split(c, file->split);
     bzna_writer_sample sample = {
-        .struct_size = sizeof sample, .split = c->split, .name = file->relative,
+        .struct_size = sizeof sample, .split = c->split, .name = *file->relative ? file->relative : NULL,
         .has_target = file->target != BZNA_TARGET_NONE, .target = file->target,
         .image = input, .thumb = thumb, .fields = c->fields, .field_count = c->count,
     };

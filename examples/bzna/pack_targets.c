@@ -134,6 +134,7 @@ typedef struct target_list {
     const char *path;
     pack_files *files;
     pack_file **sorted;
+    char       *is_named;             /* of each file of `sorted`: a line has its name */
     size_t      line, positional, named;
 } target_list;
 
@@ -155,28 +156,30 @@ static int list_line(target_list *l, char *line)
     if (at == l->files->count || strcmp(l->sorted[at]->relative, name))
         return tool_error("%s: line %zu: there is no file \"%s\" (paths are relative to the folder)", l->path, l->line,
                           name);
-    l->named += l->sorted[at]->target == BZNA_TARGET_NONE;
+    l->named += !l->is_named[at];
+    l->is_named[at] = 1;
     l->sorted[at]->target = target;
     return EXIT_OK;
 }
 
-/* Every file must have got one: an archive's index ends at the first that has none. */
+/* Every file must have its line, so that none is forgotten: -1 says that a sample has no target. */
 static int list_check(const target_list *l)
 {
-    size_t given = l->positional ? l->positional : l->named;
+    const size_t given = l->positional ? l->positional : l->named, count = l->files->count;
+    size_t i = 0;
     if (l->positional && l->named) return tool_error("%s: some lines have names, and some have not", l->path);
-    for (size_t i = 0; i < l->files->count && given != l->files->count; i++)
-        if (l->files->list[i].target == BZNA_TARGET_NONE)
-            return tool_error("%s: has targets of %zu of %zu files; %s has none", l->path, given, l->files->count,
-                              l->files->list[i].path);
-    return EXIT_OK;
+    if (given == count) return EXIT_OK;
+    while (!l->positional && l->is_named[i]) i++;
+    return tool_error("%s: has targets of %zu of %zu files; %s has none (-1 says so)", l->path, given, count,
+                      l->positional ? l->files->list[given].path : l->sorted[i]->path);
 }
 
 int pack_targets_read(pack_files *f, const char *path)
 {
     FILE *in = fopen(path, "r");
     if (!in) return tool_error("%s: cannot be opened: %s", path, strerror(errno));
-    target_list list = { .path = path, .files = f, .sorted = files_sorted(f) };
+    target_list list = { .path = path, .files = f, .sorted = files_sorted(f),
+                         .is_named = tool_checked(calloc(f->count + 1, 1)) };
     char *line = NULL;
     size_t capacity = 0;
     int result = EXIT_OK;
@@ -187,5 +190,6 @@ int pack_targets_read(pack_files *f, const char *path)
     fclose(in);
     free(line);
     free(list.sorted);
+    free(list.is_named);
     return result;
 }

@@ -112,6 +112,44 @@ merge_tests() {
     if ls "$t"/wrong.bzna* "$t"/*.partial >/dev/null 2>&1; then fail "nothing is left of what failed" "$(ls "$t"/wrong.bzna* "$t"/*.partial)"; else pass; fi
 }
 
+# Targets of samples whose first, a middle or last one, or all have none: -1 is no target. What comes after keeps its own,
+# whoever writes the archive.
+targets_of() { "$bzna" list --json "$1" | sed -n 's/.*"target":\([^,]*\),.*/\1/p' | sed 's/null/-1/' | tr '\n' ' '; }
+gap_tests() {
+    mkdir -p "$t/gap/in"
+    for file in a b c d; do cp "$t/in/ants/a.ppm" "$t/gap/in/$file.ppm"; done
+    for targets in "0 1 -1 3" "-1 1 2 3" "0 1 2 -1" "-1 -1 -1 -1"; do
+        printf '%s\n' $targets >"$t/gap/targets"
+        "$bzna" pack "$t/gap/in" -o "$t/gap/from.bzna" --overwrite --codec jpeg --targets "$t/gap/targets" >"$t/out"
+        same "pack --targets $targets" "$(targets_of "$t/gap/from.bzna")" "$targets "
+        for to in x.tar x.bzna; do
+            "$bzna" convert "$t/gap/from.bzna" -o "$t/gap/$to" --overwrite >"$t/out"
+            same "convert of $targets to $to" "$(targets_of "$t/gap/$to")" "$targets "
+        done
+        "$bzna" convert "$t/gap/x.tar" -o "$t/gap/x.bzna" --overwrite >"$t/out"
+        same "convert of a tar of $targets" "$(targets_of "$t/gap/x.bzna")" "$targets "
+        "$bzna" pack "$t/gap/x.tar" -o "$t/gap/x.bzna" --overwrite --codec jpeg >"$t/out"
+        same "pack of a tar of $targets" "$(targets_of "$t/gap/x.bzna")" "$targets "
+        "$bzna" merge "$t/gap/from.bzna" "$t/part0.bzna" "$t/gap/x.tar" -o "$t/gap/x.bzna" --overwrite >"$t/out"
+        same "merge of $targets" "$(targets_of "$t/gap/x.bzna")" "$targets 0 $targets "
+        "$bzna" append "$t/gap/from.bzna" "$t/part0.bzna" >"$t/out"
+        same "append to $targets" "$(targets_of "$t/gap/from.bzna")" "$targets 0 "
+        printf '4 3 2 1 0' >"$t/gap/indices"
+        "$bzna" subset "$t/gap/from.bzna" --indices "$t/gap/indices" -o "$t/gap/x.bzna" --overwrite >"$t/out"
+        same "subset of $targets" "$(targets_of "$t/gap/x.bzna")" "0 $(echo "$targets" | tr ' ' '\n' | tac | tr '\n' ' ')"
+        "$bzna" split "$t/gap/from.bzna" -o "$t/gap/s.bzna" --parts 2 --overwrite >"$t/out"
+        same "split of $targets" "$(targets_of "$t/gap/s-00000-of-00002.bzna")$(targets_of "$t/gap/s-00001-of-00002.bzna")" "$targets 0 "
+        expect 0 "info counts targets" "$bzna" info --json "$t/gap/from.bzna"
+        same "of $targets" "$(field targets <"$t/out")" "$(echo "$targets" 0 | tr ' ' '\n' | grep -vc '^-1$')"
+    done
+    # Archives of the original tools end the index of targets at the first sample that has none.
+    expect 0 "append to an archive of the original tools" "$bzna" merge $data/mini_h265.bzna "$t/part0.bzna" -o "$t/gap/x.bzna" --overwrite
+    same "keeps what it had, and what comes after it" "$(targets_of "$t/gap/x.bzna")" "0 37 74 111 148 185 -1 -1 0 "
+    printf 'a.ppm,-1\na.ppm,-1\nb.ppm,-1\nd.ppm,2\n' >"$t/gap/targets"
+    refused 1 "has targets of 3 of 4 files; $t/gap/in/c.ppm has none" "a file that --targets does not name" \
+        "$bzna" pack "$t/gap/in" -o "$t/wrong.bzna" --targets "$t/gap/targets"
+}
+
 diff_tests() {
     expect 0 "an archive does not differ from itself" "$bzna" diff "$t/all.bzna" "$t/all.bzna"
     expect 1 "archives of other lengths" "$bzna" diff "$t/all.bzna" "$t/part0.bzna"
@@ -331,6 +369,7 @@ matrix_tests() {
 prepare
 split_tests
 merge_tests
+gap_tests
 diff_tests
 recover_tests
 extract_tests

@@ -247,10 +247,20 @@ has_masks() { # a picture, and a mask of classes 3 and 90 beside it
         [ "$(sed 's/: [0-9]* pixels//' "$T/views.out" | tail -n +2 | tr '\n' ' ')" = \
         'mask: [4, 1, 224, 224], 200704 bytes class 3 class 90 ' ]
 }
+has_archived_masks() { # a mask with a palette, of an archive: its numbers, and no brightness of its colors
+    mkdir -p "$T/pairs/images" "$T/pairs/masks" && for i in 0 1 2 3 4; do
+        cp "$T/masks/$i.ppm" "$T/pairs/images" && cp tests/data/pictures/png_palette_2.png "$T/pairs/masks/$i.png" || return 1
+    done
+    "$BZNA" pack "$T/pairs" --pairs images,masks -o "$T/pairs.bzna" --codec jpeg &&
+        "$T/views" "$T/pairs.bzna" masks >"$T/views.out" && cat "$T/views.out" &&
+        [ "$(sed 's/: [0-9]* pixels//' "$T/views.out" | tail -n +2 | tr '\n' ' ')" = \
+        'mask: [4, 1, 224, 224], 200704 bytes class 0 class 1 class 2 class 3 ' ]
+}
 test_views_c() {
     check views_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/views.c $LIBS -o "$T/views" || return
     check views_c_makes_crops_of_two_sizes has_views
     check views_c_keeps_class_numbers has_masks
+    check views_c_keeps_class_numbers_of_an_archive has_archived_masks
     check views_c_names_an_absent_mask refuses 'loader_config.extra_outputs\[0\].field' "$T/views" "$T/masks.tar" \
         seg.png
 }

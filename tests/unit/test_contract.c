@@ -1223,7 +1223,7 @@ TEST(a_data_set_holds_what_its_files_hold)
 static const struct { const char *name, *kinds; } settings[] = {
     { "split", "archive, mp4 video" }, { "list", "folder, RecordIO" },           { "classes", "folder" },
     { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video, provider" },
-    { "palette", "folder, tar, RecordIO, provider" }, { "records", "records" },
+    { "palette", "folder, tar, RecordIO, archive, provider" }, { "records", "records" },
     { "pairs", "folder" } };
 
 TEST(a_setting_has_an_effect_or_is_refused_by_its_name)

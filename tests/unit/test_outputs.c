@@ -615,6 +615,80 @@ TEST(a_mask_keeps_its_class_numbers)
     CHECK_EQ(met[0] + met[1] + met[2] + met[3] + met[255], pixels);
 }
 
+/* An archive of the thumbs, each with the palette picture as its mask. */
+static archive masks_build(void)
+{
+    archive a = { .count = SAMPLES };
+    bzna_sink sink = { sizeof sink, 0, &a, archive_write, NULL };
+    bzna_writer *writer = NULL;
+    size_t size;
+    uint8_t *mask = file_of("png_palette_2.png", &size);
+    require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "writer");
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        const bzna_field_value field = { sizeof field, BZNA_FIELD_IMAGE, "mask", mask, size };
+        const bzna_writer_sample sample = { .struct_size = sizeof sample, .image = &thumbs[i].image, .fields = &field,
+                                            .field_count = 1 };
+        require(bzna_writer_add(writer, &sample, NULL), "sample");
+    }
+    require(bzna_writer_finish(writer, NULL), "archive");
+    bzna_writer_close(writer);
+    free(mask);
+    return a;
+}
+
+/* Counts the masks of an epoch whose bytes are the rows of `picture`. */
+static uint32_t count_masks(bzna_dataset *dataset, const bzna_picture *picture)
+{
+    plan p = plan_of(dataset);
+    extra *e = plan_add(&p, "mask");
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    uint32_t right = 0;
+    p.c.order.epochs = 1;
+    p.c.decode.decoder = BZNA_DECODER_SOFTWARE;             /* as all outputs of several fields */
+    e->field = "mask";
+    e->width = picture->width;
+    e->height = picture->height;
+    e->own_warp = e->own_color = e->own_filter = 1;         /* pixel by pixel */
+    e->warp.kind = BZNA_WARP_NONE;
+    e->filter.kind = BZNA_FILTER_NEAREST;
+    e->dtype = BZNA_DTYPE_UINT8;
+    e->channels = BZNA_CHANNELS_GRAY;
+    loader = plan_open(&p, context);
+    while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        const uint32_t count = info_of(batch).count;
+        const uint8_t *mask = tensor_of(&p, batch, 1, count);
+        for (uint32_t slot = 0; slot < count; slot++) {
+            uint32_t same = 0;
+            for (uint32_t y = 0; y < picture->height; y++, mask += picture->width)
+                same += !memcmp(mask, (const uint8_t *)picture->plane[0] + y * picture->pitch[0], picture->width);
+            right += same == picture->height;
+        }
+        bzna_batch_release(batch);
+    }
+    bzna_loader_close(loader);
+    return right;
+}
+
+/* As a tar or a folder with the same setting; without it, an archive has the colors, too. */
+TEST(an_archives_palette_masks_have_their_class_numbers)
+{
+    const bzna_picture *indices = &known[1][0].picture;
+    archive a = masks_build();
+    for (uint32_t palette = BZNA_PALETTE_COLORS; palette <= BZNA_PALETTE_INDEX; palette++) {
+        bzna_dataset_config config;
+        bzna_dataset *dataset = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_dataset_config_init(&config, sizeof config);
+        config.palette = palette;
+        CHECK_EQ(bzna_dataset_open_memory(context, a.bytes, (size_t)a.size, &config, &dataset, &e), BZNA_OK);
+        if (dataset)
+            CHECK_EQ(count_masks(dataset, indices), palette == BZNA_PALETTE_INDEX ? SAMPLES : 0);
+        bzna_dataset_close(dataset);
+    }
+    archive_clear(&a);
+}
+
 TEST(outputs_do_not_depend_on_threads)
 {
     plan p = plan_dino(archives), q = plan_fields();
@@ -1629,6 +1703,7 @@ int main(int argc, char **argv)
     RUN(outputs_of_other_pictures_share_the_first_ones_warp_or_have_their_own)
     RUN(a_shared_warp_shows_the_same_part_of_a_picture_of_another_size)
     RUN(a_mask_keeps_its_class_numbers)
+    RUN(an_archives_palette_masks_have_their_class_numbers)
     RUN(outputs_do_not_depend_on_threads)
     RUN(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alone)
     RUN(rules_and_geometry_know_what_was_drawn_whoever_decodes)

@@ -157,7 +157,7 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
 #endif
     CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
     CHECK_EQ(info.sample_count, 8);
-    CHECK_EQ(info.target_count, 6);
+    CHECK_EQ(info.target_count, 8);                         /* entries of the index; two say that there is none */
     CHECK_EQ(info.track_count, 3);                          /* see SHARED */
     for (int i = 0; i < 8; i++) {
         const fact_sample *s = &f->samples[i];
@@ -311,7 +311,6 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
         at = box_at(s.data, 0, s.size, "moov/mvhd");
         CHECK(at && s.data[at + 8] == 1 && be_get(s.data + at + 28, 4) == 20 && be_get(s.data + at + 32, 8) == 140);
         for (int t = 0; t < 4; t++) {
-            uint32_t count = t == 1 ? 5 : 7;
             snprintf(path, sizeof path, "moov/trak.%d/tkhd", t);
             at = box_at(s.data, 0, s.size, path);
             CHECK(at && be_get(s.data + at + 8, 4) == (t == 3 ? 0x01000003u : 0x01000000u));
@@ -330,18 +329,18 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
             CHECK(box_at(s.data, 0, s.size, path));
             snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stts", t);
             at = box_at(s.data, 0, s.size, path);
-            CHECK(at && be_get(s.data + at + 12, 4) == 1 && be_get(s.data + at + 16, 4) == count &&
+            CHECK(at && be_get(s.data + at + 12, 4) == 1 && be_get(s.data + at + 16, 4) == 7 &&
                   be_get(s.data + at + 20, 4) == 20);
             snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsz", t);
             at = box_at(s.data, 0, s.size, path);
             /* spelled out, as the tools do */
-            CHECK(at && be_get(s.data + at + 12, 4) == 0 && be_get(s.data + at + 16, 4) == count);
+            CHECK(at && be_get(s.data + at + 12, 4) == 0 && be_get(s.data + at + 16, 4) == 7);
             snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsc", t);
             at = box_at(s.data, 0, s.size, path);
             CHECK(at && !memcmp(s.data + at + 12, "\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1", 16));
             snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stco", t);
             at = box_at(s.data, 0, s.size, path);
-            CHECK(at && be_get(s.data + at + 12, 4) == count);
+            CHECK(at && be_get(s.data + at + 12, 4) == 7);
             snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/co64", t);
             CHECK(!box_at(s.data, 0, s.size, path));        /* only when needed */
             if (t < 3) {
@@ -686,10 +685,10 @@ TEST(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
         size = s.size;
         BYTES("moov/mvhd", "\0\0\0\x78mvhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x8c\0\1\0\0\1\0\0\0" Z8
               MATRIX Z16 Z8 "\0\0\0\5");
-        BYTES("moov/trak.1/tkhd", "\0\0\0\x68tkhd\1\0\0\0" Z16 "\0\0\0\2" Z4 Z4 "\0\0\0\x64" Z16 MATRIX Z8);
+        BYTES("moov/trak.1/tkhd", "\0\0\0\x68tkhd\1\0\0\0" Z16 "\0\0\0\2" Z4 Z4 "\0\0\0\x8c" Z16 MATRIX Z8);
         BYTES("moov/trak.3/tkhd", "\0\0\0\x68tkhd\1\0\0\3" Z16 "\0\0\0\4" Z4 Z4 "\0\0\0\x8c" Z16
               MATRIX "\2\0\0\0\2\0\0\0");
-        BYTES("moov/trak.1/mdia/mdhd", "\0\0\0\x2cmdhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x64\x55\xc4\0\0");
+        BYTES("moov/trak.1/mdia/mdhd", "\0\0\0\x2cmdhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x8c\x55\xc4\0\0");
         BYTES("moov/trak.3/mdia/mdhd", "\0\0\0\x2cmdhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x8c\x55\xc4\0\0");
         BYTES("moov/trak.1/mdia/hdlr", "\0\0\0\x2chdlr" Z8 "meta" Z8 Z4 "bzna_target");
         BYTES("moov/trak.3/mdia/hdlr", "\0\0\0\x2bhdlr" Z8 "vide" Z8 Z4 "bzna_thumb");
@@ -698,10 +697,10 @@ TEST(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
         BYTES("moov/trak.1/mdia/minf/dinf", "\0\0\0\x24" "dinf\0\0\0\x1c" "dref" Z4 "\0\0\0\1\0\0\0\x0curl \0\0\0\1");
         BYTES_AT("moov/trak.1/mdia/minf/stbl/stsd", 8,
                  Z4 "\0\0\0\1\0\0\0\x2amett\0\0\0\0\0\0\0\1\0application/octet-stream");
-        BYTES("moov/trak.1/mdia/minf/stbl/stts", "\0\0\0\x18stts" Z4 "\0\0\0\1\0\0\0\5\0\0\0\x14");
+        BYTES("moov/trak.1/mdia/minf/stbl/stts", "\0\0\0\x18stts" Z4 "\0\0\0\1\0\0\0\7\0\0\0\x14");
         BYTES("moov/trak.1/mdia/minf/stbl/stsc", "\0\0\0\x1cstsc" Z4 "\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1");
         BYTES("moov/trak.1/mdia/minf/stbl/stsz",
-              "\0\0\0\x28stsz" Z8 "\0\0\0\5\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8");
+              "\0\0\0\x30stsz" Z8 "\0\0\0\7\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8");
         BYTES_AT(outer, 8, VISUAL "\2\0\2\0" VISUAL_END);
         stsz = box_need(d, size, "moov/trak/mdia/minf/stbl/stsz");
         d += 40 + be_get(d + stsz + 20, 4) + be_get(d + stsz + 24, 4);
@@ -718,31 +717,60 @@ TEST(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
     }
 }
 
-TEST(targets_end_at_the_first_sample_without_one)
+static uint64_t open_split(bench *b, const char *split, bzna_dataset **out)
+{
+    bzna_dataset_config config;
+    bzna_source source = source_of(&b->m, b->s.data, b->s.size);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.split = split;
+    *out = NULL;
+    return bzna_dataset_open_source(b->context, &source, &config, out, &b->err) == BZNA_OK ? bzna_dataset_count(*out) :
+                                                                                             0;
+}
+
+/* `has` has a bit for each sample that has a target, and those of even numbers are of the split "train". Each reads as
+ * it was written, in the whole archive and in its split. The index has an entry for each, with -1, or none at all. */
+static void check_targets(unsigned has, uint32_t count)
 {
     bench b;
+    bzna_dataset *train = NULL;
+    prepared p;
+    size_t stsz, stco;
     bench_open(&b, 0);
-    for (int i = 0; i < 4; i++) {
-        prepared p;
-        prepare(&p, b.from, &known[0].samples[0], AS_READ);
-        p.desc.has_target = i != 2;
-        p.desc.target = i == 1 ? INT64_MIN : i == 2 ? 0 : 1000 + i;
+    prepare(&p, b.from, &known[0].samples[0], AS_READ);
+    for (uint32_t i = 0; i < count; i++) {
+        p.desc.split = i % 2 ? BZNA_SPLIT_NONE : BZNA_SPLIT_TRAIN;
+        p.desc.has_target = has >> i & 1;
+        p.desc.target = !p.desc.has_target ? 0 : i == 1 ? INT64_MIN : 1000 + i;
         CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
-        prepared_free(&p);
     }
+    prepared_free(&p);
     bench_finish(&b);
     REQUIRE(b.to);
-    for (uint64_t i = 0; i < 4; i++) {
+    CHECK(open_split(&b, "train", &train) == (count + 1) / 2);
+    stsz = box_need(b.s.data, b.s.size, "moov/trak.1/mdia/minf/stbl/stsz");
+    stco = box_need(b.s.data, b.s.size, "moov/trak.1/mdia/minf/stbl/stco");
+    CHECK_EQ(be_get(b.s.data + stsz + 16, 4), has ? count : 0);
+    for (uint32_t i = 0; i < count; i++) {
         int64_t target = 5;
-        CHECK_EQ(bzna_dataset_target(b.to, i, &target, NULL), BZNA_OK);
-        CHECK_EQ(target, i == 0 ? 1000 : i == 1 ? INT64_MIN : -1);
+        const int64_t right = !(has >> i & 1) ? BZNA_TARGET_NONE : i == 1 ? INT64_MIN : 1000 + i;
+        CHECK(bzna_dataset_target(b.to, i, &target, NULL) == BZNA_OK && target == right);
+        CHECK(i % 2 || (bzna_dataset_target(train, i / 2, &target, NULL) == BZNA_OK && target == right));
+        CHECK_EQ(bzna_dataset_field(b.to, i, "target", &target, sizeof target, NULL, NULL),
+                 right == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK);
+        CHECK(!has || (be_get(b.s.data + stsz + 20 + 4 * i, 4) == 8 &&
+                       (int64_t)bzi_le64(b.s.data + be_get(b.s.data + stco + 16 + 4 * i, 4)) == right));
     }
-    {
-        bzna_dataset_info info;
-        bzna_dataset_get_info(b.to, &info, sizeof info, NULL);
-        CHECK_EQ(info.target_count, 2);
-    }
+    bzna_dataset_close(train);
     bench_close(&b);
+}
+
+TEST(a_sample_without_a_target_costs_no_other_sample_its_own)
+{
+    for (unsigned has = 0; has < 32; has++)
+        check_targets(has, 5);
+    check_targets(0, 1);
+    check_targets(1, 1);
 }
 
 /* Zero is the default: a sample that only names its picture is of no class. */
@@ -776,7 +804,7 @@ TEST(a_target_counts_only_where_has_target_says_so)
         if (cases[i].status == BZNA_OK) {
             bzna_sample_ref sample = { .struct_size = sizeof sample };
             CHECK_EQ(bzna_dataset_sample(b.to, written++, &sample, sizeof sample, NULL), BZNA_OK);
-            CHECK_EQ(sample.target, BZNA_TARGET_NONE);      /* the last one's is not indexed, since others have none */
+            CHECK_EQ(sample.target, cases[i].has_target ? cases[i].target : BZNA_TARGET_NONE);
         }
     CHECK_EQ(bzna_dataset_count(b.to), written);
     CHECK_EQ(bzna_dataset_target(b.to, 0, &target, NULL), BZNA_OK);
@@ -943,17 +971,6 @@ TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
         b.s.closes = 0;
         bench_close(&b);
     }
-}
-
-static uint64_t open_split(bench *b, const char *split, bzna_dataset **out)
-{
-    bzna_dataset_config config;
-    bzna_source source = source_of(&b->m, b->s.data, b->s.size);
-    bzna_dataset_config_init(&config, sizeof config);
-    config.split = split;
-    *out = NULL;
-    return bzna_dataset_open_source(b->context, &source, &config, out, &b->err) == BZNA_OK ? bzna_dataset_count(*out) :
-                                                                                             0;
 }
 
 TEST(splits_are_tracks_of_their_own_over_the_same_samples)
@@ -1968,7 +1985,7 @@ TEST_MAIN(
     RUN(configuration_records_say_what_the_original_ones_say)
     RUN(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
     RUN(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
-    RUN(targets_end_at_the_first_sample_without_one)
+    RUN(a_sample_without_a_target_costs_no_other_sample_its_own)
     RUN(a_target_counts_only_where_has_target_says_so)
     RUN(an_archive_without_targets_and_names_opens)
     RUN(names_are_kept_byte_for_byte_up_to_65535)

@@ -1050,7 +1050,8 @@ structs! {
         size_bytes: u64,
         /// Of the whole data set, as bzna_dataset_count has it
         sample_count: u64,
-        /// Samples that have a target
+        /// Samples that may have a target: in archives and RecordIO, each sample says whether it has one; 0: none has
+        /// one
         target_count: u64,
         /// Files, or ranges of files, that it is made of
         part_count: u32,
@@ -2246,8 +2247,8 @@ structs! {
         /// The class number, written here and in the index: any but BZNA_TARGET_NONE. Where has_target is 0, it must be
         /// 0 or BZNA_TARGET_NONE
         target: i64,
-        /// 1: the sample has a target. The index of targets ends at the first sample without one: readers find no
-        /// target for that sample, nor for those after it
+        /// 1: the sample has a target. 0: it has none, which changes nothing for the others: if any sample has a
+        /// target, the index of targets says BZNA_TARGET_NONE of those without
         has_target: u32,
         /// Fields at fields
         field_count: u32,
