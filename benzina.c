@@ -7174,9 +7174,15 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
     return NULL;
 }
 
-/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
-static const char *bzi_codec_unread_entry(uint32_t entry)
+/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. stream: what an mp4v
+ * entry's esds says, as libavformat reads it; 0: nothing. */
+static const char *bzi_codec_unread_entry(uint32_t entry, uint32_t stream)
 {
+    static const struct { uint32_t first, last; const char *name; } streams[] = {
+        { 0x21, 0x21, "H.264 by an esds box" }, { 0x23, 0x23, "H.265 by an esds box" }, { 0x60, 0x65, "MPEG-2" },
+        { 0x6a, 0x6a, "MPEG-1" }, { 0x6d, 0x6d, "PNG" }, { 0x6e, 0x6e, "JPEG 2000" }, { 0xa3, 0xa3, "VC-1" },
+        { 0xa4, 0xa4, "Dirac" }, { 0xb1, 0xb1, "VP9" }, { 0xd0, 0xd0, "TSCC2" },
+    };
     static const struct { const char *entry, *name; } known[] = {
         { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
         { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
@@ -7184,6 +7190,10 @@ static const char *bzi_codec_unread_entry(uint32_t entry)
         { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
         { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
     };
+
+    for (size_t i = 0; i < BZI_LENGTH(streams); i++)
+        if (stream >= streams[i].first && stream <= streams[i].last)
+            return streams[i].name;
     for (size_t i = 0; i < BZI_LENGTH(known); i++)
         if (bzi_type(known[i].entry) == entry)
             return known[i].name;
@@ -7619,7 +7629,8 @@ typedef struct bzi_track {
     char       name[BZNA_NAME_MAX];   /* from hdlr; characters that cannot be printed are '?' */
     char       mime[64];              /* of mett, likewise */
     uint32_t   handler;               /* type of hdlr: 'vide', ... */
-    uint32_t   format;                /* type of its first sample entry */
+    uint32_t   format;                /* type of its first sample entry; mjpg if that is mp4v and has JPEG */
+    uint32_t   stream;                /* what esds says that an mp4v entry has (objectTypeIndication); 0: nothing */
     uint32_t   flags;                 /* of tkhd */
     uint32_t   entries;               /* sample entries seen; only the first is kept */
     uint32_t   frame_width;           /* of the sample entry, pixels */
@@ -7863,14 +7874,15 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
-/* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read. */
+/* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read, unless esds says which
+ * codec it is. */
 BZI_COLD
 static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_track *track = movie->track;
     bzna_status status = bzi_box_entry(movie, c);
 
-    if (status == BZNA_OK && !bzi_codec_of_entry(track->format))
+    if (status == BZNA_OK && !bzi_codec_of_entry(track->format) && track->format != bzi_type("mp4v"))
         status = c->overrun ? BZNA_OK : BZI_SKIP;
     if (status != BZNA_OK)
         return status;
@@ -7879,6 +7891,39 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c)
     track->frame_width = bzi_cursor_u16(c);
     track->frame_height = bzi_cursor_u16(c);
     bzi_cursor_take(c, 50);
+    return BZNA_OK;
+}
+
+/* Reads the tag and the length of a descriptor (ISO/IEC 14496-1, 8.3.3). Its end is not looked at, as by others. */
+static uint32_t bzi_box_descriptor(bzi_cursor *c)
+{
+    const uint32_t tag = bzi_cursor_u8(c);
+
+    for (int i = 0; i < 4 && (bzi_cursor_u8(c) & 0x80); i++)
+        ;
+    return tag;
+}
+
+/* Reads what an mp4v entry has: a descriptor of a stream, and in it one of how to decode it (14496-1, 7.2.6.5-6). */
+BZI_COLD
+static bzna_status bzi_box_esds(bzi_movie *movie, bzi_cursor *c)
+{
+    enum { STREAM = 3, DECODER = 4, JPEG = 0x6c };
+    bzi_track *track = movie->track;
+    const uint32_t is_stream = (bzi_cursor_u32(c), bzi_box_descriptor(c) == STREAM);
+    uint32_t flags;
+
+    bzi_cursor_take(c, 2);                                  /* its number */
+    flags = is_stream ? bzi_cursor_u8(c) : 0;
+    bzi_cursor_take(c, flags & 0x80 ? 2 : 0);               /* the stream on which it depends */
+    bzi_cursor_take(c, flags & 0x40 ? bzi_cursor_u8(c) : 0);        /* a URL */
+    bzi_cursor_take(c, flags & 0x20 ? 2 : 0);               /* the stream of its clock */
+
+    if (track->format == bzi_type("mp4v") && bzi_box_descriptor(c) == DECODER)
+        track->stream = bzi_cursor_u8(c);
+    if (track->stream == JPEG)
+        track->format = bzi_type("mjpg");
+    c->overrun = 0;                                         /* it says nothing, then */
     return BZNA_OK;
 }
 
@@ -8074,7 +8119,8 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
     bzi_fragment *f = &movie->fragment;
     bzi_fragment_sink *sink = movie->sink;
 
-    f->track->fragments_depend |= flags >> 16 & 1;          /* sample_is_non_sync_sample */
+    if (f->track)
+        f->track->fragments_depend |= flags >> 16 & 1;      /* sample_is_non_sync_sample */
 
     if (sink && sink->track == f->track && sink->at < sink->count) {
         sink->offsets[sink->at] = f->end;
@@ -8085,7 +8131,7 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
         f->end = UINT64_MAX;                                /* the sample itself fails when it is used */
 }
 
-/* A run of samples. Samples that have everything in common take no bytes here, so a small file can claim any number of
+/* A run of samples. Those of a track that the movie does not have count for where the next ones lie. Samples that have everything in common take no bytes here, so a small file can claim any number of
  * them. So they are counted first; they are listed only if they belong to the track that is asked for, after a check
  * that the file can hold them. */
 BZI_COLD
@@ -8105,17 +8151,18 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c)
     if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !common->size))
         return bzi_box_fail(movie, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
 
-    if (!f->track)
-        return BZNA_OK;
-    if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
+    if (f->track && count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
         return bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
 
-    f->track->fragment_samples += count;
-    f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? common->entry : 0);
+    if (f->track) {
+        f->track->fragment_samples += count;
+        f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? common->entry : 0);
+    }
     f->end = start;
 
     if (!each && !(movie->sink && movie->sink->track == f->track)) {
-        f->track->fragments_depend |= count && ((first_flags | (count > 1 ? common->flags : 0)) >> 16 & 1);
+        if (f->track)
+            f->track->fragments_depend |= count && ((first_flags | (count > 1 ? common->flags : 0)) >> 16 & 1);
         f->end = bzi_add(start, (uint64_t)count * common->size, &f->end) ? f->end : UINT64_MAX;
         return BZNA_OK;
     }
@@ -8170,6 +8217,7 @@ static const bzi_box_rule bzi_box_rules[] = {
     { "visu", "hvcC", "",     bzi_box_config },
     { "visu", "avcC", "",     bzi_box_config },
     { "visu", "av1C", "",     bzi_box_config },
+    { "visu", "esds", "",     bzi_box_esds },
     { "visu", "clap", "",     bzi_box_clap },
     { "visu", "colr", "",     bzi_box_colr },
 };
@@ -9364,7 +9412,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, bzna_error *err)
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
                     "moov/trak[%u]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
-                    track->number, type, bzi_codec_unread_entry(track->format));
+                    track->number, type, bzi_codec_unread_entry(track->format, track->stream));
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */

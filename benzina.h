@@ -1494,7 +1494,8 @@ typedef struct bzna_field_info {
 typedef struct bzna_track_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t handler;                 /* four characters, such as "meta" or "vide" */
-    uint32_t format;                  /* of the sample entry, such as "mett" or "hvc1" */
+    uint32_t format;                  /* of the sample entry, such as "mett" or "hvc1"; "mjpg" if that
+                                       * is mp4v, and its esds box says that the frames are JPEG */
     uint32_t flags;                   /* of tkhd */
     uint64_t sample_count;            /* of the track */
     char     name[BZNA_NAME_MAX];     /* of hdlr, such as "bzna_input" */

@@ -1830,6 +1830,35 @@ TEST(samples_of_moov_and_of_fragments_are_one_list)
     close_all(&o);
 }
 
+/* Without an offset of its own, a traf's data begin where those of the traf before it end (ISO/IEC 14496-12, 8.8.7),
+ * whose track may be one that the file does not have: a program has taken it out. */
+TEST(data_of_a_track_that_is_not_there_count_for_where_the_next_lie)
+{
+    for (int each = 0; each < 2; each++) {                  /* all samples of one size; each with its own */
+        opened o;
+        bzna_error err = fresh_error();
+        bzna_sample_ref s = { .struct_size = sizeof s };
+        open_cut_out(&o, 0);
+        const uint32_t id = (uint32_t)be_get(o.file + box_at(o.file, 0, o.size, "moov/trak.0/tkhd") + 20, 4);
+        const uint32_t moof = (uint32_t)o.size;
+        const uint32_t others[] = { 0x10, id + 1000, 11 }, alike[] = { 1, 3, 5 }, sizes[] = { 0x201, 3, 5, 10, 11, 12 };
+        const uint32_t own[] = { 0x10, id, 10 }, two[] = { 0, 2 };
+        append_fragment(&o, others, 3, each ? sizes : alike, each ? 6 : 3);
+        const size_t second = o.size;
+        append_fragment(&o, own, 3, two, 2);
+        memmove(o.file + second, o.file + second + 8, o.size - second - 8);         /* one moof has both trafs */
+        o.size -= 8;
+        be_put(o.file + moof, o.size - moof, 4);
+        REQUIRE(open_now(&o, &err) == BZNA_OK);
+        CHECK_EQ(bzna_dataset_count(o.dataset), 3);
+        for (uint64_t i = 0; i < 2; i++) {
+            CHECK_EQ(bzna_dataset_sample(o.dataset, 1 + i, &s, sizeof s, &err), BZNA_OK);
+            CHECK_EQ(s.offset, moof + 5 + 33 + 10 * i);
+        }
+        close_all(&o);
+    }
+}
+
 /* What neither tfhd nor trun says, trex says; a run without an offset begins where the one before it ended. */
 TEST(defaults_are_those_of_the_movie_and_runs_follow_one_another)
 {
@@ -2127,6 +2156,106 @@ TEST(a_fragmented_file_has_the_frames_of_the_plain_one)
     remove(VIDEO "_fragmented.mp4");
 }
 
+/* Where these bytes are; NULL: nowhere. */
+static uint8_t *found(uint8_t *in, size_t size, const char *what, size_t what_size)
+{
+    for (size_t at = 0; at + what_size <= size; at++)
+        if (!memcmp(in + at, what, what_size))
+            return in + at;
+    return NULL;
+}
+
+TEST(a_fragmented_file_without_its_track_of_sound_has_the_frames)
+{
+    static uint8_t one[65536], other[65536];
+    bzna_context *context = NULL;
+    bzna_dataset *plain = NULL, *dataset = NULL;
+    bzna_error err = fresh_error();
+    if (!has_ffmpeg() || !ffmpeg("-f lavfi -i sine -f lavfi -i testsrc=size=64x64:rate=10 -t 0.7 -c:v libx264 -preset "
+                                 "ultrafast -g 1 -map 0 -map 1 " VIDEO ".mp4"))
+        SKIP("no ffmpeg with libx264 [ffmpeg]");
+    /* the offset of a later track's run is left out: it lies behind that of the first, which is sound */
+    REQUIRE(ffmpeg("-i " VIDEO ".mp4 -map 0 -c copy -movflags empty_moov+omit_tfhd_offset -frag_size 3000 " VIDEO
+                   "_mute.mp4"));
+    size_t file_size;
+    uint8_t *file = slurp(VIDEO "_mute.mp4", &file_size);
+    uint8_t *const trak = found(file, file_size, "trak", 4);
+    REQUIRE(trak);
+    memcpy(trak, "free", 4);
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, VIDEO ".mp4", NULL, &plain, &err) == BZNA_OK);
+    REQUIRE(bzna_dataset_open_memory(context, file, file_size, NULL, &dataset, &err) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(dataset), 7);
+    for (uint64_t k = 0; k < 7; k++) {
+        size_t size = frame_of(plain, k, one);
+        CHECK(size && frame_of(dataset, k, other) == size && !memcmp(one, other, size));
+    }
+    bzna_dataset_close(dataset);
+    bzna_dataset_close(plain);
+    bzna_context_close(context);
+    free(file);
+    remove(VIDEO ".mp4");
+    remove(VIDEO "_mute.mp4");
+}
+
+/* What ffmpeg writes of JPEG frames is mp4v, whose esds says so (object type 0x6c). */
+TEST(an_mp4v_video_is_what_its_esds_says)
+{
+    static const struct { uint8_t type; const char *name; } others[] = {
+        { 0, "MPEG-4 Visual" }, { 0x20, "MPEG-4 Visual" }, { 0x21, "H.264 by an esds box" }, { 0x23, "H.265 by an esds" },
+        { 0x60, "MPEG-2" }, { 0x61, "MPEG-2" }, { 0x65, "MPEG-2" }, { 0x6a, "MPEG-1" }, { 0x6d, "PNG" },
+        { 0x6e, "JPEG 2000" }, { 0xa3, "VC-1" }, { 0xb1, "VP9" }, { 0x6b, "MPEG-4 Visual" }, { 0xff, "MPEG-4 Visual" } };
+    static const char *const told[] = {                     /* with lengths of one byte; what may stand between them */
+        "\0\0\0\0\3\x13\0\1\0\4\x0d\x6c", "\0\0\0\0\3\x13\0\1\xe0\0\7\2ab\0\5\4\x0d\x6c", "\0\0\0\0\0\0\0\0\4\x0d\x6c" };
+    static const uint8_t told_bytes[] = { 12, 19, 11 };
+    static uint8_t one[65536], other[65536];
+    uint8_t kept[32];
+    bzna_context *context = NULL;
+    bzna_dataset *plain = NULL, *dataset = NULL;
+    bzna_error err = fresh_error();
+    if (!has_ffmpeg() || !ffmpeg("-f lavfi -t 0.3 -i testsrc=size=64x48:rate=10 -c:v mjpeg " VIDEO ".mov -c:v mjpeg "
+                                 VIDEO ".mp4"))
+        SKIP("no ffmpeg [ffmpeg]");
+    size_t file_size;
+    uint8_t *file = slurp(VIDEO ".mp4", &file_size), *const esds = found(file, file_size, "esds", 4);
+    REQUIRE(esds);
+    uint8_t *const type = found(esds, 32, "\x6c\x11", 2);
+    REQUIRE(type);
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, VIDEO ".mov", NULL, &plain, &err) == BZNA_OK);     /* its entry is jpeg */
+    memcpy(kept, esds, sizeof kept);
+    for (size_t i = 0; i <= COUNT(told); i++) {
+        bzna_track_info track = { .struct_size = sizeof track };
+        if (i)
+            memcpy(esds + 4, told[i - 1], told_bytes[i - 1]);
+        CHECK_EQ(bzna_dataset_open_memory(context, file, file_size, NULL, &dataset, &err), BZNA_OK);
+        REQUIRE(dataset && bzna_dataset_count(dataset) == 3);
+        for (uint64_t k = 0; k < 3; k++) {
+            size_t size = frame_of(plain, k, one);
+            CHECK(size && frame_of(dataset, k, other) == size && !memcmp(one, other, size));
+        }
+        CHECK_EQ(bzna_dataset_track_info(dataset, 0, &track, sizeof track, &err), BZNA_OK);
+        CHECK_EQ(track.format, be_get((const uint8_t *)"mjpg", 4));
+        bzna_dataset_close(dataset);
+    }
+    memcpy(esds, kept, sizeof kept);
+    for (size_t i = 0; i < COUNT(others); i++) {
+        *type = others[i].type;
+        CHECK_EQ(bzna_dataset_open_memory(context, file, file_size, NULL, &dataset, &err), BZNA_E_CODEC);
+        CHECK_CONTAINS(err.message, "'mp4v' (");
+        CHECK_CONTAINS(err.message, others[i].name);
+    }
+    for (uint8_t *end = type; end > esds + 4; end--) {      /* an esds that ends too early says nothing */
+        end[-1] = 0;
+        CHECK_EQ(bzna_dataset_open_memory(context, file, file_size, NULL, &dataset, &err), BZNA_E_CODEC);
+    }
+    bzna_dataset_close(plain);
+    bzna_context_close(context);
+    free(file);
+    remove(VIDEO ".mp4");
+    remove(VIDEO ".mov");
+}
+
 #ifndef BENZINA_NO_AVCODEC
 /* 8 by 6 blocks of one color each, 4:2:0: all that can be told apart without knowing how chroma is resampled. */
 static void draw_blocks(uint8_t *yuv, int width, int height)
@@ -2318,12 +2447,14 @@ TEST_MAIN(
     RUN(configs_of_other_versions_are_taken_or_refused)
     RUN(a_fragment_before_the_moov_box_is_refused_and_empty_ones_change_nothing)
     RUN(samples_of_moov_and_of_fragments_are_one_list) RUN(fragments_that_depend_or_do_not_fit_are_refused)
-    RUN(fragments_of_other_tracks_cost_no_time) RUN(defaults_are_those_of_the_movie_and_runs_follow_one_another)
+    RUN(fragments_of_other_tracks_cost_no_time) RUN(data_of_a_track_that_is_not_there_count_for_where_the_next_lie)
+    RUN(defaults_are_those_of_the_movie_and_runs_follow_one_another)
     RUN(a_track_whose_samples_are_of_several_entries_is_refused)
     RUN(a_video_is_turned_as_its_matrices_say_and_one_that_is_to_be_scaled_is_refused)
     RUN(matrices_of_track_and_movie_are_applied_one_after_the_other)
     RUN(a_sample_is_turned_or_refused_alone)
     RUN(nothing_of_a_turned_sample_is_left_for_the_next_one)
-    RUN(a_fragmented_file_has_the_frames_of_the_plain_one)
+    RUN(a_fragmented_file_without_its_track_of_sound_has_the_frames)
+    RUN(an_mp4v_video_is_what_its_esds_says) RUN(a_fragmented_file_has_the_frames_of_the_plain_one)
     RUN(plain_videos_have_the_colors_that_ffmpeg_gives_them)
 )
