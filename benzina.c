@@ -2356,6 +2356,15 @@ static bzna_status bzi_file_open(bzi_file *file, const char *path, bzna_error *e
     return error ? bzi_file_fail_open(error, err) : BZNA_OK;
 }
 
+/* Judges a failed open of a file that a data set has, which was there or is said to be: one that has gone is E_IO, as
+ * E_NOT_FOUND says of a sample that it has no such field. */
+static bzna_status bzi_file_fail_gone(bzna_error *err)
+{
+    if (err->status == BZNA_E_NOT_FOUND)
+        err->status = BZNA_E_IO;
+    return err->status;
+}
+
 /* --- Sources --- */
 
 /* A range of a source whose bytes stay in memory. */
@@ -2521,7 +2530,7 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
 
     opened = *source;
     if (bzi_file_open(&opened.file, source->path, err) != BZNA_OK)
-        return err->status;
+        return bzi_file_fail_gone(err);
     if (opened.file.size == source->size && !memcmp(opened.file.id, source->file.id, sizeof opened.file.id))
         status = bzi_source_read_open(&opened, offset, dst, size, err);
     else
@@ -7122,6 +7131,10 @@ static const struct bzi_unread {
     uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
     const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
+#ifdef BENZINA_NO_SHARDS
+    /* first, as the first bytes are the name of a member, and may be any */
+    { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
+#endif
     BZI_BEGINS("\x1f\x8b", "compressed by gzip: decompress it (gunzip), or read it through a source that does"),
     BZI_BEGINS("(\xb5/\xfd", "compressed by zstd: decompress it (unzstd), or read it through a source that does"),
     { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
@@ -7153,7 +7166,6 @@ static const struct bzi_unread {
     { "<svg", 0, 4, 1, "an SVG drawing, which is not read" },
     { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
 #ifdef BENZINA_NO_SHARDS
-    { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
     BZI_BEGINS("\n#\xd7\xce", "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)"),
 #endif
 };
@@ -7874,8 +7886,8 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
-/* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read, unless esds says which
- * codec it is. */
+/* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read, unless esds says
+ * which codec it is. */
 BZI_COLD
 static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c)
 {
@@ -8131,9 +8143,9 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
         f->end = UINT64_MAX;                                /* the sample itself fails when it is used */
 }
 
-/* A run of samples. Those of a track that the movie does not have count for where the next ones lie. Samples that have everything in common take no bytes here, so a small file can claim any number of
- * them. So they are counted first; they are listed only if they belong to the track that is asked for, after a check
- * that the file can hold them. */
+/* A run of samples. Those of a track that the movie does not have count for where the next ones lie. Samples that have
+ * everything in common take no bytes here, so a small file can claim any number of them. So they are counted first;
+ * they are listed only if they belong to the track that is asked for, after a check that the file can hold them. */
 BZI_COLD
 static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c)
 {
@@ -8735,7 +8747,9 @@ typedef struct bzi_container_ops {
     uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
     int         (*probe)(bzi_span head);
-    /* sets the members after `source` in bzi_container. Pre: config is checked */
+    uint32_t    sure;                 /* its probe is surer than the first bytes by which other files are known */
+    /* sets the members after `source` in bzi_container. Pre: config is checked. Returns BZNA_END, and makes an error,
+     * for a file that adds no samples to those of others */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
     /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
@@ -11288,6 +11302,12 @@ static int bzi_tar_is_header(const uint8_t *block)
 
 static uint64_t bzi_tar_round(uint64_t end) { return (end + BZI_TAR_BLOCK - 1) & ~(uint64_t)(BZI_TAR_BLOCK - 1); }
 
+static bzna_status bzi_tar_fail_padding(uint64_t size, bzna_error *err)
+{
+    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size, "the tar ends at byte %llu, inside the padding of its last member: "
+                       "what followed that is missing", (bzi_llu)size);
+}
+
 /* Views the header at walk->at. It is NULL at the end of the archive, which is a block of zeros or the source's end. */
 static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bzna_error *err)
 {
@@ -11296,14 +11316,16 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
 
     *header = NULL;
 
-    if (walk->at >= walk->window.source->size)
+    if (walk->at > walk->window.source->size)
+        return bzi_tar_fail_padding(walk->window.source->size, err);
+    if (walk->at == walk->window.source->size)
         return BZNA_OK;
     if (walk->window.source->size - walk->at < BZI_TAR_BLOCK)
         return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at, "the tar ends inside the header at byte %llu", at);
 
     if (bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err) != BZNA_OK)
         return err->status;
-    if (block[0] == 0 && !memcmp(block, block + 1, BZI_TAR_BLOCK - 1))
+    if (block[0] == 0 && bzi_is_zero(block, BZI_TAR_BLOCK))
         return BZNA_OK;
 
     if (!bzi_tar_is_header(block))
@@ -11544,7 +11566,12 @@ typedef struct bzi_tar {
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
 static uint64_t bzi_tar_member_end(const bzi_tar_member *m) { return m->offset + bzi_tar_member_size(m); }
 
-static int bzi_tar_probe(bzi_span head) { return head.size >= BZI_TAR_BLOCK && bzi_tar_is_header(head.data); }
+/* Recognizes a tar by the check sum of its first header, which is surer than the first bytes: they are the name of a
+ * member, which may be that of another kind of file (PAR1). A tar without members begins with zeros. */
+static int bzi_tar_probe(bzi_span head)
+{
+    return head.size >= BZI_TAR_BLOCK && (bzi_tar_is_header(head.data) || bzi_is_zero(head.data, BZI_TAR_BLOCK));
+}
 
 /* Returns the size of the key in a name; the dot after it comes before the field's name. Returns 0 for files that are
  * of no sample: those without key or field, hidden ones, and those in folders called like __this__. */
@@ -11590,6 +11617,7 @@ typedef struct bzi_tar_build {
     bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
     uint64_t       member_count;
     uint64_t       count;             /* of samples */
+    uint64_t       file_count;        /* files that were seen, of samples or not */
     uint32_t       field_count;
     uint32_t       last_field;        /* number of the field of the member added last */
     bzi_field      fields[BZI_LIMIT_FIELDS + 1];            /* the last is for the key */
@@ -11647,6 +11675,7 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     bzi_tar_member member = { entry->offset, (uint32_t)entry->size, (uint16_t)(entry->size >> 32), 0 };
     uint32_t first = (uint32_t)b->member_count;
 
+    b->file_count++;
     if (key_size == 0)
         return BZNA_OK;
 
@@ -11732,7 +11761,7 @@ static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, con
         status = bzi_tar_next(walk, err);
     while (status == BZNA_OK && walk->offset < entry->offset);
 
-    if (status == BZNA_E_IO || status == BZNA_E_MEMORY)
+    if (status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_TRUNCATED)
         return status;
     if (status == BZNA_OK && walk->is_file && walk->offset == entry->offset && walk->size == entry->size &&
         walk->name_size == entry->name_size && !memcmp(walk->name, entry->name, entry->name_size))
@@ -11772,7 +11801,8 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
     return status;
 }
 
-/* Parses the text of an index. Returns BZNA_AGAIN if it is not an index of version 1.2. */
+/* Parses the text of an index. Returns BZNA_AGAIN if a file beside the tar is not an index of version 1.2: other
+ * programs call theirs so, too. */
 static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
     bzi_span line = bzi_text_line(&x->rest);
@@ -11782,8 +11812,10 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
 
     if (!bzi_span_is(version, "v1.2") || !bzi_span_signed(number, &count) || count < 0 ||
         bzi_text_word(&line).size) {
-        bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is not an index v1.2",
-                b->c->name);
+        if (b->config->index)
+            return bzi_tar_fail_index(b, "it does not begin with \"v1.2\" and a number of samples", 1, err);
+        bzi_log(b->c->host, BZNA_LOG_WARNING, BZNA_OK,
+                "%s: the .idx file beside it is ignored: it is not an index v1.2", b->c->name);
         return BZNA_AGAIN;
     }
 
@@ -11792,6 +11824,8 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
         status = bzi_tar_read_line(b, x, err);
     if (status == BZNA_OK && x->line != x->count)
         status = bzi_tar_fail_index(b, "it has more or fewer lines than its first one says", 0, err);
+    if (status == BZNA_OK && x->last_end > b->c->source.size)
+        status = bzi_tar_fail_padding(b->c->source.size, err);
     return status;
 }
 
@@ -11842,6 +11876,33 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
     return status;
 }
 
+/* Says that a tar has no files, as writers of shards leave them if there are no samples left: it has zeros alone, or
+ * folders and links. Declines other files that begin with zeros, such as records, or what a disk has of a file that was
+ * never written, which is larger. */
+static bzna_status bzi_tar_end_empty(bzi_tar_build *b, bzna_error *err)
+{
+    bzi_window window = { .source = &b->c->source, .memory = &b->c->host->memory };
+    const uint64_t size = bzi_min(b->c->source.size, BZI_LIMIT_PAX_BYTES);
+    const bzi_tar *tar = b->c->own;
+    const uint8_t *bytes = NULL;
+    bzna_status status = bzi_window_view(&window, 0, size, &bytes, err);
+
+    if (status == BZNA_OK && !bzi_is_zero(bytes, BZI_TAR_BLOCK)) {
+        status = BZNA_END;
+        if (tar->from_index)
+            status = bzi_tar_fail_index(b, "it has no samples, but the tar has members", 0, err);
+    } else if (status == BZNA_OK) {
+        status = size == b->c->source.size && bzi_is_zero(bytes, (size_t)size) ? BZNA_END : BZNA_AGAIN;
+    }
+    bzi_buffer_free(window.memory, &window.bytes);
+
+    if (status == BZNA_END)
+        BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar is empty");
+    if (status == BZNA_AGAIN)
+        b->c->own = NULL;
+    return status;
+}
+
 /* Moves what was built to memory of the right size, adds the field "name" and finds the targets. */
 static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 {
@@ -11854,6 +11915,8 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
                 "at byte %llu",
                 c->name, b->left_out, BZNA_NAME_MAX - 1, (bzi_llu)b->left_out_at);
 
+    if (b->file_count == 0)
+        return bzi_tar_end_empty(b, err);
     if (b->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are named KEY.FIELD");
     if (b->field_count == 1 && bzi_word_is_in(b->fields[0].name, " tar tar.gz tgz zip "))
@@ -12079,6 +12142,7 @@ static const bzi_container_ops bzi_tar_row = {
     .own_bytes = sizeof(bzi_tar),
     .still = 1,
     .probe = bzi_tar_probe,
+    .sure = 1,
     .indexed = 1,
     .open = bzi_tar_open,
     .locate = bzi_tar_locate,
@@ -13194,11 +13258,7 @@ static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uin
         return BZNA_OK;
     }
 
-    if (bzi_source_read(extent.source, extent.offset, bytes, extent.size, err) == BZNA_OK)
-        return BZNA_OK;
-    if (err->status == BZNA_E_NOT_FOUND)                    /* the file is gone: not that there is no value */
-        err->status = BZNA_E_IO;
-    return err->status;
+    return bzi_source_read(extent.source, extent.offset, bytes, extent.size, err);
 }
 
 /* --- Samples --- */
@@ -13988,6 +14048,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     uint8_t bytes[BZI_PROBE_BYTES] = { 0 };
     const bzi_span head = { bytes, bzi_min(c->source.size, sizeof bytes) };
     bzna_status status = BZNA_AGAIN;
+    int is_other;                                           /* it begins like a file of other programs */
 
 #ifdef BENZINA_NO_RECORDS
     if (config->records)
@@ -13998,10 +14059,10 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     if (bzi_source_read(&c->source, 0, bytes, head.size, err) != BZNA_OK)
         return err->status;
 
-    if (!config->records && bzi_codec_unread(head, 0))
-        return bzi_container_fail_kind(c, head, config->format, err);
+    is_other = !config->records && bzi_codec_unread(head, 0);
     for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++)
-        if (bzi_container_suits(bzi_containers[i], config, head))
+        if ((!is_other || (bzi_containers[i]->sure && bzi_containers[i]->probe(head))) &&
+            bzi_container_suits(bzi_containers[i], config, head))
             status = bzi_container_become(c, bzi_containers[i], config, err);
     return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, config->format, err) : status;
 }
@@ -14127,8 +14188,10 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
             reading->own_count++;
             if (!bzi_add(extent->size, reading->own[i].size, &extent->size))
                 extent->size = UINT64_MAX;                  /* more than any limit */
-        } else if (i && path[0]) {
-            bzi_error_prefix(err, path);
+        } else {
+            status = bzi_file_fail_gone(err);
+            if (i && path[0])
+                bzi_error_prefix(err, path);
         }
     }
 
@@ -14583,7 +14646,7 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, cons
 
     if (status == BZNA_OK && (status = bzi_container_open(host, input, name, config, &container, err)) == BZNA_OK)
         status = bzi_dataset_append(dataset, container, 0, container->count, err);
-    return bzi_dataset_give(dataset, status, out);
+    return bzi_dataset_give(dataset, status == BZNA_END ? err->status : status, out);
 }
 
 /* Makes a data set of the parts of others, in their order. */
@@ -14608,7 +14671,7 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
     return bzi_dataset_give(all, status, out);
 }
 
-/* Opens a file or a folder. */
+/* Opens a file or a folder. Returns BZNA_END, and makes an error, if it adds no samples to those of others. */
 static bzna_status bzi_container_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                            bzi_container **out, bzna_error *err)
 {
@@ -14633,7 +14696,8 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
         return status;
 
     bzi_source_close(&source);
-    return bzi_error_prefix(err, name);
+    bzi_error_prefix(err, name);
+    return status;
 }
 
 #ifdef BENZINA_NO_FOLDERS
@@ -14657,7 +14721,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 /* Files and folders that are opened at once. */
 typedef struct bzi_opening {
-    bzna_dataset              *dataset;       /* has a part for each; container NULL: not opened yet */
+    bzna_dataset              *dataset;       /* has a part for each; container NULL: not opened yet, or empty */
     bzi_names                  paths;         /* of the files and folders */
     const bzna_dataset_config *config;        /* the caller's, for every file */
 } bzi_opening;
@@ -14666,8 +14730,14 @@ BZI_COLD
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *opening = user;
-    return bzi_container_open_path(opening->dataset->host, bzi_names_get(&opening->paths, i), opening->config,
-                                   &opening->dataset->parts[i].container, err);
+    bzi_host *host = opening->dataset->host;
+    const bzna_status status = bzi_container_open_path(host, bzi_names_get(&opening->paths, i), opening->config,
+                                                       &opening->dataset->parts[i].container, err);
+
+    if (status != BZNA_END || opening->paths.count == 1)
+        return status == BZNA_END ? err->status : status;
+    bzi_log(host, BZNA_LOG_INFO, BZNA_OK, "%s", err->message);
+    return BZNA_OK;
 }
 
 /* Reads the files of records into memory, if all of them together have at most so many bytes. One that cannot be read
@@ -14722,8 +14792,14 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
         status = bzi_parallel(host, bzi_opening_open, &opening, found, err);
 
     all = opening.dataset;
-    for (uint64_t i = 0; i < found && status == BZNA_OK; i++)
-        status = bzi_dataset_append(all, all->parts[i].container, 0, all->parts[i].container->count, err);
+    for (uint64_t i = 0; i < found && status == BZNA_OK; i++) {
+        bzi_container *container = all->parts[i].container;
+        all->parts[i].container = NULL;
+        if (container)
+            status = bzi_dataset_append(all, container, 0, container->count, err);
+    }
+    if (status == BZNA_OK && all->part_count == 0)
+        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "all of the %llu files are empty", (bzi_llu)found);
     if (status == BZNA_OK && config->records)
         bzi_dataset_load(all, hold_bytes);
 #ifndef BENZINA_NO_FOLDERS
@@ -28953,7 +29029,7 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
         status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
         if (status == BZNA_E_MEMORY)
             return status;
-        if (status == BZNA_E_NOT_FOUND && !err->native_code) {      /* with an errno, the file is not there */
+        if (status == BZNA_E_NOT_FOUND) {
             bzi_container_fail(part->container, part->first, err);
             return bzi_error_prefix(err, bzi_setting_name(text, output->group, i ? "field" : "fields.image"));
         }

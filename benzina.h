@@ -601,8 +601,9 @@
  * If a data set has many files, at most 64 of them are open at a time, or a quarter of the files
  * that the process may open, if that is less. The others are opened for each read, which costs
  * little on a local disk, and a round trip on a network's. A file that is opened again must be as
- * it was, otherwise its samples fail with E_IO. If the process has no descriptor left for it, a
- * read waits for one second, and then fails with E_IO, too.
+ * it was, otherwise its samples fail with E_IO, and so they do if it has gone. If the process has
+ * no descriptor left for it, a read waits for one second, and then fails with E_IO, too. A sample
+ * is E_NOT_FOUND only if it has no such field.
  *
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
  * are, with their EXIF orientation. The sample entry of JPEG is mjpg, as in HEIF, and QuickTime's
@@ -659,6 +660,10 @@
  *     jp2 j2k jpx jpf heic heif hif avif                                   picture
  *     any other                                                            bytes
  *
+ * A tar without any files adds no samples to those of other shards: writers of shards leave such
+ * ones, of zeros alone. If no file has samples, opening fails with E_NO_SAMPLES. A tar that ends
+ * inside a header, a file or the padding of a file is E_TRUNCATED.
+ *
  * Three fields have meanings of their own: "name" is the key, unless a file is called so, "cls" is
  * the target, and "image" is the first picture. A tar has at most 64 fields. If a field stands
  * twice in a sample, that sample fails. A tar with a sparse file is refused, and so is a tar that
@@ -670,8 +675,9 @@
  * Opening a tar walks over its headers, or reads SHARD.idx beside SHARD.tar (version 1.2, as DALI's
  * wds2idx or `bzna index` write it). If the index is older than the tar, it must be what a walk
  * finds. An index that the headers contradict is refused with E_BOX, when the tar is opened or when
- * a sample is used. dataset_config.index gives the index of a tar or .rec that is not opened by a
- * path.
+ * a sample is used. A SHARD.idx of another version is ignored with a warning.
+ * dataset_config.index gives the index of a tar or .rec that is not opened by a path; one of
+ * another version is refused with E_BOX.
  *
  * RECORDIO files (MXNet's .rec) have one sample a record. Its fields are:
  *
@@ -1494,8 +1500,9 @@ typedef struct bzna_field_info {
 typedef struct bzna_track_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t handler;                 /* four characters, such as "meta" or "vide" */
-    uint32_t format;                  /* of the sample entry, such as "mett" or "hvc1"; "mjpg" if that
-                                       * is mp4v, and its esds box says that the frames are JPEG */
+    /* of the sample entry, such as "mett" or "hvc1"; "mjpg" if that is mp4v, and its esds box says
+     * that the frames are JPEG */
+    uint32_t format;
     uint32_t flags;                   /* of tkhd */
     uint64_t sample_count;            /* of the track */
     char     name[BZNA_NAME_MAX];     /* of hdlr, such as "bzna_input" */
@@ -1566,7 +1573,7 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  *     E_ARGUMENT      braces that do not close, or a setting that has no effect on the kind of file
  *     E_IO            reading failed
  *     E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_UNFINISHED   the file is damaged or of no kind known
- *     E_NO_SAMPLES    it is whole, and empty
+ *     E_NO_SAMPLES    it is whole, and empty; or all of several files are
  *     E_UNSUPPORTED   a format that is known and not read; a pipe or device, since samples are read
  *                     at any offset */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,

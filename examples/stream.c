@@ -79,7 +79,7 @@ typedef struct filling {
     uint64_t         pass, place;     /* the next shard */
     uint64_t         epoch, left;     /* the samples that this epoch still gives, with samples_per_epoch */
     uint64_t         carried, own;    /* bytes of the window's shards */
-    uint32_t         failures;        /* shards in a row that were left out */
+    uint32_t         failures;        /* shards in a row that were left out, or are empty */
     bzns_reader      reader;
     int              is_reading;
     uint64_t         first_list;      /* lists before this one were used up before the run went on */
@@ -198,7 +198,17 @@ static int tar_is_whole(const bzns_reader *r, const bzna_dataset *dataset)
            (r->size % sizeof zeros == 0 && !memcmp(r->out + r->size - sizeof zeros, zeros, sizeof zeros));
 }
 
-/* Opens what the reader has read, and takes its memory. */
+/* Whether a tar has no members: it begins with a block of zeros. */
+static int tar_is_empty(const bzns_reader *r)
+{
+    size_t i = 0;
+
+    while (i < r->size && i < 512 && !r->out[i])
+        i++;
+    return i == 512;
+}
+
+/* Opens what the reader has read, and takes its memory. Returns BZNA_END for an empty tar. */
 static bzna_status shard_open(bzna_stream *stream, bzns_reader *r, uint32_t number, shard **out, bzna_error *err)
 {
     bzna_dataset_config config = stream->dataset_config;
@@ -211,7 +221,7 @@ static bzna_status shard_open(bzna_stream *stream, bzns_reader *r, uint32_t numb
     status = bzna_dataset_open_memory(stream->context, r->out, r->size, &config, &s->dataset, err);
     if (status != BZNA_OK) {
         free(s);
-        return status;
+        return status == BZNA_E_NO_SAMPLES && tar_is_empty(r) ? BZNA_END : status;
     }
     s->number = number;
     s->count = bzna_dataset_count(s->dataset);
@@ -475,7 +485,7 @@ static bzna_status fail_large(const bzna_stream *stream, const filling *f, bzna_
                      r->kind == BZNS_KIND_PLAIN ? "" : ", unpacked,");
 }
 
-/* Reads the next shard into the window. Returns BZNA_AGAIN if it does not fit any more. */
+/* Reads the next shard into the window. Returns BZNA_AGAIN if it does not fit any more, and BZNA_END if it is empty. */
 static bzna_status fill_shard(bzna_stream *stream, filling *f, bzna_error *err)
 {
     const int is_own = !is_before(f->pass, f->place, &f->mark);
@@ -680,11 +690,12 @@ static bzna_status window_read(bzna_stream *stream, filling *f, int *ends_pass, 
         if (status == BZNA_OK)
             f->failures = 0;
         else if (status == BZNA_E_STOPPED || status == BZNA_E_MEMORY ||
-                 stream->on_error == BZNA_STREAM_ON_ERROR_STOP || ++f->failures >= stream->share) {
+                 (status < 0 && stream->on_error == BZNA_STREAM_ON_ERROR_STOP) || ++f->failures >= stream->share) {
             bzns_error_copy(err, &e);
-            return status;
+            return e.status;
         } else {
-            warn(stream, &e);
+            if (status < 0)
+                warn(stream, &e);
             fill_advance(stream, f);
         }
     }

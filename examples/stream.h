@@ -55,7 +55,8 @@
  * gzip and zstd are found by their first bytes, and decompressed by zlib and libzstd. Several gzip members or zstd
  * frames one after the other are one shard. A tar must end with its end-of-archive marker, so that one that was cut
  * short is noticed. It ends at the first one: of tars that cat puts one behind the other, the first alone is read. Give
- * each its own source.
+ * each its own source. A tar of zeros alone, as writers of shards leave one, adds no samples; if all of a rank's shards
+ * are such, the stream ends with E_NO_SAMPLES.
  *
  * WINDOWS. A thread reads shards until a third of memory_bytes is full: a window. Batches are drawn from it while the
  * next window is read. The windows that are read do not depend on timing, but on memory_bytes and the shards' sizes.

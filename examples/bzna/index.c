@@ -39,7 +39,7 @@ static int index_write(const tool_options *o, char *path, size_t kind)
         partial = NULL;
         result = kinds[kind].write(path, out.file, &samples);
         if (result != EXIT_OK) tool_file_discard(&out);
-        else if ((result = tool_file_close(&out)) == EXIT_OK) result = index_check(path, index);
+        else if ((result = tool_file_close(&out)) == EXIT_OK && samples) result = index_check(path, index);
     }
     if (result == EXIT_OK && o->json) {
         fputs("{\"index\":", stdout);

@@ -19,7 +19,7 @@ typedef struct tar_file {
     uint64_t      told_size;          /* UINT64_MAX: likewise */
     tool_buffer   text, previous;     /* the index so far, a line a sample; the key of its last sample */
     size_t        length;
-    uint64_t      samples;
+    uint64_t      samples, files;
 } tar_file;
 
 static int tar_damaged(const tar_file *t, const char *what)
@@ -129,6 +129,7 @@ static int tar_is_apart(const char *name)
 /* A file goes to the sample before, if that has its key, else it begins one. */
 static int tar_add(tar_file *t, const char *name)
 {
+    t->files++;
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strchr(base, '.');
     if (!dot || dot == base || !dot[1] || tar_is_apart(name)) return EXIT_OK;
     if (strpbrk(name, " \t\r\n\v\f"))
@@ -179,6 +180,7 @@ static int tar_walk(tar_file *t)
     while (end >= 0 && !fseeko(t->file, (off_t)t->at, SEEK_SET)) {
         size_t read = fread(t->header, 1, BLOCK, t->file);
         if (ferror(t->file)) break;
+        if (t->at > t->file_size) return tar_damaged(t, "the file ends inside the padding before it");
         if (read == 0 || (read == BLOCK && !memcmp(t->header, zeros, BLOCK))) return EXIT_OK;
         if (read < BLOCK) return tar_damaged(t, "the file ends too early");
         if (tar_take(t) != EXIT_OK) return EXIT_INPUT;
@@ -190,8 +192,11 @@ int index_write_tar(const char *path, FILE *out, uint64_t *samples)
 {
     tar_file t = { .path = path, .file = fopen(path, "rb"), .told_size = UINT64_MAX };
     int result = t.file ? tar_walk(&t) : tool_error("%s: cannot be read: %s", path, strerror(errno));
-    if (result == EXIT_OK && !t.samples) result = tool_error("%s: there are no samples", path);
-    if (result == EXIT_OK) fprintf(out, "v1.2 %" PRIu64 "\n%s\n", t.samples, (const char *)t.text.data);
+    int is_empty = result == EXIT_OK && !t.files && t.file_size >= BLOCK;     /* as writers of shards leave them */
+    if (result == EXIT_OK && !t.samples && !is_empty) result = tool_error("%s: there are no samples", path);
+    if (result == EXIT_OK)
+        fprintf(out, "v1.2 %" PRIu64 "\n%s%s", t.samples, is_empty ? "" : (const char *)t.text.data,
+                is_empty ? "" : "\n");
     *samples = t.samples;
     if (t.file) fclose(t.file);
     free(t.told_name);

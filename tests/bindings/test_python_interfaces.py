@@ -1355,6 +1355,26 @@ class WebDataset(InWebDataset):
             collate_fn=list,
         )
 
+    def test_shards_without_samples_add_none(self):
+        folder = self.path("with_empty")
+        os.makedirs(folder)
+        for number, name in enumerate((None, "t-000.tar", None, "t-001.tar")):
+            with open(os.path.join(folder, "e-%d.tar" % number), "wb") as file:
+                if name is None:
+                    file.write(bytes(10240))    # what tarfile and ShardWriter write
+                else:
+                    with open(self.path(name), "rb") as shard:
+                        file.write(shard.read())
+        expected = [sample["__key__"] for sample in self.made(urls="t-{000..001}.tar")]
+        self.assertEqual([s["__key__"] for s in self.made(urls="with_empty/e-{0..3}.tar")], expected)
+        piped = self.wds.WebDataset("pipe:cat " + os.path.join(folder, "e-{0..3}.tar"), shardshuffle=False)
+        self.assertEqual([s["__key__"] for s in piped], expected)
+        made = self.made(urls="with_empty/e-{0..3}.tar").decode("rgb8", shape=8).to_tuple("cls")
+        self.assertEqual([int(number) for number, in made], [*range(10)])
+        self.assertEqual(len(benzina.Dataset(os.path.join(folder, "e-{0..3}.tar"))), 10)
+        self.assertRaisesRegex(ValueError, "No samples found", list, self.made(urls="with_empty/e-0.tar"))
+        self.assertEqual(list(self.made(urls="with_empty/e-0.tar", empty_check=False)), [])
+
     def test_nodes_and_workers_take_their_shards(self):
         kept = dict(os.environ)
         try:

@@ -269,6 +269,9 @@ convert_tests() {
     expect 0 "a .rec of labels as a .rec" "$bzna" convert "$t/labels.rec" -o "$t/labels2.rec"
     if cmp "$t/labels.rec" "$t/labels2.rec" >"$t/log" 2>&1; then pass; else fail "labels and their number are kept" "$(cat "$t/log")"; fi
     mv "$t/p.idx" "$t/written.idx"
+    head -c 10240 /dev/zero > "$t/empty.tar"
+    expect 0 "bzna index of an empty tar" "$bzna" index "$t/empty.tar"
+    same "which has no samples" "$(cat "$t/empty.idx")" "v1.2 0"
     expect 0 "bzna index of the .rec" "$bzna" index "$t/p.rec"
     same "the index is the one that was written" "$(awk '{ print $2 }' "$t/written.idx" | tr '\n' ' ')" \
         "$(awk '{ print $2 }' "$t/p.idx" | tr '\n' ' ')"

@@ -329,6 +329,17 @@ class Streams(unittest.TestCase):
 
     # -- failures
 
+    def test_empty_shards_add_nothing_and_a_stream_of_them_alone_ends(self):
+        for name, size in (("empty.tar", 10240), ("short.tar", 512)):
+            self.damaged(name, bytes(size))
+        for shards in (["empty.tar", self.paths], [self.paths, "short.tar"],
+                       ["s-000.tar", "empty.tar", "short.tar", "s-{001..%03d}.tar" % (len(COUNTS) - 1), "empty.tar"]):
+            for options in ({}, {"memory": SMALL}, {"epochs": 2}):
+                result = self.ok(stream(*shards, **options))
+                self.assertEqual(result.targets(), list(range(self.total)) * options.get("epochs", 1))
+        self.fails(stream("empty.tar", "short.tar"), "the tar is empty")
+        self.fails(stream("empty.tar"), "the tar is empty")
+
     def damaged(self, name, data):
         with open(name, "wb") as file:
             file.write(data)

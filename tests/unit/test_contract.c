@@ -1644,7 +1644,7 @@ TEST(a_file_that_is_deleted_costs_its_own_slot)
         snprintf(path, sizeof path, "%s/%s", p->path, s->name);
         open_or_exit(context, r, way, &o);
         CHECK(!remove(path));
-        check_failure(&o, r, bad, BZNA_E_NOT_FOUND);
+        check_failure(&o, r, bad, BZNA_E_IO);
         spill(path, "", 0);
         check_failure(&o, r, bad, BZNA_E_FORMAT);
         bzna_dataset_close(o.dataset);                      /* which may hold what it has read */

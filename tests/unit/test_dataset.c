@@ -2202,11 +2202,14 @@ TEST(a_fragmented_file_without_its_track_of_sound_has_the_frames)
 TEST(an_mp4v_video_is_what_its_esds_says)
 {
     static const struct { uint8_t type; const char *name; } others[] = {
-        { 0, "MPEG-4 Visual" }, { 0x20, "MPEG-4 Visual" }, { 0x21, "H.264 by an esds box" }, { 0x23, "H.265 by an esds" },
+        { 0, "MPEG-4 Visual" }, { 0x20, "MPEG-4 Visual" }, { 0x21, "H.264 by an esds box" }, 
+        { 0x23, "H.265 by an esds box" },
         { 0x60, "MPEG-2" }, { 0x61, "MPEG-2" }, { 0x65, "MPEG-2" }, { 0x6a, "MPEG-1" }, { 0x6d, "PNG" },
-        { 0x6e, "JPEG 2000" }, { 0xa3, "VC-1" }, { 0xb1, "VP9" }, { 0x6b, "MPEG-4 Visual" }, { 0xff, "MPEG-4 Visual" } };
+        { 0x6e, "JPEG 2000" }, { 0xa3, "VC-1" }, { 0xb1, "VP9" }, 
+        { 0x6b, "MPEG-4 Visual" }, { 0xff, "MPEG-4 Visual" } };
     static const char *const told[] = {                     /* with lengths of one byte; what may stand between them */
-        "\0\0\0\0\3\x13\0\1\0\4\x0d\x6c", "\0\0\0\0\3\x13\0\1\xe0\0\7\2ab\0\5\4\x0d\x6c", "\0\0\0\0\0\0\0\0\4\x0d\x6c" };
+        "\0\0\0\0\3\x13\0\1\0\4\x0d\x6c", "\0\0\0\0\3\x13\0\1\xe0\0\7\2ab\0\5\4\x0d\x6c",
+        "\0\0\0\0\0\0\0\0\4\x0d\x6c" };
     static const uint8_t told_bytes[] = { 12, 19, 11 };
     static uint8_t one[65536], other[65536];
     uint8_t kept[32];

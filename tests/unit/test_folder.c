@@ -525,7 +525,7 @@ TEST(a_list_names_the_files_and_their_targets)
     REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
     CHECK_SAMPLES(dataset, "4 b/2.jpg", "0 a/1.x", "1000 gone.jpg");
     CHECK_EQ(look_at(dataset, 1), BZNA_OK);
-    CHECK_EQ(look_at(dataset, 2), BZNA_E_NOT_FOUND);
+    CHECK_EQ(look_at(dataset, 2), BZNA_E_IO);
     CHECK_EQ(bzna_dataset_class(dataset, 0, NULL, 0, NULL, NULL), BZNA_E_NOT_FOUND);
     CHECK_EQ(bzna_dataset_field_info(dataset, 3, &field, sizeof field, NULL), BZNA_E_RANGE);
     bzna_dataset_close(dataset);
@@ -665,11 +665,11 @@ TEST(a_file_that_is_gone_fails_its_own_sample_by_name)
     CHECK(!unlink(under(odd)) && (!ON_WINDOWS || !unlink(under("d/a/4.jpg"))));
     CHECK(!unlink(under("d/a/3.jpg")) && !mkdir(under("d/a/3.jpg"), 0777));
     CHECK_EQ(look_at(dataset, 0), BZNA_OK);
-    CHECK_EQ(look_at(dataset, 1), BZNA_E_NOT_FOUND);
+    CHECK_EQ(look_at(dataset, 1), BZNA_E_IO);
     CHECK_CONTAINS(why.message, ON_WINDOWS ? "d/a/2+.jpg: cannot open" : "d/a/2?.jpg: cannot open");
     CHECK_CONTAINS(why.message, "sample 1: ");
     CHECK_EQ(look_at(dataset, 2), BZNA_E_IO);
-    CHECK_EQ(look_at(dataset, 3), BZNA_E_NOT_FOUND);
+    CHECK_EQ(look_at(dataset, 3), BZNA_E_IO);
     CHECK_STR(name_of(dataset, 1), odd + 2);
     bzna_dataset_close(dataset);
 }
@@ -697,7 +697,7 @@ TEST(a_loader_goes_on_past_files_that_are_gone)
     REQUIRE(loader);
     CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &why), BZNA_OK);
     if (batch) {
-        const bzna_status expected[4] = { BZNA_E_NOT_FOUND, BZNA_E_CODEC, ON_WINDOWS ? BZNA_E_IO : BZNA_E_UNSUPPORTED,
+        const bzna_status expected[4] = { BZNA_E_IO, BZNA_E_CODEC, ON_WINDOWS ? BZNA_E_IO : BZNA_E_UNSUPPORTED,
                                            BZNA_E_CODEC };
         CHECK_EQ(info_of(batch).failed, 4);
         for (uint32_t i = 0; i < 4; i++) {

@@ -69,6 +69,7 @@ from ._decoders import (
     spec_of,
 )
 from ._distributed import distributed_from_env
+from ._errors import Error
 from ._loader import DataLoader
 from ._modules import installed, process_group
 from ._output import Output
@@ -194,12 +195,18 @@ def split_by_worker(src: Iterable[Any]) -> Iterator[Any]:
     return itertools.islice(src, worker, None, count)
 
 
-def _opened(url: str) -> Dataset:
-    if url.startswith("pipe:"):
-        return Dataset(
-            io.BytesIO(subprocess.run(url[5:], shell=True, check=True, stdout=subprocess.PIPE).stdout), name=url
-        )
-    return Dataset(url[5:] if url.startswith("file:") else url)
+def _opened(url: str) -> Optional[Dataset]:
+    """None: it has no samples, as a shard that ShardWriter has left empty."""
+    try:
+        if url.startswith("pipe:"):
+            return Dataset(
+                io.BytesIO(subprocess.run(url[5:], shell=True, check=True, stdout=subprocess.PIPE).stdout), name=url
+            )
+        return Dataset(url[5:] if url.startswith("file:") else url)
+    except Error as error:
+        if error.status == _c.Status.E_NO_SAMPLES:
+            return None
+        raise
 
 
 def _refuse(**given: Any) -> None:
@@ -799,7 +806,7 @@ class WebDataset(DataPipeline):
 
     def _forget(self) -> None:
         self._process = os.getpid()
-        self._datasets: Dict[str, Dataset] = {}
+        self._datasets: Dict[str, Optional[Dataset]] = {}
         # (DataLoader, names of pictures, Dataset, first numbers of shards, next epoch)
         self._loading: Any = None
 
@@ -825,18 +832,18 @@ class WebDataset(DataPipeline):
         for shard in shards:
             yield shard["url"]
 
-    def _dataset(self, url: str) -> Dataset:
-        found = self._datasets.get(url)
-        if found is None:
-            found = _opened(url)
-            if not url.startswith("pipe:"):     # which may give something else the next time
-                self._datasets[url] = found
+    def _dataset(self, url: str) -> Optional[Dataset]:
+        if url in self._datasets:
+            return self._datasets[url]
+        found = _opened(url)
+        if not url.startswith("pipe:"):         # which may give something else the next time
+            self._datasets[url] = found
         return found
 
     def _places(self, epoch: int) -> Iterator[_Place]:
         is_empty = True
         for url, shard in _tried(self._chosen(epoch), lambda url: (url, self._dataset(url)), self._handler):
-            for index in range(len(shard)):
+            for index in range(len(shard or ())):
                 is_empty = False
                 yield _Place(url, shard, index)
         if is_empty and self._empty_check:
@@ -868,8 +875,8 @@ class WebDataset(DataPipeline):
                 "them"
             )
         parts = [self._dataset(url) for url in self.urls]
-        firsts = [0, *itertools.accumulate(len(part) for part in parts)]
-        whole = Dataset.concat(parts)
+        firsts = [0, *itertools.accumulate(len(part or ()) for part in parts)]
+        whole = Dataset.concat([part for part in parts if part is not None])
         return (*decode.open_loader(whole, self.seed), whole, firsts)
 
     def _loaded(self, decode: _Decode, places: Iterator[_Place]) -> Iterator[Any]:
