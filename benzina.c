@@ -11538,7 +11538,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 
 
 /* ==== 40. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8, 10, 34-35, 39.
+ * Calls: rooms 2, 8, 10-11, 34-35, 39.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for

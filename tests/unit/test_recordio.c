@@ -367,7 +367,7 @@ TEST(a_file_that_is_gone_while_its_idx_is_read_is_an_error)
     bzi_source_settle(&source);
     CHECK(!unlink(PATH));
     CHECK_EQ(bzi_container_open(own->host, &(bzi_input){ .source = &source }, PATH, &config, &c, &err),
-             BZNA_E_NOT_FOUND);
+             BZNA_E_IO);
     bzi_source_close(&source);
     bzna_context_close(own);
     CHECK_ALL_FREED(counted);
