@@ -19132,8 +19132,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
  *     parameter sets. The samples of an archive share theirs. For those that do not, there are a few contexts, of which
  *     the least recently used is replaced.
  *   - A context is flushed between pictures.
- *   - Frame memory is cleared, because H.265 slices that end early leave pixels unwritten, and libavcodec does not
- *     report that. */
+ *   - Frame memory is filled with a pattern. A picture that depends on it is damaged: libavcodec does not report that
+ *     H.265 slices or rows of a PNG end early. */
 
 typedef struct bzi_software {
     const bzi_memory *memory;         /* the user's; NULL: it is not open */
@@ -19151,8 +19151,9 @@ typedef struct bzi_software {
     /* A slot for each key: so many frame sizes or encoders may alternate, and no context is opened again. */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
     bzi_buffer        pixels;         /* the planes of a still whose pixels libavcodec gives in another form */
-    uint32_t          fill;           /* byte with which frame memory is cleared */
+    uint32_t          fill;           /* two bytes with which frame memory is filled: bzi_fill_at */
     AVFrame          *frame;
+    AVFrame          *first;          /* the same picture, if it was decoded twice */
     AVPacket         *packet;         /* points to `stream` */
 #endif
 } bzi_software;
@@ -19171,13 +19172,23 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image,
 
 #ifndef BENZINA_NO_AVCODEC
 
-/* For libavcodec: takes frame memory as it does by default, and clears it. */
+/* The byte of frame memory at an address before it is written: a pattern of two bytes, which pixels seldom have. */
+static uint8_t bzi_fill_at(uint32_t fill, const uint8_t *at) { return (uint8_t)((uintptr_t)at & 1 ? fill >> 8 : fill); }
+
+/* For libavcodec: takes frame memory as it does by default, and fills it. */
 static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
 {
     const bzi_software *software = codec->opaque;
     int result = avcodec_default_get_buffer2(codec, frame, flags);
-    for (int i = 0; result >= 0 && i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++)
-        memset(frame->buf[i]->data, (int)software->fill, (size_t)frame->buf[i]->size);
+
+    for (int i = 0; result >= 0 && i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++) {
+        uint8_t *const data = frame->buf[i]->data, part[256];
+        const size_t size = (size_t)frame->buf[i]->size;
+        for (size_t at = 0; at < sizeof part; at++)
+            part[at] = bzi_fill_at(software->fill, data + at);
+        for (size_t at = 0; at < size; at += sizeof part)
+            memcpy(data + at, part, size - at < sizeof part ? size - at : sizeof part);
+    }
     return result;
 }
 
@@ -19255,36 +19266,85 @@ static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *fr
     return result;
 }
 
-/* Returns 1 if the last row is still as it was cleared, or the row before it, with which interlaced pictures end. */
-static int bzi_frame_lacks_rows(const AVFrame *frame, uint32_t fill)
+/* Returns 1 if some rows of some bytes of the first plane, clipped at its edges, are still as frame memory was filled. */
+static int bzi_frame_is_filled(const AVFrame *frame, uint32_t fill, int row_bytes, int x, int y, int width, int height)
 {
-    int bytes = av_image_get_linesize(frame->format, frame->width, 0), lacks = bytes < 1;
-    for (int y = frame->height > 1 ? frame->height - 2 : 0; y < frame->height && !lacks; y++) {
-        const uint8_t *row = frame->data[0] + (ptrdiff_t)y * frame->linesize[0];
-        lacks = 1;
-        for (int i = 0; i < bytes && lacks; i++)
-            lacks = row[i] == fill;
-    }
+    const int right = x + width < row_bytes ? x + width : row_bytes;
+    const int bottom = y + height < frame->height ? y + height : frame->height;
+
+    for (; y < bottom; y++)
+        for (int i = x; i < right; i++) {
+            const uint8_t *at = frame->data[0] + (ptrdiff_t)y * frame->linesize[0] + i;
+            if (*at != bzi_fill_at(fill, at))
+                return 0;
+        }
+    return 1;
+}
+
+/* Returns 1 if a row has bytes that may be as frame memory was filled: four side by side, or a few at the row's end
+ * that are as many one below the other in `height` rows. */
+static int bzi_frame_row_is_filled(const AVFrame *frame, uint32_t fill, int y, int height)
+{
+    const int bytes = av_image_get_linesize(frame->format, frame->width, 0);
+
+    for (int x = 0; x < bytes; x += 4)
+        if (bzi_frame_is_filled(frame, fill, bytes, x, y, 4, x + 4 > bytes ? height : 1))
+            return 1;
+    return bytes < 1;
+}
+
+/* Returns 1 if pixels of a frame may never have been written. libavcodec leaves out these, and does not report it:
+ *   - the last rows of a PNG. Of an interlaced one it fills them in from those around them, and nobody can see it.
+ *   - blocks of 16x16 pixels or more of an H.265 picture whose slices end early. Where the next slice goes on, its
+ *     filter changes three pixels at the edges of such a block, and 13 rows of 13 pixels are left. */
+static int bzi_frame_may_lack_pixels(const AVFrame *frame, uint32_t fill)
+{
+    int lacks = bzi_frame_row_is_filled(frame, fill, frame->height - 1, 1);
+
+    for (int y = 0; y < frame->height && !lacks; y += 8)
+        lacks = bzi_frame_row_is_filled(frame, fill, y, 4);
     return lacks;
 }
 
-/* Decodes one access unit to a frame that does not depend on others. libavcodec leaves out missing rows of a PNG and
- * does not report that. A row may have the value of `fill` by chance. So the picture is decoded again with another
- * one: rows that are missing have that value, too. */
+/* Returns 1 if two frames of one kind and size have the same pixels. */
+static int bzi_frame_is_same(const AVFrame *a, const AVFrame *b)
+{
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(a->format);
+    const int planes = av_pix_fmt_count_planes(a->format);
+    int same = a->format == b->format && a->width == b->width && a->height == b->height;
+
+    for (int i = 0; i < planes && same; i++) {
+        const int bytes = av_image_get_linesize(a->format, a->width, i);
+        const int shift = i == 1 || i == 2 ? format->log2_chroma_h : 0;
+        for (int y = 0; y < AV_CEIL_RSHIFT(a->height, shift) && same; y++)
+            same = bytes > 0 && !memcmp(a->data[i] + (ptrdiff_t)y * a->linesize[i],
+                                        b->data[i] + (ptrdiff_t)y * b->linesize[i], (size_t)bytes);
+    }
+    return same;
+}
+
+/* Decodes one access unit to a frame that does not depend on others. If pixels look as frame memory was filled, the
+ * picture may have them by chance. So it is decoded again, with the opposite of each byte: what differs now was never
+ * written. */
 static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
 {
-    static const uint32_t fills[2] = { 0x5c, 0xa3 };
-    const int is_png = codec->codec_id == AV_CODEC_ID_PNG;
+    int result;
 
-    for (int i = 0; i < 2; i++) {
-        int result;
-        software->fill = is_png ? fills[i] : 0;
-        avcodec_flush_buffers(codec);
-        result = bzi_software_run(codec, software->packet, software->frame);
-        if (result < 0 || !is_png || !bzi_frame_lacks_rows(software->frame, fills[i]))
-            return result;
-    }
-    return AVERROR_INVALIDDATA;
+    software->fill = 0xa35c;
+    avcodec_flush_buffers(codec);
+    result = bzi_software_run(codec, software->packet, software->frame);
+    if (result < 0 || !bzi_frame_may_lack_pixels(software->frame, software->fill))
+        return result;
+
+    av_frame_unref(software->first);
+    av_frame_move_ref(software->first, software->frame);
+    software->fill = 0x5ca3;
+    avcodec_flush_buffers(codec);
+    result = bzi_software_run(codec, software->packet, software->frame);
+    if (result >= 0 && !bzi_frame_is_same(software->first, software->frame))
+        result = AVERROR_INVALIDDATA;
+    av_frame_unref(software->first);
+    return result;
 }
 
 /* Makes an error of libavcodec's. BZNA_E_DECODE means that the picture is at fault. */
@@ -19530,6 +19590,7 @@ static void bzi_software_close(bzi_software *software)
         avcodec_free_context(&software->codecs[i]);
     bzi_lru_free(&software->keys, software->memory);
     av_frame_free(&software->frame);
+    av_frame_free(&software->first);
     av_packet_free(&software->packet);
     bzi_buffer_free(software->memory, &software->pixels);
 #endif
@@ -19554,8 +19615,9 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
 #endif
 #ifndef BENZINA_NO_AVCODEC
     software->frame = av_frame_alloc();
+    software->first = av_frame_alloc();
     software->packet = av_packet_alloc();
-    if (status == BZNA_OK && !(software->frame && software->packet))
+    if (status == BZNA_OK && !(software->frame && software->first && software->packet))
         status = bzi_fail_memory(err, "a decoder");
 #endif
 

@@ -1205,6 +1205,128 @@ static int units_make(unit *units, const kind **of)
     return n;
 }
 
+/* ---- Pixels that were never written ------------------------------------------------------------------------------ */
+
+/* Frame memory whose bytes are all *opaque. */
+static int filled_buffer(AVCodecContext *c, AVFrame *f, int flags)
+{
+    const int result = avcodec_default_get_buffer2(c, f, flags);
+    for (int i = 0; result >= 0 && i < AV_NUM_DATA_POINTERS && f->buf[i]; i++)
+        memset(f->buf[i]->data, *(const int *)c->opaque, (size_t)f->buf[i]->size);
+    return result;
+}
+
+/* What libavcodec makes of an H.265 picture (Annex B) in such memory; NULL: it refuses it, or says that it is damaged. */
+static AVFrame *decode_filled(uint8_t *data, uint64_t size, int fill)
+{
+    AVCodecContext *c = avcodec_alloc_context3(avcodec_find_decoder(AV_CODEC_ID_HEVC));
+    AVPacket *packet = av_packet_alloc();
+    AVFrame *f = av_frame_alloc();
+    int got;
+    c->thread_count = 1;
+    c->log_level_offset = 64;
+    c->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
+    c->get_buffer2 = filled_buffer;
+    c->opaque = &fill;
+    packet->data = data;
+    packet->size = (int)size;
+    got = avcodec_open2(c, NULL, NULL) < 0 || avcodec_send_packet(c, packet) < 0 ||
+          avcodec_send_packet(c, NULL) < 0 || avcodec_receive_frame(c, f) < 0 || f->decode_error_flags ? -1 : 0;
+    avcodec_free_context(&c);
+    av_packet_free(&packet);
+    if (got < 0)
+        av_frame_free(&f);
+    return f;
+}
+
+/* Flips one bit of a picture after the other. What libavcodec decodes to other pixels in memory that held other bytes
+ * is damaged to the library, and nothing else is that libavcodec takes. Returns how many had such pixels. */
+static int flip_bits(const bzna_image *image, uint64_t step)
+{
+    enum { ROOM = 1 << 18 };
+    bzna_decoder *decoder = decoder_new();
+    unit u = unit_copy(image);
+    uint8_t *stream = calloc(1, ROOM);
+    int lacking = 0;
+    for (uint64_t bit = 0; stream && bit < 8 * image->data_size; bit += step) {
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_picture picture = { .struct_size = sizeof picture };
+        AVFrame *a = NULL, *b = NULL;
+        bzna_status status;
+        size_t size = 0;
+        u.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        status = bzna_decoder_decode(decoder, &u.image, &picture, &e);
+        if (status == BZNA_OK || status == BZNA_E_DECODE) {
+            memset(stream, 0, ROOM);
+            if (bzna_image_annexb(&u.image, stream, ROOM - 64, &size, NULL) == BZNA_OK) {
+                a = decode_filled(stream, size, 0x00);
+                b = decode_filled(stream, size, 0xff);
+            }
+            if (a && b) {
+                const int lacks = frames_differ(a, b) != 0;
+                if (lacks == (status == BZNA_OK)) {
+                    printf("  bit %d: %s\n", (int)bit, status == BZNA_OK ? "pixels are missing" : e.message);
+                    test_failures++;
+                }
+                lacking += lacks;
+            }
+        }
+        av_frame_free(&a);
+        av_frame_free(&b);
+        u.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    CHECK_EQ(pass(decoder, &u.image), BZNA_OK);
+    free(stream);
+    unit_free(&u);
+    bzna_decoder_close(decoder);
+    return lacking;
+}
+
+TEST(an_h265_picture_of_which_pixels_were_not_decoded_is_damaged)
+{
+    for (uint64_t sample = 0; sample < 4; sample += 3) {
+        bzna_image image = { .struct_size = sizeof image };
+        static uint8_t buffer[1 << 16];
+        bzna_dataset *dataset = NULL;
+        REQUIRE(bzna_dataset_open(context, "tests/data/small_h265.bzna", NULL, &dataset, NULL) == BZNA_OK);
+        REQUIRE(bzna_dataset_read_image(dataset, sample, NULL, buffer, sizeof buffer, &image, NULL) == BZNA_OK);
+        CHECK(flip_bits(&image, ROUNDS(7, 131)) > 0);
+        bzna_dataset_close(dataset);
+    }
+}
+
+/* Slices after the one that ends early are decoded, and their filters reach into what is missing. */
+TEST(an_h265_picture_of_several_slices_of_which_one_ends_early_is_damaged)
+{
+    /* without threads, libx265 crashes if it makes several slices */
+#define X265_SLICES "x265-params=log-level=none:pools=2:frame-threads=1:ctu=16:crf=30:slices"
+    static const kind sliced[] = {
+        { "libx265", "yuv420p", X265_SLICES "=3",  98,  98, 0, AVCOL_RANGE_MPEG, 1, 0, NULL },
+        { "libx265", "gray",    X265_SLICES "=2", 129, 113, 0, AVCOL_RANGE_MPEG, 2, 0, NULL },
+        { "libx265", "gbrp",    X265_LOSSLESS ":ctu=32",         65,  35, 1, AVCOL_RANGE_JPEG, 0, 0, NULL },
+        { "libx265", "yuv420p10le", X265_SLICES "=2", 66, 130, 0, AVCOL_RANGE_MPEG, 9, 0,
+          "hevc_metadata=crop_left=18:crop_top=6" } };
+    int tried = 0;
+    for (size_t i = 0; i < COUNT(sliced); i++) {
+        const char *why = NULL;
+        AVPacket *packet = encode(&sliced[i], (unsigned)i, 0, &why);
+        unit u;
+        if (!packet)
+            continue;
+        tried++;
+        u = unit_of(&sliced[i], packet);
+        if (sliced[i].filter) {
+            u.image.width = u.image.frame_width -= 18;
+            u.image.height = u.image.frame_height -= 6;
+        }
+        CHECK(flip_bits(&u.image, ROUNDS(5, 97)) > 0);
+        unit_free(&u);
+        av_packet_free(&packet);
+    }
+    if (!tried)
+        SKIP("no libx265 here");
+}
+
 /* Written, read back and decoded, AV1 pictures of every kind are what their bare stream decodes to. */
 TEST(an_archive_of_av1_pictures_holds_what_was_written)
 {
@@ -2031,6 +2153,8 @@ static void everything(void)
     RUN(h264_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
     RUN(h265_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
     RUN(av1_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
+    RUN(an_h265_picture_of_which_pixels_were_not_decoded_is_damaged)
+    RUN(an_h265_picture_of_several_slices_of_which_one_ends_early_is_damaged)
     RUN(an_archive_of_av1_pictures_holds_what_was_written)
     RUN(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
     RUN(a_frame_of_another_size_than_its_last_parameter_set_says_is_refused)

@@ -1012,6 +1012,25 @@ TEST(a_png_without_all_of_its_rows_is_damaged)
     }
 }
 
+/* The two bytes with which frames are filled, one after the other and then the other way round, so that either looks as
+ * if it had not been written. */
+TEST(a_picture_that_looks_like_memory_before_it_is_written_is_whole)
+{
+    char text[32 * 32 * 4 + 64];
+    size_t size = (size_t)snprintf(text, sizeof text, "P2\n32 32\n255\n");
+    float *pixels;
+    int wrong = 0;
+    for (int y = 0; y < 32; y++)
+        for (int x = 0; x < 32; x++)
+            size += (size_t)snprintf(text + size, sizeof text - size, "%d\n", (x ^ y / 16) & 1 ? 0x5c : 0xa3);
+    pixels = look_at(BZNA_CODEC_STILL, (bytes){ (uint8_t *)text, size }, 0);
+    for (int i = 0; pixels && i < 32 * 32; i++)
+        wrong += pixels[3 * i] != ((i ^ i / 512) & 1 ? 0x5c : 0xa3);
+    CHECK_EQ(wrong, 0);
+    CHECK(pixels != NULL);
+    free(pixels);
+}
+
 TEST(a_png_without_its_end_or_with_a_wrong_byte_is_damaged)
 {
     bytes whole = png_made(7, 9, 9, 200, 0), b = bytes_make(whole.data, whole.size - 12);
@@ -2595,7 +2614,8 @@ TEST_MAIN(decoder = decoder_new();
           RUN(a_palette_can_come_as_its_indices)
           RUN(a_gif_gives_its_indices_too)
           RUN(a_png_without_all_of_its_rows_is_damaged)
-          RUN(a_png_without_its_end_or_with_a_wrong_byte_is_damaged)
+          RUN(a_picture_that_looks_like_memory_before_it_is_written_is_whole)
+    RUN(a_png_without_its_end_or_with_a_wrong_byte_is_damaged)
           RUN(a_still_that_ends_anywhere_is_damaged_or_the_same)
           RUN(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
           RUN(a_still_of_a_pixel_format_that_has_no_name_is_refused)
