@@ -4843,13 +4843,14 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
 }
 
 /* Returns 1 if three components are R'G'B', or if four are CMYK rather than YCCK. The rules are libjpeg's, which others
- * follow. JFIF's marker means Y'CbCr. Without it, Adobe's marker tells; without both, the components' numbers do. */
+ * follow. Four are YCCK if Adobe's marker says so. Of three, JFIF's marker means Y'CbCr. Without it, Adobe's marker
+ * tells; without both, the components' numbers do. */
 static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
 {
     const bzi_jpeg_component *c = j->component;
 
     if (j->count == 4)
-        return j->adobe == 0;                               /* CMYK, already multiplied by K */
+        return j->adobe == 0 || j->adobe == UINT32_MAX;
     if (j->count == 1 || j->jfif)
         return 0;
     if (j->adobe != UINT32_MAX)
@@ -4915,10 +4916,6 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
     if (status != BZNA_OK || (status = bzi_jpeg_chroma(&j, &format->chroma_format, err)) != BZNA_OK ||
         (status = bzi_jpeg_check_memory(&j, err)) != BZNA_OK)
         return status;
-
-    if (j.count == 4 && j.adobe != 0 && (j.adobe != 2 || j.component[0].id == 'C'))
-        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: four components that neither Adobe's marker nor their numbers "
-                        "explain as CMYK or YCCK are not supported");
 
     is_rgb = bzi_jpeg_is_rgb(&j);
     format->width = j.width;
@@ -5018,44 +5015,44 @@ static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
 }
 
 /* Reads the orientation of a chunk, if it has one: [0] is that of EXIF data, [1] that of EXIF data as text, [2] that of
- * XMP. The first chunk of each kind counts. */
-static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
+ * XMP. The first chunk of each kind counts, and `found` has a bit for each that was there: others are not looked at, as
+ * a small file may have any number of them, each with much text to inflate. */
+static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t *found, uint32_t orientation[3])
 {
     static const struct { char name[24]; uint32_t size; } known[2] = { { "Raw profile type exif", 22 },
                                                                        { "XML:com.adobe.xmp", 18 } };
     uint8_t inflated[BZI_LIMIT_TEXT_BYTES];
+    uint32_t is_deflated = type == bzi_type("zTXt"), kind = 0;
     bzi_span text;
-    uint32_t is_deflated = type == bzi_type("zTXt"), is_xmp = 0;
 
-    if (type == bzi_type("eXIf") && !orientation[0])
+    if (type == bzi_type("tEXt") || type == bzi_type("iTXt") || is_deflated)
+        for (uint32_t i = 0; i < 2; i++)
+            kind = c.size >= known[i].size && !memcmp(c.data, known[i].name, known[i].size) ? i + 1 : kind;
+    if ((!kind && type != bzi_type("eXIf")) || *found & 1u << kind)
+        return;
+
+    *found |= 1u << kind;
+    if (!kind) {
         orientation[0] = bzi_exif_orientation(&(bzi_span){ c.data, c.size }, 1);
-    if (type != bzi_type("tEXt") && type != bzi_type("iTXt") && !is_deflated)
         return;
+    }
 
-    while (is_xmp < 2 && (c.size < known[is_xmp].size || memcmp(c.data, known[is_xmp].name, known[is_xmp].size)))
-        is_xmp++;
-    if (is_xmp == 2)
-        return;
-
-    bzi_cursor_take(&c, known[is_xmp].size);
+    bzi_cursor_take(&c, known[kind - 1].size);
     if (is_deflated)
         bzi_cursor_u8(&c);
-
     if (type == bzi_type("iTXt")) {
         is_deflated = bzi_cursor_u8(&c);
         bzi_cursor_u8(&c);
         for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in that language */
             skipped += !bzi_cursor_u8(&c);
     }
-
     if (c.overrun)
         return;
 
     text = (bzi_span){ inflated, is_deflated ? bzi_inflate(c, inflated, sizeof inflated) : 0 };
     if (!is_deflated)
         text = bzi_cursor_rest(&c);
-    if (!orientation[1 + is_xmp])
-        orientation[1 + is_xmp] = is_xmp ? bzi_xmp_orientation(text) : bzi_profile_orientation(text);
+    orientation[kind] = kind == 2 ? bzi_xmp_orientation(text) : bzi_profile_orientation(text);
 }
 
 /* Reads a PNG's header, and looks for its end. */
@@ -5064,7 +5061,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     /* samples of a pixel, by color type; 0: there is no such type */
     static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };
     bzi_cursor c = bzi_cursor_of(file), chunk;
-    uint32_t type, depth, colors, has_palette = 0, orientation[3] = { 0 };
+    uint32_t type, depth, colors, has_palette = 0, found = 0, orientation[3] = { 0 };
     uint64_t coded = 0;
 
     bzi_cursor_take(&c, 8);
@@ -5084,7 +5081,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
             has_palette = 1;
         if (type == bzi_type("IDAT"))
             coded += chunk.size;
-        bzi_png_note(type, chunk, orientation);
+        bzi_png_note(type, chunk, &found, orientation);
     } while (type != bzi_type("IEND"));
 
     format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
@@ -5343,9 +5340,42 @@ static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int 
     return 1;
 }
 
+enum { BZI_BMP_RLE8 = 1, BZI_BMP_RLE4 = 2, BZI_BMP_MASKS = 3 };         /* kinds of compression */
+
+/* Refuses, by its name, what libavcodec does not read. c: after the compression's number. */
+static bzna_status bzi_bmp_check(bzi_cursor c, uint32_t header, uint32_t bits, uint32_t compression, bzna_error *err)
+{
+    static const uint32_t headers[] = { 12, 40, 56, 64, 108, 124 };
+    static const struct { uint32_t bits, masks[3]; } known[] = {
+        { 16, { 0xf800, 0x7e0, 0x1f } },            { 16, { 0x7c00, 0x3e0, 0x1f } },
+        { 16, { 0xf00, 0xf0, 0xf } },               { 32, { 0xff000000, 0xff0000, 0xff00 } },
+        { 32, { 0xff0000, 0xff00, 0xff } },         { 32, { 0xff00, 0xff0000, 0xff000000 } },
+        { 32, { 0xff, 0xff00, 0xff0000 } } };
+    uint32_t masks[3], i = 0;
+
+    while (i < BZI_LENGTH(headers) && headers[i] != header)
+        i++;
+    if (i == BZI_LENGTH(headers))
+        return BZI_FAIL(err, BZNA_E_CODEC, "BMP with a header of %u bytes is not supported", header);
+    if (compression > BZI_BMP_MASKS)
+        return BZI_FAIL(err, BZNA_E_CODEC, "BMP with %s is not supported",
+                        compression == 4 ? "a JPEG in it" : compression == 5 ? "a PNG in it" :
+                        compression == 6 ? "masks of alpha (ALPHABITFIELDS)" : "this compression");
+    if (compression != BZI_BMP_MASKS)
+        return BZNA_OK;
+
+    bzi_cursor_take(&c, 20);
+    for (i = 0; i < 3; i++)
+        masks[i] = bzi_cursor_le(&c, 4);
+    for (i = 0; i < BZI_LENGTH(known); i++)
+        if (known[i].bits == bits && !memcmp(known[i].masks, masks, sizeof masks))
+            return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_CODEC, "BMP of %u bits a pixel with the masks %x, %x, %x is not supported", bits, masks[0],
+                    masks[1], masks[2]);
+}
+
 static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    enum { RLE8 = 1, RLE4 = 2 };
     bzi_cursor c = bzi_cursor_of(file);
     uint32_t pixels, header, bits, compression;
 
@@ -5359,17 +5389,19 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
     bzi_cursor_take(&c, 2);
     bits = bzi_cursor_le(&c, 2);
     compression = header == 12 ? 0 : bzi_cursor_le(&c, 4);
-    format->pixel_bits = compression == RLE8 || compression == RLE4 ? 8 : 0;
+    format->pixel_bits = compression == BZI_BMP_RLE8 || compression == BZI_BMP_RLE4 ? 8 : 0;
 
+    if (!c.overrun && bzi_bmp_check(c, header, bits, compression, err) != BZNA_OK)
+        return err->status;
     if (c.overrun || bits > 32 || pixels > file.size ||
-        (compression != RLE8 && compression != RLE4 && format->height &&
+        (compression != BZI_BMP_RLE8 && compression != BZI_BMP_RLE4 && format->height &&
          ((uint64_t)format->width * bits + 31) / 32 * 4 > (file.size - pixels) / format->height))
         return bzi_still_fail(err, &c, "BMP", "truncated, or the header is damaged");
-    if (format->pixel_bits && bits != (compression == RLE8 ? 8 : 4))
+    if (format->pixel_bits && bits != (compression == BZI_BMP_RLE8 ? 8 : 4))
         return bzi_still_fail(err, &c, "BMP", "its run-length code and its bits a pixel do not match");
 
     c.pos = pixels;
-    if (format->pixel_bits && !bzi_bmp_is_filled(c, format->width, format->height, compression == RLE4))
+    if (format->pixel_bits && !bzi_bmp_is_filled(c, format->width, format->height, compression == BZI_BMP_RLE4))
         return bzi_still_fail(err, &c, "BMP", "damaged: run lengths do not fill the picture, or go past it");
     return BZNA_OK;
 }
@@ -18610,7 +18642,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  * Tables       libjpeg keeps the tables of earlier pictures. They are marked before each picture, and a scan that would
  *              use one is damage. A picture without any Huffman table has those of the standard.
  * Scans        A picture of several scans is read to its end before its pixels are made, and must be complete: libjpeg
- *              does not report that scans are missing.
+ *              does not report that scans are missing. If its encoder left out AC coefficients, libjpeg smooths what
+ *              is there, as it does by default.
  * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
  *              several scans would be most of it, and the system would take that memory back and clear it for each
  *              picture. So libjpeg gets memory for them from here, which is kept. bzi_jpeg_check_memory bounds them.
@@ -18633,6 +18666,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  * libjpeg aligns its own to 32. KEPT: more is given back after each picture; these are those of 16 megapixels. */
 #  define BZI_TURBO_ARRAY_LEAST (16u << 10)
 #  define BZI_TURBO_ARRAY_KEPT  (32u << 20)
+/* Rows of blocks that libjpeg works on at once: those of a row of MCUs, and two such above and below to smooth them. */
+#  define BZI_TURBO_ROWS        (5 * MAX_SAMP_FACTOR)
 
 /* The coefficients of one component of a picture of several scans: what libjpeg calls a virtual array of blocks. */
 typedef struct bzi_turbo_array {
@@ -18640,7 +18675,7 @@ typedef struct bzi_turbo_array {
     uint64_t   width;                 /* blocks in a row */
     uint32_t   height;                /* rows */
     uint32_t   cleared;               /* rows that are set to 0 so far, from the first one on */
-    JBLOCKROW  rows[MAX_SAMP_FACTOR]; /* those that libjpeg works on */
+    JBLOCKROW  rows[BZI_TURBO_ROWS];  /* those that libjpeg works on */
 } bzi_turbo_array;
 
 /* One decoder. */
@@ -18748,14 +18783,15 @@ static JBLOCKARRAY bzi_turbo_access(j_common_ptr info, jvirt_barray_ptr which, J
     JBLOCK *const blocks = (JBLOCK *)(void *)array->blocks.data;
     (void)is_written;
 
-    if (count > MAX_SAMP_FACTOR || first > array->height || count > array->height - first) {
+    if (count > BZI_TURBO_ROWS || first > array->height || count > array->height - first) {
         info->err->msg_code = JERR_BAD_VIRTUAL_ACCESS;
         bzi_turbo_exit(info);
     }
     for (; array->cleared < first + count; array->cleared++)
         memset(blocks + array->cleared * array->width, 0, (size_t)array->width * sizeof(JBLOCK));
-    for (JDIMENSION i = 0; i < count; i++)
-        array->rows[i] = blocks + (first + i) * array->width;
+    /* libjpeg-turbo 2.1 takes rows after these, too, when it smooths */
+    for (JDIMENSION i = 0; i < BZI_TURBO_ROWS; i++)
+        array->rows[i] = blocks + bzi_min32(first + i, array->height - 1) * array->width;
     return array->rows;
 }
 
@@ -18880,7 +18916,7 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     bzi_turbo_reset_tables(turbo);
     jpeg_read_header(info, TRUE);
     info->raw_data_out = TRUE;
-    info->do_fancy_upsampling = info->do_block_smoothing = FALSE;
+    info->do_fancy_upsampling = FALSE;
     info->dct_method = JDCT_ISLOW;
     info->scale_num = 1;
     info->scale_denom = turbo->wanted.shrink;
@@ -18891,14 +18927,16 @@ static int bzi_turbo_start(bzi_turbo *turbo)
 }
 
 /* Returns 1 if no scan of the picture is missing: all components have data, and of a progressive picture each
- * coefficient down to its last bit. */
-static int bzi_turbo_is_complete(const struct jpeg_decompress_struct *info)
+ * coefficient down to its last bit. An encoder may leave out scans of a progressive picture that refine it, and say that
+ * it ends there. So with an end marker, DC coefficients are enough, as libjpeg asks of its compressors' scripts. */
+static int bzi_turbo_is_complete(const bzi_turbo *turbo)
 {
+    const struct jpeg_decompress_struct *info = &turbo->info;
     int complete = 1;
 
     for (int i = 0; i < info->num_components; i++) {
-        complete = complete && info->comp_info[i].quant_table;
-        for (int k = 0; k < DCTSIZE2 && info->coef_bits; k++)
+        complete = complete && info->comp_info[i].quant_table && (!info->coef_bits || info->coef_bits[i][0] >= 0);
+        for (int k = 0; k < DCTSIZE2 && info->coef_bits && turbo->ended; k++)
             complete = complete && !info->coef_bits[i][k];
     }
     return complete;
@@ -19040,7 +19078,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
 
     if (!bzi_turbo_try(turbo, bzi_turbo_start))
         status = bzi_turbo_fail(turbo, err);
-    else if (!bzi_turbo_is_complete(&turbo->info))
+    else if (!bzi_turbo_is_complete(turbo))
         status = BZI_FAIL_AT(err, BZNA_E_DECODE, data.size, "JPEG, byte %llu: truncated: scans are missing",
                              (bzi_llu)data.size);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
@@ -19049,8 +19087,8 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
 }
 
 /* Removes K from a picture of C, M, Y, K or of Y', Cb, Cr, K, which Adobe's programs write inverted: each of the other
- * three is multiplied by K. The planes that this makes have the picture's size; the samples of subsampled components
- * are repeated. */
+ * three is multiplied by K. Without Adobe's marker they are taken for inverted, too, as by Pillow and browsers. The
+ * planes that this makes have the picture's size; the samples of subsampled components are repeated. */
 static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_picture *picture, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
@@ -19222,6 +19260,8 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
+        if (result == AVERROR(ENOMEM))
+            return bzi_fail_memory(err, "a decoder");
         return BZI_FAIL_BY(err, BZNA_E_CODEC, result, "libavcodec cannot open its decoder for %s",
                            row->name);
     }

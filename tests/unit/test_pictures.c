@@ -421,10 +421,28 @@ TEST(jpegs_that_are_not_decoded_are_refused_by_name)
     free(look_at(BZNA_CODEC_JPEG, b, 0));
     CHECK_EQ(last.status, BZNA_OK);
     free(b.data);
-    b = fixture("jpeg_ycck.jpg");
-    b.data[find(b, 0, "Adobe", 5) + 11] = 1;
-    check_refused(BZNA_CODEC_JPEG, b, BZNA_E_CODEC, "four components");
-    free(b.data);
+}
+
+/* As by Pillow and browsers: four components are CMYK then, inverted as Adobe's are. */
+TEST(a_cmyk_jpeg_without_adobes_marker_has_the_pixels_of_one_with_it)
+{
+    NEEDS_JPEG;
+    bytes whole = fixture("jpeg_cmyk.jpg"), bare;
+    const size_t at = find(whole, 0, "\xff\xee", 2);
+    float *wanted = look_at(BZNA_CODEC_JPEG, whole, 0), *pixels;
+    const size_t size = 3 * sizeof *wanted * seen.width * seen.height;
+    bare = spliced(whole, at, NULL, 0, at + 2 + (size_t)whole.data[at + 2] * 256 + whole.data[at + 3]);
+    pixels = look_at(BZNA_CODEC_JPEG, bare, 0);
+    CHECK(wanted && pixels && !memcmp(pixels, wanted, size));
+    free(pixels);
+    free(wanted);
+    free(bare.data);
+    free(whole.data);
+    bare = fixture("jpeg_ycck.jpg");
+    bare.data[find(bare, 0, "Adobe", 5) + 11] = 1;          /* libjpeg takes other transforms for YCCK */
+    free(look_at(BZNA_CODEC_JPEG, bare, 0));
+    CHECK_EQ(last.status, BZNA_OK);
+    free(bare.data);
 }
 
 /* Of a JPEG that is made of segments by hand: one of them is replaced, or put before another. A decoder sees it only if
@@ -2106,7 +2124,9 @@ TEST(a_jpeg_that_was_cut_and_then_ended_is_truncated)
         bytes whole = fixture(names[i]);
         for (size_t size = find(whole, 0, "\xff\xda", 2) + 20; size + 40 < whole.size; size += 7) {
             bytes cut = bytes_make(whole.data, size), ended = spliced(cut, size, "\xff\xd9", 2, size);
-            check_refused(BZNA_CODEC_JPEG, ended, BZNA_E_DECODE, "");
+            const size_t marker = whole.data[size - 1] == 0xff ? size - 1 : size;
+            if (i > 1 || whole.data[marker] != 0xff || !whole.data[marker + 1])         /* not between scans */
+                check_refused(BZNA_CODEC_JPEG, ended, BZNA_E_DECODE, "");
             if (i == 2)
                 CHECK_CONTAINS(last.message, "truncated after row");
             check_refused(BZNA_CODEC_JPEG, cut, BZNA_E_DECODE, "");
@@ -2115,6 +2135,9 @@ TEST(a_jpeg_that_was_cut_and_then_ended_is_truncated)
         }
         for (size_t scan = find(whole, 0, "\xff\xda", 2); (scan = find(whole, scan + 1, "\xff\xda", 2)) < whole.size;) {
             bytes ended = spliced(whole, scan, "\xff\xd9", 2, whole.size);          /* between scans */
+            if (i > 1)
+                check_refused(BZNA_CODEC_JPEG, ended, BZNA_E_DECODE, "truncated: scans are missing");
+            ended.size -= 2;
             check_refused(BZNA_CODEC_JPEG, ended, BZNA_E_DECODE, "truncated: scans are missing");
             free(ended.data);
         }
@@ -2331,6 +2354,20 @@ static bytes bmp_of(const char *codes, size_t size)
         memset(file + 54 + 4 * i, i, 3);
     memcpy(file + 1078, codes, size);
     return bytes_make(file, 1078 + size);
+}
+
+TEST(bmps_that_are_not_read_are_called_what_they_are)
+{
+    static const struct { uint32_t at, value; const char *name; } work[] = {
+        { 14, 52, "a header of 52 bytes" }, { 14, 16, "a header of 16 bytes" },
+        { 30, 4, "a JPEG" },                { 30, 5, "a PNG" },
+        { 30, 6, "ALPHABITFIELDS" },        { 30, 3, "the masks" } };
+    for (size_t i = 0; i < COUNT(work); i++) {
+        bytes b = fixture("bmp_palette_8.bmp");
+        AV_WL32(b.data + work[i].at, work[i].value);
+        check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, work[i].name);
+        free(b.data);
+    }
 }
 
 TEST(run_lengths_of_a_bmp_that_do_not_fill_it_are_damage)
@@ -2599,6 +2636,7 @@ TEST_MAIN(decoder = decoder_new();
           RUN(restart_markers_that_are_missing_or_out_of_order_are_damage)
           RUN(tables_of_a_picture_before_are_not_used)
           RUN(jpegs_that_are_not_decoded_are_refused_by_name)
+    RUN(a_cmyk_jpeg_without_adobes_marker_has_the_pixels_of_one_with_it)
           RUN(jpeg_headers_that_are_damaged_are_refused_where_they_are)
           RUN(a_jpeg_has_500_scans_at_most)
           RUN(absurd_sizes_are_refused_before_decoding)
@@ -2650,7 +2688,8 @@ TEST_MAIN(decoder = decoder_new();
           RUN(tiffs_of_every_kind_are_right_or_refused_by_name)
           RUN(tiffs_that_are_not_read_are_called_what_they_are)
           RUN(jpeg_2000_of_part_15_and_of_other_colors_is_refused_by_name)
-          RUN(run_lengths_of_a_bmp_that_do_not_fill_it_are_damage)
+          RUN(bmps_that_are_not_read_are_called_what_they_are)
+    RUN(run_lengths_of_a_bmp_that_do_not_fill_it_are_damage)
           RUN(homographies_are_relative_to_the_picture_as_it_is_seen)
           RUN_ARCHIVES)
 #endif
