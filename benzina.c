@@ -5370,8 +5370,8 @@ static bzna_status bzi_bmp_check(bzi_cursor c, uint32_t header, uint32_t bits, u
     for (i = 0; i < BZI_LENGTH(known); i++)
         if (known[i].bits == bits && !memcmp(known[i].masks, masks, sizeof masks))
             return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_CODEC, "BMP of %u bits a pixel with the masks %x, %x, %x is not supported", bits, masks[0],
-                    masks[1], masks[2]);
+    return BZI_FAIL(err, BZNA_E_CODEC, "BMP of %u bits a pixel with the masks %x, %x, %x is not supported", bits,
+                    masks[0], masks[1], masks[2]);
 }
 
 static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
@@ -18927,8 +18927,8 @@ static int bzi_turbo_start(bzi_turbo *turbo)
 }
 
 /* Returns 1 if no scan of the picture is missing: all components have data, and of a progressive picture each
- * coefficient down to its last bit. An encoder may leave out scans of a progressive picture that refine it, and say that
- * it ends there. So with an end marker, DC coefficients are enough, as libjpeg asks of its compressors' scripts. */
+ * coefficient down to its last bit. An encoder may leave out scans of a progressive picture that refine it, and say
+ * that it ends there. So with an end marker, DC coefficients are enough, as libjpeg asks of its compressors' scripts. */
 static int bzi_turbo_is_complete(const bzi_turbo *turbo)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
@@ -19306,7 +19306,7 @@ static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *fr
     return result;
 }
 
-/* Returns 1 if some rows of some bytes of the first plane, clipped at its edges, are still as frame memory was filled. */
+/* Returns 1 if some rows of some bytes of the first plane, clipped at its edges, are as frame memory was filled. */
 static int bzi_frame_is_filled(const AVFrame *frame, uint32_t fill, int row_bytes, int x, int y, int width, int height)
 {
     const int right = x + width < row_bytes ? x + width : row_bytes;

@@ -1216,7 +1216,7 @@ static int filled_buffer(AVCodecContext *c, AVFrame *f, int flags)
     return result;
 }
 
-/* What libavcodec makes of an H.265 picture (Annex B) in such memory; NULL: it refuses it, or says that it is damaged. */
+/* What libavcodec makes of an H.265 picture (Annex B) in such memory; NULL: it says that it is damaged. */
 static AVFrame *decode_filled(uint8_t *data, uint64_t size, int fill)
 {
     AVCodecContext *c = avcodec_alloc_context3(avcodec_find_decoder(AV_CODEC_ID_HEVC));
