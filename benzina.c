@@ -18928,7 +18928,8 @@ static int bzi_turbo_start(bzi_turbo *turbo)
 
 /* Returns 1 if no scan of the picture is missing: all components have data, and of a progressive picture each
  * coefficient down to its last bit. An encoder may leave out scans of a progressive picture that refine it, and say
- * that it ends there. So with an end marker, DC coefficients are enough, as libjpeg asks of its compressors' scripts. */
+ * that it ends there. So with an end marker, DC coefficients are enough, which is what libjpeg asks of scripts of
+ * scans. */
 static int bzi_turbo_is_complete(const bzi_turbo *turbo)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
