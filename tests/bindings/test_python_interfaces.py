@@ -1512,6 +1512,7 @@ class Types(unittest.TestCase):
             settings = os.path.join(folder, "mypy.ini")
             with open(settings, "w") as file:   # torch's types alone take a minute
                 file.write("[mypy]\n[mypy-torch.*]\nfollow_imports = skip\nignore_missing_imports = True\n")
+                file.write("[mypy-PIL.*]\nignore_missing_imports = True\n")
             done = subprocess.run(
                 [
                     sys.executable,

@@ -22,7 +22,7 @@ from __future__ import annotations
 import array
 import glob
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 import numpy
 
@@ -48,7 +48,13 @@ __all__ = [
 ]
 
 
-class NDArray(numpy.ndarray):
+if TYPE_CHECKING:
+    _Array = numpy.ndarray[Any, Any]
+else:
+    _Array = numpy.ndarray
+
+
+class NDArray(_Array):
     """numpy's, with names of MXNet's."""
 
     def asnumpy(self) -> Any:
@@ -304,7 +310,8 @@ def _warp_of(
     if not random_resized_crop or (areas == (1, 1) and (low, high) == (1, 1)):
         if not 0 < low <= high:
             raise ValueError("min_aspect_ratio, max_aspect_ratio: %g to %g is no range of ratios" % (low, high))
-        warp = ops.MXNetAffine(**{**affine, "max_aspect_ratio": 0})
+        square: Dict[str, Any] = {**affine, "max_aspect_ratio": 0}
+        warp = ops.MXNetAffine(**square)
         warp._struct.ratio[:] = low, high
         return warp
     plain = dict(
@@ -518,7 +525,8 @@ class ImageRecordIter(_LoaderIter):
 
 def ImageRecordUInt8Iter(**parameters: Any) -> ImageRecordIter:
     """ImageRecordIter(dtype="uint8")."""
-    return ImageRecordIter(**{"dtype": "uint8", **parameters})
+    parameters.setdefault("dtype", "uint8")
+    return ImageRecordIter(**parameters)
 
 
 class MNISTIter(_LoaderIter):
@@ -641,7 +649,7 @@ def _rows_of(what: str, path: Path, shape_name: str, shape: Sequence[int]) -> An
     paths = (
         sorted(os.path.join(os.fsdecode(path), name) for name in os.listdir(os.fsdecode(path)))
         if os.path.isdir(path)
-        else [path]
+        else [os.fsdecode(path)]
     )
     rows = []
     for one in paths:

@@ -306,7 +306,8 @@ class _Decode:
         own = [one for one in handlers if not isinstance(one, str)]
         self._first = [*([gzfilter] if pre is None else pre), *own]
         self._is_plain = not own and pre is None        # no handler wants the bytes of pictures
-        self._last = [basichandlers] if post is None else list(post)
+        last: Sequence[Handler] = [basichandlers] if post is None else post
+        self._last = list(last)
         self._only = set(only.split() if isinstance(only, str) else only) if only is not None else None
         self._partial, self.on_error, self.loader = partial, handler, loader
         if loader and self.spec is None:
