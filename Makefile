@@ -3,8 +3,14 @@
 
 # ---- Variables: what a user or a packager sets -----------------------------------------------------------------------
 
-CC       ?= cc
-CXX      ?= c++
+# make's own defaults are cc and g++; there may be only clang.
+have      = $(if $(shell command -v $(1) 2>/dev/null),$(1))
+ifeq ($(origin CC),default)
+CC       := $(or $(call have,cc),$(call have,gcc),$(call have,clang),cc)
+endif
+ifeq ($(origin CXX),default)
+CXX      := $(or $(call have,g++),$(call have,c++),$(call have,clang++),c++)
+endif
 BUILD    ?= build
 PREFIX   ?= /usr/local
 OPT      ?= -O3
@@ -134,6 +140,7 @@ WHAT_STREAM = $(if $(HAVE_ZLIB)$(HAVE_ZSTD),$(if $(HAVE_ZLIB),gzip$(if $(HAVE_ZS
                 (libzstd-dev is missing)),zstd$(comma) without gzip (zlib1g-dev is missing)),neither gzip nor zstd \
                 (zlib1g-dev and libzstd-dev are missing))
 what:
+	@$(if $(call have,pkg-config),,echo "pkg-config is missing: without it, no library is found";)
 	@echo "benzina $(VERSION): software decoders: $(WHAT_VIDEO); JPEG: $(WHAT_JPEG);" \
 	    "tool: $(WHAT_TOOL); streams unpack: $(WHAT_STREAM); GPU path: $(WHAT_GPU)"
 
@@ -509,32 +516,32 @@ static-deps:
 
 .PHONY: install uninstall clean
 install: all
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin \
-	    $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 benzina.h $(DESTDIR)$(PREFIX)/include/
-	install -m 644 $(BUILD)/libbenzina.a $(DESTDIR)$(PREFIX)/lib/
-	install -m 755 $(BUILD)/libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
-	ln -sf libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so.$(SOVERSION)
-	ln -sf libbenzina.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so
-	install -m 755 $(BUILD)/libbenzina_stream.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
-	ln -sf libbenzina_stream.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina_stream.so.$(SOVERSION)
-	ln -sf libbenzina_stream.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina_stream.so
-	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna $(DESTDIR)$(PREFIX)/bin/ && \
-	    install -m 644 examples/bzna.1 $(DESTDIR)$(PREFIX)/share/man/man1/; fi
-	sh tests/make/pkgconfig.sh '$(PREFIX)' '$(VERSION)' $(LIBS) > $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc
-	install -d $(DESTDIR)$(PREFIX)/lib/cmake/benzina
+	install -d "$(DESTDIR)$(PREFIX)"/include "$(DESTDIR)$(PREFIX)"/lib/pkgconfig "$(DESTDIR)$(PREFIX)"/bin \
+	    "$(DESTDIR)$(PREFIX)"/share/man/man1
+	install -m 644 benzina.h "$(DESTDIR)$(PREFIX)"/include/
+	install -m 644 $(BUILD)/libbenzina.a "$(DESTDIR)$(PREFIX)"/lib/
+	install -m 755 $(BUILD)/libbenzina.so.$(VERSION) "$(DESTDIR)$(PREFIX)"/lib/
+	ln -sf libbenzina.so.$(VERSION) "$(DESTDIR)$(PREFIX)"/lib/libbenzina.so.$(SOVERSION)
+	ln -sf libbenzina.so.$(SOVERSION) "$(DESTDIR)$(PREFIX)"/lib/libbenzina.so
+	install -m 755 $(BUILD)/libbenzina_stream.so.$(VERSION) "$(DESTDIR)$(PREFIX)"/lib/
+	ln -sf libbenzina_stream.so.$(VERSION) "$(DESTDIR)$(PREFIX)"/lib/libbenzina_stream.so.$(SOVERSION)
+	ln -sf libbenzina_stream.so.$(SOVERSION) "$(DESTDIR)$(PREFIX)"/lib/libbenzina_stream.so
+	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna "$(DESTDIR)$(PREFIX)"/bin/ && \
+	    install -m 644 examples/bzna.1 "$(DESTDIR)$(PREFIX)"/share/man/man1/; fi
+	sh tests/make/pkgconfig.sh '$(PREFIX)' '$(VERSION)' $(LIBS) > "$(DESTDIR)$(PREFIX)"/lib/pkgconfig/benzina.pc
+	install -d "$(DESTDIR)$(PREFIX)"/lib/cmake/benzina
 	for f in benzinaConfig benzinaConfigVersion; \
 	    do sed 's|@VERSION@|$(VERSION)|; s|@SOVERSION@|$(SOVERSION)|; s|@LIBS@|$(LIBS)|' \
-	    examples/vendoring/$$f.cmake.in > $(DESTDIR)$(PREFIX)/lib/cmake/benzina/$$f.cmake || exit 1; done
+	    examples/vendoring/$$f.cmake.in > "$(DESTDIR)$(PREFIX)"/lib/cmake/benzina/$$f.cmake || exit 1; done
 
 # Files and links that install made, and the one folder that is nobody else's: others may have been there before.
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so \
+	if cd "$(DESTDIR)$(PREFIX)" 2>/dev/null; then rm -f include/benzina.h lib/libbenzina.a lib/libbenzina.so \
 	    lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc \
 	    lib/libbenzina_stream.so lib/libbenzina_stream.so.$(SOVERSION) lib/libbenzina_stream.so.$(VERSION) \
 	    lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna \
-	    share/man/man1/bzna.1)
-	-rmdir $(DESTDIR)$(PREFIX)/lib/cmake/benzina 2>/dev/null || true
+	    share/man/man1/bzna.1; fi
+	-rmdir "$(DESTDIR)$(PREFIX)"/lib/cmake/benzina 2>/dev/null || true
 
 clean:
 	rm -rf $(BUILD)

@@ -6,7 +6,7 @@ prefix=$prefix
 Name: benzina
 Description: Pictures for training neural networks, decoded in hardware or software
 Version: $version
-Cflags: -I\${prefix}/include
-Libs: -L\${prefix}/lib -lbenzina
+Cflags: -I"\${prefix}"/include
+Libs: -L"\${prefix}"/lib -lbenzina
 Libs.private: $*
 EOF

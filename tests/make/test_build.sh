@@ -729,7 +729,7 @@ flags_reach_linking() { made LDFLAGS=-Wl,-z,made "$@" && linking && all_have -Wl
 environment_is_heard() { (export CFLAGS="$flags" CPPFLAGS=-DMADE LDFLAGS=-Wl,-z,made; made "$@" && linking && compiling && all_have " $flags " -DMADE -Wl,-z,made); }
 by_default() { unset CFLAGS; made all && compiling && all_have " -O3 -g1 "; }
 destinations() { made install PREFIX=/its/prefix DESTDIR=/stage &&
-    ! grep '^install\|^ln' "$T/made.txt" | grep -v "/stage/its/prefix\|$T/made" && grep "pkgconfig.sh '/its/prefix'" "$T/made.txt" | grep '> /stage/its/prefix/'; }
+    ! grep '^install\|^ln' "$T/made.txt" | grep -v "/stage/its/prefix\|$T/made" && grep "pkgconfig.sh '/its/prefix'" "$T/made.txt" | grep '> "/stage/its/prefix"/'; }
 check cflags_and_cppflags_reach_every_compiler_call flags_reach_compiling all $of_tests
 check ldflags_reach_every_link flags_reach_linking all $of_tests
 check flags_are_taken_from_the_environment environment_is_heard all
@@ -747,7 +747,7 @@ installed="$root/$T/packages"
 program() { # name, lines: a program of that machine
     { echo '#!/bin/sh'; cat; } > "$T/bare/$1" && chmod +x "$T/bare/$1"
 }
-echo "test -e '$installed'" | program dpkg
+echo "[ ! -e '$installed' ] || echo installed" | program dpkg-query
 echo '"$@"' | program sudo
 echo "case \$1 in install) sleep 0.3; echo \"\$@\" > '$installed' ;; esac" | program apt-get
 echo "test -e '$installed'" | program pkg-config
@@ -786,6 +786,32 @@ check make_j4_demo_runs_the_demo_once_everything_is_built bare -j4 demo
 check make_j_deps_install_installs_the_tool installs -j deps install
 check make_j4_deps_test_begins_when_everything_is_installed tests_begin -j4 deps test
 check make_without_a_goal_makes_all bare -j4
+blank="$root/$T/bare/a prefix"
+a_blank_is_taken() {
+    bare install DESTDIR= PREFIX="$blank" && PKG_CONFIG_PATH="$blank/lib/pkgconfig" pkg-config --libs benzina > "$T/bare/flags" &&
+        eval "set -- $(cat "$T/bare/flags")" && [ "$1" = "-L$blank/lib" ] && [ -x "$blank/bin/bzna" ] &&
+        bare uninstall DESTDIR= PREFIX="$blank" && ! find "$blank" -type f -o -type l | grep .
+}
+if have pkg-config; then check a_prefix_with_a_blank_is_installed_to a_blank_is_taken; else skip a_prefix_with_a_blank_is_installed_to "no pkg-config here [pkg-config]"; fi
+
+# Where not much is there: programs of $T/few alone, and these.
+mkdir -p "$T/few"
+for name in make sh awk sed cat uname printf; do ln -sf "$(command -v $name)" "$T/few/$name"; done
+few() { PATH="$root/$T/few" "$@" > "$T/few.out" 2>&1; status=$?; cat "$T/few.out"; return $status; }
+says_few() { text=$1; shift; few "$@"; status=$?; grep -qF -e "$text" "$T/few.out" && return $status; }
+with_clang_alone() { # make takes it for cc
+    echo 'exit 0' > "$T/few/clang" && chmod +x "$T/few/clang"
+    (unset CC WERROR MAKEFLAGS; few make --no-print-directory -n BUILD="$T/few/build" all) && grep -q '^clang -fvisibility' "$T/few.out"
+}
+without_sudo() { # as somebody else than root
+    echo 'echo 1000' > "$T/few/id"; : > "$T/few/apt-get"; : > "$T/few/dpkg-query"; (cd "$T/few" && chmod +x id apt-get dpkg-query)
+    ! says_few "there is no sudo. As root: apt-get update && apt-get install --no-install-recommends libx y" sh tests/make/deps.sh libx y
+}
+check without_apt_deps_says_what_is_needed says_few "this system has no apt. Install by its own names what Debian calls libx y" \
+    sh tests/make/deps.sh libx y
+check without_sudo_deps_says_what_root_types without_sudo
+check without_pkg_config_make_says_so says_few "pkg-config is missing: without it, no library is found" make what
+check with_clang_alone_make_compiles_by_it with_clang_alone
 
 # --- what skips name in brackets are packages: julia is one of Debian 11, and CUDA's toolkit is not free ---
 skips_name_packages() {
