@@ -83,11 +83,20 @@ int tool_file_flush(tool_file *out)
     return ferror(out->file) || out->error ? EXIT_INPUT : EXIT_OK;
 }
 
+/* Streams forget why they failed to write what they buffered. A disk that is full still is: another byte of a file that
+ * is no use any more tells. */
+static void error_find(tool_file *out)
+{
+    if (!out->error && out->file != stdout && os_write(fileno(out->file), "", 1) < 0) out->error = errno;
+}
+
 static int stdout_failed;             /* and that was said */
 
 int tool_file_close(tool_file *out)
 {
-    int failed = tool_file_flush(out), error = out->error;
+    int failed = tool_file_flush(out), error;
+    if (failed) error_find(out);
+    error = out->error;
     if (!failed && out->partial) failed = (error = tool_partial_name(out->partial, fileno(out->file), out->path)) != 0;
     if (out->file != stdout && fclose(out->file) && !failed) failed = 1, error = errno;
     if (failed && out->partial) remove(out->partial);

@@ -46,5 +46,7 @@ same only_few_numbers_of_threads "$(grep -c '^SCALING .* \(4\|8\|16\) threads' "
 
 SCALING_PROGRAM=$program expect 1 a_set_that_cannot_be_loaded_ends_it sh tests/make/scaling.sh run \
     "$t/drawn" --seconds 0.05 --rounds 1 --threads 1
+says "$t/err" drawn it_is_named
 expect 2 settings_that_make_no_sense_are_refused "$program" --rounds 0 a=b
+says "$t/err" rounds they_are_named
 finish

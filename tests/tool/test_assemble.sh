@@ -71,6 +71,8 @@ merge_tests() {
     same "its names and targets are those" "$(names "$t/mini.bzna")" "$(names $data/mini_h264.bzna)"
     expect 1 "merge of what an archive cannot hold" "$bzna" merge "$t/in" -o "$t/none.bzna"
     says "$t/err" "sample 0 is left out: " "it is named"
+    says "$t/err" "none.bzna: nothing is written" "an archive without samples is not made"
+    if [ -e "$t/none.bzna" ] || [ -e "$t/none.bzna.partial" ]; then fail "nothing is left of it"; else pass; fi
     refused 2 "-o must be given" "merge without -o" "$bzna" merge "$t/part0.bzna"
     refused 1 "absent.bzna" "merge of a file that is not there" "$bzna" merge "$t/part0.bzna" "$t/absent.bzna" \
         -o "$t/wrong.bzna"
@@ -78,7 +80,8 @@ merge_tests() {
     cp "$t/part0.bzna" "$t/grown.bzna"
     expect 0 "append" "$bzna" append "$t/grown.bzna" "$t/part1.bzna" "$t/part2.bzna"
     if cmp -s "$t/grown.bzna" "$t/all.bzna"; then pass; else fail "an archive that grew is the whole"; fi
-    expect 1 "append of damage" "$bzna" append "$t/grown.bzna" "$t/absent.bzna"
+    refused 1 "absent.bzna: cannot open: No such file" "append of what is not there" "$bzna" append "$t/grown.bzna" \
+        "$t/absent.bzna"
     if cmp -s "$t/grown.bzna" "$t/all.bzna"; then pass; else fail "a failed append leaves the archive as it was"; fi
 
     expect 0 "split" "$bzna" split "$t/all.bzna" -o "$t/share.bzna" --parts 3
@@ -367,6 +370,7 @@ matrix_tests() {
     # A full disk: nothing is left that looks complete.
     run sh -c 'ulimit -f 1; exec "$@"' sh "$bzna" convert "$t/all.bzna" -o "$t/x/full.tar"
     same "a full disk is an error" "$status $(find "$t/x" -name "full*")" "1 "
+    says "$t/err" "x/full.tar: cannot be written: File too large" "it is the reason"
 }
 
 prepare

@@ -124,6 +124,7 @@ header_tests() {
         --check headers --overwrite
     says "$t/out" "bzna verify --decode would find damage between them" "the summary says what finds it"
     expect 1 "verify --decode finds it" "$bzna" verify --decode "$t/x.bzna"
+    says "$t/out" "sample 0: BZNA_E_" "and names it"
 }
 
 # A folder of files of all kinds: their bytes are the archive's samples, and are decoded as such.

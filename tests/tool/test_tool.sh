@@ -86,6 +86,7 @@ usage_tests() {
     refused 2 "frobnicate" "an unknown command" "$bzna" frobnicate
     refused 2 "frobnicate" "help for an unknown command" "$bzna" help frobnicate
     expect 2 "no command" "$bzna"
+    says "$t/err" "usage: bzna COMMAND" "says how it is used"
 }
 
 bad_file_tests() {
@@ -533,7 +534,7 @@ output_tests() {
         run sh -c 'cd "$1" && shift && ulimit -f 1 && exec "$@"' sh "$t/full" "$own" ${command%% *} "$t/whole.bzna" \
             $index $arguments
         same "$command on a full disk" "$status $(ls "$t/full")" "1 "
-        says "$t/err" "$name: cannot be written: " "$command says why"
+        says "$t/err" "$name: cannot be written: File too large" "$command says why"
         echo before >"$t/full/$name"
         # shellcheck disable=SC2086
         run sh -c 'cd "$1" && shift && ulimit -f 1 && exec "$@"' sh "$t/full" "$own" ${command%% *} "$t/whole.bzna" \
@@ -672,6 +673,7 @@ batch_tests() {
         --law torchvision
     refused 1 "one.bzna" "batch into a file that is not a folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
+    says "$t/err" "1 of 8 samples failed" "it is counted"
     same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 10
 }
 
