@@ -9816,21 +9816,23 @@ static const bzi_container_ops bzi_mp4_video = {
  * Calls: rooms 2, 8, 10-11.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
- * - index, labels and path with tabs between them (MXNet's .lst)
- * - path and labels with commas between them (.csv); the first line may be a header, and a path with commas stands
- *   in quotes
- * - path and labels with blanks between them (Caffe's val.txt); the numbers at the end of a line are labels
+ * - if it has a tab: index, labels and path with tabs between them (MXNet's .lst)
+ * - if it ends in a number after a blank: path and labels with blanks between them (Caffe's val.txt, DALI's file_list);
+ *   the numbers at the end of a line are labels
+ * - otherwise: path and labels with commas between them (.csv), and a path with commas stands in quotes. Here the first
+ *   line may be a header, see bzi_list_is_header
  *
- * The text is kept, because paths point into it. A line takes 32 bytes more, and each label 4. Here are also the
- * readers of text that other rooms use. */
+ * The text is kept, because paths and labels point into it: a label that is a whole number of 64 bits is exact, and no
+ * memory but the row is needed for it. A line takes 32 bytes more. Here are also the readers of text that other rooms
+ * use. */
 
 /* A line of a list. */
 typedef struct bzi_list_row {
     uint64_t index;                   /* as the line states it; if it states none, its row, from 0 */
     uint64_t path_at;                 /* offset of the path in the text */
-    uint64_t label_at;                /* number of the first label in labels */
+    uint64_t labels_at;               /* offset of the part with the labels in the text */
     uint32_t path_size;               /* bytes of the path */
-    uint32_t label_count;             /* labels of the line */
+    uint32_t labels_size;             /* bytes of the labels */
 } bzi_list_row;
 
 /* A list of samples. */
@@ -9838,9 +9840,8 @@ typedef struct bzi_list {
     bzi_span      text;               /* the whole file */
     bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
     uint64_t      count;              /* lines that name a sample */
-    float        *labels;             /* of all lines */
-    uint64_t      label_count;        /* how many they are */
-    uint64_t      label_room;         /* elements of labels */
+    uint64_t      most_labels;        /* of a line */
+    uint32_t      has_fractions;      /* a label is not a whole number */
     uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
 } bzi_list;
 
@@ -9908,6 +9909,23 @@ static bzna_status bzi_text_open(bzi_owned *kept, const char *path, bzi_span *te
     status = bzi_source_hold(&source, kept, 0, text, err);
     bzi_source_close(&source);
     return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, path);
+}
+
+/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
+BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
+{
+    char wanted[16];
+    size_t length = strlen(word);
+
+    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
+        return 0;
+
+    wanted[0] = ' ';
+    for (size_t i = 0; i < length; i++)
+        wanted[i + 1] = bzi_lower(word[i]);
+
+    memcpy(wanted + length + 1, " ", 2);
+    return strstr(list, wanted) != NULL;
 }
 
 /* --- Numbers, independent of the process's locale --- */
@@ -9978,73 +9996,94 @@ static double bzi_scale_10(double x, int64_t exponent)
     return exponent < 0 ? x / power : x * power;
 }
 
-/* Takes the digits of a decimal number, with a point or without. 19 digits count, more than a double holds. Returns 0
- * if there are none. */
-static int bzi_span_take_digits(bzi_span *s, double *value)
+/* A decimal number: digits * 10^exponent. */
+typedef struct bzi_decimal {
+    uint64_t digits;                  /* the first ones, as many as fit, more than a double holds */
+    int64_t  exponent;
+    int      is_cut;                  /* there are more digits, and they are not all 0 */
+} bzi_decimal;
+
+/* Takes the digits of a decimal number, with a point or without. Returns 0 if there are none. */
+static int bzi_span_take_digits(bzi_span *s, bzi_decimal *out)
 {
-    uint64_t mantissa = 0, digits = 0;
-    int64_t exponent = 0;
-    int point = 0;
+    int point = 0, any = 0;
 
+    *out = (bzi_decimal){ 0, 0, 0 };
     for (; s->size; *s = bzi_span_skip(*s, 1)) {
-        const uint8_t d = *s->data;
+        const uint8_t c = *s->data, digit = (uint8_t)(c - '0');
 
-        if (d == '.' && !point) {
+        if (c == '.' && !point) {
             point = 1;
             continue;
         }
-        if (d < '0' || d > '9')
+        if (digit > 9)
             break;
 
-        digits++;
-        if (mantissa < UINT64_MAX / 100) {
-            mantissa = mantissa * 10 + (uint64_t)(d - '0');
-            exponent -= point;
+        any = 1;
+        if (out->digits <= (UINT64_MAX - digit) / 10) {
+            out->digits = out->digits * 10 + digit;
+            out->exponent -= point;
         } else {
-            exponent += !point;
+            out->is_cut |= digit != 0;
+            out->exponent += !point;
         }
     }
-
-    *value = bzi_scale_10((double)mantissa, exponent);
-    return digits > 0;
+    return any;
 }
 
-/* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns 0 if it is none. */
-static int bzi_span_number(bzi_span s, float *out)
+/* Gives a decimal number as an integer. Returns 0 if it is no whole number, or exceeds 64 bits. */
+static int bzi_decimal_whole(bzi_decimal d, int minus, int64_t *out)
 {
-    uint64_t exponent = 0;
-    double value;
-    int minus, minus_exponent = 0;
-
-    s = bzi_span_trim(s);
-    minus = bzi_span_take_sign(&s);
-    if (!bzi_span_take_digits(&s, &value))
+    for (; d.exponent < 0 && d.digits && d.digits % 10 == 0; d.exponent++)
+        d.digits /= 10;
+    for (; d.exponent > 0 && d.digits && d.digits <= UINT64_MAX / 10; d.exponent--)
+        d.digits *= 10;
+    if (d.is_cut || (d.exponent && d.digits) || d.digits > (uint64_t)INT64_MAX + (uint64_t)minus)
         return 0;
-
-    if (s.size) {
-        if ((*s.data | 32) != 'e')
-            return 0;
-        s = bzi_span_skip(s, 1);
-        minus_exponent = bzi_span_take_sign(&s);
-        if (!bzi_span_integer(s, &exponent))
-            return 0;
-    }
-
-    exponent = bzi_min(exponent, 400);
-    value = bzi_scale_10(value, minus_exponent ? -(int64_t)exponent : (int64_t)exponent);
-    if (!(value <= (double)FLT_MAX))
-        return 0;
-    *out = (float)(minus ? -value : value);
+    *out = minus && d.digits ? -(int64_t)(d.digits - 1) - 1 : (int64_t)d.digits;
     return 1;
 }
 
-/* Turns a single label that is an integer into a target. Returns 0 if there are several, or it is none. */
-static int bzi_label_target(const float *labels, uint64_t count, int64_t *target)
+/* A number of a text. */
+typedef struct bzi_number {
+    float   real;                     /* the nearest float32 */
+    int     is_whole;                 /* it is a whole number of 64 bits, however it is written: 7, 007, 7.0, 70e-1 */
+    int64_t whole;                    /* this number */
+} bzi_number;
+
+/* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns NULL, or why that fails. */
+static const char *bzi_span_number(bzi_span s, bzi_number *out)
 {
-    if (count != 1 || !(fabsf(labels[0]) < 9e18f) || truncf(labels[0]) != labels[0])
-        return 0;
-    *target = (int64_t)labels[0];
-    return *target != BZNA_TARGET_NONE;
+    static const char *const none = "a label is not a number that fits a float32";
+    uint64_t exponent = 0;
+    bzi_decimal decimal;
+    int minus, minus_exponent = 0, is_integer;
+    double value;
+
+    s = bzi_span_trim(s);
+    is_integer = !bzi_find_byte(s.data, '.', s.size);
+    minus = bzi_span_take_sign(&s);
+    if (!bzi_span_take_digits(&s, &decimal))
+        return none;
+
+    if (s.size) {
+        if ((*s.data | 32) != 'e')
+            return none;
+        s = bzi_span_skip(s, 1);
+        minus_exponent = bzi_span_take_sign(&s);
+        if (!bzi_span_integer(s, &exponent))
+            return none;
+        is_integer = 0;
+    }
+
+    exponent = bzi_min(exponent, INT32_MAX);                /* a text is shorter, so it is as good as more */
+    decimal.exponent += minus_exponent ? -(int64_t)exponent : (int64_t)exponent;
+    value = decimal.digits ? bzi_scale_10((double)decimal.digits, decimal.exponent) : 0;
+    if (!(value <= (double)FLT_MAX))
+        return none;
+    out->real = (float)(minus ? -value : value);
+    out->is_whole = bzi_decimal_whole(decimal, minus, &out->whole);
+    return is_integer && !out->is_whole ? "a label has more than 64 bits" : NULL;
 }
 
 /* --- Lines --- */
@@ -10109,7 +10148,7 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
 {
     const bzi_span text = bzi_span_trim(line->text);
     const uint8_t *const end = text.data + text.size, *labels = end, *word;
-    float label;
+    bzi_number label;
 
     for (const uint8_t *p = end; p > text.data; p = word) {
         while (p > text.data && bzi_is_space(p[-1]))
@@ -10118,7 +10157,7 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
         for (word = p; word > text.data && !bzi_is_space(word[-1]); word--)
             continue;
 
-        if (word == text.data || !bzi_span_number(bzi_span_between(word, p), &label))
+        if (word == text.data || bzi_span_number(bzi_span_between(word, p), &label))
             break;
         labels = word;
     }
@@ -10130,32 +10169,79 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
     return NULL;
 }
 
-/* Reads a line's labels, and keeps them, unless rows are still counted. Returns NULL, or why that fails. */
-static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
+/* Takes the next of a line's labels. Returns 0 if there is none left. */
+static int bzi_list_take_label(const bzi_list *list, bzi_span *rest, bzi_span *label)
 {
-    bzi_span rest = line->labels, part;
-    float label;
+    do {
+        if (!rest->size)
+            return 0;
+        bzi_text_take(rest, (char)list->separator, label);
+    } while (!label->size && list->separator == ' ');       /* there may be several blanks */
 
-    for (*count = 0; rest.size;) {
-        bzi_text_take(&rest, (char)list->separator, &part);
-        if (!part.size && list->separator == ' ')           /* there may be several blanks */
-            continue;
-        if (!bzi_span_number(part, &label))
-            return "a label is not a number that fits a float32";
-        /* rows that are counted have no room, and a header's numbers may have none */
-        if (list->label_count + *count < list->label_room)
-            list->labels[list->label_count + *count] = label;
-        ++*count;
-    }
-    return NULL;
+    if (list->separator == ',' && label->size > 1 && label->data[0] == '"' && label->data[label->size - 1] == '"')
+        *label = (bzi_span){ label->data + 1, label->size - 2 };
+    return 1;
 }
 
-/* Takes a line: counts its row and labels, and keeps them if there is room. A first line that is no row is a header,
- * except with tabs. */
-static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error *err)
+/* Checks a line's labels. Returns NULL, or why they are refused. */
+static const char *bzi_list_check_labels(bzi_list *list, bzi_span rest)
+{
+    const char *fault = NULL;
+    bzi_number number;
+    bzi_span label;
+    uint64_t count = 0;
+
+    while (!fault && bzi_list_take_label(list, &rest, &label))
+        if (!(fault = bzi_span_number(label, &number))) {
+            list->has_fractions |= !number.is_whole;
+            count++;
+        }
+    list->most_labels = bzi_max(list->most_labels, count);
+    return fault;
+}
+
+/* Returns 1 if a field can be the name of a column: a word, neither a path nor what stands for a number. */
+static int bzi_list_is_column(bzi_span field)
+{
+    char word[16];
+
+    field = bzi_span_trim(field);
+    bzi_text_copy(word, sizeof word, field.data, field.size);
+    if (!((word[0] | 32) >= 'a' && (word[0] | 32) <= 'z') && word[0] != '_' && (uint8_t)word[0] < 0x80)
+        return 0;
+
+    for (uint64_t i = 0; i < field.size; i++)
+        if (field.data[i] == '.' || field.data[i] == '/' || field.data[i] == '\\')
+            return 0;
+    return !bzi_word_is_in(word, " nan inf infinity none null na ");
+}
+
+/* Returns 1 if the first line of a list with commas is a header: its fields name columns, but for the first, which may
+ * be empty, and others that are numbers, of which not all are. */
+static int bzi_list_is_header(const bzi_list *list, const bzi_list_line *line)
+{
+    bzi_span rest = line->labels, field;
+    bzi_number number;
+    int columns = 0;
+
+    if (line->path.size && !bzi_list_is_column(line->path))
+        return 0;
+
+    while (bzi_list_take_label(list, &rest, &field)) {
+        if (!bzi_span_number(field, &number))
+            continue;
+        if (!bzi_list_is_column(field))
+            return 0;
+        columns++;
+    }
+    return columns > 0;
+}
+
+/* Takes a line: counts it, and keeps its row if there is room. is_first: it may be a header. */
+static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, int is_first, bzna_error *err)
 {
     const int tabs = list->separator == '\t';
-    uint64_t index = list->count, labels;
+    uint64_t index = list->count;
     const char *fault = tabs                   ? bzi_list_split_tabs(line) :
                         list->separator == ',' ? bzi_list_split_commas(line) :
                                                  bzi_list_split_blanks(line);
@@ -10164,32 +10250,42 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
         return bzi_list_fail(line, fault, line->text, err);
     if (tabs && !bzi_span_integer(bzi_span_trim(line->index), &index))
         return bzi_list_fail(line, "the index is no whole number", line->index, err);
+    if (is_first && list->separator == ',' && bzi_list_is_header(list, line))
+        return BZNA_OK;
 
-    fault = bzi_list_labels(list, line, &labels);
-    if (fault && !tabs && line->number == 1)
-        return BZNA_OK;                                     /* a header */
-    if (fault)
+    if ((fault = bzi_list_check_labels(list, line->labels)) != NULL)
         return bzi_list_fail(line, fault, line->labels, err);
-    if (line->path.size == 0 || line->path.size >= BZI_LIMIT_PATH_BYTES || labels > UINT32_MAX)
+    if (line->path.size == 0 || line->path.size >= BZI_LIMIT_PATH_BYTES)
         return bzi_list_fail(line, "the path is empty or too long", line->path, err);
+    if (line->labels.size > UINT32_MAX)
+        return bzi_list_fail(line, "the labels are too long", line->path, err);
 
     if (list->rows) {
-        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text.data), list->label_count,
-                             (uint32_t)line->path.size, (uint32_t)labels };
+        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text.data),
+                             (uint64_t)(line->labels.data - list->text.data), (uint32_t)line->path.size,
+                             (uint32_t)line->labels.size };
         list->rows[list->count] = row;
     }
 
     list->count++;
-    list->label_count += labels;
     return BZNA_OK;
 }
 
-/* Returns the separator of a list that begins with this line: a comma, if the line has none. */
+/* Returns the separator of a list that begins with this line. A number after a comma and a blank is a comma's. */
 static uint8_t bzi_list_separator(bzi_span line)
 {
+    const bzi_span text = bzi_span_trim(line);
+    uint64_t word = text.size, end;
+    bzi_number number;
+
+    while (word && !bzi_is_space(text.data[word - 1]))
+        word--;
+    for (end = word; end && bzi_is_space(text.data[end - 1]); end--)
+        continue;
+
     if (bzi_find_byte(line.data, '\t', line.size))
         return '\t';
-    return bzi_find_byte(line.data, ',', line.size) || !bzi_find_byte(line.data, ' ', line.size) ? ',' : ' ';
+    return end && text.data[end - 1] != ',' && !bzi_span_number(bzi_span_skip(text, word), &number) ? ' ' : ',';
 }
 
 /* Reads all lines, to count them (rows NULL), or to keep them. */
@@ -10199,8 +10295,9 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
     bzi_span rest = bzi_span_skip(list->text, bom);
     bzi_list_line line = { .number = 0 };
     bzna_status status = BZNA_OK;
+    int is_first = 1;
 
-    list->count = list->label_count = 0;
+    list->count = list->most_labels = 0;
     while (rest.size && status == BZNA_OK) {
         line.at = (uint64_t)(rest.data - list->text.data);
         line.number++;
@@ -10209,7 +10306,8 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
             continue;
         if (!list->separator)
             list->separator = bzi_list_separator(line.text);
-        status = bzi_list_take(list, &line, err);
+        status = bzi_list_take(list, &line, is_first, err);
+        is_first = 0;
     }
     return status;
 }
@@ -10230,9 +10328,8 @@ static bzna_status bzi_list_parse(bzi_list *list, bzi_owned *kept, bzna_error *e
     if (list->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
 
-    if (!BZI_KEEP(kept, list->rows, list->count) || !BZI_KEEP(kept, list->labels, list->label_count))
+    if (!BZI_KEEP(kept, list->rows, list->count))
         return bzi_fail_memory(err, "a list of samples");
-    list->label_room = list->label_count;
     return bzi_list_walk(list, err);
 }
 
@@ -10319,6 +10416,58 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
     return i && list->rows[i - 1].index == index ? &list->rows[i - 1] : NULL;
 }
 
+static bzi_span bzi_list_labels(const bzi_list *list, const bzi_list_row *row)
+{
+    return (bzi_span){ list->text.data + row->labels_at, row->labels_size };
+}
+
+/* Gives a row's target: its only label, if that is a whole number, else BZNA_TARGET_NONE. */
+static int64_t bzi_list_target(const bzi_list *list, const bzi_list_row *row)
+{
+    bzi_span rest = bzi_list_labels(list, row), label;
+    bzi_number number;
+    const int is_one = bzi_list_take_label(list, &rest, &label) && !rest.size && !bzi_span_number(label, &number);
+
+    return is_one && number.is_whole ? number.whole : BZNA_TARGET_NONE;
+}
+
+/* Fails because of a row's label. */
+static bzna_status bzi_list_fail_label(const bzi_list *list, const bzi_list_row *row, const char *what, bzi_span label,
+                                       bzna_error *err)
+{
+    bzi_span rest = { list->text.data, row->path_at }, skipped;
+    bzi_list_line line = { .number = 1 };
+
+    while (bzi_text_take(&rest, '\n', &skipped)) {
+        line.at = (uint64_t)(rest.data - list->text.data);
+        line.number++;
+    }
+    return bzi_list_fail(&line, what, label, err);
+}
+
+/* Gives a row's labels as floats. A whole number that a float32 does not hold is refused, since ids would become those
+ * of others. Fractions are rounded. */
+static bzna_status bzi_list_put_labels(const bzi_list *list, const bzi_list_row *row, bzi_value *value,
+                                       bzna_error *err)
+{
+    bzi_span rest = bzi_list_labels(list, row), label;
+    bzi_number number;
+
+    value->size = 0;
+    while (bzi_list_take_label(list, &rest, &label) && !bzi_span_number(label, &number)) {
+        const float real = number.real;
+
+        if (number.is_whole && !(real >= -0x1p63f && real < 0x1p63f && (int64_t)real == number.whole))
+            return bzi_list_fail_label(list, row, "dataset_config.list: a vector of float32 cannot hold this "
+                                       "whole number", label, err);
+        if (value->size + sizeof real <= value->capacity)
+            memcpy(value->data + value->size, &real, sizeof real);
+        value->size += sizeof real;
+    }
+    value->absent = value->size == 0;
+    return BZNA_OK;
+}
+
 #endif
 
 
@@ -10364,30 +10513,13 @@ static const char *bzi_names_get(const bzi_names *names, uint64_t i)
     return (const char *)names->text.data + at;
 }
 
-/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
-BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
-{
-    char wanted[16];
-    size_t length = strlen(word);
-
-    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
-        return 0;
-
-    wanted[0] = ' ';
-    for (size_t i = 0; i < length; i++)
-        wanted[i + 1] = bzi_lower(word[i]);
-
-    memcpy(wanted + length + 1, " ", 2);
-    return strstr(list, wanted) != NULL;
-}
-
 
 /* ==== 36. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8, 10, 35.
+ * Calls: rooms 2, 4, 8, 10, 34-35.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
- * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with a
- * dot are left out. No file is opened or looked at. */
+ * followlinks=True)): by the path of their folder, then by name, each as Python compares names. Links are followed. Names
+ * that begin with a dot are left out. No file is opened or looked at. */
 
 #ifndef BENZINA_NO_FOLDERS
 
@@ -10414,13 +10546,56 @@ static int bzi_path_has_extension(const char *name, const char *list)
     return dot && bzi_word_is_in(dot + 1, list);
 }
 
-static int bzi_bytes_compare(const char *a, size_t a_size, const char *b, size_t b_size)
+/* Takes a code point of a name, as Python's os.fsdecode reads it: a byte that is not part of UTF-8 is U+DC00 and more
+ * (PEP 383). Pre: a byte that continues no sequence follows the name. */
+static uint32_t bzi_name_take(const char **name)
 {
-    const int order = memcmp(a, b, (size_t)bzi_min(a_size, b_size));
-    return order ? order : a_size < b_size ? -1 : a_size > b_size;
+    static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
+    const uint8_t *s = (const uint8_t *)*name;
+    const uint32_t more = *s >= 0xf5 ? 0 : *s >= 0xf0 ? 3 : *s >= 0xe0 ? 2 : *s >= 0xc2;
+    uint32_t point = *s & 0x3fu >> more, i = 1;
+
+    ++*name;
+    if (*s < 0x80)
+        return *s;
+
+    for (; i <= more && (s[i] & 0xc0) == 0x80; i++)
+        point = point << 6 | (s[i] & 0x3f);
+    if (!more || i <= more || point < least[more] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+        return 0xdc00u + *s;
+    *name += more;
+    return point;
 }
 
-/* Compares paths of files: by their folders, then by their names, as bytes. stems: without the names' extensions. Pre:
+/* Compares names as Python does, by code points. That is the order of their bytes, except for bytes that are not UTF-8.
+ * Pre: as for bzi_name_take. */
+static int bzi_name_compare(const char *a, size_t a_size, const char *b, size_t b_size)
+{
+    const char *const a_end = a + a_size, *const b_end = b + b_size, *const begin = a;
+    uint32_t x = 0, y = 0;
+    int back = 0;
+
+    for (; a < a_end && b < b_end && *a == *b; a++, b++)
+        continue;
+    if (a == a_end && b == b_end)
+        return 0;
+
+    /* the sequence that the first difference is in may begin before it */
+    for (; back < 3 && a > begin && ((uint8_t)a[-1] & 0xc0) == 0x80; back++, a--, b--)
+        continue;
+    if (a > begin && (uint8_t)a[-1] >= 0xc0)
+        a--, b--;
+
+    while (x == y) {
+        if (a >= a_end || b >= b_end)
+            return (a < a_end) - (b < b_end);
+        x = bzi_name_take(&a);
+        y = bzi_name_take(&b);
+    }
+    return x < y ? -1 : 1;
+}
+
+/* Compares paths of files: by their folders, then by their names. stems: without the names' extensions. Pre:
  * then each name has one. */
 static int bzi_path_compare(const char *a, const char *b, int stems)
 {
@@ -10429,9 +10604,9 @@ static int bzi_path_compare(const char *a, const char *b, int stems)
 
     x = x ? x : a;
     y = y ? y : b;
-    order = bzi_bytes_compare(a, (size_t)(x - a), b, (size_t)(y - b));
-    return order ? order : bzi_bytes_compare(x, stems ? (size_t)(strrchr(x, '.') - x) : strlen(x),
-                                             y, stems ? (size_t)(strrchr(y, '.') - y) : strlen(y));
+    order = bzi_name_compare(a, (size_t)(x - a), b, (size_t)(y - b));
+    return order ? order : bzi_name_compare(x, stems ? (size_t)(strrchr(x, '.') - x) : strlen(x),
+                                            y, stems ? (size_t)(strrchr(y, '.') - y) : strlen(y));
 }
 
 static int bzi_path_is_before(const void *a, const void *b)
@@ -10471,7 +10646,7 @@ static uint64_t bzi_tree_hash(const bzi_tree *tree, uint64_t hash)
         const char *path = tree->names[i], *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
         const size_t here = slash ? (size_t)(slash - path) : 0;
 
-        if (!folder || bzi_bytes_compare(folder, size, path, here))
+        if (!folder || size != here || memcmp(folder, path, here))
             hash = bzi_hash(bzi_hash(hash, path, here), "", 1);
         folder = path;
         size = here;
@@ -10665,7 +10840,7 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
 /* For bzi_search: returns 1 if the i-th of the sorted names is not before `name`. */
 static int bzi_folder_name_is_past(const void *names, uint64_t i, const void *name)
 {
-    return strcmp(((const char *const *)names)[i], name) >= 0;
+    return bzi_path_compare(((const char *const *)names)[i], name, 0) >= 0;
 }
 
 /* Takes only those classes that the caller names, in the caller's order. */
@@ -10859,13 +11034,13 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
     return BZNA_OK;
 }
 
-/* Opens the files that a list names. Where each row has one label, a whole number, the labels are targets. Otherwise
- * they are vectors. */
+/* Opens the files that a list names. If no line has more than one label, and all labels are whole numbers, they are
+ * targets. Otherwise they are vectors. */
 static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
     const bzi_list *list = &folder->list;
-    int64_t target;
+    bzi_value none = { .capacity = 0 };
 
     if (config->classes || config->class_order)
         return BZI_MISUSE(err, "dataset_config.%s: the labels of dataset_config.list are the classes",
@@ -10874,10 +11049,12 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     if (bzi_list_open(&folder->list, &c->kept, config->list, err) != BZNA_OK)
         return err->status;
 
-    c->count = c->target_count = list->count;
-    for (uint64_t i = 0; i < list->count && c->target_count; i++)
-        if (!bzi_label_target(list->labels + list->rows[i].label_at, list->rows[i].label_count, &target))
-            c->target_count = 0;
+    c->count = list->count;
+    if (list->most_labels == 1 && !list->has_fractions)
+        c->target_count = c->count;
+    for (uint64_t i = 0; i < list->count && list->most_labels && !c->target_count; i++)
+        if (bzi_list_put_labels(list, &list->rows[i], &none, err) != BZNA_OK)
+            return bzi_error_prefix(err, config->list);
     return BZNA_OK;
 }
 
@@ -10955,7 +11132,7 @@ static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *
     if (c->target_count) {
         c->target_field = c->field_count;
         bzi_container_add_field(c, folder->fields, BZNA_FIELD_INTEGER, 0, "target");
-    } else if (folder->list.label_count) {
+    } else if (folder->list.most_labels) {
         bzi_container_add_field(c, folder->fields, BZNA_FIELD_VECTOR, 0, "label");
     }
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_TEXT, 0, "name");
@@ -11001,23 +11178,17 @@ static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sa
     const bzi_folder *folder = c->own;
     const bzi_span name = bzi_folder_name(folder, sample->index);
     const bzi_list_row *row = folder->list.rows ? &folder->list.rows[sample->index] : NULL;
-    const float *labels = row ? folder->list.labels + row->label_at : NULL;
-    int64_t target = BZNA_TARGET_NONE;
-    (void)err;
+    int64_t target;
 
     switch (c->fields[number].kind) {
     case BZNA_FIELD_TEXT:
         bzi_value_put(value, name.data, name.size);
         break;
     case BZNA_FIELD_VECTOR:           /* only with a list */
-        value->absent = row->label_count == 0;
-        bzi_value_put(value, labels, row->label_count * sizeof *labels);
-        break;
+        return bzi_list_put_labels(&folder->list, row, value, err);
     default:                          /* what the list says, or the number of the class whose folder holds the file */
-        if (row)
-            bzi_label_target(labels, row->label_count, &target);
-        else
-            target = (int64_t)bzi_folder_class_of(folder, sample->index);
+        target = row ? bzi_list_target(&folder->list, row) : (int64_t)bzi_folder_class_of(folder, sample->index);
+        value->absent = target == BZNA_TARGET_NONE;
         bzi_value_put(value, &target, sizeof target);
     }
     return BZNA_OK;
@@ -11570,7 +11741,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 
 
 /* ==== 40. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8, 10-11, 34-35, 39.
+ * Calls: rooms 2, 8, 10-11, 34, 39.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -12518,7 +12689,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
  * many labels follow, and count instead of the one. Then comes the picture. */
 typedef struct bzi_recordio_entry {
     uint64_t       id;                /* of the record, by which the list is searched */
-    uint64_t       label_count;       /* numbers in `labels` or in the list's row */
+    uint64_t       label_count;       /* numbers in `labels`, unless the list has them */
     const uint8_t *labels;            /* in the record, little-endian, unless the list has them */
     const bzi_list_row *row;          /* of the list; NULL if there is no list */
     uint64_t       picture_at;        /* offset in the sample's bytes */
@@ -12559,26 +12730,40 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
     if (!entry->row)
         return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line with its id", entry->id,
                                  err);
-    entry->label_count = entry->row->label_count;
     return BZNA_OK;
-}
-
-static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry *entry, uint64_t i)
-{
-    const bzi_recordio *own = c->own;
-    return entry->row ? own->list.labels[entry->row->label_at + i] : bzi_le_float(entry->labels + 4 * i);
 }
 
 /* --- Fields --- */
 
-static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
+static bzna_status bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value,
+                                           bzna_error *err)
 {
+    const bzi_recordio *own = c->own;
+
+    if (entry->row)
+        return bzi_list_put_labels(&own->list, entry->row, value, err);
+
     value->size = entry->label_count * sizeof(float);
-    value->absent = entry->label_count == 0;
     for (uint64_t i = 0; i < entry->label_count && value->size <= value->capacity; i++) {
-        const float label = bzi_recordio_label(c, entry, i);
+        const float label = bzi_le_float(entry->labels + 4 * i);
         memcpy(value->data + i * sizeof label, &label, sizeof label);
     }
+    return BZNA_OK;
+}
+
+/* Gives a record's target: its only label, if that is a whole number, else BZNA_TARGET_NONE. */
+static int64_t bzi_recordio_target(const bzi_container *c, const bzi_recordio_entry *entry)
+{
+    const bzi_recordio *own = c->own;
+    float label;
+
+    if (entry->row)
+        return bzi_list_target(&own->list, entry->row);
+    if (entry->label_count != 1)
+        return BZNA_TARGET_NONE;
+
+    label = bzi_le_float(entry->labels);
+    return label >= -0x1p63f && label < 0x1p63f && truncf(label) == label ? (int64_t)label : BZNA_TARGET_NONE;
 }
 
 static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
@@ -12589,7 +12774,6 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     bzi_recordio_entry entry = { .id = 0 };
     int64_t integer;
     char digits[24];
-    float label;
 
     if (number == BZI_RECORDIO_RECORD) {
         bzi_value_put(value, payload.data, payload.size);
@@ -12601,12 +12785,11 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
 
     integer = (int64_t)entry.id;
     if (number == BZI_RECORDIO_LABEL) {
-        bzi_recordio_put_labels(c, &entry, value);
-    } else if (number == BZI_RECORDIO_TARGET) {             /* the label, if there is one and it is a whole number */
-        label = entry.label_count == 1 ? bzi_recordio_label(c, &entry, 0) : 0;
-        value->absent = !bzi_label_target(&label, entry.label_count, &integer);
-        if (!value->absent)
-            bzi_value_put(value, &integer, sizeof integer);
+        return bzi_recordio_put_labels(c, &entry, value, err);
+    } else if (number == BZI_RECORDIO_TARGET) {
+        integer = bzi_recordio_target(c, &entry);
+        value->absent = integer == BZNA_TARGET_NONE;
+        bzi_value_put(value, &integer, sizeof integer);
     } else if (number == BZI_RECORDIO_ID) {
         bzi_value_put(value, &integer, sizeof integer);
     } else if (entry.row) {                                 /* the name: the path from the list, or else the id */

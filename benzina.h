@@ -639,8 +639,28 @@
  *       folders that are. If dataset_config.classes names the classes, this is not asked.
  *
  * With a list (dataset_config.list), samples are the files that the list names, in its order. Its
- * labels become targets if each sample has one label that is a whole number, else they are
- * vectors.
+ * labels become targets if no line has more than one, and all are whole numbers. These are exact in
+ * 64 bits, however they are written (7, 007, 7.0, 7e0). A sample of -1 or without a label has no
+ * target. Otherwise labels are vectors of float32.
+ *
+ * LISTS are text with a line for each sample. The first line that is not empty decides how all
+ * lines are read:
+ *
+ *     if it                            lines are
+ *     has a tab                        index TAB label TAB ... TAB path      MXNet's .lst
+ *     ends in a number after a blank   path label label ...                  Caffe, DALI
+ *     otherwise                        path,label,label,...                  .csv
+ *
+ *     - Blanks and commas are part of a path after a tab. Between blanks, a path ends before the
+ *       numbers at the line's end. Between commas, "a path with commas" stands in quotes, and has
+ *       no quote itself. Labels may be quoted there, too. A number after a comma and a blank is a
+ *       comma's.
+ *     - Only a list with commas can have a header. It is a first line of words without dots and
+ *       slashes, such as path,label. Some words may be numbers, and the first one may be empty.
+ *       nan, inf, infinity, none, null and na are not such words.
+ *     - A list is refused with E_FORMAT, by file and line, if a label is not a decimal number (nan
+ *       and inf are not), does not fit a float32, or is an integer of more than 64 bits; and if a
+ *       vector holds a whole number that a float32 cannot, such as 16777217.
  *
  * With pairs (dataset_config.pairs = "images,masks"), files of several folders make one sample if
  * their paths below these folders are the same but for the extension: images/a/1.jpg and
@@ -682,15 +702,17 @@
  * RECORDIO files (MXNet's .rec) have one sample a record. Its fields are:
  *
  *     "image"     the picture
- *     "label"     the record's numbers
- *     "target"    the number, if there is one and it is whole
+ *     "label"     the record's numbers, float32
+ *     "target"    the number, if there is one and it is whole. MXNet writes float32, so whole
+ *                 numbers above 2^24 were rounded when the record was written
  *     "id"        the id in the record's header
  *     "name"      the id in digits
  *     "record"    all bytes of the record; a record that is read only by this field may hold
  *                 anything
  *
  * A list gives labels and names by id. A record whose id has no line in the list fails with
- * E_NOT_FOUND.
+ * E_NOT_FOUND. Its targets are exact. If a float32 cannot hold one, the field "label" of that
+ * record fails with E_FORMAT.
  *
  * NAME.idx beside NAME.rec (MXNet's, or one that `bzna index` wrote) says where records begin.
  * Without it, opening scans the headers once. An index that is older than the file must be what a
@@ -1414,12 +1436,9 @@ typedef struct bzna_dataset_config {
     const char         *split;
     /* the kind of container, as bzna_dataset_info.container calls it. Default: found by content */
     const char         *format;
-    /* path of a list, which names the samples of a folder or the labels of a .rec. Its first line
-     * decides how lines are read:
-     *     index TAB label TAB ... TAB path   MXNet's .lst
-     *     path,label                         .csv
-     *     path label                         Caffe's val.txt
-     * Default: no list */
+    /* path of a list, which names the samples of a folder or the labels of a .rec: MXNet's .lst, a
+     * .csv, or lines of path and label, as Caffe and DALI read them. See chapter 12. Default: no
+     * list */
     const char         *list;
     /* names of a folder's class folders, in the order of their numbers; others are left out.
      * Default: all of them, in class_order */
@@ -1487,7 +1506,7 @@ enum {
  *     video     "image"; "target" and "name" where there are tracks of them
  *     provider  as its fields say
  *     folder    "image"; "name", the path below the folder; "target" where folders are classes, or
- *               where a list has one whole number for each sample; "label" of other lists
+ *               where a list has at most one whole number for each sample; "label" of other lists
  *     pairs     a picture for each folder of dataset_config.pairs, of which the first one is also
  *               found as "image"; "name", the path below the first folder */
 typedef struct bzna_field_info {

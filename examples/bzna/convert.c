@@ -45,6 +45,7 @@ typedef struct conversion {
     int                 is_full;                  /* a file of a folder could not be written, nor would others be */
     int                 made_folder;              /* it was not there before */
     tool_file           out, index, list;         /* the open shard; list: of a folder, too */
+    int                 lists_targets, lists_vectors;   /* lines of lists have these */
     uint64_t            in_shard, shard, position, left_out, altered;
     archive_copied      copied;
     tool_buffer         sample;
@@ -301,7 +302,7 @@ static int shard_close(conversion *c, int result)
     return result;
 }
 
-/* The field "label" of a sample without a target; NULL: there is none. */
+/* The field "label", which is the label of a list or record where there is no target; NULL: there is none. */
 static const bzna_field_value *labels_of(const archive_copied *s)
 {
     for (uint32_t i = 0; i < s->count && s->target == BZNA_TARGET_NONE; i++)
@@ -309,17 +310,29 @@ static const bzna_field_value *labels_of(const archive_copied *s)
     return NULL;
 }
 
+/* Whether samples have vectors of numbers in place of targets: in a list of these, -1 is a number like others. */
+static int has_vectors(const archive *a)
+{
+    for (uint32_t i = 0; i < a->fields.count; i++)
+        if (!strcmp(a->fields.list[i].name, "label") && a->fields.list[i].kind == BZNA_FIELD_VECTOR) return 1;
+    return 0;
+}
+
 /* "index, labels, name", with tabs between them, as MXNet's im2rec and the library read it. */
-static void list_line(const conversion *c, uint64_t index, const char *name)
+static void list_line(conversion *c, uint64_t index, const char *name)
 {
     const bzna_field_value *labels = labels_of(&c->copied);
+    int has_target = c->copied.target != BZNA_TARGET_NONE;
+    c->lists_targets |= has_target;
+    c->lists_vectors |= labels != NULL;
     fprintf(c->list.file, "%" PRIu64 "\t", index);
     for (uint64_t i = 0; labels && i < labels->size / sizeof(float); i++) {
         float label;
         memcpy(&label, (const uint8_t *)labels->data + i * sizeof label, sizeof label);
         fprintf(c->list.file, "%.9g\t", (double)label);
     }
-    if (!labels) fprintf(c->list.file, "%" PRId64 "\t", c->copied.target);
+    if (has_target || (!labels && !has_vectors(&c->archive)))
+        fprintf(c->list.file, "%" PRId64 "\t", c->copied.target);
     for (; *name; name++) fputc((unsigned char)*name < 0x20 ? '_' : *name, c->list.file);
     fputc('\n', c->list.file);
 }
@@ -548,10 +561,13 @@ static int folder_is_exact(const conversion *c)
 static int folder_finish(conversion *c, int result)
 {
     char *path = (char *)(uintptr_t)c->list.path;
-    if (!c->list.file || result != EXIT_OK || !folder_is_exact(c)) {
+    if (!c->list.file || result != EXIT_OK || c->lists_vectors || !folder_is_exact(c)) {
         if (c->list.file && result == EXIT_OK)
             fprintf(stderr, "bzna: note: %s by itself has other targets or another order: give --list %s with it\n",
                     c->options->out, path);
+        if (c->lists_targets && c->lists_vectors && result == EXIT_OK)
+            fprintf(stderr, "bzna: note: %s has targets and labels of fractions or several numbers: all are read as "
+                    "labels\n", path);
         return file_finish(&c->list, result, 1);
     }
     tool_file_discard(&c->list);

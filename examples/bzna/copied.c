@@ -1,7 +1,7 @@
 /* copied.c - what a new data set has of a sample beside its picture: name, target, split, class names, further fields
  *
- * Left behind are only what the new one says itself: a target a second time (cls, a label of one number), the number of
- * a RecordIO record and its bytes as a whole. */
+ * Left behind are only what the new one says itself: a target a second time (cls, a RecordIO record's label of one whole
+ * number), the number of a RecordIO record and its bytes as a whole. */
 #include "tool.h"
 
 #include <stdlib.h>
@@ -83,8 +83,7 @@ static int is_copied(const archive *a, const bzna_field_info *field, const bzna_
                 (!strcmp(a->container, "archive") && strcmp(field->name, "image") && strcmp(field->name, "thumb")));
     if (is_record && (!strcmp(field->name, "id") || !strcmp(field->name, "record"))) return 0;
     if (is_tar && !strcmp(field->name, "cls")) return 0;
-    return strcmp(field->name, "label") || field->kind != BZNA_FIELD_VECTOR || sample->target == BZNA_TARGET_NONE ||
-           !strcmp(a->container, "archive");    /* whose target is another value */
+    return !is_record || strcmp(field->name, "label") || sample->target == BZNA_TARGET_NONE;
 }
 
 /* "train" and so on in a field "split" is the split, in a tar, too, which has such a file as bytes. */

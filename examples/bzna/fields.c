@@ -17,6 +17,14 @@ int archive_field_is_further(const bzna_field_info *field)
     return field->kind != BZNA_FIELD_IMAGE && strcmp(field->name, "target") && strcmp(field->name, "name");
 }
 
+/* A .rec's list may have a whole number that no float32 holds: the target has it, and the field "label" fails. */
+static int is_in_target(const archive *a, uint64_t index, const bzna_field_info *field)
+{
+    int64_t target = BZNA_TARGET_NONE;
+    return !strcmp(a->container, "RecordIO") && !strcmp(field->name, "label") &&
+           bzna_dataset_target(a->dataset, index, &target, NULL) == BZNA_OK && target != BZNA_TARGET_NONE;
+}
+
 bzna_status archive_value_read(const archive *a, uint64_t index, const bzna_field_info *field, tool_buffer *buffer,
                                archive_value *value, bzna_error *err)
 {
@@ -32,6 +40,7 @@ bzna_status archive_value_read(const archive *a, uint64_t index, const bzna_fiel
     } else if (status < 0 && err) {
         *err = first;
     }
+    if (status == BZNA_E_FORMAT && is_in_target(a, index, field)) return BZNA_E_NOT_FOUND;
     if (status < 0) return status;
     value->data = buffer->data;
     value->size = needed - (field->kind == BZNA_FIELD_TEXT && needed);

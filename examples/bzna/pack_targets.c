@@ -47,8 +47,9 @@ static int target_parse(const uint8_t *data, size_t size, int64_t *target)
     for (size_t i = 0; i < size && is_text; i++) is_text = isprint(data[i]) || isspace(data[i]);
     if (is_text) {
         memcpy(text, data, size);
+        errno = 0;
         *target = strtoll(text, &end, 10);
-        return end == text || end[strspn(end, " \r\n\t")] ? -1 : 0;
+        return end == text || end[strspn(end, " \r\n\t")] || errno ? -1 : 0;
     }
     for (size_t i = 0; i < 8 && size == 8; i++) value |= (uint64_t)data[i] << 8 * i;
     *target = (int64_t)value;

@@ -650,11 +650,17 @@ target_tests() {
     echo seventy >"$t/named/l/c.target"
     expect 1 "a .target file that is none" "$bzna" pack "$t/named" -o "$t/named.bzna" --codec copy --overwrite
     says "$t/err" "l/c.target: holds no target" "it is named"
+    echo 9223372036854775808 >"$t/named/l/c.target"
+    expect 1 "a .target file of more than 64 bits" "$bzna" pack "$t/named" -o "$t/named.bzna" --codec copy --overwrite
+    says "$t/err" "l/c.target: holds no target" "it is named, too"
     rm "$t/named/l/c.target" "$t/named/k/a.jpg.target"
     printf '0\t12\tl/c.jpg\n1\t11\tk/a.jpg\n' >"$t/two.lst"
     targets "--list .lst" "12 c.jpg 11 a.jpg " --list "$t/two.lst"
     printf 'l/b.jpg,4\nk/a.jpg,3\n' >"$t/two.csv"
     targets "--list .csv" "4 b.jpg 3 a.jpg " --list "$t/two.csv"
+    printf 'l/c.jpg 9007199254740993\nl/b.jpg 25130987\nk/a.jpg -9223372036854775808\n' >"$t/ids.txt"
+    targets "--list of numbers that no float holds" \
+        "9007199254740993 c.jpg 25130987 b.jpg -9223372036854775808 a.jpg " --list "$t/ids.txt"
     printf '0\t1.5\t2\tl/c.jpg\n1\t1\t3\tabsent.jpg\n' >"$t/two.lst"
     expect 1 "a list with several labels, and a file that is not there" "$bzna" pack "$t/named" -o "$t/named.bzna" \
         --codec copy --overwrite --list "$t/two.lst"
@@ -662,6 +668,10 @@ target_tests() {
     same "it is named once" "$(grep -c 'sample 1:.*sample 1:' "$t/err")" 0
     run "$bzna" list --json "$t/named.bzna"
     says "$t/out" '"label":[1.5,2]' "all labels of a list are in the archive"
+    for class in "$(printf '\377')" "$(printf '\356\200\200')" z; do mkdir -p "$t/odd/$class"; cp "$t/exif/1.jpg" "$t/odd/$class"; done
+    expect 0 "classes whose names are not UTF-8" "$bzna" pack "$t/odd" -o "$t/odd.bzna" --codec copy --overwrite
+    same "have the numbers that the folder gives them" "$("$bzna" list --json "$t/odd.bzna" | sed 's/"offset.*//')" \
+        "$("$bzna" list --json "$t/odd" | sed 's/"offset.*//')"
     targets "--shard 0/2" "0 a.jpg " --shard 0/2
     targets "--shard 1/2" "1 b.jpg 1 c.jpg " --shard 1/2
     refused 1 "this share of the files is empty" "a share without files" "$bzna" pack "$t/named" -o "$t/wrong.bzna" \

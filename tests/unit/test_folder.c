@@ -138,7 +138,7 @@ static void check_samples(const bzna_dataset *dataset, const char *const *expect
     CHECK_EQ(bzna_dataset_count(dataset), count);
     for (size_t i = 0; i < count && i < bzna_dataset_count(dataset); i++) {
         char line[4200];
-        snprintf(line, sizeof line, "%d %s", (int)target_at(dataset, i), name_of(dataset, i));
+        snprintf(line, sizeof line, "%lld %s", (long long)target_at(dataset, i), name_of(dataset, i));
         CHECK_STR(line, expected[i]);
     }
 }
@@ -211,6 +211,55 @@ TEST(samples_have_the_order_and_targets_of_ImageFolder)
     make_link("../../elsewhere/1.jpg", "d/a/link.jpg");
     make_link("nowhere", "d/a/broken.jpg");
     CHECK_EQ(check_against_oracle("d"), 28);
+}
+
+/* Python compares code points, and reads a byte that is not UTF-8 as U+DC00 and more: after U+D7FF, before U+E000. Of
+ * each sequence there are the beginning, others that follow, too long ones, surrogates, and what is past U+10FFFF. */
+TEST(names_that_are_not_utf8_have_the_order_of_ImageFolder)
+{
+    static const char *const odd[] = {
+        "\x80", "\xbf", "\xc3", "\xff", "\xfe", "\xc3\xa9", "\xc3\xa9\x80", "\xc3" "A", "\xc0\xaf", "\xed\x9f\xbf",
+        "\xed\xa0\x80", "\xee\x80\x80", "\xef\xbf\xbd", "\xe4\xb8\xad", "\xe4\xb8", "\xe4\xb8" "a", "\xe4\xb8\xad\xad",
+        "\xe0\x80\xaf", "\xf0\x9f\x98\x80", "\xf0\x9f\x98", "\xf0\x9f\x98\x80\x80", "\xf0\x9f\x98\x81", "\xf4\x90\x80\x80",
+        "\xf4\x8f\xbf\xbf", "\xf5\x80\x80\x80", "\xf0\x80\x80\xaf", "\x80\x80\x80\x80\x80\xee\x80\x80", "a\xff", "a\xee\x80\x80",
+        "a", "z", "\xff\xe4\xb8\xad", "\x80\x80\x80\x80\x80\xff", "\xe4\xff", "\xe4" "a", "\xee\x80", "\xee", "\xf0"
+    };
+    char path[128];
+    uint32_t x = 1;
+    if (ON_WINDOWS || system("python3 -c '' >/dev/null 2>&1"))
+        SKIP("no python3 [python3]");
+    clear();
+    for (size_t i = 0; i < COUNT(odd); i++) {
+        snprintf(path, sizeof path, "d/%s/1.jpg", odd[i]);
+        make(path);
+        snprintf(path, sizeof path, "d/a/%s.jpg", odd[i]);
+        make(path);
+        snprintf(path, sizeof path, "d/a/%s/1.jpg", odd[i]);
+        make(path);
+    }
+    for (int i = 0; i < 300; i++) {
+        x = x * 1664525u + 1013904223u;
+        snprintf(path, sizeof path, "d/%s%s/%s.jpg", odd[(x >> 8) % COUNT(odd)], odd[(x >> 16) % COUNT(odd)], odd[(x >> 24) % COUNT(odd)]);
+        make(path);
+    }
+    CHECK(check_against_oracle("d") > 300);
+}
+
+/* The order finds classes by name, too. */
+TEST(classes_that_are_not_utf8_are_chosen_by_name)
+{
+    static const char *const names[] = { "\xff", "z", "\xee\x80\x80" };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    if (ON_WINDOWS)
+        SKIP("names are UTF-16 there");
+    MAKE("d/\xff/1.jpg", "d/\xee\x80\x80/1.jpg", "d/z/1.jpg", "d/\xed\x9f\xbf/1.jpg", "d/\x80/1.jpg");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.classes = names;
+    config.class_count = 3;
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "0 \xff/1.jpg", "1 z/1.jpg", "2 \xee\x80\x80/1.jpg");
+    bzna_dataset_close(dataset);
 }
 
 TEST(torchvision_itself_has_that_order)
@@ -533,6 +582,56 @@ TEST(a_list_names_the_files_and_their_targets)
     check_refused("d", &config, BZNA_E_FORMAT, "line 2");
     config.list = TOP "/none.lst";
     check_refused("d", &config, BZNA_E_NOT_FOUND, "none.lst: cannot open");
+}
+
+/* -1 says that a sample has none. No label goes through a float. */
+TEST(a_label_of_minus_one_costs_no_other_sample_its_target)
+{
+    static const char *const lists[] = { "0\t9007199254740993\t1.jpg\n1\t-1\t2.jpg\n2\t-9223372036854775808\t1.jpg\n"
+                                         "3\t9223372036854775807\t2.jpg\n",
+                                         "path,label\n1.jpg,9007199254740993\n2.jpg,-1\n1.jpg,-9223372036854775808\n"
+                                         "2.jpg,9223372036854775807\n",
+                                         "1.jpg 9007199254740993\n2.jpg -1\n1.jpg -9223372036854775808\n"
+                                         "2.jpg 9223372036854775807\n" };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    int64_t target;
+    MAKE("d/1.jpg", "d/2.jpg");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = TOP "/l.lst";
+    for (size_t i = 0; i < COUNT(lists); i++) {
+        spill(under("l.lst"), lists[i]);
+        REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+        CHECK_SAMPLES(dataset, "9007199254740993 1.jpg", "-1 2.jpg", "-9223372036854775808 1.jpg",
+                      "9223372036854775807 2.jpg");
+        CHECK_EQ(bzna_dataset_field(dataset, 1, "target", &target, sizeof target, NULL, NULL), BZNA_E_NOT_FOUND);
+        CHECK_EQ(bzna_dataset_field(dataset, 3, "target", &target, sizeof target, NULL, NULL), BZNA_OK);
+        bzna_dataset_close(dataset);
+    }
+    spill(under("l.lst"), "0\t1.jpg\n1\t7\t2.jpg\n");    /* a line without a label has no target, either */
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "-1 1.jpg", "7 2.jpg");
+    bzna_dataset_close(dataset);
+    spill(under("l.lst"), "0\t-1\t1.jpg\n1\t-1\t2.jpg\n");
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "-1 1.jpg", "-1 2.jpg");
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_list_whose_labels_become_other_numbers_is_refused_by_file_and_line)
+{
+    bzna_dataset_config config;
+    MAKE("d/1.jpg", "d/2.jpg");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = TOP "/l.csv";
+    spill(under("l.csv"), "1.jpg,0.5\n2.jpg,25130987\n");
+    check_refused("d", &config, BZNA_E_FORMAT, "l.csv: line 2 at byte 10: dataset_config.list: a vector of float32 cannot");
+    spill(under("l.csv"), "1.jpg,1\n2.jpg,3,25130987\n");
+    check_refused("d", &config, BZNA_E_FORMAT, "l.csv: line 2 at byte 8: dataset_config.list: a vector of float32 cannot");
+    spill(under("l.csv"), "1.jpg,1\n2.jpg,9223372036854775808\n");
+    check_refused("d", &config, BZNA_E_FORMAT, "l.csv: line 2 at byte 8: a label has more than 64 bits");
+    spill(under("l.csv"), "1.jpg,nan\n2.jpg,1\n");
+    check_refused("d", &config, BZNA_E_FORMAT, "l.csv: line 1 at byte 0: a label is not a number");
 }
 
 TEST(a_list_of_other_labels_gives_vectors)
@@ -900,6 +999,8 @@ int main(int argc, char **argv)
 {
     (void)argc;
     test_start(argv);
+    RUN(names_that_are_not_utf8_have_the_order_of_ImageFolder)
+    RUN(classes_that_are_not_utf8_are_chosen_by_name)
     RUN(samples_have_the_order_and_targets_of_ImageFolder)
     RUN(files_of_the_same_name_in_two_folders_make_a_sample)
     RUN(a_file_without_a_partner_is_named)
@@ -919,6 +1020,8 @@ int main(int argc, char **argv)
           RUN(a_folder_without_pictures_says_what_it_holds_instead)
           RUN(a_list_of_names_and_labels_with_blanks_is_read)
           RUN(a_list_names_the_files_and_their_targets)
+    RUN(a_label_of_minus_one_costs_no_other_sample_its_target)
+    RUN(a_list_whose_labels_become_other_numbers_is_refused_by_file_and_line)
     RUN(a_list_of_other_labels_gives_vectors)
     RUN(links_that_lead_back_are_refused_by_their_path)
     RUN(folders_that_links_multiply_are_met_in_each_place)

@@ -19,12 +19,21 @@ static bzna_status list_of(bzi_list *list, const void *text, uint64_t size, bzna
     return status;
 }
 
+/* The labels of a row; those that do not fit are left out. */
+static uint64_t labels_of(const bzi_list *list, uint64_t i, float *labels, uint64_t room)
+{
+    bzi_value value = { (uint8_t *)labels, room * sizeof *labels, 0, 0 };
+    bzna_error err;
+    return bzi_list_put_labels(list, &list->rows[i], &value, &err) == BZNA_OK ? value.size / sizeof *labels : 99;
+}
+
 static int row_is(const bzi_list *list, uint64_t i, uint64_t index, const char *path, uint32_t labels, float first)
 {
     const bzi_list_row *row = &list->rows[i];
     bzi_span p = { list->text.data + row->path_at, row->path_size };
+    float all[3] = { 0 };
     return i < list->count && row->index == index && p.size == strlen(path) && !memcmp(p.data, path, p.size) &&
-           row->label_count == labels && (!labels || list->labels[row->label_at] == first);
+           labels_of(list, i, all, 3) == labels && (!labels || all[0] == first);
 }
 
 static void check_refused(const char *text, uint64_t size, bzna_status status, const char *message)
@@ -41,13 +50,14 @@ TEST(lines_with_tabs_are_index_labels_path)
     static const char text[] = "\xef\xbb\xbf" "7\t1\t0.5\t-2e1\ta b/c,1.jpg\r\n\n3\t4.000000\td.jpg\n12\te.jpg";
     bzi_list list;
     bzna_error err;
+    float all[3] = { 0 };
     REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
     CHECK_EQ(list.count, 3);
     CHECK(row_is(&list, 0, 7, "a b/c,1.jpg", 3, 1.0f));
-    CHECK(list.labels[list.rows[0].label_at + 1] == 0.5f && list.labels[list.rows[0].label_at + 2] == -20);
+    CHECK(labels_of(&list, 0, all, 3) == 3 && all[1] == 0.5f && all[2] == -20);
     CHECK(row_is(&list, 1, 3, "d.jpg", 1, 4.0f));
     CHECK(row_is(&list, 2, 12, "e.jpg", 0, 0));
-    CHECK_EQ(list.label_room, 4);                           /* not a label more than there are */
+    CHECK(list.most_labels == 3 && list.has_fractions);
     REQUIRE(bzi_list_sort(&list, "l", &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 3, "d.jpg", 1, 4.0f) && row_is(&list, 2, 12, "e.jpg", 0, 0));
     CHECK(bzi_list_find(&list, 7) == &list.rows[1] && !bzi_list_find(&list, 8) && !bzi_list_find(&list, 13));
@@ -73,32 +83,86 @@ TEST(lines_with_blanks_are_path_and_labels)
     static const char text[] = "val/1.jpg 65\r\n  a b 2.jpg\t 3  -4.5 \n\n7 8\nx,y.jpg 9";
     bzi_list list;
     bzna_error err;
+    float all[3] = { 0 };
     REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
     CHECK_EQ(list.count, 4);
     CHECK(row_is(&list, 0, 0, "val/1.jpg", 1, 65));
-    CHECK(row_is(&list, 1, 1, "a b 2.jpg", 2, 3) && list.labels[list.rows[1].label_at + 1] == -4.5f);
+    CHECK(row_is(&list, 1, 1, "a b 2.jpg", 2, 3) && labels_of(&list, 1, all, 3) == 2 && all[1] == -4.5f);
     CHECK(row_is(&list, 2, 2, "7", 1, 8));
     CHECK(row_is(&list, 3, 3, "x,y.jpg", 1, 9));
-    CHECK_EQ(list.label_room, 5);
+    CHECK(list.most_labels == 2 && list.has_fractions);
     bzi_owned_free(&kept);
 }
 
-/* Its numbers are read before it is known that it is a header. */
-TEST(a_header_may_hold_numbers)
+/* What a list of these bytes has in its first two rows, or why it is refused. */
+static void check_first(const char *text, const char *first, int64_t target)
 {
-    static const char text[] = "path,1,2,3,4,5,6,7,8,label\na.jpg,9\n";
     bzi_list list;
     bzna_error err;
-    REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
-    CHECK(list.count == 1 && list.label_room == 1 && row_is(&list, 0, 0, "a.jpg", 1, 9));
+    const bzi_list_row *row;
+    if (list_of(&list, text, strlen(text), &err) != BZNA_OK) {
+        CHECK_STR(err.message, first);
+        return;
+    }
+    row = &list.rows[0];
+    if (row->path_size != strlen(first) || memcmp(list.text.data + row->path_at, first, row->path_size))
+        CHECK_STR((const char *)list.text.data, first);
+    CHECK_EQ(bzi_list_target(&list, row), target);
     bzi_owned_free(&kept);
+}
+
+TEST(the_first_line_is_a_header_if_it_names_columns)
+{
+    check_first("path,label\na,3\n", "a", 3);
+    check_first("\n\nimage path,class_id\na,3\n", "a", 3);  /* the first line that is not empty */
+    check_first("\"path\",\"label\"\n\"a\",\"3\"\n", "a", 3);
+    check_first(",image,label\na,3\n", "a", 3);
+    check_first("path,1,2,3,4,5,6,7,8,label\na,3\n", "a", 3);
+    check_first("\xe5\x9b\xbe,\xe6\xa0\x87\na,3\n", "a", 3);
+    check_first("path,_label\na,3\n", "a", 3);
+}
+
+/* Each was left out as a header, with its sample. */
+TEST(a_first_line_of_a_path_and_a_label_that_is_none_is_refused)
+{
+#define NO_LABEL(label) "line 1 at byte 0: a label is not a number that fits a float32: \"" label "\""
+    check_first("a.jpg,nan\nb.jpg,1\n", NO_LABEL("nan"), 0);
+    check_first("a.jpg,cat\nb.jpg,1\n", NO_LABEL("cat"), 0);
+    check_first("x/a,cat\nb.jpg,1\n", NO_LABEL("cat"), 0);
+    check_first("x\\a,cat\nb.jpg,1\n", NO_LABEL("cat"), 0);
+    check_first("a,nan\nb,1\n", NO_LABEL("nan"), 0);
+    check_first("a,-inf\nb,1\n", NO_LABEL("-inf"), 0);
+    check_first("a,Infinity\nb,1\n", NO_LABEL("Infinity"), 0);
+    check_first("a,NA\nb,1\n", NO_LABEL("NA"), 0);
+    check_first("a,None\nb,1\n", NO_LABEL("None"), 0);
+    check_first("a,3x\nb,1\n", NO_LABEL("3x"), 0);
+    check_first("a,1,,2\nb,1\n", NO_LABEL("1,,2"), 0);
+    check_first("a,1e39\nb,1\n", NO_LABEL("1e39"), 0);
+    check_first("a.jpg,\nb.jpg,1\n", "a.jpg", BZNA_TARGET_NONE);
+    check_first("0,a.jpg,1\n", NO_LABEL("a.jpg,1"), 0);
+    check_first("path,label\nclass,name\n", "line 2 at byte 11: a label is not a number that fits a float32: \"name\"", 0);
+}
+
+/* As DALI and Caffe read them: the label follows the last blank. */
+TEST(a_number_after_a_blank_tells_a_list_with_blanks)
+{
+    check_first("c,d.jpg 3\nb.jpg 1\n", "c,d.jpg", 3);
+    check_first("c, d.jpg 3\nb.jpg 1\n", "c, d.jpg", 3);
+    check_first("a.jpg,1 2\n", "a.jpg,1", 2);
+    check_first("\"a\" b.jpg 2\n", "\"a\" b.jpg", 2);
+    check_first("a.jpg, 3\nb.jpg, 1\n", "a.jpg", 3);        /* a comma's */
+    check_first("a b.jpg,3\nb.jpg,1\n", "a b.jpg", 3);
+    check_first("\"a,b c\td\".jpg 3\n", "line 1 at byte 0: the index is no whole number: \"\"a,b c\"", 0);
+    check_first("\"a,\"\"b\"\".jpg\",3\n", "line 1 at byte 0: no comma after the path: \"\"a,\"\"b\"\".jpg\",3\"", 0);
+    check_first("a\"b.jpg,3\n", "a\"b.jpg", 3);
+    check_first("\"a,b.jpg\",\"3\"\n", "a,b.jpg", 3);
 }
 
 TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
 {
     bzi_list list;
     bzna_error err;
-    REFUSED("0 1 a.jpg\n", "line 1 at byte 0: no tab, no comma, and no label after a blank: \"0 1 a.jpg\"");
+    REFUSED("0 1 a.jpg\n", "line 1 at byte 0: neither a tab, a comma nor a blank before a label: \"0 1 a.jpg\"");
     REFUSED("a.jpg\n", "line 1 at byte 0: neither a tab, a comma nor a blank before a label: \"a.jpg\"");
     REFUSED("a.jpg 1\nb.jpg\n", "line 2 at byte 8: no tab, no comma, and no label after a blank: \"b.jpg\"");
     REFUSED("1 2\n3\n", "line 2 at byte 4: no tab, no comma, and no label");
@@ -134,8 +198,8 @@ TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
 static float number_of(const char *text)
 {
     bzi_span s = { (const uint8_t *)text, strlen(text) };
-    float value;
-    return bzi_span_number(s, &value) ? value : -12345;
+    bzi_number number;
+    return bzi_span_number(s, &number) ? -12345 : number.real;
 }
 
 /* Against the C library's strtof, which rounds once. */
@@ -153,7 +217,7 @@ TEST(numbers_are_those_of_strtof)
                                          "1e-400",
                                          "7e-46",
                                          "16777217",
-                                         "123456789012345678901234567890",
+                                         "123456789012345678901234567890.",
                                          "0.000000000000000000012345",
                                          "12345678901234567890123e-10",
                                          "1E5",
@@ -197,15 +261,98 @@ TEST(sorting_sorts_whatever_the_order_was)
         }
 }
 
-TEST(a_label_is_a_target_where_it_is_one_integer)
+/* A row without a label has no target, as one of -1. */
+TEST(a_label_that_is_a_whole_number_is_exact_and_its_neighbours_keep_theirs)
 {
-    const float labels[] = { 3, 4 }, half = 0.5f, huge = 1e20f, none = -1, less = -2;
-    int64_t target = 0;
-    CHECK(bzi_label_target(labels, 1, &target) && target == 3);
-    CHECK(bzi_label_target(&less, 1, &target) && target == -2);
-    CHECK(!bzi_label_target(labels, 2, &target) && !bzi_label_target(labels, 0, &target));
-    CHECK(!bzi_label_target(&half, 1, &target) && !bzi_label_target(&huge, 1, &target) &&
-          !bzi_label_target(&none, 1, &target));
+    static const struct {
+        const char *text;
+        int64_t     target;
+    } given[] = { { "25130987", 25130987 },
+                  { "16777217", 16777217 },
+                  { "4294967297", 4294967297 },
+                  { "9007199254740993", 9007199254740993 },
+                  { "9223372036854775807", INT64_MAX },
+                  { "-9223372036854775808", INT64_MIN },
+                  { "9223372036854775807.000000", INT64_MAX },
+                  { "-9007199254740993.0", -9007199254740993 },
+                  { "0000000000000000000000000000000000000007", 7 },
+                  { "+5", 5 },
+                  { "007", 7 },
+                  { "3.0", 3 },
+                  { "3.", 3 },
+                  { "1e3", 1000 },
+                  { "9007199254740993e0", 9007199254740993 },
+                  { "2500e-2", 25 },
+                  { "922337203685477580700e-2", INT64_MAX },
+                  { ".5e1", 5 },
+                  { "0.000000000000000000000000000007e30", 7 },
+                  { "0e999999999999999", 0 },
+                  { "-0", 0 },
+                  { "-2", -2 },
+                  { "-1", BZNA_TARGET_NONE },
+                  { "-1.0", BZNA_TARGET_NONE } };
+    static const char *const shapes[] = { "0\t8\ta.jpg\n1\t%s\tb.jpg\n2\t9\tc.jpg\n3\td.jpg\n",
+                                          "a.jpg,8\nb.jpg,%s\nc.jpg,9\nd.jpg,\n", "a.jpg 8\nb.jpg %s\nc.jpg 9\n" };
+    char text[256];
+    bzi_list list;
+    bzna_error err;
+    for (size_t i = 0; i < COUNT(given); i++)
+        for (size_t k = 0; k < COUNT(shapes); k++) {
+            snprintf(text, sizeof text, shapes[k], given[i].text);
+            REQUIRE(list_of(&list, text, strlen(text), &err) == BZNA_OK);
+            CHECK(list.most_labels == 1 && !list.has_fractions);
+            CHECK_EQ(bzi_list_target(&list, &list.rows[0]), 8);
+            CHECK_EQ(bzi_list_target(&list, &list.rows[1]), given[i].target);
+            CHECK_EQ(bzi_list_target(&list, &list.rows[2]), 9);
+            CHECK(k == 2 || bzi_list_target(&list, &list.rows[3]) == BZNA_TARGET_NONE);
+            bzi_owned_free(&kept);
+        }
+}
+
+TEST(a_label_of_more_than_64_bits_is_refused)
+{
+    static const char *const given[] = { "9223372036854775808", "-9223372036854775809", "18446744073709551616",
+                                         "123456789012345678901234567890" };
+    char text[256];
+    for (size_t i = 0; i < COUNT(given); i++) {
+        snprintf(text, sizeof text, "a.jpg,1\nb.jpg,%s\n", given[i]);
+        check_refused(text, strlen(text), BZNA_E_FORMAT, "line 2 at byte 8: a label has more than 64 bits: \"");
+    }
+    check_refused("0\t1\t9223372036854775808\ta.jpg\n", 30, BZNA_E_FORMAT, "a label has more than 64 bits");
+}
+
+TEST(a_label_is_a_fraction_or_a_whole_number)
+{
+    static const char *const fractions[] = { "0.5", "1e-3", "9223372036854775807.5", "1e30", "7e-46",
+                                             "100000000000000000000000000000000000001e-3", "9007199254740992.0000001" };
+    char text[256];
+    bzi_list list;
+    bzna_error err;
+    for (size_t i = 0; i < COUNT(fractions); i++) {
+        snprintf(text, sizeof text, "a.jpg,%s\n", fractions[i]);
+        REQUIRE(list_of(&list, text, strlen(text), &err) == BZNA_OK);
+        CHECK(list.has_fractions && bzi_list_target(&list, &list.rows[0]) == BZNA_TARGET_NONE);
+        CHECK(row_is(&list, 0, 0, "a.jpg", 1, strtof(fractions[i], NULL)));
+        bzi_owned_free(&kept);
+    }
+}
+
+TEST(a_whole_label_that_a_float_does_not_hold_is_refused_where_labels_are_floats)
+{
+    static const char text[] = "a.jpg,16777216,3\nb.jpg,16777217,3\nc.jpg,9223372036854775807,2\n"
+                               "d.jpg,-9223372036854775808,1e30\n";
+    float all[3] = { 0 };
+    bzi_value value = { (uint8_t *)all, sizeof all, 0, 0 };
+    bzi_list list;
+    bzna_error err;
+    REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
+    CHECK(row_is(&list, 0, 0, "a.jpg", 2, 16777216) && row_is(&list, 3, 3, "d.jpg", 2, -0x1p63f));
+    CHECK_EQ(bzi_list_put_labels(&list, &list.rows[1], &value, &err), BZNA_E_FORMAT);
+    CHECK_CONTAINS(err.message, "line 2 at byte 17: dataset_config.list: a vector of float32 cannot");
+    CHECK_CONTAINS(err.message, "cannot hold this whole number: \"16777217\"");
+    CHECK_EQ(bzi_list_put_labels(&list, &list.rows[2], &value, &err), BZNA_E_FORMAT);
+    CHECK_CONTAINS(err.message, "line 3 at byte 34");
+    bzi_owned_free(&kept);
 }
 
 static void *alloc_nth(void *user, size_t size, size_t align)
@@ -225,7 +372,7 @@ TEST(a_list_is_read_from_a_file_or_fails_by_its_name)
     REQUIRE(bzi_list_open(&list, &kept, path, &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 1, "a.jpg", 1, 2));
     bzi_owned_free(&kept);
-    for (int n = 0; n < 3; n++) {
+    for (int n = 0; n < 2; n++) {
         int left = n;
         const bzi_memory small = { { &left, alloc_nth, bzi_os_release } };
         bzi_owned some = { .memory = &small };
@@ -240,7 +387,12 @@ TEST(a_list_is_read_from_a_file_or_fails_by_its_name)
 
 TEST_MAIN(RUN(lines_with_tabs_are_index_labels_path) RUN(lines_with_commas_are_path_and_labels)
           RUN(lines_with_blanks_are_path_and_labels)
-          RUN(a_header_may_hold_numbers)
+          RUN(the_first_line_is_a_header_if_it_names_columns)
+          RUN(a_first_line_of_a_path_and_a_label_that_is_none_is_refused)
+          RUN(a_number_after_a_blank_tells_a_list_with_blanks)
           RUN(lines_that_make_no_sense_are_refused_by_number_and_byte) RUN(numbers_are_those_of_strtof)
-          RUN(sorting_sorts_whatever_the_order_was) RUN(a_label_is_a_target_where_it_is_one_integer)
+          RUN(sorting_sorts_whatever_the_order_was)
+          RUN(a_label_that_is_a_whole_number_is_exact_and_its_neighbours_keep_theirs)
+          RUN(a_label_of_more_than_64_bits_is_refused) RUN(a_label_is_a_fraction_or_a_whole_number)
+          RUN(a_whole_label_that_a_float_does_not_hold_is_refused_where_labels_are_floats)
           RUN(a_list_is_read_from_a_file_or_fails_by_its_name))

@@ -219,7 +219,8 @@ TEST(a_list_gives_labels_and_names_by_id)
 {
     static const char path[] = TEST_BUILD "/tests/records.lst";
     static const char text[] = "41\t5\tcats/b.jpg\n40\t1\t2\tcats/a.jpg\n";
-    const float both[2] = { 1, 2 }, five = 5;
+    static const char whole[] = "40\t9007199254740993\ta\n41\t-1\tb\n";
+    const float both[2] = { 1, 2 }, five = 5, none = -1;
     bzna_dataset_config config;
     rec_file *f = three_records();
     opened o;
@@ -233,6 +234,12 @@ TEST(a_list_gives_labels_and_names_by_id)
     CHECK(field_is(&o, 0, "name", "cats/a.jpg", 11) && integer_is(&o, 0, "id", 40));
     check_fails(&o, 1, "image", BZNA_E_CODEC, f->offsets[1] + 8 + 24 + 12, "begins with 70 69 63 74");
     check_fails(&o, 2, "label", BZNA_E_NOT_FOUND, f->offsets[2] + 16, "dataset_config.list has no line with its id");
+    bzna_dataset_close(o.dataset);
+    spill(path, whole, strlen(whole));
+    open_file(&o, f, BY_MEMORY, &config);
+    REQUIRE(o.status == BZNA_OK);
+    CHECK(target_is(&o, 0, 9007199254740993) && target_is(&o, 1, BZNA_TARGET_NONE) && field_is(&o, 1, "label", &none, 4));
+    check_fails(&o, 0, "label", BZNA_E_FORMAT, 0, "line 1 at byte 0: dataset_config.list: a vector of float32 cannot");
     bzna_dataset_close(o.dataset);
     spill(path, "40\t1\ta\n40\t2\tb\n", 14);
     open_file(&o, f, BY_MEMORY, &config);

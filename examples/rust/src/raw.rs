@@ -997,14 +997,8 @@ structs! {
         split: *const c_char,
         /// The kind of container, as bzna_dataset_info.container calls it. Default: found by content
         format: *const c_char,
-        /// Path of a list, which names the samples of a folder or the labels of a .rec. Its first line decides how
-        /// lines are read:
-        /// ```text
-        /// index TAB label TAB ... TAB path   MXNet's .lst
-        /// path,label                         .csv
-        /// path label                         Caffe's val.txt
-        /// ```
-        /// Default: no list
+        /// Path of a list, which names the samples of a folder or the labels of a .rec: MXNet's .lst, a .csv, or lines
+        /// of path and label, as Caffe and DALI read them. See chapter 12. Default: no list
         list: *const c_char,
         /// Names of a folder's class folders, in the order of their numbers; others are left out. Default: all of them,
         /// in class_order
