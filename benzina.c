@@ -22,8 +22,8 @@
  *      30  HEIF files        alone, or among other pictures
  *      31  pictures          that are files
  *   32-33  mp4               archives, plain video; their samples
- *      34  lists             of samples, as text
- *      35  names             texts in one buffer
+ *      34  text              names in one buffer; lines, words, numbers
+ *      35  lists             of samples, as text
  *   36-38  folders           directories; pictures that are files; pairs of folders
  *   39-42  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
  *      43  records           of one size
@@ -9811,39 +9811,49 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-#if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
-/* ==== 34. Lists =====================================================================================================
+/* ==== 34. Text ======================================================================================================
  * Calls: rooms 2, 8, 10-11.
  *
- * Text that lists samples, one a line. The first line tells which kind of list it is:
- * - if it has a tab: index, labels and path with tabs between them (MXNet's .lst)
- * - if it ends in a number after a blank: path and labels with blanks between them (Caffe's val.txt, DALI's file_list);
- *   the numbers at the end of a line are labels
- * - otherwise: path and labels with commas between them (.csv), and a path with commas stands in quotes. Here the first
- *   line may be a header, see bzi_list_is_header
- *
- * The text is kept, because paths and labels point into it: a label that is a whole number of 64 bits is exact, and no
- * memory but the row is needed for it. A line takes 32 bytes more. Here are also the readers of text that other rooms
- * use. */
+ * Texts in one buffer: paths of files, names of classes. Readers of text in files: lines, words, numbers. */
 
-/* A line of a list. */
-typedef struct bzi_list_row {
-    uint64_t index;                   /* as the line states it; if it states none, its row, from 0 */
-    uint64_t path_at;                 /* offset of the path in the text */
-    uint64_t labels_at;               /* offset of the part with the labels in the text */
-    uint32_t path_size;               /* bytes of the path */
-    uint32_t labels_size;             /* bytes of the labels */
-} bzi_list_row;
+/* Texts, one after the other. */
+typedef struct bzi_names {
+    const bzi_memory *memory;         /* for the buffers */
+    bzi_buffer        text;           /* each text with its NUL */
+    bzi_buffer        at;             /* uint64_t: offset of each name in text */
+    uint64_t          text_size;      /* bytes used in text */
+    uint64_t          count;          /* names */
+} bzi_names;
 
-/* A list of samples. */
-typedef struct bzi_list {
-    bzi_span      text;               /* the whole file */
-    bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
-    uint64_t      count;              /* lines that name a sample */
-    uint64_t      most_labels;        /* of a line */
-    uint32_t      has_fractions;      /* a label is not a whole number */
-    uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
-} bzi_list;
+static void bzi_names_free(bzi_names *names)
+{
+    bzi_buffer_free(names->memory, &names->text);
+    bzi_buffer_free(names->memory, &names->at);
+}
+
+static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error *err)
+{
+    const uint64_t size = strlen(name) + 1, at = names->text_size;
+
+    if (!bzi_buffer_reserve(names->memory, &names->text, at + size, 1) ||
+        !bzi_buffer_push(names->memory, &names->at, &names->count, &at, sizeof at))
+        return bzi_fail_memory(err, "names of files");
+
+    bzi_copy(names->text.data + at, name, size);
+    names->text_size += size;
+    return BZNA_OK;
+}
+
+/* Returns a name, which is valid until another text is added. */
+static const char *bzi_names_get(const bzi_names *names, uint64_t i)
+{
+    uint64_t at;
+
+    memcpy(&at, names->at.data + i * sizeof at, sizeof at);
+    return (const char *)names->text.data + at;
+}
+
+#if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
 
 /* --- Text --- */
 
@@ -10051,6 +10061,8 @@ typedef struct bzi_number {
     int64_t whole;                    /* this number */
 } bzi_number;
 
+static const char bzi_number_too_long[] = "a label has more than 64 bits";
+
 /* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns NULL, or why that fails. */
 static const char *bzi_span_number(bzi_span s, bzi_number *out)
 {
@@ -10083,8 +10095,82 @@ static const char *bzi_span_number(bzi_span s, bzi_number *out)
         return none;
     out->real = (float)(minus ? -value : value);
     out->is_whole = bzi_decimal_whole(decimal, minus, &out->whole);
-    return is_integer && !out->is_whole ? "a label has more than 64 bits" : NULL;
+    return is_integer && !out->is_whole ? bzi_number_too_long : NULL;
 }
+
+/* --- The index beside a file --- */
+
+/* The text of an index, which bzi_owned_free frees. */
+typedef struct bzi_idx {
+    bzi_owned kept;
+    bzi_span  text;
+    uint32_t  is_old;                 /* the index is older than its file */
+    char      path[BZI_LIMIT_PATH_BYTES]; /* of the index */
+} bzi_idx;
+
+/* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZNA_AGAIN if there is none.
+ * Errors name the index. */
+BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory *memory, const bzi_source *of,
+                                                 const bzna_dataset_config *config, const char *extension,
+                                                 bzna_error *err)
+{
+    const size_t length = of->path ? strlen(of->path) : 0;
+    int64_t modified_ns = 0;
+    bzna_status status;
+
+    memset(idx, 0, sizeof *idx);
+    idx->kept.memory = memory;
+    if (config->index) {
+        idx->text = (bzi_span){ config->index, config->index_bytes };
+        bzi_string_copy(idx->path, sizeof idx->path, "dataset_config.index");
+        return BZNA_OK;
+    }
+    if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
+        return BZNA_AGAIN;
+
+    snprintf(idx->path, sizeof idx->path, "%.*s.idx", (int)length - 4, of->path);
+    status = bzi_text_open(&idx->kept, idx->path, &idx->text, &modified_ns, err);
+    idx->is_old = modified_ns < of->file.modified_ns;
+    if (status != BZNA_OK)
+        bzi_owned_free(&idx->kept);
+    return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : status;
+}
+
+#endif
+
+
+#if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
+/* ==== 35. Lists =====================================================================================================
+ * Calls: rooms 2, 8, 10, 34.
+ *
+ * Text that lists samples, one a line. The first line tells which kind of list it is:
+ * - if it has a tab: index, labels and path with tabs between them (MXNet's .lst)
+ * - if it ends in a number after a blank: path and labels with blanks between them (Caffe's val.txt, DALI's file_list);
+ *   the numbers at the end of a line are labels
+ * - otherwise: path and labels with commas between them (.csv), and a path with commas stands in quotes. Here the first
+ *   line may be a header, see bzi_list_is_header
+ *
+ * The text is kept, because paths and labels point into it: a label that is a whole number of 64 bits is exact. A line
+ * takes 32 bytes more. */
+
+/* A line of a list. */
+typedef struct bzi_list_row {
+    uint64_t index;                   /* as the line states it; if it states none, its row, from 0 */
+    uint64_t path_at;                 /* offset of the path in the text */
+    uint64_t labels_at;               /* offset of the part with the labels in the text */
+    uint32_t path_size;               /* bytes of the path */
+    uint32_t labels_size;             /* bytes of the labels */
+} bzi_list_row;
+
+/* A list of samples. */
+typedef struct bzi_list {
+    bzi_span      text;               /* the whole file */
+    bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
+    uint64_t      count;              /* lines that name a sample */
+    uint64_t      most_labels;        /* of a line */
+    uint32_t      has_fractions;      /* a label is not a whole number */
+    uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
+} bzi_list;
 
 /* --- Lines --- */
 
@@ -10143,12 +10229,20 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
     return bzi_text_take(&line->labels, ',', &between) && !between.size ? NULL : "no comma after the path";
 }
 
+/* Returns 1 if a word is a label: a number, which may be too long for one. */
+static int bzi_list_is_label(bzi_span word)
+{
+    bzi_number number;
+    const char *const fault = bzi_span_number(word, &number);
+
+    return !fault || fault == bzi_number_too_long;
+}
+
 /* Splits path labels: the words at the end that are numbers, after at least one word that is the path. */
 static const char *bzi_list_split_blanks(bzi_list_line *line)
 {
     const bzi_span text = bzi_span_trim(line->text);
     const uint8_t *const end = text.data + text.size, *labels = end, *word;
-    bzi_number label;
 
     for (const uint8_t *p = end; p > text.data; p = word) {
         while (p > text.data && bzi_is_space(p[-1]))
@@ -10157,7 +10251,7 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
         for (word = p; word > text.data && !bzi_is_space(word[-1]); word--)
             continue;
 
-        if (word == text.data || bzi_span_number(bzi_span_between(word, p), &label))
+        if (word == text.data || !bzi_list_is_label(bzi_span_between(word, p)))
             break;
         labels = word;
     }
@@ -10276,7 +10370,6 @@ static uint8_t bzi_list_separator(bzi_span line)
 {
     const bzi_span text = bzi_span_trim(line);
     uint64_t word = text.size, end;
-    bzi_number number;
 
     while (word && !bzi_is_space(text.data[word - 1]))
         word--;
@@ -10285,7 +10378,7 @@ static uint8_t bzi_list_separator(bzi_span line)
 
     if (bzi_find_byte(line.data, '\t', line.size))
         return '\t';
-    return end && text.data[end - 1] != ',' && !bzi_span_number(bzi_span_skip(text, word), &number) ? ' ' : ',';
+    return end && text.data[end - 1] != ',' && bzi_list_is_label(bzi_span_skip(text, word)) ? ' ' : ',';
 }
 
 /* Reads all lines, to count them (rows NULL), or to keep them. */
@@ -10342,44 +10435,6 @@ static bzna_status bzi_list_open(bzi_list *list, bzi_owned *kept, const char *pa
     if (status == BZNA_OK && (status = bzi_list_parse(list, kept, err)) != BZNA_OK)
         bzi_error_prefix(err, path);
     return status;
-}
-
-/* --- The index beside a file --- */
-
-/* The text of an index, which bzi_owned_free frees. */
-typedef struct bzi_idx {
-    bzi_owned kept;
-    bzi_span  text;
-    uint32_t  is_old;                 /* the index is older than its file */
-    char      path[BZI_LIMIT_PATH_BYTES]; /* of the index */
-} bzi_idx;
-
-/* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZNA_AGAIN if there is none.
- * Errors name the index. */
-BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory *memory, const bzi_source *of,
-                                                 const bzna_dataset_config *config, const char *extension,
-                                                 bzna_error *err)
-{
-    const size_t length = of->path ? strlen(of->path) : 0;
-    int64_t modified_ns = 0;
-    bzna_status status;
-
-    memset(idx, 0, sizeof *idx);
-    idx->kept.memory = memory;
-    if (config->index) {
-        idx->text = (bzi_span){ config->index, config->index_bytes };
-        bzi_string_copy(idx->path, sizeof idx->path, "dataset_config.index");
-        return BZNA_OK;
-    }
-    if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
-        return BZNA_AGAIN;
-
-    snprintf(idx->path, sizeof idx->path, "%.*s.idx", (int)length - 4, of->path);
-    status = bzi_text_open(&idx->kept, idx->path, &idx->text, &modified_ns, err);
-    idx->is_old = modified_ns < of->file.modified_ns;
-    if (status != BZNA_OK)
-        bzi_owned_free(&idx->kept);
-    return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : status;
 }
 
 /* --- Rows of a list --- */
@@ -10471,55 +10526,12 @@ static bzna_status bzi_list_put_labels(const bzi_list *list, const bzi_list_row 
 #endif
 
 
-/* ==== 35. Names ====================================================================================================
- * Calls: rooms 2, 8, 10.
- *
- * Texts in one buffer: paths of files, names of classes. */
-
-/* Texts, one after the other. */
-typedef struct bzi_names {
-    const bzi_memory *memory;         /* for the buffers */
-    bzi_buffer        text;           /* each text with its NUL */
-    bzi_buffer        at;             /* uint64_t: offset of each name in text */
-    uint64_t          text_size;      /* bytes used in text */
-    uint64_t          count;          /* names */
-} bzi_names;
-
-static void bzi_names_free(bzi_names *names)
-{
-    bzi_buffer_free(names->memory, &names->text);
-    bzi_buffer_free(names->memory, &names->at);
-}
-
-static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error *err)
-{
-    const uint64_t size = strlen(name) + 1, at = names->text_size;
-
-    if (!bzi_buffer_reserve(names->memory, &names->text, at + size, 1) ||
-        !bzi_buffer_push(names->memory, &names->at, &names->count, &at, sizeof at))
-        return bzi_fail_memory(err, "names of files");
-
-    bzi_copy(names->text.data + at, name, size);
-    names->text_size += size;
-    return BZNA_OK;
-}
-
-/* Returns a name, which is valid until another text is added. */
-static const char *bzi_names_get(const bzi_names *names, uint64_t i)
-{
-    uint64_t at;
-
-    memcpy(&at, names->at.data + i * sizeof at, sizeof at);
-    return (const char *)names->text.data + at;
-}
-
-
 /* ==== 36. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8, 10, 34-35.
+ * Calls: rooms 2, 4, 8, 10, 34.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
- * followlinks=True)): by the path of their folder, then by name, each as Python compares names. Links are followed. Names
- * that begin with a dot are left out. No file is opened or looked at. */
+ * followlinks=True)): by the path of their folder, then by name, each as Python compares names. Links are followed.
+ * Names that begin with a dot are left out. No file is opened or looked at. */
 
 #ifndef BENZINA_NO_FOLDERS
 
@@ -12357,7 +12369,7 @@ static const bzi_container_ops bzi_tar_row = {
 
 
 /* ==== 42. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 8, 10-11, 29, 31, 34.
+ * Calls: rooms 2, 8, 10-11, 29, 31, 34-35.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -13149,7 +13161,7 @@ static const bzi_container_ops bzi_records_ops = {
 
 
 /* ==== 44. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-8, 10-11, 25, 29, 31, 35.
+ * Calls: rooms 2, 7-8, 10-11, 25, 29, 31, 34.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13628,7 +13640,7 @@ static const bzi_container_ops bzi_provider_ops = {
 
 #ifndef BENZINA_NO_FOLDERS
 /* ==== 45. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 8, 10, 34-36.
+ * Calls: rooms 2, 4, 8, 10, 34, 36.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -14777,7 +14789,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
 
 /* ==== 48. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 35, 37-38, 46.
+ * Calls: rooms 2, 4, 8, 10-11, 34, 37-38, 46.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 

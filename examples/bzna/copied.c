@@ -1,7 +1,7 @@
 /* copied.c - what a new data set has of a sample beside its picture: name, target, split, class names, further fields
  *
- * Left behind are only what the new one says itself: a target a second time (cls, a RecordIO record's label of one whole
- * number), the number of a RecordIO record and its bytes as a whole. */
+ * Left behind are only what the new one says itself: a target a second time (cls, a RecordIO record's label of one
+ * whole number), the number of a RecordIO record and its bytes as a whole. */
 #include "tool.h"
 
 #include <stdlib.h>

@@ -3832,6 +3832,87 @@ class Providers(unittest.TestCase):
         self.assertEqual([list(dataset.field(i, "label")) for i in range(3)], [[1.5, 2], [3], []])
         self.assertEqual(dataset.target(1), -1)
 
+    @needs_decoder
+    def test_targets_that_are_no_whole_numbers_are_never_minus_one(self):
+        for given in ([0.5, 1.5, -1.0, 3.0], [1.0, 2.0, 3.0, 4.0], [[1, 2], [3, 4], [5, 6], [7, 8]]):
+            dataset, several = Things(lambda i: (pgm(i), given[i]), 4), isinstance(given[0], list)
+            with self.assertRaisesRegex(
+                ValueError, r"field 'label' is not one whole number.*would be -1: tensors=\['label'\] gives it"
+            ):
+                loader_of_things(dataset)
+            (batch,) = loader_of_things(dataset, tensors=["label:2" if several else "label"]).batches()
+            self.assertEqual(floats(batch.tensor("label")).tolist(), [n for row in given for n in row] if several else given)
+            alone = benzina.Dataset(dataset, fields=["image"])
+            self.assertEqual(len(next(loader_of_things(alone).batches())), 4)
+            named = Things(lambda i: {"image": pgm(i), "target": given[i]}, 4)
+            self.assertRaisesRegex(
+                ValueError, "'target' is not .* -1: give it the name 'label'", loader_of_things, named
+            )
+        names = Things(lambda i: (pgm(i), "abcd"[i]), 4)
+        self.assertRaisesRegex(ValueError, r"'target' is not .* -1: bytes=\['target'\]", loader_of_things, names)
+        loader_of_things(names, bytes=["target"])
+        masks = Things(lambda i: {"image": pgm(i), "target": pgm(i), "mask": pgm(i)}, 4)
+        self.assertEqual(benzina.Dataset(masks).fields, ["image", "target", "mask"])
+        for labels in ([0.5, 1.5, 2, 3], [[1, 2], [3], [4], [5]]):
+            dataset = benzina.from_arrays([pgm(i) for i in range(4)], labels)
+            self.assertRaisesRegex(ValueError, "field 'label' is not one whole number", loader_of_things, dataset)
+            loader_of_things(dataset, tensors=["label:2"])
+        for targets in ([7, 2**53 + 1, -1, 3], [5, 6, 7, None]):
+            (batch,) = loader_of_things(Things(lambda i: (pgm(i), targets[i]), 4)).batches()
+            self.assertEqual(batch.targets.memoryview().tolist(), [-1 if one is None else one for one in targets])
+
+    def test_a_vector_of_whole_numbers_that_no_float_holds_is_refused(self):
+        for row in ([1, 2**24 + 1], array.array("q", [25130987, 2])):
+            with self.assertRaisesRegex(ValueError, "in a vector of float32, which cannot hold it"):
+                benzina.from_arrays([pgm(0)], [row])
+        self.assertEqual(list(benzina.from_arrays([pgm(0)], [[2**24, -2**63]]).field(0, "label")), [2**24, -2.0**63])
+
+    @needs_decoder
+    def test_labels_of_lists_are_exact_or_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for i in range(4):
+                with open(os.path.join(folder, "%d.pgm" % i), "wb") as file:
+                    file.write(pgm(i))
+
+            def of(shape, labels, name="l.lst"):
+                path = os.path.join(folder, name)
+                with open(path, "w") as file:
+                    file.writelines(shape % {"i": i, "label": label} for i, label in enumerate(labels))
+                return benzina.Dataset(folder, list=path)
+            for shape in ("%(i)d\t%(label)s\t%(i)d.pgm\n", "%(i)d.pgm,%(label)s\n", "%(i)d.pgm %(label)s\n"):
+                for labels in ([0, -1, 2, 3], [25130987, 16777217, 33554433, 7], [2**63 - 1, -2**63, -2, 2**53 + 1]):
+                    dataset = of(shape, labels)
+                    (batch,) = loader_of_things(dataset).batches()
+                    self.assertEqual(list(dataset.targets), labels)
+                    self.assertEqual(batch.targets.memoryview().tolist(), labels)
+                dataset = of(shape, [0.5, -1, 2, 3])
+                self.assertRaisesRegex(
+                    ValueError, r"field 'label' is not one whole .*tensors=\['label'\]", loader_of_things, dataset
+                )
+                (batch,) = loader_of_things(dataset, tensors=["label"]).batches()
+                self.assertEqual(floats(batch.tensor("label")).tolist(), [0.5, -1, 2, 3])
+                for wrong, message in (
+                    ([0, 1, 2, 2**63], r"l\.lst: line 4 at byte \d+: a label has more than 64 bits"),
+                    ([0.5, 1, 25130987, 3], r"l\.lst: line 3 at byte \d+: .*float32 cannot hold"),
+                    ([0, "nan", 2, 3], r"l\.lst: line 2 at byte"),
+                ):
+                    self.assertRaisesRegex(Error, message, of, shape, wrong)
+
+    @needs_decoder
+    def test_labels_of_records_that_are_no_whole_numbers_are_never_minus_one(self):
+        def of(*labels):
+            file = io.BytesIO()
+            for number, label in enumerate(labels):
+                payload = struct.pack("<IfQQ", 0, label, number, 0) + pgm(number)
+                file.write(struct.pack("<II", 0xced7230a, len(payload)) + payload + bytes(-len(payload) % 4))
+            return benzina.Dataset(file)
+        (batch,) = loader_of_things(of(3, -1, 2**24)).batches()
+        self.assertEqual(batch.targets.memoryview().tolist(), [3, -1, 2**24])
+        loader_of_things(of(-1, 0.5))
+        self.assertRaisesRegex(ValueError, "field 'label' is not one whole number", loader_of_things, of(0.5, 2))
+        (batch,) = loader_of_things(of(0.5, 2), tensors=["label"]).batches()
+        self.assertEqual(floats(batch.tensor("label")).tolist(), [0.5, 2])
+
     def test_what_does_not_fit_is_refused(self):
         for arguments, message in ((([],), "images: there are none"), (([pgm(0)], [1, 2]), "labels: 2 for 1 images"),
                                    (([pgm(0)], None, ["a", "b"]), "names: 2 for 1 images")):

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import ctypes
 import doctest
+import functools
 import gc
 import importlib
 import inspect
@@ -27,7 +28,9 @@ import sys
 import tarfile
 import tempfile
 import time
+import types
 import unittest
+import unittest.mock
 import warnings
 import weakref
 import zlib
@@ -68,6 +71,85 @@ def write_png(path, width, height, seed):
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
                    chunk(b"IDAT", zlib.compress(b"".join(rows), 1)) + chunk(b"IEND", b""))
+
+
+def gray(shade):
+    """A picture of one shade, as a file."""
+    return b"P6\n6 6\n255\n" + bytes([shade]) * 108
+
+
+def shade_of(picture):
+    """Of what a data set gives: a file's bytes, or a PIL.Image."""
+    return picture[-1] if isinstance(picture, bytes) else picture.getpixel((0, 0))[0]
+
+
+def listed_numbers(numbers):
+    """Of a tensor, or of a Field where there is no torch."""
+    if hasattr(numbers, "ravel"):
+        return numbers.ravel().tolist()
+    view = numbers.memoryview()
+    return view.cast("B").cast(view.format).tolist()
+
+
+def stand_ins():
+    """torch.utils.data and torchvision.datasets, as far as a data set needs them. Pictures are their files' bytes."""
+    class Subset:
+        def __init__(self, dataset, indices):
+            self.dataset, self.indices = dataset, indices
+
+        def __getitem__(self, index):
+            return self.dataset[self.indices[index]]
+
+        def __len__(self):
+            return len(self.indices)
+
+    class ConcatDataset:
+        def __init__(self, datasets):
+            self.datasets = list(datasets)
+            self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
+
+        def __getitem__(self, index):
+            return [sample for part in self.datasets for sample in map(part.__getitem__, range(len(part)))][index]
+
+        def __len__(self):
+            return self.cumulative_sizes[-1]
+
+    def default_loader(path):
+        with open(path, "rb") as file:
+            return file.read()
+
+    class DatasetFolder:
+        def __init__(self, root, loader, extensions=None, transform=None, target_transform=None, is_valid_file=None):
+            self.root, self.loader, self.transform, self.target_transform = root, loader, transform, target_transform
+            self.classes, self.class_to_idx = self.find_classes(root)
+            self.samples = [
+                (os.path.join(top, file), number)
+                for name, number in sorted(self.class_to_idx.items())
+                for top, _, files in sorted(os.walk(os.path.join(root, name)))
+                for file in sorted(files)
+                if is_valid_file is None or is_valid_file(os.path.join(top, file))
+            ]
+
+        def find_classes(self, directory):
+            classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
+            return classes, {name: number for number, name in enumerate(classes)}
+
+        def __getitem__(self, index):
+            path, target = self.samples[index]
+            return self.loader(path), target
+
+        def __len__(self):
+            return len(self.samples)
+
+    class ImageFolder(DatasetFolder):
+        def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None):
+            super().__init__(root, loader, (".ppm",), transform, target_transform, is_valid_file)
+
+    data, datasets, folder = map(types.ModuleType, ("torch.utils.data", "torchvision.datasets", "folder"))
+    data.Subset, data.ConcatDataset = Subset, ConcatDataset
+    datasets.DatasetFolder, datasets.ImageFolder, datasets.folder = DatasetFolder, ImageFolder, folder
+    folder.default_loader = default_loader
+    return {"torch.utils.data": data, "torchvision.datasets": datasets, "torchvision.datasets.folder": folder}
 
 
 def folder_of_pictures():
@@ -1127,6 +1209,160 @@ class DataSets(unittest.TestCase):
             benzina.Dataset(root), batch_size=4, num_workers=2, collate_fn=lambda pairs: zip(*pairs)
         ):
             self.assertEqual(len(pictures), 4)
+
+    @needs_decoder
+    def test_what_a_class_of_the_users_gives_at_an_index_counts(self):
+        """Of torch and torchvision, where they are installed, and of classes that are as theirs."""
+        real = "torchvision" if importable("torch") and importable("torchvision") and importable("PIL.Image") else None
+        for modules in (stand_ins(), real):
+            if modules is None:
+                continue
+            with contextlib.ExitStack() as stack:
+                if modules == real:
+                    import torch.utils.data as data
+                    import torchvision.datasets as datasets
+                else:
+                    stack.enter_context(unittest.mock.patch.dict(sys.modules, modules))
+                    data, datasets = modules["torch.utils.data"], modules["torchvision.datasets"]
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                self.check_sources(folder, data, datasets)
+
+    def check_sources(self, folder, data, datasets):
+        root = os.path.join(folder, "root")
+        for number, name in enumerate(("a/0", "a/1", "a/in/2", "b/3", "b/4", "c/5")):
+            path = os.path.join(root, name + ".ppm")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(gray(40 * number))
+        os.makedirs(os.path.join(folder, "net", "val"))
+        for name in ("n01", "n02"):
+            shutil.copytree(os.path.join(root, name[2] == "1" and "a" or "b"), os.path.join(folder, "net", "val", name))
+        plain, inverted = datasets.ImageFolder(root), gray(255)
+
+        class Remap(datasets.ImageFolder):
+            def __getitem__(self, index):
+                return inverted, {0: 7, 1: 3, 2: 9}[super().__getitem__(index)[1]]
+
+        class Merged(datasets.ImageFolder):
+            def find_classes(self, directory):
+                return ["a", "b", "c"], {"a": 1, "b": 0, "c": 1}
+
+        class Chosen(datasets.ImageFolder):
+            def find_classes(self, directory):
+                return ["c", "a"], {"c": 0, "a": 1}
+
+        class Named(datasets.ImageFolder):
+            def __init__(self, root):
+                super().__init__(root)
+                self.root, self.classes = folder, [("a", "first"), ("b",), ("c",)]
+
+        class Fewer(datasets.ImageFolder):
+            def __len__(self):
+                return 2
+
+        class Shifted(data.Subset):
+            def __getitem__(self, index):
+                picture, target = super().__getitem__(index)
+                return picture, target + 10
+
+            def __getitems__(self, indices):
+                return [self[i] for i in indices]
+
+        class Backwards(data.ConcatDataset):
+            def __getitem__(self, index):
+                return super().__getitem__(len(self) - 1 - index)
+
+        class Wrapper:                          # with attributes as a Subset's
+            def __init__(self, subset):
+                self.dataset, self.indices = subset.dataset, subset.indices
+
+            def __len__(self):
+                return len(self.indices)
+
+            def __getitem__(self, index):
+                return inverted, 1 - self.dataset[self.indices[index]][1]
+
+        class Parts:                            # and as a ConcatDataset's
+            def __init__(self, parts):
+                self.datasets, self.cumulative_sizes = parts, [len(parts[0])]
+
+            def __len__(self):
+                return 1
+
+            def __getitem__(self, index):
+                return inverted, 5
+
+        class Folder(Wrapper):                  # and as an ImageFolder's
+            def __init__(self, subset):
+                super().__init__(subset)
+                self.root, self.samples, self.loader = root, plain.samples, plain.loader
+                self.classes, self.class_to_idx = plain.classes, plain.class_to_idx
+
+        relabelled = datasets.ImageFolder(root)
+        relabelled.samples = [(path, 2 - target) for path, target in reversed(relabelled.samples[1:])]
+        as_gray = functools.partial(lambda shade, path: gray(shade), 99)
+        one_class = datasets.ImageFolder(os.path.join(folder, "net"))
+        for thing, is_taken in (
+            (plain, True),
+            (relabelled, True),
+            (Chosen(root), True),
+            (Named(root), True),
+            (datasets.ImageFolder(os.path.join(folder, "net", "val")), True),
+            (one_class, True),
+            (datasets.DatasetFolder(root, datasets.folder.default_loader, (".ppm",)), True),
+            (datasets.ImageFolder(root, is_valid_file=lambda path: "4" not in path), True),
+            (data.Subset(plain, [3, 0]), True),
+            (data.Subset(data.Subset(plain, [4, 2, 0]), [2, 1]), True),
+            (data.ConcatDataset([data.Subset(plain, [1]), one_class]), True),
+            (Remap(root), False),
+            (Merged(root), False),
+            (Fewer(root), False),
+            (datasets.ImageFolder(root, loader=as_gray), False),
+            (Shifted(plain, [0, 3]), False),
+            (data.Subset(Remap(root), [5, 0]), False),
+            (Backwards([plain, one_class]), False),
+            (Wrapper(data.Subset(plain, [0, 3])), False),
+            (Parts([plain]), False),
+            (Folder(data.Subset(plain, [4, 0])), False),
+        ):
+            loader = loader_of(thing, shape=6, batch_size=16, warp=None, layout="NHWC")
+            ((pictures, targets),) = loader
+            right = [thing[i] for i in range(len(thing))]
+            self.assertEqual(listed_numbers(targets), [target for _, target in right], type(thing))
+            shades = [shade_of(picture) for picture, _ in right]
+            flat = listed_numbers(pictures)
+            self.assertEqual([flat[i * len(flat) // len(right)] for i in range(len(right))], shades, type(thing))
+            self.assertEqual(loader.dataset.info.container == b"folder", is_taken, type(thing))
+        self.assertEqual(loader_of(Named(root)).dataset.classes, ["a", "b", "c"])
+        for name in ("transform", "target_transform"):
+            with self.assertRaisesRegex(ValueError, "the %s of ImageFolder would not be applied" % name):
+                loader_of(datasets.ImageFolder(root, **{name: abs}))
+
+        class Own(benzina.Dataset):
+            def __getitem__(self, index):
+                return super().__getitem__(index)
+        with self.assertRaisesRegex(TypeError, "the __getitem__ of Own gives would not be asked for"):
+            loader_of(Own(root))
+
+    @needs_decoder
+    @needs("torch", "torchvision", "PIL")
+    def test_torchvisions_imagenet_is_taken(self):
+        import torch
+        from torchvision.datasets import ImageNet
+        with tempfile.TemporaryDirectory() as root:
+            for number, name in enumerate(("n01440764", "n01443537")):
+                os.makedirs(os.path.join(root, "val", name))
+                for i in range(3):
+                    write_png(os.path.join(root, "val", name, "%d.png" % i), 8, 8, number)
+            words = {"n01440764": ("tench", "Tinca tinca"), "n01443537": ("goldfish", "Carassius auratus")}
+            torch.save((words, ["n01440764"]), os.path.join(root, "meta.bin"))
+            try:
+                dataset = ImageNet(root, split="val")
+            except Exception as error:          # pickles are not loaded by default since torch 2.6
+                self.skipTest("this torchvision does not load the file that was made: %s" % error)
+            loader = loader_of(dataset, batch_size=6)
+            self.assertEqual(listed_numbers(next(iter(loader))[1]), [0, 0, 0, 1, 1, 1])
+            self.assertEqual(loader.dataset.classes, ["n01440764", "n01443537"])
 
     def test_pictures_beside_masks_are_no_classes(self):
         with tempfile.TemporaryDirectory() as folder:

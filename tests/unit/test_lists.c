@@ -140,7 +140,8 @@ TEST(a_first_line_of_a_path_and_a_label_that_is_none_is_refused)
     check_first("a,1e39\nb,1\n", NO_LABEL("1e39"), 0);
     check_first("a.jpg,\nb.jpg,1\n", "a.jpg", BZNA_TARGET_NONE);
     check_first("0,a.jpg,1\n", NO_LABEL("a.jpg,1"), 0);
-    check_first("path,label\nclass,name\n", "line 2 at byte 11: a label is not a number that fits a float32: \"name\"", 0);
+    check_first("path,label\nclass,name\n",
+                "line 2 at byte 11: a label is not a number that fits a float32: \"name\"", 0);
 }
 
 /* As DALI and Caffe read them: the label follows the last blank. */
@@ -319,6 +320,8 @@ TEST(a_label_of_more_than_64_bits_is_refused)
         check_refused(text, strlen(text), BZNA_E_FORMAT, "line 2 at byte 8: a label has more than 64 bits: \"");
     }
     check_refused("0\t1\t9223372036854775808\ta.jpg\n", 30, BZNA_E_FORMAT, "a label has more than 64 bits");
+    REFUSED("a.jpg 9223372036854775808\n", "line 1 at byte 0: a label has more than 64 bits");
+    REFUSED("a.jpg 1\nb.jpg 9223372036854775808 3\n", "line 2 at byte 8: a label has more than 64 bits");
 }
 
 TEST(a_label_is_a_fraction_or_a_whole_number)

@@ -23,7 +23,7 @@ from typing import (
 )
 
 from . import _arguments as arg
-from . import _c, _handles, _provider, _remote
+from . import _c, _foreign, _handles, _provider, _remote
 from ._blocks import RemoteStatistics
 from ._c import Status, lib
 from ._context import Context, _shared_context
@@ -368,7 +368,7 @@ class Dataset(_handles.Handled):
     Or an object with __len__ and __getitem__, as torch's data sets are. What __getitem__(index) gives is a sample: a
     picture, or a pair of picture and target, or a dict of fields. Pictures are bytes of files, PIL.Images, or arrays of
     uint8; other fields are numbers, rows of numbers, text and bytes, as the first sample has them, and may be None in
-    others. It is called by several threads, one at a time, since each holds the interpreter's lock, and must give the
+    others. The second thing of a pair is the field "label" where it is not one whole number, but numbers. It is called by several threads, one at a time, since each holds the interpreter's lock, and must give the
     same sample for the same index. An exception costs its sample only; OSError and EOFError are tried again
     (read_retries). last_exception is the last one.
 
@@ -382,7 +382,9 @@ class Dataset(_handles.Handled):
                      delivers picture and target, and whatever else its tensors and bytes name
     target           the field of integers that is the target: "cls2" of a tar, "bzna_target_b" of an mp4's tracks;
                      None: the usual one
-    list             path of a list of samples (.lst, .csv): which files of a folder, or what labels of a .rec
+    list             path of a list of samples (.lst, .csv, lines of path label): which files of a folder, or what labels
+                     of a .rec. Whole numbers, one for each sample, are targets, and -1 is none; others are the field
+                     "label"
     classes          of a folder: its class folders, in the order of their numbers; None: all, in class_order. A folder
                      of pictures beside one of masks is no data set of two classes, and refused unless they are named
                      here
@@ -519,36 +521,42 @@ class Dataset(_handles.Handled):
     @classmethod
     def _of(cls, thing: Any, context: Optional[Context]) -> Dataset:
         """What a DataLoader is given: a Dataset, torch's Subset or ConcatDataset, torchvision's ImageFolder, or what
-        makes a Dataset."""
+        makes a Dataset. What a class of the user's gives at an index counts: then it is asked for each sample."""
         if isinstance(thing, Dataset):
+            if type(thing).__getitem__ is not Dataset.__getitem__:
+                raise TypeError(
+                    "dataset: what the __getitem__ of %s gives would not be asked for: a Dataset's samples are read by "
+                    "the library. Wrap it in a class that is no Dataset" % type(thing).__name__
+                )
             return thing
-        if hasattr(thing, "dataset") and hasattr(thing, "indices"):
+        if _foreign.is_plain(thing, "torch.utils.data", "Subset"):
             return cls._of(thing.dataset, context)[thing.indices]
-        if hasattr(thing, "datasets") and hasattr(thing, "cumulative_sizes"):
+        if _foreign.is_plain(thing, "torch.utils.data", "ConcatDataset"):
             parts = [cls._of(part, context) for part in thing.datasets]
             return sum(parts[1:], parts[0])
-        if all(hasattr(thing, name) for name in ("root", "samples", "classes", "class_to_idx")):
-            return cls._of_image_folder(thing, context)
-        return cls(thing, context=context)
+        found = cls._of_image_folder(thing, context) if _foreign.is_folder(thing) else None
+        return cls(thing, context=context) if found is None else found
 
     @classmethod
-    def _of_image_folder(cls, folder: Any, context: Optional[Context]) -> Dataset:
-        for name in ("transform", "target_transform"):
+    def _of_image_folder(cls, folder: Any, context: Optional[Context]) -> Optional[Dataset]:
+        """None where its samples are others than those of a folder here."""
+        for name in ("transform", "target_transform", "transforms"):
             if getattr(folder, name, None) is not None:
                 raise ValueError(
                     "dataset: the %s of %s would not be applied: leave it out, and give warp=, mean= and std= instead "
                     "(by default, pictures are resized and center-cropped as Resize(256) and CenterCrop(224) do)"
                     % (name, type(folder).__name__)
                 )
-        found = cls(folder.root, context=context, format="folder", classes=folder.classes, orientation="ignore")
-        places = {name: i for i, name in enumerate(found.filenames)}
-        try:
-            order = [places[os.path.relpath(path, folder.root).replace(os.sep, "/")] for path, _ in folder.samples]
-        except KeyError as error:
-            raise ValueError("dataset: %s of %s is no picture here" % (error, type(folder).__name__)) from None
-        if any(found.target(place) != target for place, (_, target) in zip(order, folder.samples)):
-            raise ValueError("dataset: the targets of %s are not those of its folders" % type(folder).__name__)
-        return found if order == [*range(len(found))] else found[order]
+        for root, classes in _foreign.class_folders(folder):
+            try:
+                found = cls(root, context=context, format="folder", classes=classes, orientation="ignore")
+                places = {name: i for i, name in enumerate(found.filenames)}
+                paths = [os.path.relpath(path, root).replace(os.sep, "/") for path, _ in folder.samples]
+                order = [places[path] for path in paths]
+            except (Error, KeyError):           # a class without pictures here; a file that is no picture by its name
+                continue
+            return found if order == [*range(len(found))] else found[order]
+        return None
 
     def _refuse_masks(self) -> None:
         if self.info.container != b"folder":
@@ -796,6 +804,24 @@ class Dataset(_handles.Handled):
         kind = self._kind(name)
         data = self._field(place, name.encode())
         return None if data is None else FIELD_VALUES[kind](data)
+
+    def _unlike_targets(self):
+        """The name of a field that has what targets cannot be, where no sample or not the first one has a target: numbers
+        with fractions, several numbers, text. None where there is none."""
+        kinds = {name: kind for name, kind in self._field_kinds().items() if name in self.fields}
+        if kinds.get("target", _c.FIELD_INTEGER) != _c.FIELD_INTEGER:
+            return "target"
+        if kinds.get("label") != _c.FIELD_VECTOR or not len(self):
+            return None
+        if "target" not in kinds:
+            return None if self.info.target_count else "label"
+        if self.info.container != b"RecordIO":
+            return None
+        try:                                    # each record has its own: the first one tells
+            label = self.field(0, "label")
+            return "label" if label is not None and self.target(0) == -1 and label.tolist() != [-1] else None
+        except Error:
+            return None
 
     def _known(self, names):
         names = [names] if isinstance(names, str) else list(names)

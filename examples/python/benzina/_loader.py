@@ -8,7 +8,7 @@ import random
 import sys
 import time
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, NoReturn, Optional, Sequence, Set, Union
 
 from . import _arguments as arg
 from . import _c, _handles, ops
@@ -74,7 +74,8 @@ class DataLoader(_handles.Handled):
 
     Samples
     dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and
-                     ConcatDataset, and torchvision's ImageFolder, too
+                     ConcatDataset, and torchvision's ImageFolder and ImageNet, too. A class of the user's is asked for
+                     each sample
     shape            (height, width) in pixels of the pictures that come out, or one number for both. None, where
                      tensors or bytes are named: no pictures, images is None
     batch_size       samples of a batch, for each rank
@@ -441,6 +442,7 @@ class DataLoader(_handles.Handled):
             if not isinstance(output_given, Output):
                 raise TypeError("outputs: %r is no Output" % (output_given,))
         self._outputs = [extra.name for extra in outputs]
+        self._refuse_targets(dataset, {*self._tensors, *others, *(extra.field for extra in outputs)})
         extras = (structs.loader_output * len(outputs))(*(extra._struct for extra in outputs))
         if outputs:
             _c.set_extra_outputs(config, extras)
@@ -562,6 +564,25 @@ class DataLoader(_handles.Handled):
         self._samples, self._batches = state.sample_count, info.batches_per_epoch       # of all ranks; of this one
         if self._is_settled:
             self._config = None                 # the library has copied it
+
+    def _refuse_targets(self, dataset: Dataset, asked: Set[Optional[str]]) -> None:
+        """Where targets would be -1 though samples have something in their place, that nobody has asked for."""
+        name = dataset._unlike_targets()
+        if name is None or name in asked:
+            return
+        kind = dataset._kind(name)
+        if kind == _c.FIELD_IMAGE:
+            way = "outputs=benzina.Output.mask(%r, 'mask') gives it as fields['mask']" % name
+        elif kind != _c.FIELD_VECTOR:
+            way = "bytes=[%r] gives it as fields[%r]" % (name, name)
+        elif name == "target":
+            way = "give it the name 'label', and tensors=['label'] gives it as fields['label']"
+        else:
+            way = "tensors=['label'] gives it as fields['label'], or 'label:2' two numbers of each"
+        raise ValueError(
+            "dataset: its field %r is not one whole number for each sample, so all targets would be -1: %s. To load "
+            "pictures alone, leave it out: Dataset(..., fields=[\"image\"])" % (name, way)
+        )
 
     def _slots_of(self, batch: Batch) -> int:
         """How many slots of a batch are handed out: where a remainder is spread, as many for each rank."""

@@ -93,9 +93,15 @@ def integer_bytes(value):
 
 def vector_bytes(value):
     numbers = array_of(value)
-    if numbers is not None:
+    whole = numbers is not None and numbers.dtype.kind in "iu"
+    if numbers is not None and not whole:
         return numbers.astype("float32").tobytes()
-    return array.array("f", value if isinstance(value, (list, tuple, array.array)) else [value]).tobytes()
+    given = numbers.ravel().tolist() if whole else value if isinstance(value, (list, tuple, array.array)) else [value]
+    vector = array.array("f", given)
+    for number, one in zip(vector, given):
+        if isinstance(one, int) and int(number) != one:
+            raise ValueError("%d is in a vector of float32, which cannot hold it: give a whole number alone" % one)
+    return vector.tobytes()
 
 
 def text_bytes(value):
@@ -158,7 +164,12 @@ class Items:
 
     def __init__(self, thing: Any) -> None:
         self.thing, self.count = thing, len(thing)
-        self.fields = [_field_of(name, value) for name, value in _mapping_of(thing[0]).items()] if self.count else []
+        first = thing[0] if self.count else {}
+        self._keys = [*_mapping_of(first)]
+        self.fields = [_field_of(name, value) for name, value in _mapping_of(first).items()]
+        for field in self.fields:               # of a pair; a target is a whole number, as in from_arrays
+            if isinstance(first, (tuple, list)) and field.name == "target" and field.kind == _c.FIELD_VECTOR:
+                field.name = "label"
         self._last: Dict[int, Tuple[int, Any, Dict[int, Any]]] = {}
 
     def value(self, index: int, number: int) -> Any:
@@ -174,7 +185,7 @@ class Items:
         _, item, values = last
         if number not in values:
             field = self.fields[number]
-            given = item.get(field.name)
+            given = item.get(self._keys[number])
             values[number] = None if given is None else memoryview(field.convert(given)).cast("B")
         return values[number]
 
