@@ -1370,7 +1370,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     size_t *needed, bzna_error *err);
 
 /* ---- Data sets ---------------------------------------------------------------------------- */
-#define BZNA_TARGET_NONE (-1)                /* the target of a sample that has none */
+#define BZNA_TARGET_NONE (-1LL)              /* the target of a sample that has none */
 #define BZNA_NAME_MAX    32                  /* bytes of a name in a struct, its NUL counted */
 #define BZNA_IMAGES_MAX  4                   /* images of a sample in an archive, at most */
 
@@ -2575,7 +2575,7 @@ enum {
     BZNA_ON_CALLBACK_ERROR_SAMPLE = 1
 };
 
-#define BZNA_WAIT_FOREVER   (-1)             /* a timeout of bzna_loader_next */
+#define BZNA_WAIT_FOREVER   (-1LL)           /* a timeout of bzna_loader_next */
 #define BZNA_EPOCHS_ENDLESS 0xFFFFFFFFFFFFFFFF    /* order.epochs of a run without an end */
 
 /* A piece of the caller's memory. */

@@ -214,7 +214,7 @@ def enum_type(name):
 def define_value(name, value, constants):
     """(C type, number) of a macro's value."""
     if name in DEFINE_TYPES:
-        return DEFINE_TYPES[name], value.strip("()")
+        return DEFINE_TYPES[name], value.strip("()L")
     if value == "0xFFFFFFFFFFFFFFFF":
         return "uint64_t", "UINT64_MAX"
     expression = re.sub(r"BZNA_\w+", lambda m: constants[m[0]], value.strip("()"))

@@ -60,7 +60,10 @@ inputs=$(awk -v list=functions -f tests/make/abi.awk benzina.h | sed -n 's/_init
 { echo '#include "benzina.h"'
   for type in $inputs; do
     echo "uint32_t size_of_$type(void); uint32_t size_of_$type(void) { $type x = { .struct_size = sizeof x }; return x.struct_size; }"
-  done; } > "$T/header.c"
+  done
+  # Of 32 bits, one in ?: with a uint32_t would not be -1.
+  echo "typedef char constants_below_0_have_64_bits[sizeof BZNA_WAIT_FOREVER == 8 && sizeof BZNA_TARGET_NONE == 8 ? 1 : -1];"
+} > "$T/header.c"
 { echo '#include "benzina.h"'
   for type in $inputs; do
     echo "uint32_t size_of_$type(); uint32_t size_of_$type() { $type x{}; x.struct_size = sizeof x; return x.struct_size; }"
