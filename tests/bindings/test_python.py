@@ -1106,8 +1106,8 @@ class Writers(unittest.TestCase):
                 writer.add(large, thumb=small, thumb_size=small_size, target=-1)
                 writer.add(large, thumb=sample, target=3)
             made = benzina.Dataset(self.path)
-            self.assertEqual(list(made.targets), [-1, -1, -1, -1])      # none are indexed behind a sample that has none
-            self.assertEqual([s.target for s in made], [-1] * 4)
+            self.assertEqual(list(made.targets), [-1, 2**63 - 1, -1, 3])
+            self.assertEqual([s.target for s in made], list(made.targets))
             self.assertEqual((made.filename(0), made.filename(1)), ("", "b\u00e9.jpg"))
             image, kept = sample._coded()
             digest_of = coded(sample)[0]
@@ -1131,7 +1131,11 @@ class Writers(unittest.TestCase):
             with benzina.Writer(self.path) as writer:
                 writer.add(sample, target=4)
                 writer.add(sample, target=none)
-            self.assertEqual(benzina.Dataset(self.path).info.target_count, 1)
+                writer.add(sample, target=5)
+            self.assertEqual(list(benzina.Dataset(self.path).targets), [4, -1, 5])
+        with benzina.Writer(self.path) as writer:
+            writer.add(sample)
+        self.assertEqual(benzina.Dataset(self.path).info.target_count, 0)
 
     def test_an_exception_leaves_the_archive_unfinished(self):
         with self.assertRaises(KeyError):

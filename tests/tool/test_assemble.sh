@@ -145,6 +145,18 @@ gap_tests() {
         expect 0 "info counts targets" "$bzna" info --json "$t/gap/from.bzna"
         same "of $targets" "$(field targets <"$t/out")" "$(echo "$targets" 0 | tr ' ' '\n' | grep -vc '^-1$')"
     done
+    # Other fields: an archive has those that only some samples have, a label of numbers beside a target, too.
+    head -c 104 /dev/zero | tr '\0' '@' >"$t/gap/two.bin"
+    printf '3\n-1\n' >"$t/gap/targets"
+    expect 0 "records without names, with labels and targets" "$bzna" pack "$t/gap/two.bin" -o "$t/gap/labels.bzna" \
+        --records 4x4x3+label:float32 --targets "$t/gap/targets" --codec jpeg
+    expect 0 "merge with samples that have names, and no labels" "$bzna" merge "$t/part0.bzna" "$t/gap/labels.bzna" \
+        "$t/part1.bzna" -o "$t/gap/x.bzna" --overwrite
+    "$bzna" list --json "$t/gap/x.bzna" >"$t/out"
+    same "has the labels of those that have some" "$(sed 's/.*"target":\([^,]*\),.*"fields":{\([^}]*\)}.*/\1 \2/; /^[[]$/d; /^]$/d' "$t/out" | tr '\n' ';')" \
+        '0 ;3 "label":[3.00392151];null "label":[3.00392151];0 ;1 ;'
+    expect 0 "as a folder" "$bzna" convert "$t/gap/x.bzna" -o "$t/gap/folder/"
+    same "has no files without a name" "$(find "$t/gap/folder" -type f -name '.*' | wc -l | tr -d ' ') $(find "$t/gap/folder" -type f | wc -l | tr -d ' ')" "0 5"
     # Archives of the original tools end the index of targets at the first sample that has none.
     expect 0 "append to an archive of the original tools" "$bzna" merge $data/mini_h265.bzna "$t/part0.bzna" -o "$t/gap/x.bzna" --overwrite
     same "keeps what it had, and what comes after it" "$(targets_of "$t/gap/x.bzna")" "0 37 74 111 148 185 -1 -1 0 "

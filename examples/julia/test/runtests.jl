@@ -448,11 +448,11 @@ passed, failed = try
                 @test reinterpret(Int64, Benzina.field(again, 3, "number")) == [-3]
                 few = joinpath(folder, "few.bzna")
                 Benzina.Writer(few) do writer
-                    for target in (0, 7, nothing)
+                    for target in (nothing, 0, nothing, 7, nothing)
                         Benzina.add!(writer, Benzina.coded(data[1]); target = target)
                     end
                 end
-                @test [Benzina.target(sample) for sample in Dataset(few)] == [0, 7, nothing]
+                @test [Benzina.target(sample) for sample in Dataset(few)] == [nothing, 0, nothing, 7, nothing]
                 gaps = joinpath(folder, "gaps.bzna")
                 writer = Writer(gaps)
                 add!(writer, Coded(picture_bytes("jpeg_440.jpg")); index = 3, name = "three", thumb = Coded(picture_bytes("jpeg_440.jpg")))

@@ -225,15 +225,15 @@ fn what_is_written_can_be_read() {
     let run = |data: &benzina::Dataset| collect(data.loader().batch_size(4).size(32, 32).open().unwrap());
     assert!(run(&again) == run(&data));
 
-    // A sample of class 0 has that, and one without a target has none.
+    // A sample of class 0 has that, and one without a target has none, and costs no other sample its own.
     let mut bytes = Cursor::new(Vec::new());
     let writer = ctx.create_in(&mut bytes).unwrap();
-    for target in [Some(0), Some(3), None] {
+    for target in [None, Some(0), None, Some(3), None] {
         writer.add(&Sample { target, ..Sample::new(&data.image(0, Some("image")).unwrap()) }).unwrap();
     }
     writer.finish().unwrap();
     let some = ctx.open_reader(bytes).unwrap();
-    assert_eq!([0, 1, 2].map(|index| some.target(index).unwrap()), [Some(0), Some(3), None]);
+    assert_eq!([0, 1, 2, 3, 4].map(|index| some.target(index).unwrap()), [None, Some(0), None, Some(3), None]);
 
     let mut unfinished = Cursor::new(Vec::new());
     let writer = ctx.create_in(&mut unfinished).unwrap();
