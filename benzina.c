@@ -19773,22 +19773,35 @@ static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, A
     return BZNA_OK;
 }
 
-/* Decodes a picture with libavcodec. A context that met damage is not used again: for H.264 without CABAC, libavcodec
- * would add the coefficients of a damaged macroblock to the next picture. */
+/* Decodes the packet with libavcodec. A context that met damage is not used again: for H.264 without CABAC, libavcodec
+ * would add the coefficients of a damaged macroblock to the next picture. libavcodec calls a picture damaged, or not
+ * supported, if some allocations fail. So what fails is decoded again by another context: damage is found each time. */
+static bzna_status bzi_av_try(bzi_software *software, const bzna_image *image, const bzna_picture *picture,
+                              bzna_error *err)
+{
+    bzna_status status = BZNA_E_DECODE;
+    uint32_t index = 0;
+
+    for (int i = 0; i < 2 && status != BZNA_OK && status != BZNA_E_MEMORY; i++) {
+        status = bzi_software_choose(software, image, &index, err);
+        if (status != BZNA_OK)
+            continue;
+        status = bzi_av_run(software, image, software->codecs[index], picture, err);
+        if (status != BZNA_OK)
+            bzi_lru_forget(&software->keys, index);
+    }
+    return status;
+}
+
+/* Decodes a picture with libavcodec. */
 static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                  bzi_rows wanted, bzna_picture *picture, bzna_error *err)
 {
     const uint32_t rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
-    uint32_t index = 0;
 
-    if (bzi_software_choose(software, image, &index, err) != BZNA_OK ||
-        bzi_av_stream(software, image, rows, err) != BZNA_OK)
+    if (bzi_av_stream(software, image, rows, err) != BZNA_OK ||
+        bzi_av_try(software, image, picture, err) != BZNA_OK)
         return err->status;
-
-    if (bzi_av_run(software, image, software->codecs[index], picture, err) != BZNA_OK) {
-        bzi_lru_forget(&software->keys, index);
-        return err->status;
-    }
 
 #ifndef BENZINA_NO_STILLS
     if (image->codec == BZNA_CODEC_STILL)

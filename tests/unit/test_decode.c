@@ -864,6 +864,124 @@ TEST(a_decoder_keeps_its_context_and_gives_all_memory_back)
     unit_free(&u);
 }
 
+/* ---- Memory of libavcodec ---------------------------------------------------------------------------------------- */
+
+#if defined(__GLIBC__) && !SANITIZED
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The functions of glibc that these stand before. While `armed`, allocation number `failing` of any kind fails. */
+extern void *__libc_malloc(size_t size), *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *p, size_t size), *__libc_memalign(size_t align, size_t size);
+extern int posix_memalign(void **p, size_t align, size_t size);
+static long allocations, failing;
+static int armed;
+
+#pragma GCC visibility push(default)
+static int allocation_fails(void) { return armed && ++allocations == failing; }
+void *malloc(size_t size) { return allocation_fails() ? NULL : __libc_malloc(size); }
+void *calloc(size_t count, size_t size) { return allocation_fails() ? NULL : __libc_calloc(count, size); }
+void *realloc(void *p, size_t size) { return allocation_fails() ? NULL : __libc_realloc(p, size); }
+void *aligned_alloc(size_t align, size_t size) { return allocation_fails() ? NULL : __libc_memalign(align, size); }
+
+int posix_memalign(void **p, size_t align, size_t size)
+{
+    *p = allocation_fails() ? NULL : __libc_memalign(align, size);
+    return *p ? 0 : ENOMEM;
+}
+#pragma GCC visibility pop
+
+enum { FAILED_OK, FAILED_MEMORY, FAILED_ELSE, FAILED_NOTHING, FAILED_CRASH, FAILED_ENDS };
+
+/* How a decoder ends of which one allocation fails, in a process of its own. warm: it has decoded the picture before. */
+static int ends_of_failing(const bzna_image *image, const outcome *whole, long number, int warm)
+{
+    int state = 0;
+    const pid_t child = fork();
+    if (!child) {
+        bzna_decoder *decoder = decoder_new();
+        bzna_picture picture = { .struct_size = sizeof picture };
+        bzna_error e = { .struct_size = sizeof e };
+        static uint8_t pixels[1 << 20];
+        bzna_status status;
+        int ends;
+        if (warm)
+            pass(decoder, image);
+        failing = number;
+        allocations = 0;
+        armed = 1;
+        status = bzna_decoder_decode(decoder, image, &picture, &e);
+        armed = 0;
+        ends = status == BZNA_E_MEMORY ? FAILED_MEMORY : FAILED_ELSE;
+        if (status == BZNA_OK && picture_pixels(&picture, NULL) == whole->size && whole->size <= sizeof pixels) {
+            picture_pixels(&picture, pixels);
+            if (!memcmp(pixels, whole->pixels, (size_t)whole->size))
+                ends = allocations < number ? FAILED_NOTHING : FAILED_OK;
+        }
+        if (ends == FAILED_ELSE)
+            fprintf(stderr, "  allocation %ld: %s\n", number, status == BZNA_OK ? "other pixels" : e.message);
+        _exit(ends);
+    }
+    if (child < 0 || waitpid(child, &state, 0) != child)
+        return FAILED_ELSE;
+    return WIFEXITED(state) ? WEXITSTATUS(state) : FAILED_CRASH;
+}
+
+/* libavcodec's decoders of H.265 and VP8 may crash by themselves, which is counted. */
+TEST(whichever_allocation_of_libavcodec_fails_a_picture_is_whole_or_it_is_for_memory)
+{
+    static const char *const paths[] = { "tests/data/small_h264.bzna", "tests/data/slices_h264.bzna",
+                                         "tests/data/small_h265.bzna", "tests/data/seeds/av1.mp4",
+                                         "tests/data/pictures/png_palette_clear.png", "tests/data/pictures/gif_87.gif",
+                                         "tests/data/pictures/tiff_lzw.tif", "tests/data/pictures/jpeg2000.jp2",
+                                         "tests/data/pictures/webp_lossless_clear.webp",
+                                         "tests/data/pictures/webp_lossy.webp", "tests/data/pictures/bmp_1.bmp",
+                                         "tests/data/pictures/jpeg_420_progressive.jpg" };
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        static uint8_t buffer[1 << 18];
+        bzna_image image = { .struct_size = sizeof image };
+        bzna_dataset *dataset = NULL;
+        int ends[FAILED_ENDS] = { 0 };
+        outcome whole;
+        if (strstr(paths[i], "/pictures/")) {
+            FILE *f = fopen(paths[i], "rb");
+            REQUIRE(f != NULL);
+            image.codec = strstr(paths[i], ".jpg") ? BZNA_CODEC_JPEG : BZNA_CODEC_STILL;
+            image.data = buffer;
+            image.data_size = fread(buffer, 1, sizeof buffer, f);
+            fclose(f);
+        } else {
+            REQUIRE(bzna_dataset_open(context, paths[i], NULL, &dataset, NULL) == BZNA_OK);
+            REQUIRE(bzna_dataset_read_image(dataset, 0, NULL, buffer, sizeof buffer, &image, NULL) == BZNA_OK);
+        }
+        whole = decode_fresh(&image);
+        if (whole.status == BZNA_E_CODEC && image.codec == BZNA_CODEC_AV1)
+            printf("libavcodec has no libdav1d here\n");
+        else
+            for (int warm = 0; warm < 2; warm++) {
+                const int before = ends[FAILED_NOTHING];
+                for (long number = 1; ends[FAILED_NOTHING] == before && number < 2000; number += ROUNDS(1, 3))
+                    ends[ends_of_failing(&image, &whole, number, warm)]++;
+            }
+        CHECK_EQ(ends[FAILED_ELSE], 0);
+        CHECK(!ends[FAILED_CRASH] || strstr(paths[i], "h265") || strstr(paths[i], "lossy"));
+        printf("%s: %d whole, %d for memory, %d crashes of libavcodec\n", paths[i], ends[FAILED_OK],
+               ends[FAILED_MEMORY], ends[FAILED_CRASH]);
+        outcome_free(&whole);
+        bzna_dataset_close(dataset);
+    }
+}
+
+#else
+
+TEST(whichever_allocation_of_libavcodec_fails_a_picture_is_whole_or_it_is_for_memory)
+{
+    SKIP("allocations are made to fail with glibc, without a sanitizer");
+}
+
+#endif
+
 static void *decode_many(void *argument)
 {
     unit *units = argument;
@@ -2149,6 +2267,7 @@ static void everything(void)
     RUN(only_allowed_codecs_are_decoded) RUN(only_allowed_stills_are_decoded) RUN(pictures_over_max_edge_px_are_refused)
     RUN(missing_arguments_are_refused)
     RUN(a_decoder_keeps_its_context_and_gives_all_memory_back)
+    RUN(whichever_allocation_of_libavcodec_fails_a_picture_is_whole_or_it_is_for_memory)
     RUN(decoders_of_one_context_work_side_by_side)
     RUN(h264_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
     RUN(h265_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
