@@ -894,7 +894,7 @@ int posix_memalign(void **p, size_t align, size_t size)
 
 enum { FAILED_OK, FAILED_MEMORY, FAILED_ELSE, FAILED_NOTHING, FAILED_CRASH, FAILED_ENDS };
 
-/* How a decoder ends of which one allocation fails, in a process of its own. warm: it has decoded the picture before. */
+/* How a decoder ends of which one allocation fails. warm: it has decoded the picture before. */
 static int ends_of_failing(const bzna_image *image, const outcome *whole, long number, int warm)
 {
     int state = 0;
