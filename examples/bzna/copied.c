@@ -96,6 +96,16 @@ static void note_split(archive_copied *c, bzna_field_value *field)
         }
 }
 
+/* The kind of a value that was read. A tar has a picture under any name, KEY.masks, too. */
+static uint32_t kind_of(const archive *a, uint64_t index, const bzna_field_info *field, const archive_value *value)
+{
+    bzna_image_info info = { .struct_size = sizeof info };
+    int is_picture = value->kind == BZNA_FIELD_BYTES && !strcmp(a->container, "tar") &&
+                     !pack_is_heif(value->data, value->size) &&
+                     bzna_dataset_image_info(a->dataset, index, field->name, &info, sizeof info, NULL) == BZNA_OK;
+    return is_picture ? (uint32_t)BZNA_FIELD_IMAGE : value->kind;
+}
+
 static bzna_status fields_read(const archive *a, const bzna_sample_ref *sample, archive_copied *c, bzna_error *err)
 {
     for (uint32_t i = 0; i < a->fields.count && c->count < ARCHIVE_COPIED_MAX; i++) {
@@ -109,7 +119,7 @@ static bzna_status fields_read(const archive *a, const bzna_sample_ref *sample, 
         memcpy(c->field_names[c->count], field->name, sizeof field->name);
         c->fields[c->count] = (bzna_field_value){
             .struct_size = sizeof *c->fields, .name = c->field_names[c->count], .data = value.data, .size = value.size,
-            .kind = value.kind,
+            .kind = kind_of(a, sample->index, field, &value),
         };
         note_split(c, &c->fields[c->count++]);
     }

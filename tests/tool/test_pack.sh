@@ -848,6 +848,8 @@ further_picture_tests() {
     if cmp -s "$t/x.pgm" "$t/pairs/masks/sub/c.pgm"; then pass; else fail "a packed mask has the bytes of its file"; fi
     expect 0 "pairs as a tar" "$bzna" convert "$t/pairs.bzna" -o "$t/pairs.tar"
     expect 0 "pack of a tar with masks" "$bzna" pack "$t/pairs.tar" -o "$t/masks_again.bzna" --codec copy
+    run "$bzna" info "$t/masks_again.bzna"
+    says "$t/out" "masks (picture)" "the mask of a tar is packed as a picture, whatever its name"
     expect 0 "extract of its mask" "$bzna" extract "$t/masks_again.bzna" 1 --field masks -o "$t/x.pgm"
     if cmp -s "$t/x.pgm" "$t/pairs/masks/b.pgm"; then pass; else fail "and once more after a tar"; fi
     expect 0 "pack of an archive with masks" "$bzna" pack "$t/pairs.bzna" -o "$t/masks_again.bzna" --codec jpeg \
