@@ -14410,8 +14410,8 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
         path[0] = 0;
         memset(&reading->own[i], 0, sizeof reading->own[i]);
-        if ((status = c->ops->path(c, reading->sample.index, i, path, sizeof path, err)) == BZNA_OK &&
-            (status = bzi_source_open_file(&reading->own[i], path, err)) == BZNA_OK) {
+        if (c->ops->path(c, reading->sample.index, i, path, sizeof path, err) == BZNA_OK &&
+            bzi_source_open_file(&reading->own[i], path, err) == BZNA_OK) {
             reading->own_count++;
             if (!bzi_add(extent->size, reading->own[i].size, &extent->size))
                 extent->size = UINT64_MAX;                  /* more than any limit */
