@@ -10512,7 +10512,8 @@ static bzna_status bzi_list_put_labels(const bzi_list *list, const bzi_list_row 
     while (bzi_list_take_label(list, &rest, &label) && !bzi_span_number(label, &number)) {
         const float real = number.real;
 
-        if (number.is_whole && !(real >= -0x1p63f && real < 0x1p63f && (int64_t)real == number.whole))
+        if (number.is_whole &&
+            !(real >= -9223372036854775808.0f && real < 9223372036854775808.0f && (int64_t)real == number.whole))
             return bzi_list_fail_label(list, row, "dataset_config.list: a vector of float32 cannot hold this "
                                        "whole number", label, err);
         if (value->size + sizeof real <= value->capacity)
@@ -12775,7 +12776,9 @@ static int64_t bzi_recordio_target(const bzi_container *c, const bzi_recordio_en
         return BZNA_TARGET_NONE;
 
     label = bzi_le_float(entry->labels);
-    return label >= -0x1p63f && label < 0x1p63f && truncf(label) == label ? (int64_t)label : BZNA_TARGET_NONE;
+    if (!(label >= -9223372036854775808.0f && label < 9223372036854775808.0f) || truncf(label) != label)
+        return BZNA_TARGET_NONE;
+    return (int64_t)label;
 }
 
 static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,

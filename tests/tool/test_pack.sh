@@ -668,10 +668,10 @@ target_tests() {
     same "it is named once" "$(grep -c 'sample 1:.*sample 1:' "$t/err")" 0
     run "$bzna" list --json "$t/named.bzna"
     says "$t/out" '"label":[1.5,2]' "all labels of a list are in the archive"
-    for class in "$(printf '\377')" "$(printf '\356\200\200')" z; do mkdir -p "$t/odd/$class"; cp "$t/exif/1.jpg" "$t/odd/$class"; done
-    expect 0 "classes whose names are not UTF-8" "$bzna" pack "$t/odd" -o "$t/odd.bzna" --codec copy --overwrite
-    same "have the numbers that the folder gives them" "$("$bzna" list --json "$t/odd.bzna" | sed 's/"offset.*//')" \
-        "$("$bzna" list --json "$t/odd" | sed 's/"offset.*//')"
+    for class in "$(printf '\377')" "$(printf '\356\200\200')" z; do mkdir -p "$t/bytes/$class"; cp "$t/exif/1.jpg" "$t/bytes/$class"; done
+    expect 0 "classes whose names are not UTF-8" "$bzna" pack "$t/bytes" -o "$t/bytes.bzna" --codec copy --overwrite
+    same "have the numbers that the folder gives them" "$("$bzna" list --json "$t/bytes.bzna" | sed 's/"offset.*//')" \
+        "$("$bzna" list --json "$t/bytes" | sed 's/"offset.*//')"
     targets "--shard 0/2" "0 a.jpg " --shard 0/2
     targets "--shard 1/2" "1 b.jpg 1 c.jpg " --shard 1/2
     refused 1 "this share of the files is empty" "a share without files" "$bzna" pack "$t/named" -o "$t/wrong.bzna" \
