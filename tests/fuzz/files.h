@@ -184,7 +184,9 @@ static void run_list(const uint8_t *data, size_t size)
             const bzi_list_row *row = &list.rows[i];
             FUZZ_CHECK(bzi_list_find(&list, row->index) == row);
             FUZZ_CHECK(row->path_at <= size && row->path_size <= size - row->path_at);
-            FUZZ_CHECK(row->label_at <= list.label_count && row->label_count <= list.label_count - row->label_at);
+            FUZZ_CHECK(row->labels_at <= size && row->labels_size <= size - row->labels_at);
+            (void)bzi_list_target(&list, row);
+            (void)bzi_list_put_labels(&list, row, &(bzi_value){ 0 }, &err);
         }
     bzi_owned_free(&kept);
 }

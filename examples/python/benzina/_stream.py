@@ -113,6 +113,9 @@ class _Shards(Dataset):
             self._handle = None
         return super().handle
 
+    def _unlike_targets(self) -> None:
+        """What samples have is known when shards are read."""
+
     def __len__(self) -> int:
         raise TypeError("the samples of a Stream are not counted: its dataset has no len()")
 

@@ -75,7 +75,7 @@ fn a_source_is_dropped_once_whether_opening_succeeds_or_not() {
     drop((loader, batch));
     assert_eq!(opened.load(Ordering::SeqCst), 0);
 
-    let (source, opened, _) = fickle(vec![0; 4000], |_| Ok(()));
+    let (source, opened, _) = fickle(vec![1; 4000], |_| Ok(()));
     assert_eq!(ctx.open_source(source, Default::default()).unwrap_err().status, Status::FORMAT);
     assert_eq!(opened.load(Ordering::SeqCst), 0);
 }
