@@ -19581,7 +19581,7 @@ static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
     avcodec_flush_buffers(codec);
     result = bzi_software_run(codec, software->packet, software->frame);
     if (result >= 0 && !bzi_frame_is_same(software->first, software->frame))
-        result = AVERROR_INVALIDDATA;
+        software->frame->flags |= AV_FRAME_FLAG_CORRUPT;
     av_frame_unref(software->first);
     return result;
 }

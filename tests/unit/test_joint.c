@@ -355,7 +355,7 @@ TEST(a_damaged_mask_costs_its_sample_by_name)
         CHECK(bzna_batch_error(batch, 1, &e) < 0);
         CHECK_CONTAINS(e.message, gone ? "masks/1.pgm: " : "masks: ");
         CHECK_CONTAINS(e.message, "images/1.jpg");
-        CHECK_EQ(info.status[1] == BZNA_E_NOT_FOUND, gone);
+        CHECK_EQ(info.status[1] == BZNA_E_IO, gone);
         bzna_batch_release(batch);
         bzna_loader_close(loader);
     }
