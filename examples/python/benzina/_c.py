@@ -8,7 +8,7 @@ import types
 from typing import Any, Callable, Dict
 
 from . import _header
-from ._header import Status  # noqa: F401
+from ._header import Status as Status  # which other modules take from here
 from ._numbers import *  # noqa: F401, F403
 from ._version import __version__
 

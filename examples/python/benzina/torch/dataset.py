@@ -5,9 +5,9 @@ import array
 import os
 from typing import Any, Callable, Dict, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
+from .._c import Status
 from .._dataset import Dataset as _Dataset
 from .._errors import Error
-from .._header import Status
 from .._modules import installed
 from ..utils.file import Sample, Track
 
