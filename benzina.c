@@ -12101,9 +12101,9 @@ static bzna_status bzi_tar_end_empty(bzi_tar_build *b, bzna_error *err)
     const uint64_t size = bzi_min(b->c->source.size, BZI_LIMIT_PAX_BYTES);
     const bzi_tar *tar = b->c->own;
     const uint8_t *bytes = NULL;
-    bzna_status status = bzi_window_view(&window, 0, size, &bytes, err);
+    bzna_status status = size ? bzi_window_view(&window, 0, size, &bytes, err) : BZNA_OK;
 
-    if (status == BZNA_OK && !bzi_is_zero(bytes, BZI_TAR_BLOCK)) {
+    if (status == BZNA_OK && !bzi_is_zero(bytes, (size_t)bzi_min(size, BZI_TAR_BLOCK))) {
         status = BZNA_END;
         if (tar->from_index)
             status = bzi_tar_fail_index(b, "it has no samples, but the tar has members", 0, err);

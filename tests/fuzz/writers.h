@@ -132,7 +132,7 @@ static void check_archive(const memory_sink *sink, const written *samples, uint3
     bzna_dataset *dataset = NULL;
     uint64_t at = 0;
     int64_t target;
-    int has_targets = 1;
+    int has_target;
     FUZZ_CHECK(bzna_dataset_open_memory(fuzz_context(), sink->data, (size_t)sink->size, NULL, &dataset, NULL) ==
                BZNA_OK);
     for (uint32_t i = 0; i < count; i++) {
@@ -142,10 +142,9 @@ static void check_archive(const memory_sink *sink, const written *samples, uint3
         check_image(dataset, at, "image", s->image);
         if (s->thumb)
             check_image(dataset, at, "thumb", s->thumb);
-        has_targets &= s->has_target != 0;
-        FUZZ_CHECK((bzna_dataset_target(dataset, at, &target, NULL) == BZNA_OK && target != BZNA_TARGET_NONE) ==
-                   has_targets);
-        FUZZ_CHECK(!has_targets || target == s->target);
+        has_target = bzna_dataset_target(dataset, at, &target, NULL) == BZNA_OK && target != BZNA_TARGET_NONE;
+        FUZZ_CHECK(has_target == (s->has_target != 0));
+        FUZZ_CHECK(!has_target || target == s->target);
         if (s->name)
             check_bytes(dataset, at, "name", s->name, strlen(s->name) + 1);
         for (uint32_t f = 0; f < s->field_count; f++)
