@@ -20860,7 +20860,7 @@ static void bzi_device_close(bzi_device *device)
 
 
 /* ==== 64. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-8, 10, 55, 57, 62-63.
+ * Calls: rooms 3-4, 7-8, 10, 21, 24, 55, 57, 62-63.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -21234,6 +21234,13 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* Returns 1 if this process is a fork of the one that opened the device, else 0. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
 
+/* Returns 1 if NVDEC does not decode a codec any more because of failures, else 0. */
+static int bzi_device_gave_up(bzi_device *device, uint32_t codec)
+{
+    const uint32_t bit = 1u << (bzi_codec_find(codec) - bzi_codecs);
+    return atomic_load(&device->stuck) || (atomic_load(&device->given_up) & bit);
+}
+
 static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 {
     stats->decoders_made = atomic_load(&device->decoders_made);
@@ -21275,6 +21282,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_counts       bzi_device_skip
 #define bzi_device_event_free   bzi_device_skip
 #define bzi_device_free         bzi_device_skip
+#define bzi_device_gave_up      bzi_device_skip
 #define bzi_device_is_foreign   bzi_device_skip
 #define bzi_device_is_lost      bzi_device_skip
 #define bzi_device_leave        bzi_device_skip
@@ -22978,6 +22986,7 @@ struct bzi_item {
     bzna_batch         *batch;        /* that the sample goes into */
     uint32_t            slot;         /* in the batch */
     uint32_t            replacements; /* samples tried for this slot before this one */
+    uint32_t            again;        /* 1: this sample is made a second time; see bzi_item_may_redo */
     uint64_t            position;     /* in the epoch's order */
     uint64_t            index;        /* in the data set */
     const bzi_container *container;   /* that holds the sample */
@@ -24041,7 +24050,7 @@ static void bzi_run_plan(bzi_run *run)
     for (bzi_item *item = run->first; item && batch; item = item->next) {
         item->batch = batch;
         item->slot = run->slot++;
-        item->replacements = 0;
+        item->replacements = item->again = 0;
         item->err = &batch->errors[item->slot];
         item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
         bzi_plan_sample(item);
@@ -25862,7 +25871,7 @@ static void *bzi_reader_run(void *argument)
 
 
 /* ==== 79. Decode stages: lanes ======================================================================================
- * Calls: rooms 4, 10, 46-47, 57-58, 64, 70-72, 76.
+ * Calls: rooms 2, 4, 10, 46-47, 57-58, 64, 70-72, 76.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -25877,14 +25886,19 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_ima
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
 
-/* Counts a failed sample by what was at fault: reading, decoding, the format, or anything else. With the lock held. */
+/* Counts a failed sample by what was at fault: reading, decoding, the format, or anything else. The first one is kept
+ * with its message. With the lock held. */
 static void bzi_item_count_failure(const bzi_item *item)
 {
     const bzna_status status = item->result;
     bzna_statistics *stats = &item->queues->stats;
     const int unread = item->status != BZNA_OK;
 
-    stats->samples_failed++;
+    if (!stats->samples_failed++) {
+        stats->first_failed_status = status;
+        stats->first_failed_index = item->index;
+        bzi_string_copy(stats->first_failed_message, sizeof stats->first_failed_message, item->err->message);
+    }
     if (unread && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
         stats->failed_read++;
     else if (status <= -400 && status > -500)
@@ -25926,33 +25940,53 @@ static void bzi_item_account(const bzi_item *item)
         stats->samples_software++;
 }
 
-/* Returns 1 if an item ends the run because it failed, else 0. The policy for errors decides that, and for
- * callbacks of the user's also their own, except where the container itself is the user's code. */
+/* Returns 1 if a status says nothing about a sample, but that memory, a thread or the device was lacking, else 0. */
+static int bzi_status_is_of_machine(bzna_status status)
+{
+    return status == BZNA_E_MEMORY || status == BZNA_E_THREAD || status == BZNA_E_DEVICE;
+}
+
+/* Returns 1 if the sample of an item that has failed is to be made a second time, else 0. Its pixels do not depend on
+ * that, since all of it is done anew. */
+static int bzi_item_may_redo(const bzi_item *item) { return bzi_status_is_of_machine(item->result) && !item->again; }
+
+/* Returns 1 if an item ends the run because it failed, else 0. What the machine lacked does, since a slot that is
+ * filled for it would be taken for a damaged sample. Otherwise the policy for errors decides, and for callbacks of the
+ * user's also their own, except where the container itself is the user's code. */
 static int bzi_item_stops(const bzi_item *item)
 {
     const bzna_loader_errors *errors = &item->setup->config.errors;
     const int of_container = item->status == BZNA_E_CALLBACK && item->container->ops->fetch;
 
+    if (bzi_status_is_of_machine(item->result))
+        return 1;
     if (item->result == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP)
         return 1;
     return item->result != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP;
 }
 
-/* Gives the slot of a failed sample the one at the position that a next slot would have, and the item to a reader.
- * Returns 1; 0 if the sample may not be replaced. With the lock held. */
-static int bzi_item_replace(bzi_item *item)
+/* Gives the item of a failed sample to a reader. It makes the sample a second time, or takes the sample at the position
+ * that a next slot would have. Returns 1; 0 if neither may be. With the lock held. */
+static int bzi_item_requeue(bzi_item *item)
 {
     bzi_queues *queues = item->queues;
 
-    if (item->setup->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_item_stops(item) ||
-        item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_queues_interrupted(queues))
+    if (bzi_queues_interrupted(queues))
         return 0;
+    if (bzi_item_may_redo(item)) {
+        item->again = 1;
+        queues->stats.retries++;
+    } else if (item->setup->config.errors.policy == BZNA_ON_ERROR_REPLACE && !bzi_item_stops(item) &&
+               item->replacements < BZI_LIMIT_REPLACEMENTS) {
+        item->again = 0;
+        item->replacements++;
+        item->position = (item->position + item->batch->order.stride) % item->batch->order.length;
+        queues->stats.replaced++;
+    } else {
+        return 0;
+    }
 
-    item->replacements++;
-    item->position = (item->position + item->batch->order.stride) % item->batch->order.length;
     bzi_plan_sample(item);
-
-    queues->stats.replaced++;
     bzi_run_add(&queues->redo, item);
     bzi_item_done(item);
     bzi_queues_freed(queues);
@@ -26218,8 +26252,8 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
     bzi_queues_unlock(queues);
 }
 
-/* Ends a sample that was warped or has failed: counts it, and finishes its item. If it failed, its slot takes another
- * sample, or is filled.
+/* Ends a sample that was warped or has failed: counts it, and finishes its item. If it failed, it is made once more, or
+ * its slot takes another sample, or is filled.
  *     lane   NULL if slots are on the host. Else the lane that fills the slot, with a place left in its launch; the
  *            launch then finishes the item. Samples that a lane warps come here only if they failed, because the launch
  *            counts and finishes the others.
@@ -26228,7 +26262,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
     bzi_queues *queues = item->queues;
     const bzna_status status = item->result;
-    int replaced = 0;
+    const int redo = bzi_item_may_redo(item);
+    int requeued = 0;
 
     if (item->is_padding) {
         item->result = BZNA_OK;
@@ -26238,26 +26273,28 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
     if (status != BZNA_OK) {
         bzi_container_fail(item->container, item->local, item->err);
-        bzi_log(item->setup->host, BZNA_LOG_WARNING, item->err->status, "%s", item->err->message);
+        bzi_log(item->setup->host, BZNA_LOG_WARNING, item->err->status, "%s%s", redo ? "tried again: " : "",
+                item->err->message);
     }
 
     bzi_queues_lock(queues);
-    bzi_item_account(item);
+    if (!redo)
+        bzi_item_account(item);
     if (status == BZNA_OK)
         bzi_item_finish(item);
     else if (status == BZNA_E_DEVICE_LOST)
         bzi_queues_break(queues, item->err);
     else
-        replaced = bzi_item_replace(item);
+        requeued = bzi_item_requeue(item);
     bzi_queues_unlock(queues);
 
-    if (status != BZNA_OK && !replaced)
+    if (status != BZNA_OK && !requeued)
         bzi_item_fill(item, lane);
 }
 
 
 /* ==== 80. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 7-8, 10, 24-25, 57-58, 61, 64, 70, 75-76, 79.
+ * Calls: rooms 2, 4, 7-8, 10, 24-25, 57-58, 61, 64, 70, 75-76, 79.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26448,13 +26485,23 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, in
 }
 
 /* Fails a JPEG that NVDEC should have decoded, but did not, for the reason in *err. It is not decoded in software,
- * because that would give other pixels. */
-static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
+ * because that would give other pixels. A driver that refuses one picture may do so for that picture. One that has
+ * refused all for a long time is at fault itself. */
+static bzna_status bzi_worker_refuse_jpeg(const bzi_worker *worker, bzna_error *err)
 {
     const bzna_error why = *err;
-    const bzna_status status = why.status == BZNA_OK || why.status == BZNA_E_CODEC ? BZNA_E_DECODE : why.status;
-    return BZI_FAIL_BY(err, status, why.native_code,
-                       "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
+    bzi_pool *pool = worker->setup->pool;
+    bzna_status status = why.status == BZNA_OK || why.status == BZNA_E_CODEC ? BZNA_E_DECODE : why.status;
+    int alive;
+
+    bzi_os_lock(&pool->mutex);
+    alive = pool->live > 0;
+    bzi_os_unlock(&pool->mutex);
+    if (!alive)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: not by NVDEC: no decode session is left");
+    if (bzi_device_gave_up(worker->setup->device, BZNA_CODEC_JPEG))
+        status = BZNA_E_DEVICE;
+    return BZI_FAIL_BY(err, status, why.native_code, "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
 }
 
 /* Lets the user's callback draw into a picture. The callback gets a copy, because the planes may belong to a decoder or
@@ -26619,7 +26666,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
 
     status = bzi_worker_parse(worker, item, goes_on, err);
     if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, worker->images[0].coded.codec, &worker->formats[0]))
-        status = bzi_worker_refuse_jpeg(err);
+        status = bzi_worker_refuse_jpeg(worker, err);
     for (uint32_t i = 0; i < setup->pick_count && status == BZNA_OK; i++) {
         bzi_wanted wanted;
         if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||

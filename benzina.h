@@ -252,7 +252,14 @@
  * A sample that cannot be read or decoded costs only its own slot of the batch. The slot is filled
  * with the out-of-bounds color, and its status says why. bzna_batch_error has the message. The
  * other samples are as they would have been. errors.policy can choose to replace such a sample or
- * to end the run.
+ * to end the run. Look at bzna_batch_info.failed in the loop over batches: it says how many samples
+ * of a batch are such slots. bzna_statistics has the index and the message of the first one, also
+ * if there is no log.
+ *
+ * A lack of memory, of a thread or of the device says nothing about the sample. The sample is made
+ * once more then, with the same pixels. If that fails for such a reason, too, bzna_loader_next
+ * returns E_MEMORY, E_THREAD or E_DEVICE instead of its batch, whatever errors.policy is. No slot
+ * is filled for such a reason.
  *
  * A callback that fails is a fault of the program, not of the data. It ends the run with
  * E_CALLBACK, whatever errors.policy is. errors.callback_policy can choose to treat the sample as
@@ -917,7 +924,8 @@ typedef struct bzna_allocator {
 /* Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing. */
 enum {
     BZNA_LOG_ERROR   = 1,             /* all samples of a batch failed */
-    BZNA_LOG_WARNING = 2,             /* a sample that failed; trouble with NVDEC or an index */
+    /* a sample that failed or is made again; trouble with NVDEC or an index */
+    BZNA_LOG_WARNING = 2,
     BZNA_LOG_INFO    = 3,             /* why there is no GPU */
     BZNA_LOG_DEBUG   = 4              /* nothing uses it yet */
 };
@@ -2555,7 +2563,8 @@ enum {
     BZNA_DECODER_NVDEC    = 2         /* NVDEC, or opening fails; software decodes what it cannot */
 };
 
-/* How a loader treats a sample that cannot be read or decoded. */
+/* How a loader treats a sample that cannot be read or decoded. E_MEMORY, E_THREAD and E_DEVICE are
+ * no faults of a sample, and end the run with each of these: chapter 6. */
 enum {
     BZNA_ON_ERROR_FILL    = 0,        /* its slot holds the out-of-bounds color */
     /* its slot takes the sample at the position world_size further on in the epoch's order (with
@@ -3022,7 +3031,9 @@ typedef struct bzna_statistics {
     uint64_t         failed_decode;   /* E_DECODE, E_CODEC, E_MISMATCH */
     uint64_t         failed_other;    /* E_CALLBACK of transform or picture, E_MEMORY, ... */
     uint64_t         replaced;        /* attempts at a replacement, by errors.policy */
-    uint64_t         retries;         /* reads that were tried again */
+    /* reads that were tried again, and samples that were made again for want of memory, a thread or
+     * the device */
+    uint64_t         retries;
     uint64_t         read_memory_bytes;      /* that samples which are read ahead hold now */
     uint64_t         samples_nvdec;   /* that NVDEC decoded */
     uint64_t         samples_software;       /* that software decoded */
@@ -3047,6 +3058,12 @@ typedef struct bzna_statistics {
     /* limiting_stage in a sentence: how busy it was, and which setting would change that, such as
      * "reading: decoders wait for it 92 % of the time; ... (read.threads: 1 now)" */
     char             advice[240];
+    /* the first sample that failed: what bzna_batch_error says of it, the index of the sample in
+     * the data set, and the message, or BZNA_OK, 0 and "" if none failed */
+    bzna_status      first_failed_status;
+    uint32_t         reserved0;       /* 0 */
+    uint64_t         first_failed_index;     /* likewise */
+    char             first_failed_message[488];     /* likewise, with a NUL at its end */
 } bzna_statistics;
 
 /* Where a run stands: 128 bytes of plain data without pointers, to be kept beside a model's
@@ -3139,9 +3156,10 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  *                               BZNA_ORDER_GIVEN, the next epoch has no list yet, which the message
  *                               names. The call can be made again after each of these
  *     E_DEVICE, E_DEVICE_LOST   the device failed
+ *     E_MEMORY, E_THREAD        a sample of the batch could not be made for want of it, twice
  *     E_CALLBACK                a callback failed a sample of the batch: errors.callback_policy
  *     another                   with BZNA_ON_ERROR_STOP, the error of a sample of the batch
- * The last three stay until bzna_loader_reset or bzna_loader_restore. */
+ * The last four stay until bzna_loader_reset or bzna_loader_restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
     bzna_error *err);
 
@@ -3227,7 +3245,8 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
  *     later         of the second call
  *     earlier       of the first call
  *     since         filled in, up to struct_size bytes: pass sizeof *since. It may be later or
- *                   earlier. Depths, capacities, threads and read_memory_bytes are those of later
+ *                   earlier. Depths, capacities, threads, read_memory_bytes and the first sample
+ *                   that failed are those of later
  *     struct_size   in bytes */
 BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later,
     const bzna_statistics *earlier, bzna_statistics *since, size_t struct_size, bzna_error *err);

@@ -3100,6 +3100,11 @@ class Callbacks(unittest.TestCase):
         )
         self.assertEqual(set(floats(first.images)[each // 4:each // 2]), {0.0})
         self.assertEqual(second.failed, 1)
+        index, error = loader.statistics.first_failed
+        self.assertIn(index, (1, 4))
+        self.assertEqual(error.status, Status.E_CALLBACK)
+        self.assertIn("callback", error.message)
+        self.assertIsNone(loader_of(epochs=1).statistics.first_failed)
         self.assertIsInstance(loader.last_exception, (KeyError, ValueError))
 
     def test_failed_samples_are_warned_of(self):

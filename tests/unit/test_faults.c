@@ -20,6 +20,7 @@ TEST_MAIN(RUN(each_call_of_the_system_may_fail))
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -41,15 +42,17 @@ static const char *const kind_name[KINDS] = {
     "a write (EIO)", "a write (half of it)", "a write (EINTR)", "fdatasync"
 };
 
-/* What fails: the call of a kind with this number, counted from 1; 0: none. */
-static struct { atomic_int kind; _Atomic long call; _Atomic long met; } planned[2];
+/* What fails: the call of a kind with this number, counted from 1; 0: none. lasts: so many of them in a row. */
+static struct { atomic_int kind; _Atomic long call; _Atomic long met; _Atomic long lasts; } planned[2];
 
 static int fails(int kind)
 {
     int now = 0;
     for (int i = 0; i < 2; i++)
-        if (planned[i].kind == kind && atomic_fetch_add(&planned[i].met, 1) + 1 == planned[i].call)
-            now = 1;
+        if (planned[i].kind == kind) {
+            const long call = atomic_fetch_add(&planned[i].met, 1) + 1;
+            now |= call >= planned[i].call && call - planned[i].call < planned[i].lasts;
+        }
     return now;
 }
 
@@ -272,13 +275,19 @@ static void take_batch(bzna_batch *batch, outcome *o)
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
 }
 
+/* How samples that fail are treated, and who reads and decodes. */
+typedef struct way { uint32_t policy, threads, readers, no_threads; } way;
+static way at_hand = { BZNA_ON_ERROR_FILL, 2, 2, 0 };
+
 static bzna_loader_config loader_config(void)
 {
     return (bzna_loader_config){
+        .errors.policy = at_hand.policy, .pipeline.no_threads = at_hand.no_threads,
         .struct_size = sizeof(bzna_loader_config),
         .output.batch_size = BATCH, .output.width = OUT, .output.height = OUT,
         .output.dtype = BZNA_DTYPE_UINT8, .output.device.kind = BZNA_DEVICE_CPU, .order.epochs = EPOCHS,
-        .decode.decoder = BZNA_DECODER_SOFTWARE, .decode.threads = 2, .read.threads = 2, .read.retries = 0,
+        .decode.decoder = BZNA_DECODER_SOFTWARE, .decode.threads = at_hand.threads, .read.threads = at_hand.readers,
+        .read.retries = 0,
         .pipeline.batches_in_flight = 2
     };
 }
@@ -359,6 +368,10 @@ static void check_outcome(const outcome *o, const outcome *clean, int kind)
     if (kind == READ_SHORT || kind == READ_INTERRUPTED || kind == OPEN_INTERRUPTED || kind == LIST_INTERRUPTED)
         /* which are no failures */
         CHECK(o->status == BZNA_END && o->failed == 0);
+    if (kind == ALLOC || kind == THREAD_FAILS) {            /* which are no failures of a sample */
+        CHECK_EQ(o->failed, 0);
+        CHECK(o->status == BZNA_END || o->status == BZNA_E_MEMORY || o->status == BZNA_E_THREAD);
+    }
 }
 
 static void plan(int which, int kind, long call)
@@ -366,6 +379,7 @@ static void plan(int which, int kind, long call)
     planned[which].kind = -1;
     planned[which].call = call;
     planned[which].met = 0;
+    planned[which].lasts = 1;
     planned[which].kind = kind;
 }
 
@@ -432,6 +446,64 @@ TEST(records_are_loaded_or_refused_whichever_call_fails)
 }
 
 /* Reading a file of records whole is the second read of it, after that of its first bytes. */
+/* What a run has allocated when its loader is open. */
+static long allocations_of_opening(int format)
+{
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_error e = { 0 };
+    bzna_loader_config c = loader_config();
+    long met;
+    c.pipeline.no_threads = 1;        /* so that nothing is read yet */
+    plan(0, ALLOC, 0);
+    planned[0].lasts = 0;
+    CHECK_EQ(context_open(&context, &e), BZNA_OK);
+    CHECK_EQ(dataset_open(context, format, &dataset, &e), BZNA_OK);
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_OK);
+    met = planned[0].met;
+    plan_nothing();
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    return met;
+}
+
+/* Memory is there again after so many failures, or never. */
+TEST(a_lack_of_memory_ends_the_run_or_costs_nothing_and_is_never_a_picture)
+{
+    static const way ways[] = { { BZNA_ON_ERROR_FILL, 1, 1, 0 }, { BZNA_ON_ERROR_FILL, 4, 2, 0 },
+                                { BZNA_ON_ERROR_FILL, 1, 1, 1 }, { BZNA_ON_ERROR_REPLACE, 1, 1, 0 },
+                                { BZNA_ON_ERROR_REPLACE, 2, 1, 1 }, { BZNA_ON_ERROR_STOP, 2, 3, 0 } };
+    static const long lasts[] = { 1, 2, 3, 7, LONG_MAX };
+    const way before = at_hand;
+    make_files();
+    for (int format = 0; format < FORMATS; format++)
+        for (size_t w = 0; w < COUNT(ways); w++) {
+            int ended = 0, retried = 0;
+            at_hand = ways[w];
+            const long opening = allocations_of_opening(format);
+            const outcome clean = clean_run(format);
+            for (size_t i = 0; i < COUNT(lasts); i++)
+                for (long call = opening > 8 ? opening - 8 : 1; call < opening + 40; call += ROUNDS(1, 3)) {
+                    const held all = held_now();
+                    alarm(HANG_S);
+                    plan(0, ALLOC, call);
+                    planned[0].lasts = lasts[i];
+                    const outcome o = run_once(format);
+                    ended += o.status == BZNA_E_MEMORY;
+                    retried += o.status == BZNA_END && planned[0].met >= call;
+                    plan_nothing();
+                    check_outcome(&o, &clean, ALLOC);
+                    check_held(&all);
+                }
+            alarm(0);
+            CHECK(ended > 0);
+            CHECK(retried > 0 || format == RECORDS || format == HELD_RECORDS);
+        }
+    at_hand = before;
+}
+
 TEST(a_file_that_cannot_be_read_whole_loses_no_sample_that_can_be_read)
 {
     static const int kinds[] = { READ_FAILS, READ_ENDS };
@@ -682,6 +754,7 @@ int main(int argc, char **argv)
     RUN(recordio_is_loaded_or_refused_whichever_call_fails)
     RUN(a_tar_is_loaded_or_refused_whichever_call_fails)
     RUN(records_are_loaded_or_refused_whichever_call_fails)
+    RUN(a_lack_of_memory_ends_the_run_or_costs_nothing_and_is_never_a_picture)
     RUN(a_file_that_cannot_be_read_whole_loses_no_sample_that_can_be_read)
     RUN(an_archive_is_written_whole_or_not_at_all_whichever_call_fails)
     RUN(while_a_disk_stalls_calls_end_in_their_time_and_nothing_is_lost)

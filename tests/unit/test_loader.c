@@ -1468,6 +1468,7 @@ TEST(what_a_callback_returns_is_checked_before_it_is_used)
                                           "transform.filter",     "transform.antialias",
                                           "transform.fill_space", "is not a finite number",
                                           "transform.color",      "is not a finite number" };
+    bzna_statistics stats = { .struct_size = sizeof stats };
     bzna_loader *loader;
     bzna_batch *batch;
     c.pipeline.transform = wild_callback;
@@ -1475,6 +1476,10 @@ TEST(what_a_callback_returns_is_checked_before_it_is_used)
     loader = open_loader(dataset, &c);
     batch = next_batch(loader);
     CHECK_EQ(info_of(batch).failed, 40);
+    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
+    CHECK_EQ(stats.first_failed_status, BZNA_E_CALLBACK);   /* kept without a log */
+    CHECK(stats.first_failed_index < mixed.count);
+    CHECK_CONTAINS(stats.first_failed_message, fields[stats.first_failed_index % 8]);
     for (uint32_t i = 0; i < 40; i++) {
         bzna_error e = { .struct_size = sizeof e };
         CHECK_EQ(bzna_batch_error(batch, i, &e), BZNA_E_CALLBACK);
@@ -1791,50 +1796,47 @@ TEST(every_allocation_of_open_may_fail)
     check_settled(&l);
 }
 
-TEST(without_memory_samples_fail_and_later_ones_do_not)
+TEST(without_memory_a_run_ends_whatever_the_policy_is_and_goes_on_after_a_reset)
 {
-    memory m;
-    ledger l;
-    bzna_context *own = open_context(&l, NULL, NULL, 0);
-    bzna_dataset *dataset;
-    bzna_loader_config c = config_of(10, BZNA_ORDER_SHUFFLE);
-    bzna_loader *loader = NULL;
-    bzna_batch *batch;
-    run r;
-    int failed = 0;
-    dataset = open_split(own, &m, &mixed, NULL);
-    m.blocked = 1;                                          /* the first sample has its bytes; no other gets any */
-    c.order.epochs = 2;
-    require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
-    for (int i = 0; i < 1000 && !m.inside; i++)
-        sleep_us(1000);
-    l.fail_all = 1;
-    m.blocked = 0;
-    for (int i = 0; i < 4; i++) {
-        bzna_batch_info info;
-        batch = next_batch(loader);
-        info = info_of(batch);
-        r = run_of(&mixed, &c);
-        for (uint32_t k = 0; k < info.count; k++) {
-            if (info.status[k] == BZNA_OK) {
-                CHECK(slot_is_right(&r, &info, k, info.epoch, info.indices[k]));
-                continue;
-            }
-            CHECK_EQ(info.status[k], BZNA_E_MEMORY);
-            CHECK(is_filled(&c, (float *)info.image.data + k * SLOT));
-            failed++;
+    for (uint32_t policy = BZNA_ON_ERROR_FILL; policy <= BZNA_ON_ERROR_STOP; policy++) {
+        memory m;
+        ledger l;
+        bzna_context *own = open_context(&l, NULL, NULL, 0);
+        bzna_dataset *dataset;
+        bzna_loader_config c = config_of(10, BZNA_ORDER_SHUFFLE);
+        bzna_loader *loader = NULL;
+        bzna_batch *batch = NULL;
+        bzna_statistics stats = { .struct_size = sizeof stats };
+        bzna_error e = { 0 };
+        run r;
+        dataset = open_split(own, &m, &mixed, NULL);
+        m.blocked = 1;                                      /* the first sample has its bytes; no other gets any */
+        c.order.epochs = 2;
+        c.errors.policy = policy;
+        require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+        for (int i = 0; i < 1000 && !m.inside; i++)
+            sleep_us(1000);
+        l.fail_all = 1;
+        m.blocked = 0;
+        for (int i = 0; i < 3; i++) {
+            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_MEMORY);
+            CHECK(batch == NULL);
+            CHECK_CONTAINS(e.message, "out of memory for ");
         }
-        bzna_batch_release(batch);
+        CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
+        CHECK(stats.samples_failed > 0 && stats.retries >= stats.samples_failed && stats.replaced == 0);
+        CHECK_EQ(stats.first_failed_status, BZNA_E_MEMORY);
+        CHECK(stats.first_failed_index < mixed.count);
+        CHECK_CONTAINS(stats.first_failed_message, "out of memory for ");
+        l.fail_all = 0;
+        CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+        r = run_of(&mixed, &c);
+        CHECK_EQ(walk(loader, &r, UINT64_MAX), 8);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(own);
+        check_settled(&l);
     }
-    CHECK(failed >= 30);
-    l.fail_all = 0;
-    CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
-    r = run_of(&mixed, &c);
-    CHECK_EQ(walk(loader, &r, UINT64_MAX), 8);
-    bzna_loader_close(loader);
-    bzna_dataset_close(dataset);
-    bzna_context_close(own);
-    check_settled(&l);
 }
 
 /* Workers wait in the callback until every item of the loader has been read into: then each has met the largest
@@ -2892,7 +2894,7 @@ static void everything(void)
     RUN(closing_ends_a_waiting_next)
     RUN(closing_null_does_nothing)
     RUN(every_allocation_of_open_may_fail)
-    RUN(without_memory_samples_fail_and_later_ones_do_not)
+    RUN(without_memory_a_run_ends_whatever_the_policy_is_and_goes_on_after_a_reset)
     RUN(in_steady_state_nothing_is_allocated)
     RUN(with_samples_of_all_sizes_buffers_grow_a_bounded_number_of_times)
     RUN(after_fork_the_child_gets_e_state_and_the_parent_goes_on)

@@ -2819,7 +2819,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
         l.off = l.refuse_from = 0;
         ledger_finish(&l, context, dataset);
     }
-    if (software_count) /* what goes up from libavcodec finds none: its samples fail, and tell */
+    if (software_count) /* what goes up from libavcodec finds none: the run ends, and tells */
         for (int way = 0; way < 2; way++) {
             bzna_loader_config c = config_of(5, BZNA_DEVICE_CUDA, 0);
             bzna_context *context = ledger_context(&l, 2);
@@ -2833,10 +2833,18 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
             consumer_open(&u, SYNCED, &c);
             loader = loader_open(context, dataset, &c);
             r = run_of(a, &c);
-            r.may_fail = way;
-            walk_some(loader, &u, &r, UINT64_MAX);
-            CHECK_EQ(r.batches, 4);
-            CHECK_EQ(r.failed, way ? 20 : 0);
+            if (!way)
+                walk_some(loader, &u, &r, UINT64_MAX);
+            else
+                for (int i = 0; i < 2; i++) {
+                    bzna_batch *batch = NULL;
+                    bzna_error e = { 0 };
+                    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_MEMORY);
+                    CHECK_CONTAINS(e.message, "device_allocator.alloc returned NULL for ");
+                    CHECK(!batch);
+                }
+            CHECK_EQ(r.batches, way ? 0 : 4);
+            CHECK_EQ(r.failed, 0);
             l.refuse_from = 0;
             bzna_loader_close(loader);
             ledger_finish(&l, context, dataset);
@@ -4285,18 +4293,23 @@ TEST(a_loader_that_asks_nvdec_for_jpeg_does_not_open_where_that_cannot_be)
     }
 }
 
-/* Without memory for decoders, or with sessions that end, all else is decoded in software; a JPEG of NVDEC's is not. */
+/* Without memory for decoders, or with sessions that end, all else is decoded in software; a JPEG of NVDEC's is not. It
+ * fails, or ends the run if NVDEC can decode none. */
 TEST(a_jpeg_of_nvdecs_is_never_the_cpus_whatever_fails)
 {
-    static const struct { const char *call; int code; } cases[] = {
-        { "cuvidCreateDecoder", 2 }, { "cuvidDecodePicture", 1 }, { "cuvidMapVideoFrame64", 1 },
-        { "cuvidCreateVideoParser", 999 },
+    static const struct { const char *call; int code; unsigned given_up; bzna_status status; } cases[] = {
+        { "cuvidCreateDecoder", 2, 0, BZNA_E_DEVICE }, { "cuvidDecodePicture", 1, 0, BZNA_END },
+        { "cuvidMapVideoFrame64", 1, 0, BZNA_END }, { "cuvidCreateVideoParser", 999, 0, BZNA_END },
+        { "cuvidDecodePicture", 1, 1, BZNA_E_DEVICE },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         jpeg_case j;
         bzna_loader_config c = jpeg_config();
         bzna_statistics stats;
         bzna_loader *loader;
+        bzna_batch *batch;
+        bzna_error err = { 0 };
+        bzna_status status;
         int failed;
         BEGIN;
         control->caps[FAKE_JPEG].chroma_mask = 1 << 1;
@@ -4306,9 +4319,18 @@ TEST(a_jpeg_of_nvdecs_is_never_the_cpus_whatever_fails)
         codec_info(j.context, BZNA_CODEC_H264, 1, 8);
         fake->fail(cases[i].call, 1, cases[i].code, 1);
         loader = loader_open(j.context, j.dataset, &c);
+        if (cases[i].given_up)
+            atomic_fetch_or(&loader->setup.device->given_up, 1u << bzi_session_codec(BZNA_CODEC_JPEG));
         jpeg_run(&j, loader, &c, &failed, &stats);
-        CHECK_EQ(failed, 8);
-        CHECK(stats.samples_nvdec == 0 && stats.samples_software == 24 && stats.samples_failed == 8);
+        CHECK_EQ(failed, cases[i].status == BZNA_END ? 8 : 0);
+        if (cases[i].status == BZNA_END)
+            CHECK(stats.samples_nvdec == 0 && stats.samples_software == 24 && stats.samples_failed == 8);
+        status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err);
+        if (status == BZNA_E_MEMORY && cases[i].code == 2)  /* a session that has not ended yet was asked again */
+            status = BZNA_E_DEVICE;
+        CHECK_EQ(status, cases[i].status);
+        if (cases[i].status != BZNA_END)
+            CHECK_CONTAINS(err.message, "loader_config.decode.jpeg: not by NVDEC: ");
         bzna_loader_close(loader);
         fake->fail(cases[i].call, 0, 0, 0);
         control->allow_drop = 1;

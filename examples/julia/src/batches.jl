@@ -322,6 +322,13 @@ end
 limit(loader::Union{Loader,Stream}) = text(statistics(loader).advice)
 limit(counts::bzna_statistics) = text(counts.advice)
 
+"The first sample that failed: its index, from 1, and a BenzinaError; or nothing."
+first_failed(loader::Union{Loader,Stream}) = first_failed(statistics(loader))
+function first_failed(counts::bzna_statistics)
+    counts.first_failed_status == BZNA_OK && return nothing
+    return counts.first_failed_index + 1, BenzinaError(counts.first_failed_status, text(counts.first_failed_message), nothing, 0)
+end
+
 """
     device(loader)
 

@@ -256,7 +256,8 @@ const BZNA_DECODER_AUTO = UInt32(0)
 const BZNA_DECODER_SOFTWARE = UInt32(1)
 const BZNA_DECODER_NVDEC = UInt32(2)
 
-# How a loader treats a sample that cannot be read or decoded.
+# How a loader treats a sample that cannot be read or decoded. E_MEMORY, E_THREAD and E_DEVICE are no faults of a
+# sample, and end the run with each of these: chapter 6.
 const BZNA_ON_ERROR_FILL = UInt32(0)
 const BZNA_ON_ERROR_REPLACE = UInt32(1)
 const BZNA_ON_ERROR_STOP = UInt32(2)
@@ -1132,6 +1133,10 @@ mutable struct bzna_statistics
     elapsed_ns::UInt64
     samples_shrinkable::UInt64
     advice::NTuple{240,Cchar}
+    first_failed_status::bzna_status
+    reserved0::UInt32
+    first_failed_index::UInt64
+    first_failed_message::NTuple{488,Cchar}
     bzna_statistics() = new()
 end
 

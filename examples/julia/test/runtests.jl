@@ -398,6 +398,7 @@ passed, failed = try
             @test seen == length(Dataset(ARCHIVE))
             counts = Benzina.statistics(loader)
             @test counts.samples >= seen
+            @test Benzina.first_failed(counts) === nothing === Benzina.first_failed(loader)
             @test occursin(": ", Benzina.limit(counts)) && occursin(": ", Benzina.limit(loader))
             @test Benzina.statistics(loader, counts).samples <= Benzina.statistics(loader).samples - counts.samples
         end

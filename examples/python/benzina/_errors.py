@@ -6,7 +6,7 @@ import ctypes
 import errno
 import itertools
 import re
-from typing import Any, Callable, NoReturn, Optional, Union
+from typing import Any, Callable, NoReturn, Optional, Tuple, Union
 
 from . import _arguments as arg
 from . import _c
@@ -227,6 +227,14 @@ def raise_of_callback(exception: BaseException, error: Error) -> NoReturn:
     if exception.__cause__ is None and exception.__context__ is None:
         raise exception from error
     raise exception
+
+
+def first_failed(statistics: Any) -> Optional[Tuple[int, Error]]:
+    """The index and the error of the first sample that failed, or None."""
+    if statistics.first_failed_status == 0:
+        return None
+    message = statistics.first_failed_message.decode("utf-8", "replace")
+    return statistics.first_failed_index, Error(statistics.first_failed_status, message)
 
 
 def told(name: str, function: Callable[..., int], *arguments: Any, source: Any = None) -> Any:

@@ -144,7 +144,8 @@ stage_statistics: u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, dept
 statistics: u32 struct_size, limiting_stage; stage_statistics stage[4]; u64 samples, samples_failed, failed_read,
     failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
     samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, samples_tiled, tiles,
-    lock_waits, lock_wait_ns, elapsed_ns, samples_shrinkable; char advice[240]
+    lock_waits, lock_wait_ns, elapsed_ns, samples_shrinkable; char advice[240]; i32 first_failed_status; u32
+    reserved0; u64 first_failed_index; char first_failed_message[488]
 loader_state: u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
     check; u64 pixels, list, reserved[6]
 writer_config: u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]

@@ -19,7 +19,7 @@ from ._callbacks import INTER_METHODS, Failures, picture_thunk, transform_thunk
 from ._context import _device_of, _shared_context
 from ._dataset import Dataset
 from ._distributed import Distributed, say_once, share_of_group, warn_of_variables
-from ._errors import Error, check, error_of, in_python, raise_of_callback, told
+from ._errors import Error, check, error_of, first_failed, in_python, raise_of_callback, told
 from ._frameworks import FRAMEWORKS
 from ._iteration import Epoch, Lender, lender_of
 from ._modules import installed, torch_with_cuda
@@ -839,10 +839,11 @@ class DataLoader(_handles.Handled):
     def statistics(self) -> Any:
         """A structs.statistics: counts and waits since the loader was opened. limit: a sentence on what limits the
         loader, and which argument would change that. batches_copied: those that were copied since all buffers were in
-        use."""
+        use. first_failed: the index and the Error of the first sample that failed, or None."""
         found = told("statistics", lib.bzna_loader_statistics, self.handle)
         found.batches_copied = 0 if self._lender is None else self._lender.copied
         found.limit = in_python(found.advice.decode())
+        found.first_failed = first_failed(found)
         return found
 
     def statistics_since(self, earlier: Any) -> Any:
@@ -851,6 +852,7 @@ class DataLoader(_handles.Handled):
         found = told("statistics", lib.bzna_statistics_since, later, earlier)
         found.batches_copied = later.batches_copied - earlier.batches_copied
         found.limit = in_python(found.advice.decode())
+        found.first_failed = first_failed(found)
         return found
 
     @property

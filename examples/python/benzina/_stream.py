@@ -14,7 +14,7 @@ from ._batch import Batch
 from ._c import Status, lib, structs, types_by_name
 from ._context import _device_of, _shared_context
 from ._dataset import Dataset
-from ._errors import Error, check, error_of, in_python, told
+from ._errors import Error, check, error_of, first_failed, in_python, told
 from ._loader import DataLoader
 
 _u32, _u64, _ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
@@ -381,6 +381,7 @@ class Stream(DataLoader):
         found = told("statistics", lib.bzna_loader_statistics, self._loader_handle())
         found.batches_copied = 0 if self._lender is None else self._lender.copied
         found.limit = in_python(found.advice.decode())
+        found.first_failed = first_failed(found)
         return found
 
     def close(self) -> None:

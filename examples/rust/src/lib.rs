@@ -410,6 +410,12 @@ impl Statistics {
     pub fn advice(&self) -> String {
         text(&self.advice)
     }
+
+    /// The first sample that failed: its index in the data set, its status and its message.
+    pub fn first_failed(&self) -> Option<(u64, Status, String)> {
+        let status = Status(self.first_failed_status);
+        (status != Status::OK).then(|| (self.first_failed_index, status, text(&self.first_failed_message)))
+    }
 }
 
 impl LoaderInfo {

@@ -157,7 +157,7 @@ pub const BZNA_NO_OFFSET: u64 = u64::MAX;
 // Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing.
 /// All samples of a batch failed
 pub const BZNA_LOG_ERROR: i32 = 1;
-/// a sample that failed; trouble with NVDEC or an index
+/// a sample that failed or is made again; trouble with NVDEC or an index
 pub const BZNA_LOG_WARNING: i32 = 2;
 /// Why there is no GPU
 pub const BZNA_LOG_INFO: i32 = 3;
@@ -514,7 +514,8 @@ pub const BZNA_DECODER_SOFTWARE: u32 = 1;
 /// NVDEC, or opening fails; software decodes what it cannot
 pub const BZNA_DECODER_NVDEC: u32 = 2;
 
-// How a loader treats a sample that cannot be read or decoded.
+// How a loader treats a sample that cannot be read or decoded. E_MEMORY, E_THREAD and E_DEVICE are no faults of a
+// sample, and end the run with each of these: chapter 6.
 /// Its slot holds the out-of-bounds color
 pub const BZNA_ON_ERROR_FILL: u32 = 0;
 /// Its slot takes the sample at the position world_size further on in the epoch's order (with bzna_loader_set_batches,
@@ -2127,7 +2128,7 @@ structs! {
         failed_other: u64,
         /// Attempts at a replacement, by errors.policy
         replaced: u64,
-        /// Reads that were tried again
+        /// Reads that were tried again, and samples that were made again for want of memory, a thread or the device
         retries: u64,
         /// That samples which are read ahead hold now
         read_memory_bytes: u64,
@@ -2162,6 +2163,15 @@ structs! {
         /// limiting_stage in a sentence: how busy it was, and which setting would change that, such as "reading:
         /// decoders wait for it 92 % of the time; ... (read.threads: 1 now)"
         advice: [c_char; 240],
+        /// The first sample that failed: what bzna_batch_error says of it, the index of the sample in the data set, and
+        /// the message, or BZNA_OK, 0 and "" if none failed
+        first_failed_status: bzna_status,
+        /// 0
+        reserved0: u32,
+        /// Likewise
+        first_failed_index: u64,
+        /// Likewise, with a NUL at its end
+        first_failed_message: [c_char; 488],
     }
 
     /// Where a run stands: 128 bytes of plain data without pointers, to be kept beside a model's checkpoint.

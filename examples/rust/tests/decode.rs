@@ -412,6 +412,7 @@ fn poll_does_not_wait() {
     let statistics = loader.statistics().unwrap();
     assert_eq!(statistics.samples, data.len());
     assert!(statistics.advice().contains(':') || statistics.advice().contains("waking threads"));
+    assert!(statistics.first_failed().is_none());
     let since = loader.statistics_since(&statistics).unwrap();
     assert_eq!(since.samples, 0);
     assert!(since.elapsed_ns < loader.statistics().unwrap().elapsed_ns);
@@ -452,6 +453,9 @@ fn a_closure_transforms_each_sample() {
     let error = first.error(1).unwrap();
     assert_eq!((first.failed(), error.status, error.native_code), (1, Status::CALLBACK, -7));
     assert!(first.error(0).is_none());
+    let (index, status, message) = brighter.statistics().unwrap().first_failed().unwrap();
+    assert_eq!((index, status), (1, Status::CALLBACK));
+    assert!(message.contains("callback"), "{}", message);
 }
 
 /// What a call panics with.
