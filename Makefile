@@ -13,6 +13,8 @@ CXX      := $(or $(call have,g++),$(call have,c++),$(call have,clang++),c++)
 endif
 BUILD    ?= build
 PREFIX   ?= /usr/local
+# where libraries are installed, as /usr/lib/x86_64-linux-gnu
+LIBDIR   ?= $(PREFIX)/lib
 OPT      ?= -O3
 # -g1: what backtraces show. Variables, too (-ggdb), make the library's compiling take half as long again.
 CFLAGS   ?= $(OPT) -g1
@@ -77,12 +79,14 @@ BASE_CFLAGS = -fvisibility=hidden -I. $(WARN) $(CPPFLAGS) $(CFLAGS) -std=c11 -ff
 ifeq ($(HAVE_AVCODEC),yes)
 AV_CFLAGS := $(shell pkg-config --cflags libavcodec libavutil)
 AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
+REQUIRES   = libavcodec libavutil
 else
 AV_CFLAGS := -DBENZINA_NO_AVCODEC
 endif
 ifeq ($(HAVE_JPEG),yes)
 AV_CFLAGS += $(shell pkg-config --cflags libjpeg)
 AV_LIBS   += $(shell pkg-config --libs libjpeg)
+REQUIRES  += libjpeg
 else
 AV_CFLAGS += -DBENZINA_NO_JPEG
 endif
@@ -104,23 +108,26 @@ endif
 ifeq ($(HAVE_ZLIB),yes)
 STREAM_CFLAGS += $(shell pkg-config --cflags zlib)
 STREAM_LIBS   += $(shell pkg-config --libs zlib)
+STREAM_REQUIRES += zlib
 else
 STREAM_CFLAGS += -DBZNA_STREAM_NO_ZLIB
 endif
 ifeq ($(HAVE_ZSTD),yes)
 STREAM_CFLAGS += $(shell pkg-config --cflags libzstd)
 STREAM_LIBS   += $(shell pkg-config --libs libzstd)
+STREAM_REQUIRES += libzstd
 else
 STREAM_CFLAGS += -DBZNA_STREAM_NO_ZSTD
 endif
-LIBS         = $(AV_LIBS) -lm -lpthread -ldl
+SYSTEM_LIBS  = -lm -lpthread -ldl
+LIBS         = $(AV_LIBS) $(SYSTEM_LIBS)
 
 # ---- Products: what make builds, and says that it builds -------------------------------------------------------------
 
 # A recipe that fails leaves no product that looks made.
 .DELETE_ON_ERROR:
 
-LIB      = $(BUILD)/libbenzina.a $(BUILD)/libbenzina.so $(BUILD)/libbenzina_stream.so
+LIB      = $(BUILD)/libbenzina.a $(BUILD)/libbenzina.so $(BUILD)/libbenzina_stream.a $(BUILD)/libbenzina_stream.so
 PROGRAMS = $(BUILD)/decode_batch $(BUILD)/draw_pictures $(BUILD)/stream
 ifeq ($(HAVE_AVFORMAT)$(HAVE_AVCODEC),yesyes)
 PROGRAMS += $(BUILD)/bzna
@@ -182,15 +189,22 @@ $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) $(STREAM) $(STREAM_H) benzi
 $(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
 
-# libbenzina_stream.so: what the bindings load beside libbenzina.so.
 $(BUILD)/stream: examples/stream_main.c $(STREAM) $(STREAM_H) benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ examples/stream_main.c $(STREAM) $(BUILD)/libbenzina.a \
 	    $(STREAM_LIBS) $(LIBS)
 
-$(BUILD)/libbenzina_stream.so: $(STREAM) $(STREAM_H) benzina.h $(BUILD)/libbenzina.so
+STREAM_O = $(STREAM:examples/%.c=$(BUILD)/%.o)
+$(STREAM_O): $(BUILD)/%.o: examples/%.c $(STREAM_H) benzina.h | $(BUILD)
+	$(CC) $(BASE_CFLAGS) -fPIC $(STREAM_CFLAGS) -c -o $@ $<
+
+$(BUILD)/libbenzina_stream.a: $(STREAM_O)
+	rm -f $@ && $(AR) rcs $@ $^
+
+# What the bindings load beside libbenzina.so.
+$(BUILD)/libbenzina_stream.so: $(STREAM_O) $(BUILD)/libbenzina.so
 	@printf 'BENZINA_STREAM_$(SOVERSION) { global: bzna_stream_*; local: *; };\n' > $(BUILD)/stream.map
-	$(CC) $(BASE_CFLAGS) -fPIC $(STREAM_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libbenzina_stream.so.$(SOVERSION) \
-	    $(subst benzina.map,stream.map,$(VERSIONED)) -Wl,-rpath,'$$ORIGIN' -o $@.$(VERSION) $(STREAM) -L$(BUILD) \
+	$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -shared -Wl,-soname,libbenzina_stream.so.$(SOVERSION) \
+	    $(subst benzina.map,stream.map,$(VERSIONED)) -Wl,-rpath,'$$ORIGIN' -o $@.$(VERSION) $(STREAM_O) -L$(BUILD) \
 	    -lbenzina $(STREAM_LIBS) -lpthread
 	ln -sf libbenzina_stream.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina_stream.so.$(SOVERSION) $@
 
@@ -515,33 +529,31 @@ static-deps:
 # ---- Installing ------------------------------------------------------------------------------------------------------
 
 .PHONY: install uninstall clean
+# Folders are those of PREFIX and LIBDIR, below DESTDIR. What is installed is what CMake installs of the pair, and the
+# tool.
+TO        = $(DESTDIR)$(PREFIX)
+TO_LIB    = $(DESTDIR)$(LIBDIR)
+LIBRARIES = benzina benzina_stream
 install: all
-	install -d "$(DESTDIR)$(PREFIX)"/include "$(DESTDIR)$(PREFIX)"/lib/pkgconfig "$(DESTDIR)$(PREFIX)"/bin \
-	    "$(DESTDIR)$(PREFIX)"/share/man/man1
-	install -m 644 benzina.h "$(DESTDIR)$(PREFIX)"/include/
-	install -m 644 $(BUILD)/libbenzina.a "$(DESTDIR)$(PREFIX)"/lib/
-	install -m 755 $(BUILD)/libbenzina.so.$(VERSION) "$(DESTDIR)$(PREFIX)"/lib/
-	ln -sf libbenzina.so.$(VERSION) "$(DESTDIR)$(PREFIX)"/lib/libbenzina.so.$(SOVERSION)
-	ln -sf libbenzina.so.$(SOVERSION) "$(DESTDIR)$(PREFIX)"/lib/libbenzina.so
-	install -m 755 $(BUILD)/libbenzina_stream.so.$(VERSION) "$(DESTDIR)$(PREFIX)"/lib/
-	ln -sf libbenzina_stream.so.$(VERSION) "$(DESTDIR)$(PREFIX)"/lib/libbenzina_stream.so.$(SOVERSION)
-	ln -sf libbenzina_stream.so.$(SOVERSION) "$(DESTDIR)$(PREFIX)"/lib/libbenzina_stream.so
-	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna "$(DESTDIR)$(PREFIX)"/bin/ && \
-	    install -m 644 examples/bzna.1 "$(DESTDIR)$(PREFIX)"/share/man/man1/; fi
-	sh tests/make/pkgconfig.sh '$(PREFIX)' '$(VERSION)' $(LIBS) > "$(DESTDIR)$(PREFIX)"/lib/pkgconfig/benzina.pc
-	install -d "$(DESTDIR)$(PREFIX)"/lib/cmake/benzina
-	for f in benzinaConfig benzinaConfigVersion; \
-	    do sed 's|@VERSION@|$(VERSION)|; s|@SOVERSION@|$(SOVERSION)|; s|@LIBS@|$(LIBS)|' \
-	    examples/vendoring/$$f.cmake.in > "$(DESTDIR)$(PREFIX)"/lib/cmake/benzina/$$f.cmake || exit 1; done
+	install -d "$(TO)"/include/benzina "$(TO_LIB)" "$(TO)"/bin "$(TO)"/share/man/man1
+	install -m 644 benzina.h "$(TO)"/include/
+	install -m 644 examples/stream.h "$(TO)"/include/benzina/
+	for l in $(LIBRARIES); do \
+	    install -m 644 $(BUILD)/lib$$l.a "$(TO_LIB)"/ && \
+	    install -m 755 $(BUILD)/lib$$l.so.$(VERSION) "$(TO_LIB)"/ && \
+	    ln -sf lib$$l.so.$(VERSION) "$(TO_LIB)"/lib$$l.so.$(SOVERSION) && \
+	    ln -sf lib$$l.so.$(SOVERSION) "$(TO_LIB)"/lib$$l.so || exit 1; done
+	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna "$(TO)"/bin/ && \
+	    install -m 644 examples/bzna.1 "$(TO)"/share/man/man1/; fi
+	PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' VERSION='$(VERSION)' SOVERSION='$(SOVERSION)' REQUIRES='$(REQUIRES)' \
+	    LIBS='$(SYSTEM_LIBS)' STREAM_REQUIRES='$(STREAM_REQUIRES)' sh tests/make/install_package.sh '$(DESTDIR)'
 
-# Files and links that install made, and the one folder that is nobody else's: others may have been there before.
+# Files and links that install made, and the two folders that are nobody else's: others may have been there before.
 uninstall:
-	if cd "$(DESTDIR)$(PREFIX)" 2>/dev/null; then rm -f include/benzina.h lib/libbenzina.a lib/libbenzina.so \
-	    lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc \
-	    lib/libbenzina_stream.so lib/libbenzina_stream.so.$(SOVERSION) lib/libbenzina_stream.so.$(VERSION) \
-	    lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna \
-	    share/man/man1/bzna.1; fi
-	-rmdir "$(DESTDIR)$(PREFIX)"/lib/cmake/benzina 2>/dev/null || true
+	cd "$(TO)" 2>/dev/null && rm -f include/benzina.h include/benzina/stream.h bin/bzna share/man/man1/bzna.1 || true
+	cd "$(TO_LIB)" 2>/dev/null && rm -f cmake/benzina/benzinaConfig.cmake cmake/benzina/benzinaConfigVersion.cmake \
+	    $(foreach l,$(LIBRARIES),pkgconfig/$l.pc lib$l.a lib$l.so lib$l.so.$(SOVERSION) lib$l.so.$(VERSION)) || true
+	-rmdir "$(TO)"/include/benzina "$(TO_LIB)"/cmake/benzina 2>/dev/null || true
 
 clean:
 	rm -rf $(BUILD)

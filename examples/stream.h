@@ -44,6 +44,8 @@
  *     cc -std=c11 -Istream program.c stream/stream.c stream/stream_source.c benzina.o \
  *        $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) -lm -lpthread -ldl
  *
+ * Installed, it is libbenzina_stream: benzina_stream of pkg-config, and benzina::stream of find_package(benzina).
+ *
  * SOURCES. A source is one of these. Braces stand for several, as in paths of data sets (bzna_braces_expand):
  * {000..146}, {a,b}. A source without braces is taken as it is, with its backslashes. For a command that needs braces,
  * set literal.

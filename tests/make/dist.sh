@@ -1,6 +1,6 @@
 #!/bin/sh
-# The vendorable pair (benzina.c with the kernels and their PTX inside), a CMakeLists.txt for it, the list of its
-# switches, and a tarball of the sources that builds and tests itself. With WITHOUT, names of switches as HEIF or
+# The vendorable pair (benzina.c with the kernels and their PTX inside), a CMakeLists.txt for it, streams, the list of
+# its switches, and a tarball of the sources that builds and tests itself. With WITHOUT, names of switches as HEIF or
 # WRITER, the pair has no text of what these leave out (needs Python), and there is no tarball.
 # Usage, by make dist from the repository's root:
 #     WITHOUT="HEIF WRITER" sh tests/make/dist.sh BUILD VERSION FOLDER
@@ -29,7 +29,7 @@ awk '/^ \*     BENZINA_[A-Z_]+ /{ on = 1 } /^ \*$/{ on = 0 } on { sub(/^ \* */, 
     > "$out/SWITCHES"
 if [ -n "$WITHOUT" ]; then
     rm -r "$parts"
-    echo "$out: benzina.h, benzina.c, CMakeLists.txt, SWITCHES, without $WITHOUT"
+    echo "$out: benzina.h, benzina.c, CMakeLists.txt, install, stream, SWITCHES, without $WITHOUT"
     exit
 fi
 rm -rf "${build:?}/$name"
@@ -39,4 +39,4 @@ cp -R benzina.h benzina.c benzina_kernels.cu Makefile README.md LICENSE CHANGELO
 rm -rf "$build/$name/examples/rust/target"
 tar -C "$build" -czf "$out/$name.tar.gz" "$name"
 rm -rf "${build:?}/$name"
-echo "$out: benzina.h, benzina.c, CMakeLists.txt, SWITCHES, $name.tar.gz"
+echo "$out: benzina.h, benzina.c, CMakeLists.txt, install, stream, SWITCHES, $name.tar.gz"

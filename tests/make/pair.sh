@@ -1,11 +1,13 @@
 #!/bin/sh
-# The pair (benzina.c with the kernels and, if given, their PTX inside) and a CMakeLists.txt for it. Usage, from the
-# repository's root; SOURCES: the folder of the library's three files, if it is another:
+# The pair (benzina.c with the kernels and, if given, their PTX inside), a CMakeLists.txt for it, what that installs, and
+# streams. Usage, from the repository's root; SOURCES: the folder of the library's three files, if it is another:
 #     sh tests/make/pair.sh FOLDER [PTX_HEADER [SOURCES]]
 set -e
 out=$1; ptx=$2; sources=${3:-.}
-mkdir -p "$out"
+mkdir -p "$out/install" "$out/stream"
 cp "$sources/benzina.h" examples/vendoring/CMakeLists.txt "$out/"
+cp examples/vendoring/install/*.in "$out/install/"
+cp examples/stream.[ch] examples/stream_source.[ch] "$out/stream/"
 awk -v ptx="$ptx" -v kernels="$sources/benzina_kernels.cu" '
     function insert(file,  line) { while ((getline line < file) > 0) print line }
     /^#include "benzina_kernels.cu"/    { insert(kernels); next }

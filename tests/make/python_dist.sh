@@ -31,8 +31,7 @@ done
 rm -rf "$work/$name/benzina/_lib"
 find "$work/$name" -name __pycache__ -prune -exec rm -rf {} +
 sh tests/make/pair.sh "$work/$name/pair" "$ptx"
-mkdir -p "$work/$name/pair/stream"
-cp examples/stream.c examples/stream.h examples/stream_source.c examples/stream_source.h "$work/$name/pair/stream/"
+rm -r "$work/$name/pair/install"
 tool "scikit-build-core>=0.11"
 log="$work/sdist.log"
 (cd "$work/$name" && "$tools/python" -c 'import sys

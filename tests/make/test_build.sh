@@ -7,12 +7,12 @@ rm -rf "$T"; mkdir -p "$T"
 root=$(pwd)
 passed=0; failed=0; skipped=0
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla $WERROR"
-# make test has one build of the library by each compiler, unoptimized: the pair's by clang, which takes a third of gcc's
-# time, and CMake's by cc. Optimized, compilers warn of more, and take ten times as long: make does so once.
+# make test has one build of the library, unoptimized: the pair's by clang, which takes a third of gcc's time. Optimized,
+# compilers warn of more, and take ten times as long: make does so once.
 if [ -n "$TEST_ALL" ]; then O=-O2
 else
     O=-O0
-    echo "LEFT test_build.sh: all builds of the library but one by each compiler, and its size; benchmarks," \
+    echo "LEFT test_build.sh: all builds of the library but one, and its size; benchmarks," \
         "what clang fuses"
 fi
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null)
@@ -43,7 +43,7 @@ with() { # tool, name, command...
 cuda_with() { # tool, name, command...: of a build with the GPU path
     if [ -n "$cuda" ]; then with "$@"; else skip "$2" "$no_cuda"; fi
 }
-# What make test leaves to make test-all: all builds of the library but one by each compiler, and what needs them.
+# What make test leaves to make test-all: all builds of the library but one, and what needs them.
 more() { [ -z "$TEST_ALL" ] || "$@"; }
 
 # Headers that must not be asked for: these come before the system's.
@@ -643,82 +643,6 @@ done
 [ -z "$cuda" ] || more check copies_with_and_without_cuda_live_in_one_program in_foreign \
     sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
 [ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 13"
-# CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
-mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" &&
-    cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
-printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\nif(LEAN)\n    target_compile_definitions(benzina PRIVATE BENZINA_NO_WRITER BENZINA_NO_SHARDS\n        BENZINA_NO_HEIF BENZINA_NO_AUGMENT BENZINA_NO_STILLS BENZINA_NO_FOLDERS BENZINA_NO_RECORDS)\nendif()\n' > "$T/cmake/CMakeLists.txt"
-printf '#!/bin/sh\ncase "$*" in *ffnvcodec*) exit 1 ;; esac\nexec pkg-config "$@"\n' > \
-    "$T/pkg-config-without-ffnvcodec" && chmod +x "$T/pkg-config-without-ffnvcodec"
-[ -n "$TEST_ALL" ] || sed -i 's/ -O3 / -O0 /' "$T/cmake/benzina/CMakeLists.txt"
-cmake_builds() { out=$1; shift; cmake -S "$T/cmake" -B "$T/cmake/$out" "$@" && cmake --build "$T/cmake/$out"; }
-cmake_without_headers() { PKG_CONFIG="$root/$T/pkg-config-without-ffnvcodec" cmake_builds headerless -DBENZINA_INSTALL=ON; }
-# configures alone, and compares the warnings: folder, words of all warnings in order (each "benzina: ... . "),
-# options...
-cmake_warns() {
-    out=$1; words=$2; shift 2
-    cmake -S "$T/cmake" -B "$T/cmake/$out" "$@" > "$T/cmake/$out.log" 2>&1 || { cat "$T/cmake/$out.log"; return 1; }
-    warned=$(awk '/^CMake Warning/ { on = 1; n++ } /^[^ ]/ && !/^CMake Warning/ { on = 0 } on { printf "%s ", $0 } END { print n + 0 " warnings" }' "$T/cmake/$out.log" | tr -s ' ')
-    echo "$warned"; echo "$warned" | grep -q "$words"
-}
-cmake_without_headers_warns() {
-    PKG_CONFIG="$root/$T/pkg-config-without-ffnvcodec" cmake_warns headerless_warns \
-        "does not find ffnvcodec.*libffmpeg-nvenc-dev.*no GPU path.*nothing is decoded by NVDEC.* 1 warnings"
-}
-cmake_demands_libavcodec() {
-    ! cmake -S "$T/cmake" -B "$T/cmake/demanded" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON -DBENZINA_WITH_AVCODEC=ON > \
-        "$T/cmake/demanded.log" 2>&1 &&
-        tr -s '\n ' ' ' < "$T/cmake/demanded.log" |
-        grep 'CMake Error at benzina/CMakeLists.txt[^ ]* (message): benzina: BENZINA_WITH_AVCODEC is ON, but pkg-config itself is missing'
-}
-# A program of find_package: where benzina was installed, target, then what is asked of find_package.
-cmake_finds() {
-    where=$1; target=$2; project=$3; shift 3
-    mkdir -p "$T/find_$project" && cp "$T/foreign/program.c" "$T/find_$project/" &&
-    printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nfind_package(benzina %s REQUIRED)\nadd_executable(program program.c)\ntarget_link_libraries(program %s)\n' "$*" "$target" > "$T/find_$project/CMakeLists.txt" &&
-    cmake -S "$T/find_$project" -B "$T/find_$project/out" -DCMAKE_PREFIX_PATH="$where" &&
-    cmake --build "$T/find_$project/out" && counts_eight "find_$project/out/program"
-}
-cmake_refuses() { ! cmake_finds "$@" > "$T/refused" 2>&1 && grep -q 'compatible with requested version' "$T/refused"; }
-links_libbenzina() { readelf -d "$T/$1" | grep -q 'NEEDED.*libbenzina.so.0'; }
-if ! have cmake; then skip cmake_project_builds "no cmake here [cmake]"
-else
-    if [ -n "$cuda" ]; then
-        more check cmake_project_builds cmake_builds cuda
-        more check cmake_program_runs counts_eight cmake/cuda/program
-        more check cmake_takes_the_gpu_path without_a_driver "$T/cmake/cuda/device" E_DEVICE libcuda.so.1
-    else skip cmake_project_builds "$no_cuda"; fi
-    more check cmake_project_builds_without_nvidias_headers cmake_without_headers
-    more check cmake_program_runs_without_nvidias_headers counts_eight cmake/headerless/program
-    more check cmake_leaves_the_gpu_path_out without_a_driver "$T/cmake/headerless/device" E_UNSUPPORTED BENZINA_NO_CUDA
-    check cmake_project_builds_as_told cmake_builds told -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF \
-        -DBENZINA_INSTALL=ON -DBUILD_SHARED_LIBS=ON -DLEAN=ON
-    check cmake_program_runs_as_told counts_eight cmake/told/program
-    if have readelf; then
-        cmake_hides() { cmake_builds hidden -DBENZINA_WITH_CUDA=OFF -DBENZINA_HIDDEN=ON && readelf -sW "$T/cmake/hidden/benzina/libbenzina.a" | awk '$8 ~ /^bzna_/ && $7 != "UND" { n++; bad += $6 != "HIDDEN" } END { exit bad || !n }'; }
-        more check cmake_hides_the_functions_where_told cmake_hides
-    else skip cmake_hides_the_functions_where_told "no readelf [binutils]"; fi
-    check cmake_takes_the_other_switches \
-        sh -c "'$T/cmake/told/program' tests/data/seeds/ustar.tar | grep BENZINA_NO_SHARDS"
-    # What is missing is said, and what will not work; what was told is not.
-    check cmake_warns_without_nvidias_headers cmake_without_headers_warns
-    check cmake_warns_without_pkg_config cmake_warns bare \
-        "pkg-config itself is missing.*libavcodec.*no software decoder.*ffnvcodec.*no GPU path.* 2 warnings" \
-        -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
-    check cmake_forgets_what_pkg_config_found cmake_warns headerless_warns \
-        "no software decoder.*no GPU path.* 2 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
-    check cmake_is_quiet_where_told cmake_warns quiet "^0 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON \
-        -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF
-    check cmake_refuses_a_decoder_that_is_not_there cmake_demands_libavcodec
-    # find_package, after cmake --install: the static library, which asks for libavcodec, and the shared one, which asks
-    # for nothing.
-    more check cmake_installs_the_static_library cmake --install "$T/cmake/headerless" \
-        --prefix "$root/$T/cmake/installed_static"
-    more check cmake_finds_the_static_library cmake_finds "$root/$T/cmake/installed_static" benzina::benzina static 0.3
-    check cmake_installs_the_shared_library cmake --install "$T/cmake/told" --prefix "$root/$T/cmake/installed_shared"
-    check cmake_finds_the_shared_library cmake_finds "$root/$T/cmake/installed_shared" benzina::benzina shared
-    check cmake_links_the_shared_library links_libbenzina find_shared/out/program
-fi
-
 # --- make takes what packagers set, keeps what the results depend on, and treats warnings as errors only for CI ---
 made() { env -u WERROR -u MAKEFLAGS make --no-print-directory -n BUILD="$T/made" CC=mycc "$@" |
     sed -e ':more' -e '/\\$/{N; s/\\\n[[:space:]]*/ /; b more' -e '}' > "$T/made.txt" && grep '^mycc' "$T/made.txt" > "$T/made.cc"; }
@@ -732,7 +656,7 @@ flags_reach_linking() { made LDFLAGS=-Wl,-z,made "$@" && linking && all_have -Wl
 environment_is_heard() { (export CFLAGS="$flags" CPPFLAGS=-DMADE LDFLAGS=-Wl,-z,made; made "$@" && linking && compiling && all_have " $flags " -DMADE -Wl,-z,made); }
 by_default() { unset CFLAGS; made all && compiling && all_have " -O3 -g1 "; }
 destinations() { made install PREFIX=/its/prefix DESTDIR=/stage &&
-    ! grep '^install\|^ln' "$T/made.txt" | grep -v "/stage/its/prefix\|$T/made" && grep "pkgconfig.sh '/its/prefix'" "$T/made.txt" | grep '> "/stage/its/prefix"/'; }
+    ! grep '^install\|^ln' "$T/made.txt" | grep -v "/stage/its/prefix\|$T/made" && grep "^PREFIX='/its/prefix' LIBDIR='/its/prefix/lib' .* sh tests/make/install_package.sh '/stage'" "$T/made.txt"; }
 check cflags_and_cppflags_reach_every_compiler_call flags_reach_compiling all $of_tests
 check ldflags_reach_every_link flags_reach_linking all $of_tests
 check flags_are_taken_from_the_environment environment_is_heard all
@@ -837,33 +761,7 @@ test_compiles() {
 test_is_refused() { test_compiles "$1" remembered && ! test_compiles "$1" forgotten > "$T/refused" 2>&1 && grep -q test_forgotten "$T/refused"; }
 for cc in gcc clang; do with $cc "a_test_that_is_not_run_does_not_compile_with_$cc" test_is_refused $cc; done
 
-# --- installed, used through pkg-config, and gone again ---
-prefix="$root/$T/prefix"
-check install_puts_everything_in_place make --no-print-directory -s install PREFIX="$prefix"
-for file in include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/pkgconfig/benzina.pc lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna share/man/man1/bzna.1; do check "installs_$file" test -e "$prefix/$file"; done
-installed() { PKG_CONFIG_PATH="$prefix/lib/pkgconfig" sh -c "gcc -std=c11 examples/decode_batch.c \$(pkg-config --cflags --libs benzina) -o $T/installed" &&
-    mkdir -p "$T/pictures" && LD_LIBRARY_PATH="$prefix/lib" "$T/installed" tests/data/mini_h265.bzna "$T/pictures"; }
-check example_builds_through_pkg_config installed
-# find_package, where it was staged for another place
-if have cmake; then
-    check install_stages make --no-print-directory -s install DESTDIR="$root/$T/stage" PREFIX=/opt/benzina
-    check find_package_finds_the_shared_library cmake_finds "$root/$T/stage/opt/benzina" benzina::benzina staged 0.3
-    check find_package_links_the_shared_library links_libbenzina find_staged/out/program
-    check find_package_finds_the_static_library cmake_finds "$root/$T/stage/opt/benzina" benzina::static staged_static
-    check find_package_refuses_another_series cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_other \
-        0.1
-    check find_package_refuses_a_later_version cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina \
-        staged_later 0.3.99
-else skip find_package_finds_the_shared_library "no cmake here [cmake]"; fi
-with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/man1/bzna.1 2>&1 >/dev/null | grep ."
-mkdir -p "$T/above/include" "$T/above/usr"
-removes_only_its_own() { # a prefix that others made, with folders that are empty
-    make --no-print-directory -s install DESTDIR="$root/$T/above" PREFIX=/usr/x >/dev/null &&
-        mkdir -p "$T/above/usr/x/share/other" &&
-        make --no-print-directory -s uninstall DESTDIR="$root/$T/above" PREFIX=/usr/x &&
-        ! find "$T/above" -type f -o -type l | grep . &&
-        [ -d "$T/above/usr/x/include" ] && [ -d "$T/above/usr/x/share/other" ] && [ -d "$T/above/include" ] && [ ! -d "$T/above/usr/x/lib/cmake/benzina" ]; }
-check uninstall_removes_nothing_above_its_own_files removes_only_its_own
+# --- suites that are chosen by name ---
 # make test TEST="a b", of suites that say what they are
 mkdir -p "$T/suites/tests/some"
 for suite in first second third; do echo "echo '$suite: 1 passed, 0 failed, 0 skipped'" > "$T/suites/tests/some/test_$suite.sh"; done
@@ -873,7 +771,6 @@ runs() { # TEST, status, suites
 check one_name_runs_its_suites runs first 0 "test_first.sh "
 check several_names_run_the_suites_of_each runs "first ird" 0 "test_first.sh test_third.sh "
 check a_name_of_no_suite_fails runs "first nonsense" 1 "test_first.sh "
-check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
 [ -z "$cuda" ] || more check tarball_builds_by_itself \
     sh -c "cd $T && tar -xzf $root/$BUILD/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
 [ -z "$cuda" ] || check tarball_has_what_builds_and_tests_it sh -c "mkdir $T/unpacked && cd $T/unpacked &&
