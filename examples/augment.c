@@ -95,6 +95,7 @@ int main(int argc, char **argv)
     if (status == BZNA_OK) {
         bzna_batch_info info;
         bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        if (info.failed) fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
         print_drawn(&info);
         if (!write_sheet(argv[2], &info)) {
             fprintf(stderr, "%s: cannot be written\n", argv[2]);

@@ -142,6 +142,7 @@ static bzna_status show(bzna_batch *batch, const char *sheet, bzna_error *err)
         (status = bzna_batch_tensor(batch, "boxes", &boxes, sizeof boxes, err)) < 0 ||
         (status = bzna_batch_tensor(batch, "boxes_count", &counts, sizeof counts, err)) < 0)
         return status;
+    if (info.failed) fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
     for (uint32_t slot = 0; slot < info.count; slot++) {
         const int64_t count = ((const int64_t *)counts.data)[slot];
         if (info.status[slot] < 0 && bzna_batch_error(batch, slot, err) < 0) fprintf(stderr, "%s\n", err->message);

@@ -58,6 +58,8 @@ int main(int argc, char **argv)
     bzna_batch_info info;
     if ((status = bzna_batch_get_info(batch, &info, sizeof info, &err)) < 0)
         goto done;
+    if (info.failed)
+        fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
     for (uint32_t slot = 0; slot < info.count; slot++) {
         if (info.status[slot] < 0) {                             /* only this one: its neighbors are fine */
             bzna_batch_error(batch, slot, &err);

@@ -29,6 +29,7 @@ static bzna_status print_batch(const bzna_batch *batch, const char *tensor, cons
     if ((status = bzna_batch_get_info(batch, &info, sizeof info, err)) < 0 ||
         (tensor && (status = bzna_batch_tensor(batch, tensor, &numbers, sizeof numbers, err)) < 0))
         return status;
+    if (info.failed) fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
     for (uint32_t slot = 0; slot < info.count; slot++) {
         const void *text = NULL;
         uint64_t    size = 0;

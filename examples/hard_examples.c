@@ -94,6 +94,7 @@ static bzna_status train(bzna_loader *loader, model *net, miner *m, bzna_error *
     while (status == BZNA_OK && (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         bzna_batch_info info;
         bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        if (info.failed) fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
         for (uint32_t slot = 0; slot < info.count; slot++) {
             const float *picture = (const float *)info.image.data + (size_t)slot * FEATURES;
             const int64_t target = info.targets[slot];

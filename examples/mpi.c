@@ -149,6 +149,7 @@ static int step(run *r)
     if (batch) {
         bzna_batch_info info;
         check(bzna_batch_get_info(batch, &info, sizeof info, &err), &err);
+        if (info.failed) fprintf(stderr, "rank %d: %u of %u samples failed\n", rank, info.failed, info.count);
         if (info.failed) give_up("samples failed");              /* or go on without them: bzna_batch_error says why */
         mine[0] = 1;
         mine[1] = info.count;

@@ -75,6 +75,7 @@ static void report(const bzna_batch *batch, const bzna_batch_info *info)
 {
     bzna_error err;
     bzna_error_init(&err, sizeof err);
+    fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info->failed, info->count);
     for (uint32_t slot = 0; slot < info->count; slot++)
         if (info->status[slot] < 0 && bzna_batch_error(batch, slot, &err) < 0)
             fprintf(stderr, "%s\n", err.message);

@@ -186,6 +186,8 @@ Score pass(bzna_loader *loader, Classifier &classifier, bool learn, double &wait
     while (Handle<bzna_batch> batch = next_batch(loader, waited_s)) {
         bzna_batch_info info;
         check(bzna_batch_get_info(batch.get(), &info, sizeof info, &err), err);
+        if (info.failed)                                         /* classifier.see leaves them out */
+            std::fprintf(stderr, "%u of %u samples failed\n", (unsigned)info.failed, (unsigned)info.count);
         classifier.see(info, learn, score);
         if (info.last_of_epoch) break;
     }                                                            /* the batch is given back here, to be filled anew */

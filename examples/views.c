@@ -49,11 +49,14 @@ static void print_shape(const bzna_tensor *t)
 
 static bzna_status print_tensors(const bzna_batch *batch, const char *extra, bzna_error *err)
 {
+    bzna_batch_info info;
     bzna_tensor image, other;
     bzna_status status;
-    if ((status = bzna_batch_tensor(batch, "image", &image, sizeof image, err)) < 0 ||
+    if ((status = bzna_batch_get_info(batch, &info, sizeof info, err)) < 0 ||
+        (status = bzna_batch_tensor(batch, "image", &image, sizeof image, err)) < 0 ||
         (status = bzna_batch_tensor(batch, extra, &other, sizeof other, err)) < 0)
         return status;
+    if (info.failed) fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
     print_shape(&image);                                         /* of several views [views, batch, 3, height, width] */
     print_shape(&other);
     if (other.dtype == BZNA_DTYPE_UINT8) {

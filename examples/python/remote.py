@@ -46,6 +46,8 @@ def main():
                 print("first batch  %8.3f s   after that%s" % (time.monotonic() - opened, asked(dataset.remote)))
             samples += len(batch)
             pictures += len(batch) - batch.failed
+            if batch.failed:
+                print("%d of %d samples failed" % (batch.failed, len(batch)), file=sys.stderr)
             if number == given.batches:
                 break
         seconds = time.monotonic() - opened

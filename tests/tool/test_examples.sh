@@ -105,7 +105,8 @@ names_the_damaged() { # the coded picture of sample 0 lies at bytes 68 to 14961;
         head -c 14000 /dev/zero | tr '\000' '\377' | dd of="$T/damaged.bzna" bs=1 seek=72 conv=notrunc 2>/dev/null &&
         to "$T/steps.damaged" "$T/train_small" "$T/damaged.bzna" "$T/damaged.state" &&
         [ "$(grep -c 'damaged.bzna: sample 0: ' "$T/steps.damaged")" -eq 2 ] &&
-        [ "$(grep -c '8 samples' "$T/steps.damaged")" -eq 2 ]
+        [ "$(grep -c ': 8 samples' "$T/steps.damaged")" -eq 2 ] &&
+        [ "$(grep -c '^1 of 8 samples failed' "$T/steps.damaged")" -eq 2 ]
 }
 test_train_c() {
     check train_c_builds build_train_c || return
@@ -565,5 +566,33 @@ fi
 if ! grep -q bzi_kernel_warp_any "$BUILD/libbenzina.a"; then skip nvdec "the library has no GPU path [clang libffmpeg-nvenc-dev]"
 elif [ ! -e tests/fake/build.sh ]; then skip nvdec "the fake driver is missing"
 else test_fake; fi
+
+# --- samples that failed ---
+# Each loop over batches says how many samples of one failed: a slot that is filled looks like a black picture.
+loops_count_failures() {
+    for f in $(grep -l 'bzna_loader_next(' examples/*.c examples/*.cpp README.md | grep -v '^examples/stream.c$'); do
+        grep -q 'info\.failed' "$f" || { echo "$f"; return 1; }
+    done
+    for f in $(grep -lE 'batch in |next_batch\(\)' examples/rust/src/lib.rs examples/rust/src/stream.rs examples/julia/examples/flux.jl); do
+        grep -qE 'batch\.failed\(\)|failed\(batch\)' "$f" || { echo "$f"; return 1; }
+    done
+}
+counts_failures() { # program, arguments...: one of the pictures is none
+    [ -x "$1" ] || return 0                                  # it was not built, which was said above
+    "$@" >"$T/counted" 2>&1
+    cat "$T/counted"
+    grep -qE '^1 of [0-9]+ samples failed|^5 pictures, 1 of them failed' "$T/counted"
+}
+check every_loop_asks_how_many_samples_failed loops_count_failures
+mkdir -p "$T/damaged/a" "$T/damaged/b"
+for n in a/0 a/1 a/2 b/4; do { printf 'P6\n64 48\n255\n'; head -c 9216 /dev/zero; } >"$T/damaged/$n.ppm"; done
+echo "no picture" >"$T/damaged/a/3.ppm"
+check train_cpp_counts_failures counts_failures "$T/train" "$T/damaged" 1
+check fields_c_counts_failures counts_failures "$T/fields" - name "$T/damaged"
+check views_c_counts_failures counts_failures "$T/views" "$T/damaged"
+check hard_examples_c_counts_failures counts_failures "$T/hard" "$T/damaged" 1
+check augment_c_counts_failures counts_failures "$T/augment_c" "$T/damaged" "$T/augmented.ppm"
+check erase_c_counts_failures counts_failures "$T/erase" "$T/damaged" "$T/erased.ppm"
+check decode_batch_c_counts_failures counts_failures "$BUILD/decode_batch" "$T/damaged" "$T"
 
 end

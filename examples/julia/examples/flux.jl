@@ -53,6 +53,7 @@ function train(loader, classes; epochs, path = nothing, every = 100)
     while true
         for batch in eachbatch(loader)
             batch.epoch < epochs || return model, losses
+            Benzina.failed(batch) > 0 && @warn "$(Benzina.failed(batch)) of $(length(batch.targets)) samples failed"
             # A class of -1 is one that a picture has not.
             labels = Flux.onehotbatch(batch.targets .% classes, 0:classes-1)
             loss, gradients = Flux.withgradient(m -> Flux.logitcrossentropy(m(batch.data), labels), model)

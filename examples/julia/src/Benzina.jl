@@ -64,7 +64,7 @@
 # an Array can be: `x` is the same then, bit for bit. `device(loader)` says which it is, or why there is none.
 #
 # Names that other packages may have, too, are not exported: write Benzina.name, Benzina.field, Benzina.bytes, Benzina.save, Benzina.device,
-# Benzina.decoder, Benzina.first_failed, Benzina.limit, Benzina.mean_image.
+# Benzina.decoder, Benzina.failed, Benzina.first_failed, Benzina.limit, Benzina.mean_image.
 #
 # Structs and constants are those of header.jl, which `make bindings` makes from benzina.h. tests/bindings/test_julia.sh holds them, and every call
 # and callback of these files, against benzina.h by means of the C compiler.

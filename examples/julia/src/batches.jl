@@ -94,6 +94,17 @@ function failure(batch::Batch, slot::Integer)
     return status < 0 ? BenzinaError(status, err) : nothing
 end
 
+"How many samples of a batch failed: their slots hold the out-of-bounds color."
+failed(batch::Batch) = count(<(0), batch.status)
+
+# Pairs of pictures and targets do not say which of them failed.
+function warn_of_failures(batch::Batch)
+    slot = findfirst(<(0), batch.status)
+    slot === nothing && return
+    @warn "$(failed(batch)) of $(length(batch.status)) samples failed; slot $slot: $(failure(batch, slot).message)"
+    return
+end
+
 """
     tensor(batch, name) -> Array
 
@@ -258,6 +269,7 @@ end
     step = iterate(EachBatch(loader), previous)
     step === nothing && return nothing
     batch = step[1]
+    warn_of_failures(batch)
     return (batch.data, batch.targets), step[2]
 end
 

@@ -83,6 +83,7 @@ end
             before = num_exceptions(loader)
             batch = first(eachbatch(loader))
             @test batch.status == [0, status, 0] && failure(batch, 2).status == status
+            @test Benzina.failed(batch) == 1
             index, why = Benzina.first_failed(loader)
             @test index == 2 && why.status == status && !isempty(why.message)
             @test num_exceptions(loader) > before && last_exception(loader) === exception

@@ -9,6 +9,9 @@
 //! let data = ctx.open("train.bzna")?;
 //! for batch in data.loader().batch_size(256).size(224, 224).shuffle(1234).random_resized_crop().open()? {
 //!     let batch = batch?;
+//!     if batch.failed() > 0 {
+//!         eprintln!("{} of {} samples failed", batch.failed(), batch.count());
+//!     }
 //!     let (pixels, targets): (&[f32], &[i64]) = (batch.image(), batch.targets());
 //!     # let _ = (pixels, targets);
 //! }

@@ -477,6 +477,9 @@ impl<'a> LoaderBuilder<'a> {
     ///     loader.set_indices(epoch, &hardest_first())?;
     ///     while let Some(batch) = loader.next_batch() {
     ///         let batch = batch?;
+    ///         if batch.failed() > 0 {
+    ///             eprintln!("{} of {} samples failed", batch.failed(), batch.count());
+    ///         }
     ///         // learn from it
     ///         if batch.is_last_of_epoch() {
     ///             break;
@@ -804,6 +807,9 @@ fn set_mean_image(color: &mut raw::bzna_loader_color, mean: &Option<Vec<f32>>) {
 /// let loader = data.loader().batch_size(256).size(224, 224).shuffle(1234).epochs(90).open()?;
 /// for batch in &loader {
 ///     let batch = batch?;
+///     if batch.failed() > 0 {
+///         eprintln!("{} of {} samples failed", batch.failed(), batch.count());
+///     }
 ///     if batch.is_last_of_epoch() {
 ///         std::fs::write("checkpoint.loader", loader.save()?.to_bytes()).unwrap();
 ///     }

@@ -127,7 +127,8 @@ pub struct StreamOptions<'a> {
 /// let loader = settings().batch_size(256).size(224, 224).shuffle(7).epochs(90);
 /// let sources = ["pipe:curl -sf https://host/train-{000..146}.tar"];
 /// for batch in Stream::open(&context, &sources, loader, StreamOptions::default())? {
-///     println!("{} pictures", batch?.count());
+///     let batch = batch?;
+///     println!("{} pictures, {} of them failed", batch.count(), batch.failed());
 /// }
 /// # Ok(())
 /// # }
