@@ -104,8 +104,10 @@
 #  include <libavutil/error.h>
 #  include <libavutil/imgutils.h>
 #  include <libavutil/pixdesc.h>
+#  define BZI_HAS_AVCODEC 1
 #  define BZI_AV_ID(name) AV_CODEC_ID_##name                /* libavcodec's number of a codec */
 #else
+#  define BZI_HAS_AVCODEC 0
 #  define BZI_AV_ID(name) 0
 #endif
 
@@ -116,12 +118,6 @@
 #  ifndef LIBJPEG_TURBO_VERSION
 #    error "this jpeglib.h is not libjpeg-turbo's: define BENZINA_NO_JPEG"
 #  endif
-#endif
-
-#if defined(BENZINA_NO_AVCODEC) && defined(BENZINA_NO_JPEG)
-#  define BZI_SOFTWARE 0                                    /* nothing is decoded in software */
-#else
-#  define BZI_SOFTWARE 1
 #endif
 
 _Static_assert(sizeof(bzna_error) == 512, "bzna_error is part of the ABI");
@@ -521,7 +517,8 @@ static void bzi_sort_steps(void *array, uint64_t count, size_t size, int (*is_be
 }
 
 /* Sorts an array in place, in n log n whatever its order was. */
-static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
+BZI_MAYBE_UNUSED static void bzi_sort(void *array, uint64_t count, size_t size,
+                                      int (*is_before)(const void *a, const void *b))
 {
     bzi_sort_steps(array, count, size, is_before, 0, bzi_sort_length(count));
 }
@@ -5956,6 +5953,18 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
     return BZNA_OK;
 }
 
+#else
+
+/* This build names these kinds, and reads none of them. */
+static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    const bzi_codec *still = bzi_still_find(bzi_image_data(image));
+
+    (void)format;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s is not read by this build (BENZINA_NO_STILLS)",
+                    still ? still->name : "a still picture");
+}
+
 #endif
 
 
@@ -6321,13 +6330,11 @@ static const bzi_codec bzi_codecs[] = {
       .nv_unit = 1,
       .in_rows = 1,
       .is_file = 1 },
-#ifndef BENZINA_NO_STILLS
     { .id = BZNA_CODEC_STILL,                   /* of any kind: bzi_stills has what differs between kinds */
       .name = "still",
       .inspect = bzi_still_inspect,
       .stream = bzi_image_bytes,
       .is_file = 1 },
-#endif
     { .id = BZNA_CODEC_RAW, .name = "raw",
       .inspect = bzi_image_raw,
       .stream = bzi_image_bytes,
@@ -6342,6 +6349,20 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
         if (bzi_type(bzi_codecs[i].entries[0]) == type || bzi_type(bzi_codecs[i].entries[1]) == type)
             return &bzi_codecs[i];
     return NULL;
+}
+
+/* Returns 1 if a file begins as HEIF files do: ftyp with one of the brands of stills and sequences. */
+static int bzi_heif_probe(bzi_span head)
+{
+    static const char brands[] = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
+
+    if (head.size < 12 || memcmp(head.data + 4, "ftyp", 4))
+        return 0;
+
+    for (size_t i = 0; i + 4 < sizeof brands; i += 4)
+        if (!memcmp(head.data + 8, brands + i, 4))
+            return 1;
+    return 0;
 }
 
 /* Returns the bytes of the lengths before NAL units, which the configuration record states. 0: the codec has none. Pre:
@@ -6399,20 +6420,6 @@ typedef struct bzi_heif_item {
 
 /* box: a cursor that stands at the place. */
 #define BZI_HEIF_FAIL(box, path, status, err, ...) bzi_fail_in(err, status, bzi_cursor_offset(box), path, __VA_ARGS__)
-
-/* Returns 1 if a file begins as HEIF files do: ftyp with one of the brands of stills and sequences. */
-static int bzi_heif_probe(bzi_span head)
-{
-    static const char brands[] = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
-
-    if (head.size < 12 || memcmp(head.data + 4, "ftyp", 4))
-        return 0;
-
-    for (size_t i = 0; i + 4 < sizeof brands; i += 4)
-        if (!memcmp(head.data + 8, brands + i, 4))
-            return 1;
-    return 0;
-}
 
 /* Reads the boxes of meta. The first box of each kind counts. */
 static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_error *err)
@@ -7092,10 +7099,22 @@ static const bzi_codec bzi_codec_heif = {
 
 
 /* ==== 24. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 8, 13, 17, 20-21, 23.
+ * Calls: rooms 2, 8, 10, 13, 17, 20-21.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read; the keys by
  * which decoders are kept. */
+
+#ifdef BENZINA_NO_HEIF
+/* This build names the kind, and does not read it. */
+static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    (void)image, (void)format;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "HEIF and AVIF are not read by this build (BENZINA_NO_HEIF)");
+}
+
+static const bzi_codec bzi_codec_heif = { .id = BZNA_CODEC_HEIF, .name = "HEIF", .inspect = bzi_heif_inspect,
+                                          .stream = bzi_image_bytes, .is_file = 1 };
+#endif
 
 /* Returns the codec with a number, or NULL. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
@@ -7103,11 +7122,7 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
     for (size_t i = 0; i < BZI_CODECS; i++)
         if (bzi_codecs[i].id == id)
             return &bzi_codecs[i];
-#ifndef BENZINA_NO_HEIF
-    if (id == BZNA_CODEC_HEIF)
-        return &bzi_codec_heif;
-#endif
-    return NULL;
+    return id == BZNA_CODEC_HEIF ? &bzi_codec_heif : NULL;
 }
 
 /* Returns the codec of an image, for a still its kind. Pre: the codec is known. */
@@ -7115,6 +7130,18 @@ static const bzi_codec *bzi_codec_of(const bzna_image *image)
 {
     const bzi_codec *still = image->codec == BZNA_CODEC_STILL ? bzi_still_find(bzi_image_data(image)) : NULL;
     return still ? still : bzi_codec_find(image->codec);
+}
+
+/* Fails if this build lacks the library that decodes pictures of a codec. A HEIF file has items of several codecs, of
+ * which each is asked about by itself. */
+static bzna_status bzi_codec_has_library(const bzi_codec *codec, bzna_error *err)
+{
+    const int is_jpeg = codec->id == BZNA_CODEC_JPEG;
+
+    if (codec->planes || codec->id == BZNA_CODEC_HEIF || (is_jpeg ? BZI_HAS_JPEG : BZI_HAS_AVCODEC))
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s is decoded by %s, which this build does not have (%s)", codec->name,
+                    is_jpeg ? "libjpeg-turbo" : "libavcodec", is_jpeg ? "BENZINA_NO_JPEG" : "BENZINA_NO_AVCODEC");
 }
 
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
@@ -7132,16 +7159,8 @@ static uint32_t bzi_codec_recognize(bzi_span head)
 {
     if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
         return BZNA_CODEC_JPEG;
-#ifndef BENZINA_NO_STILLS
-    if (bzi_still_find(head))
-        return BZNA_CODEC_STILL;
-#endif
-    return BZNA_CODEC_UNKNOWN;
+    return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
-
-#ifdef BENZINA_NO_HEIF
-static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
-#endif
 
 /* Returns 1 if bytes begin like a picture that is a file, else 0. */
 BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
@@ -8840,6 +8859,7 @@ struct bzi_container {
     uint32_t         orientation;     /* BZNA_ORIENTATION_... */
     uint32_t         palette;         /* BZNA_PALETTE_... */
     uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is not asked */
+    uint32_t         codec;           /* of all pictures; BZNA_CODEC_UNKNOWN: only each sample itself says it */
     uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
     bzi_owned        kept;            /* its memory, which ends with it */
 #ifndef BENZINA_NO_FOLDERS
@@ -9056,7 +9076,7 @@ static const bzi_container_ops bzi_heif_ops = {
 
 
 /* ==== 31. Pictures in files ========================================================================================
- * Calls: rooms 22, 25, 30.
+ * Calls: rooms 21, 25, 30.
  *
  * A picture that is a file of its own, by itself or among the bytes of a sample. */
 
@@ -9066,6 +9086,11 @@ static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_image *im
 #ifndef BENZINA_NO_HEIF
     if (bzi_heif_probe(bytes))
         return bzi_heif_image(bytes, offset, 0, image, err);
+#else
+    if (bzi_heif_probe(bytes)) {      /* it fails when it is described */
+        *image = bzi_image_of_bytes(BZNA_CODEC_HEIF, bytes, offset);
+        return BZNA_OK;
+    }
 #endif
     return bzi_image_found(bytes, offset, image, err);
 }
@@ -9485,6 +9510,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
                         input->number, input->fragments_depend ? ", its fragments" : "/mdia/minf/stbl/stss");
     if (bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK)
         return err->status;
+    c->codec = bzi_codec_of_entry(input->format)->id;
     return bzi_mp4_index(c, config, err);
 }
 
@@ -13302,6 +13328,8 @@ static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own,
         const uint32_t codec = own->given[i].codec;
         if (codec != BZNA_CODEC_UNKNOWN && codec != BZNA_CODEC_RAW)
             c->still = 0;             /* NVDEC may decode it */
+        if (own->given[i].kind == BZNA_FIELD_IMAGE)
+            c->codec = !own->pictures || c->codec == codec ? codec : BZNA_CODEC_UNKNOWN;
         if (bzi_provider_check_field(c, own, i, err) != BZNA_OK || bzi_provider_add_field(c, own, i, err) != BZNA_OK)
             return err->status;
     }
@@ -19852,13 +19880,13 @@ static void bzi_software_close(bzi_software *software)
     memset(software, 0, sizeof *software);
 }
 
+/* Makes what the libraries of this build need. A build without any can still take pixels that are not coded. */
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
                                      bzna_error *err)
 {
-    bzna_status status = BZI_SOFTWARE ? BZNA_OK :
-                         BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has neither libavcodec nor "
-                                  "libjpeg-turbo (BENZINA_NO_AVCODEC, BENZINA_NO_JPEG)");
+    bzna_status status = BZNA_OK;
 
+    (void)err;
     memset(software, 0, sizeof *software);
     software->memory = memory;
     software->max_edge_px = max_edge_px;
@@ -19890,20 +19918,18 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
     }
     if (!bzi_codec_is_allowed(software->allowed, image))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", row->name);
+    if (bzi_codec_has_library(row, err) != BZNA_OK)
+        return err->status;
 
-    if (image->codec == BZNA_CODEC_JPEG) {
 #ifndef BENZINA_NO_JPEG
+    if (image->codec == BZNA_CODEC_JPEG)
         return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, wanted, picture, err);
-#else
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "JPEG is decoded by libjpeg-turbo, which this build does not have "
-                        "(BENZINA_NO_JPEG)");
 #endif
-    }
 #ifndef BENZINA_NO_AVCODEC
     return bzi_av_decode(software, image, format, wanted.rows, picture, err);
 #else
-    (void)software, (void)format, (void)wanted;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s", row->name);
+    (void)format, (void)wanted;
+    return BZNA_E_UNSUPPORTED;                              /* not reached: bzi_codec_has_library has refused it */
 #endif
 }
 
@@ -23521,7 +23547,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 
 
 /* ==== 71. Loader: queues ===========================================================================================
- * Calls: rooms 2, 4, 10.
+ * Calls: rooms 2, 4.
  *
  * The queues of runs and items, their counts, and the rules for waking threads. */
 
@@ -23752,12 +23778,6 @@ static void bzi_queues_freed(bzi_queues *queues)
  * it takes it itself. With the lock held. */
 static void bzi_ready_push(bzi_queues *queues, bzi_run run)
 {
-    bzna_error err;
-
-    if (!queues->worker_count) {
-        BZI_FAIL(&err, BZNA_E_MEMORY, "no decode session is left, and this build has no libavcodec");
-        bzi_queues_break(queues, &err);
-    }
     run.first->run = run;
     queues->ready.bytes += run.bytes;
     bzi_run_join(&queues->ready, run);
@@ -23791,7 +23811,7 @@ static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 
 
 /* ==== 72. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 48, 53, 71.
+ * Calls: rooms 2, 4, 24, 47-48, 53, 71.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_run_plan are called with the loader's lock held. */
@@ -24018,6 +24038,27 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
         return 0;
     extent->source = extent->source ? extent->source : &container->source;
     return extent->source->is_file != 0;
+}
+
+/* Finds one of the coded pictures in an item's bytes. */
+static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_image *image,
+                                  bzna_error *err)
+{
+    bzi_sample sample = { item->local, item->extent, item->data };
+
+    return bzi_container_image(item->container, &sample, &item->setup->picks[number], image, err);
+}
+
+/* Returns 1 if an item that was read has a picture for which this build has no decoder beside NVDEC, else 0. */
+static int bzi_item_lacks_decoder(const bzi_item *item)
+{
+    bzi_image image;
+    bzna_error ignored;
+
+    if (BZI_HAS_AVCODEC && BZI_HAS_JPEG)
+        return 0;
+    return item->status == BZNA_OK && bzi_item_image(item, 0, &image, &ignored) == BZNA_OK &&
+           bzi_codec_has_library(bzi_codec_of(&image.coded), &ignored) != BZNA_OK;
 }
 
 /* Gives the next slots of a batch to free items, at most so many, and returns them. The run is empty if there is
@@ -25549,7 +25590,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 
 
 /* ==== 78. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 10-11, 22, 47, 63, 71-72, 74, 77.
+ * Calls: rooms 2, 4, 10-11, 21, 47, 63, 71-72, 74, 77.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -25768,7 +25809,8 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
 }
 
 /* Submits a sample that was read to the device's engines, if they may be able to decode it. Returns 1 if the pool has
- * the item now, else 0. With the lock held. */
+ * the item now, else 0. If none of them is left, and nothing else of this build decodes it, the run ends: that is no
+ * fault of the sample. With the lock held. */
 static int bzi_reader_submit(bzi_item *item)
 {
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
@@ -25777,6 +25819,11 @@ static int bzi_reader_submit(bzi_item *item)
 
     if (to_pool && bzi_pool_submit(item->setup->pool, item))
         return 1;
+    if (to_pool && bzi_item_lacks_decoder(item)) {
+        bzna_error err;
+        BZI_FAIL(&err, BZNA_E_DEVICE, "no decode session is left, and this build has no other decoder for pictures");
+        bzi_queues_break(item->queues, &err);
+    }
     item->queues->stats.fallbacks += to_pool && item->status == BZNA_OK;
     return 0;
 }
@@ -25871,18 +25918,9 @@ static void *bzi_reader_run(void *argument)
 
 
 /* ==== 79. Decode stages: lanes ======================================================================================
- * Calls: rooms 2, 4, 10, 46-47, 57-58, 64, 70-72, 76.
+ * Calls: rooms 2, 4, 10, 46, 57-58, 64, 70-72, 76.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
-
-/* Finds one of the coded pictures in an item's bytes. */
-static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_image *image,
-                                  bzna_error *err)
-{
-    bzi_sample sample = { item->local, item->extent, item->data };
-
-    return bzi_container_image(item->container, &sample, &item->setup->picks[number], image, err);
-}
 
 /* --- Bookkeeping for a sample that was decoded or has failed --- */
 
@@ -26294,7 +26332,7 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
 
 /* ==== 80. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 24-25, 57-58, 61, 64, 70, 75-76, 79.
+ * Calls: rooms 2, 4, 7-8, 10, 24-25, 57-58, 61, 64, 70, 72, 75-76, 79.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26830,7 +26868,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 82. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 10, 21, 64-68, 71, 75-76, 79.
+ * Calls: rooms 2, 4, 10, 21, 64-68, 71-72, 75-76, 79.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -26972,7 +27010,8 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item)
     bzi_item_complete(item, &engine->lane);
 }
 
-/* Hands an item that this engine does not decode to the workers. Without workers it fails. If it is a fallback, it is
+/* Hands an item that this engine does not decode to the workers. If they lack a decoder for it, it fails with the
+ * engine's reason. If it is a fallback, it is
  * counted, and a loader logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are
  * equal up to the first digit. It is none with a codec that NVDEC is never used for, nor for an item that was not read:
  * a worker reports that. */
@@ -26984,7 +27023,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
 
-    if (!queues->worker_count) {
+    if (bzi_item_lacks_decoder(item)) {
         bzi_engine_fail(engine, item);
         return;
     }
@@ -27143,7 +27182,7 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 #endif
 
 /* ==== 83. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-8, 10, 25, 61, 63-67, 70, 75-76, 79, 82.
+ * Calls: rooms 2, 4, 7-8, 10, 25, 61, 63-67, 70, 72, 75-76, 82.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -29109,7 +29148,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 92. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 46-48, 58, 63-64, 68, 70, 73-74, 79, 84-85, 90-91.
+ * Calls: rooms 2, 4, 7-8, 10, 24, 46-48, 58, 63-64, 68, 70, 73-74, 79, 84-85, 90-91.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -29160,7 +29199,7 @@ static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
     uint32_t ahead = config->read.ahead_samples;
 
     queues->sessions = (uint32_t)bzi_min(sessions, slots);
-    queues->worker_count = BZI_SOFTWARE || !sessions ? config->decode.threads : 0;
+    queues->worker_count = config->decode.threads;
     setup->lanes = sessions + (setup->on_device ? queues->worker_count : 0);
     queues->reader_count = config->read.threads;
     if (config->pipeline.no_threads)
@@ -29398,6 +29437,31 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Fails if it is certain that no sample gives a picture: if an output takes any picture, and no container has such a
+ * field, or if all containers know the codec of their pictures, and nothing decodes any of them. Otherwise each sample
+ * that cannot be decoded fails by itself. */
+static bzna_status bzi_setup_check_pictures(const bzi_setup *setup, bzna_error *err)
+{
+    const bzna_dataset *dataset = setup->dataset;
+    uint32_t named = 0, finds = 0, decodes = setup->pool != NULL;
+
+    for (uint32_t i = 0; i < setup->pick_count; i++)
+        named += setup->picks[i].name != NULL;
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        const bzi_container *c = dataset->parts[i].container;
+        finds |= bzi_container_find_picture(c, NULL) != BZI_NO_FIELD;
+        decodes |= !c->codec || bzi_codec_has_library(bzi_codec_find(c->codec), err) == BZNA_OK;
+    }
+
+    finds |= named == setup->pick_count;                    /* these are looked for in the first sample */
+    if (!setup->slot_bytes || (finds && decodes))
+        return BZNA_OK;
+    if (!finds)
+        BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no picture field; for batches of other fields, set "
+                 "fields.tensors or fields.bytes, and no width and height");
+    return bzi_error_prefix(err, "loader_config.output");
+}
+
 /* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
@@ -29418,6 +29482,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (bzi_setup_copy_outputs(setup, err) != BZNA_OK ||
         bzi_setup_decide(setup, err) != BZNA_OK ||
         (setup->config.decode.jpeg == BZNA_DECODER_NVDEC && bzi_setup_take_jpeg(setup, err) != BZNA_OK) ||
+        bzi_setup_check_pictures(setup, err) != BZNA_OK ||
         bzi_setup_make_picks(setup, err) != BZNA_OK ||
         bzi_setup_list_columns(setup, setup->config.fields.tensors, 1, err) != BZNA_OK ||
         bzi_setup_make_rules(setup, err) != BZNA_OK ||
@@ -29433,10 +29498,6 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 
     setup->fingerprint = bzi_order_fingerprint(&loader->plan.order, setup->dataset);
     setup->stills = bzi_dataset_hash_stills(setup->dataset);
-#ifdef BENZINA_NO_AVCODEC
-    if (setup->slot_bytes && (setup->stills ? !BZI_SOFTWARE : !setup->pool))
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
-#endif
     return bzi_loader_start(loader, err);
 }
 

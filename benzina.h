@@ -36,10 +36,10 @@
  *
  *     BENZINA_NO_CUDA      no GPU path, so nv-codec-headers (ffnvcodec) are not needed. Without
  *                          this switch, NVIDIA's driver is looked for at run time: chapter 11
- *     BENZINA_NO_AVCODEC   no libavcodec: the only software decoder is that of JPEG. Archives can
- *                          still be read, listed and written
- *     BENZINA_NO_JPEG      no libjpeg-turbo: JPEG is not decoded in software. Decoding one fails
- *                          with E_UNSUPPORTED. Archives of JPEG can still be read and written
+ *     BENZINA_NO_AVCODEC   no libavcodec: only JPEG and pixels that are not coded are decoded in
+ *                          software. Data sets of other pictures can still be opened and listed
+ *     BENZINA_NO_JPEG      no libjpeg-turbo: JPEG is not decoded in software. Archives of JPEG can
+ *                          still be read and written
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
@@ -56,6 +56,11 @@
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *     BENZINA_HIDDEN       no function is exported: for a plugin or shared library with a copy of
  *                          the pair inside. Several copies may then live in one process
+ *
+ * Each picture decides whether a build can decode it. A sample that needs a library that is left
+ * out fails by itself, with E_UNSUPPORTED and a message that names the switch, and the others are
+ * loaded. A loader is refused as a whole only if it is known, when it is opened, that none of its
+ * samples can be decoded: those of a plain video without libavcodec, for example.
  *
  * What the switches BENZINA_NO_... leave out can also be removed from the text:
  * make dist WITHOUT="HEIF SHARDS" writes a benzina.c without these rooms, and a benzina.h that
@@ -1810,8 +1815,7 @@ typedef struct bzna_picture {
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
 /* Opens a decoder, which works in software. context may be closed before it. *out becomes the
- * decoder, to be closed with bzna_decoder_close. Any thread. Returns E_UNSUPPORTED if the library
- * was built with both BENZINA_NO_AVCODEC and BENZINA_NO_JPEG. */
+ * decoder, to be closed with bzna_decoder_close. Any thread. */
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err);
 
 /* Closes decoder; NULL does nothing. Planes that it returned are freed. Returns E_STATE inside
@@ -1823,8 +1827,9 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
  *     image     must have its data, and its config where the codec has one; unchanged
  *     picture   prepared by bzna_picture_init, and filled in. Its planes are the decoder's, and
  *               valid until the decoder's next call; those of raw pixels lie in image's data
- * Statuses: E_ARGUMENT; E_CODEC if there is no decoder for this kind; E_DECODE if the picture is
- * damaged; E_MISMATCH if it is not what image says; E_LIMIT; E_BOX. */
+ * Statuses: E_ARGUMENT; E_CODEC if there is no decoder for this kind; E_UNSUPPORTED if the library
+ * was built without it, as with BENZINA_NO_AVCODEC; E_DECODE if the picture is damaged; E_MISMATCH
+ * if it is not what image says; E_LIMIT; E_BOX. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
@@ -3113,10 +3118,12 @@ BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *na
  *     config    copied, with what it points to but output.buffers' memory
  *     out       becomes the loader, to be closed with bzna_loader_close
  * Statuses, whose messages name the setting:
- *     E_ARGUMENT, E_UNSUPPORTED     a setting has no meaning, or not in this build
+ *     E_ARGUMENT, E_UNSUPPORTED     a setting has no meaning, or not in this build; or this build
+ *                                   can decode none of the samples (chapter 1)
  *     E_RANGE                       order.indices has an index past the last sample
  *     E_NOT_FOUND                   the first sample lacks the picture fields.image or an output's
- *                                   field, or the data set lacks a field of fields.tensors or bytes
+ *                                   field; or the data set has no picture at all, or lacks a field
+ *                                   of fields.tensors or bytes
  *     E_BUFFER                      output.buffers are too small
  *     E_LIMIT                       too many weights, names of fields, or numbers of a vector
  *     E_THREAD, E_MEMORY            the system has no more

@@ -21,9 +21,10 @@ LONG="test_loader_nvdec test_training_device test_variants.sh test_analysis.sh"
 TIMED="test_sessions test_loader_nvdec test_loader_device test_training_nvdec test_training_device test_loader
     test_training test_contract test_driver test_outputs_device test_outputs_nvdec test_outputs test_files test_records
     test_records_device test_host test_sampler test_fake.sh"
+TIMED=$(echo $TIMED)                # one line, so that each name stands between spaces
 FIRST="test_build.sh test_tool.sh test_pack.sh test_gpu.sh test_python.sh test_examples.sh test_resume.sh test_dist.sh
-    test_rust.sh test_packages.sh test_fuzz.sh test_faults.sh test_ptx test_remote.sh test_decode test_stream.sh test_assemble.sh
-    test_races test_julia.sh test_power.sh test_inputs.sh"
+    test_matrix.sh test_rust.sh test_packages.sh test_fuzz.sh test_faults.sh test_ptx test_remote.sh test_decode test_stream.sh
+    test_assemble.sh test_races test_julia.sh test_power.sh test_inputs.sh"
 
 export TEST_ALL
 # A make that suites call has its own jobs, and nothing to say of those of make -j test.

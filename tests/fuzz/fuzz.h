@@ -139,7 +139,7 @@ static bzna_decoder *fuzz_decoder;    /* NULL: nothing is decoded */
 static int64_t fuzz_decoder_bytes(void)
 {
     uint64_t kept = 0;
-#if BZI_SOFTWARE
+#if !defined(BENZINA_NO_AVCODEC) || !defined(BENZINA_NO_JPEG)
     if (!fuzz_decoder)
         return 0;
     const bzi_software *s = &fuzz_decoder->software;

@@ -15,7 +15,7 @@
 #include "codecs.h"
 #include "states.h"
 #include "writers.h"
-#if BZI_SOFTWARE
+#if !defined(BENZINA_NO_AVCODEC) || !defined(BENZINA_NO_JPEG)
 #  include "loaders.h"
 #endif
 
@@ -36,7 +36,7 @@ static const fuzz_target targets[] = {
     { "codecs", run_codec, mutate_codec, seeds_codec, NULL },
     { "state", run_state, mutate_state, seeds_state, NULL },
     { "writer", run_writer, NULL, seeds_writer, NULL },
-#if BZI_SOFTWARE
+#if !defined(BENZINA_NO_AVCODEC) || !defined(BENZINA_NO_JPEG)
     { "decode_archive", run_file, mutate_file, NULL, NULL },
     { "decode_heif", run_file, mutate_file, NULL, NULL },
     { "decode_jpeg", run_picture, mutate_file, NULL, NULL },
@@ -52,7 +52,7 @@ enum { TARGETS = sizeof targets / sizeof *targets };
 static void target_begin(const fuzz_target *t)
 {
     fuzz_context();
-#if BZI_SOFTWARE
+#if !defined(BENZINA_NO_AVCODEC) || !defined(BENZINA_NO_JPEG)
 #  ifndef BENZINA_NO_AVCODEC
     av_log_set_level(AV_LOG_QUIET);
 #  endif

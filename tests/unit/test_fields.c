@@ -9,6 +9,7 @@ TEST_MAIN(RUN(fields_are_delivered))
 
 #include "archives.h"
 #include "recordio.h"
+#include "tars.h"
 
 enum { SAMPLES = 23, BATCH = 5 };
 
@@ -442,6 +443,74 @@ TEST(a_loader_without_pictures_lists_no_image)
     free(f);
 }
 
+static bzna_dataset *open_vectors_of_a_provider(void)
+{
+    static const float numbers[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
+    static const bzna_place places[2] = { { .data = numbers[0], .size = sizeof numbers[0] },
+                                          { .data = numbers[1], .size = sizeof numbers[1] } };
+    const bzna_provider_field field = { .name = "data", .kind = BZNA_FIELD_VECTOR, .located = 1 };
+    const bzna_provider provider = { .struct_size = sizeof provider, .field_count = 1, .count = 2, .fields = &field,
+                                     .places = places };
+    bzna_dataset *dataset = NULL;
+    CHECK_EQ(bzna_dataset_open_provider(context, &provider, NULL, &dataset, NULL), BZNA_OK);
+    return dataset;
+}
+
+static bzna_dataset *open_vectors_of_records(void)
+{
+    static const float numbers[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
+    const bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_FLOAT32, .width = 3,
+                                   .height = 1, .channels = 1 };
+    const bzna_dataset_config config = { .struct_size = sizeof config, .records = &records };
+    bzna_dataset *dataset = NULL;
+    CHECK_EQ(bzna_dataset_open_memory(context, numbers, sizeof numbers, &config, &dataset, NULL), BZNA_OK);
+    return dataset;
+}
+
+static bzna_dataset *open_texts_of_a_tar(tar *t)
+{
+    bzna_dataset *dataset = NULL;
+    tar_text(t, "0.txt", "first");
+    tar_text(t, "1.txt", "second");
+    tar_end(t);
+    CHECK_EQ(bzna_dataset_open_memory(context, t->bytes, t->size, NULL, &dataset, NULL), BZNA_OK);
+    return dataset;
+}
+
+/* As when a field is named that is not there. Beside a part that has pictures, only samples fail. */
+TEST(outputs_of_a_data_set_without_pictures_are_refused)
+{
+    tar t = { 0 };
+    rec_file *f = rec_new();
+    bzna_dataset *datasets[3] = { open_vectors_of_a_provider(), open_vectors_of_records(), open_texts_of_a_tar(&t) };
+    static const char *const names[3] = { "data", "data", "txt" };
+    bzna_dataset *mixed[2] = { datasets[0], open_records(f) }, *both = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_loader *loader = NULL;
+    for (int i = 0; i < 3; i++) {
+        bzna_loader_config c = config_of(NULL, NULL);
+        CHECK_EQ(bzna_loader_open(context, datasets[i], &c, &loader, &e), BZNA_E_NOT_FOUND);    /* "image" is named */
+        c.fields.image = NULL;
+        CHECK_EQ(bzna_loader_open(context, datasets[i], &c, &loader, &e), BZNA_E_NOT_FOUND);
+        CHECK_CONTAINS(e.message, "loader_config.output: the data set has no picture field");
+        CHECK(loader == NULL);
+        c.fields.bytes = names[i];
+        CHECK_EQ(bzna_loader_open(context, datasets[i], &c, &loader, &e), BZNA_E_NOT_FOUND);
+        c.output.width = c.output.height = 0;
+        bzna_loader_close(open_loader(datasets[i], &c));
+    }
+    CHECK_EQ(bzna_dataset_concat(context, mixed, 2, &both, &e), BZNA_OK);
+    bzna_loader_config c = config_of(NULL, NULL);
+    c.fields.image = NULL;
+    bzna_loader_close(open_loader(both, &c));
+    bzna_dataset_close(both);
+    bzna_dataset_close(mixed[1]);
+    for (int i = 0; i < 3; i++)
+        bzna_dataset_close(datasets[i]);
+    free(f);
+    tar_free(&t);
+}
+
 /* Slots grow to the largest value that they met: after that they ask for nothing. */
 TEST(bytes_allocate_nothing_in_steady_state)
 {
@@ -509,5 +578,6 @@ TEST_MAIN(set_up(); RUN(every_slot_has_the_bytes_of_its_own_sample)
           RUN(vectors_are_dlpack_tensors_of_two_dimensions)
           RUN(batches_without_pictures_carry_fields_alone)
           RUN(a_loader_without_pictures_lists_no_image)
+          RUN(outputs_of_a_data_set_without_pictures_are_refused)
           RUN(bytes_allocate_nothing_in_steady_state) tear_down();)
 #endif

@@ -340,7 +340,7 @@ TEST(an_error_is_prepared_as_none)
     bzna_error_init(NULL, sizeof err);
 }
 
-#if BZI_SOFTWARE && !defined(BENZINA_NO_AVCODEC)
+#if !defined(BENZINA_NO_AVCODEC)
 
 typedef struct told {
     bzna_dataset *dataset;

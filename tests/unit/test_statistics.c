@@ -279,7 +279,7 @@ TEST(tiny_batches_are_limited_by_waking_threads)
     expect(&c, 0, 200, 0, BZNA_STAGE_NONE, "larger batches (output.batch_size)");
 }
 
-#if BZI_SOFTWARE && !defined(BENZINA_NO_THREADS)
+#if (!defined(BENZINA_NO_AVCODEC) || !defined(BENZINA_NO_JPEG)) && !defined(BENZINA_NO_THREADS)
 
 enum { WAITED_US = 20000 };
 static const uint64_t helped_ns = 5000000000, before_ns = 10000000000;
