@@ -9510,8 +9510,10 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
                         input->number, input->fragments_depend ? ", its fragments" : "/mdia/minf/stbl/stss");
     if (bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK)
         return err->status;
-    c->codec = bzi_codec_of_entry(input->format)->id;
-    return bzi_mp4_index(c, config, err);
+    if (bzi_mp4_index(c, config, err) != BZNA_OK)
+        return err->status;
+    c->codec = bzi_codec_of_entry(input->format)->id;       /* known, as the track has samples: bzi_mp4_check_codec */
+    return BZNA_OK;
 }
 
 
