@@ -730,7 +730,7 @@ report_tests() {
             size=${size%:*}
             run "$bzna" extract "$t/quality.bzna" "${i%%:*}" --track bzna_input -o "$t/x.yuv"
             ffmpeg -v info -f rawvideo -pix_fmt yuv444p -s 512x512 -i "$t/x.yuv" -i "$t/drawn/$file.ppm" \
-                -lavfi "[0]crop=${size%x*}:${size#*x}:0:0[a];[1]scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p,split[b][c];[a]split[d][e];[d][b]psnr;[e][c]ssim" -f null - >"$t/log" 2>&1
+                -lavfi "[0]setrange=full,crop=${size%x*}:${size#*x}:0:0[a];[1]scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p,split[b][c];[a]split[d][e];[d][b]psnr;[e][c]ssim" -f null - >"$t/log" 2>&1
             same "PSNR and SSIM of $file are ffmpeg's" \
                 "$(grep -o '"psnr":[0-9.]*,"ssim":[0-9.]*' "$t/report.json" | sed -n "$((${i%%:*} + 1))p" | tr -c '0-9.\n' ' ' | awk '{ printf "%.2f %.3f", $1, $2 }')" \
                 "$(awk '/PSNR/ { sub(/.*average:/, ""); p = $1 } /SSIM Y/ { sub(/.*SSIM Y:/, ""); s = $1 } END { printf "%.2f %.3f", p, s }' "$t/log")"

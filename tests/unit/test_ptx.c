@@ -571,7 +571,7 @@ static void ptx_check_argument(ptx_parser *parser, const ptx_code *code, ptx_arg
                 !(bank->type.kind == 'f' && (type.kind == 'u' || type.kind == 's')) &&
                 !(type.kind == 'f' && (bank->type.kind == 'u' || bank->type.kind == 's'));
     else if (arg->kind == ARG_INTEGER)
-        known = known && type.kind != 'f' && (type.kind != 'p' || code->op == OP_MOV);
+        known = known && type.kind != 'f' && (type.kind != 'p' || code->op == OP_MOV || code->op == OP_XOR);
     else if (arg->kind == ARG_FLOAT)
         known = known && type.bits == 32 && (type.kind == 'f' || type.kind == 'b');
     else if (arg->kind == ARG_SPECIAL)
