@@ -947,7 +947,8 @@ typedef struct ptx_thread {
     uint32_t    special[12];
     uint32_t    number, at;                       /* of the block's, from 1 on; the instruction that is next */
     enum { RUNS, WAITS, ENDED } state;
-    uint8_t     known[MAX_REGISTERS];             /* was it written? */
+    uint8_t     known[MAX_REGISTERS];             /* was it written, from what is known? */
+    int         unknown;                          /* of the instruction: an operand is not known */
     uint64_t    value[MAX_REGISTERS];             /* zero above the register's size */
 } ptx_thread;
 
@@ -957,24 +958,35 @@ static void ptx_fault(ptx_launch *launch, const ptx_code *code, const char *why)
         snprintf(launch->fault, sizeof launch->fault, "line %d: %s: %s", code->line, code->text, why);
 }
 
-static inline uint64_t ptx_read_register(ptx_thread *thread, const ptx_code *code, uint16_t index)
+/* An operand. What is calculated from one that nothing has written is as little known: compilers load and calculate
+ * before it is certain that the result is of use. What is not known may not be stored, be an address, or decide. */
+static inline uint64_t ptx_read(ptx_thread *thread, const ptx_arg *arg)
+{
+    if (arg->kind == ARG_REGISTER) {
+        thread->unknown |= !thread->known[arg->index];
+        return thread->value[arg->index] ^ arg->negated;
+    }
+    return arg->kind == ARG_SPECIAL ? thread->special[arg->index] : arg->value;
+}
+
+static inline uint64_t ptx_need_register(ptx_thread *thread, const ptx_code *code, uint16_t index)
 {
     if (!thread->known[index])
-        ptx_fault(thread->launch, code, "reads a register that nothing has written");
+        ptx_fault(thread->launch, code, "needs a register that nothing has written");
     return thread->value[index];
 }
 
-static inline uint64_t ptx_read(ptx_thread *thread, const ptx_code *code, const ptx_arg *arg)
+static inline uint64_t ptx_need(ptx_thread *thread, const ptx_code *code, const ptx_arg *arg)
 {
     if (arg->kind == ARG_REGISTER)
-        return ptx_read_register(thread, code, arg->index) ^ arg->negated;
+        return ptx_need_register(thread, code, arg->index) ^ arg->negated;
     return arg->kind == ARG_SPECIAL ? thread->special[arg->index] : arg->value;
 }
 
 static void ptx_write(ptx_thread *thread, const ptx_arg *arg, uint64_t value)
 {
     thread->value[arg->index] = value & arg->value;
-    thread->known[arg->index] = 1;
+    thread->known[arg->index] = !thread->unknown;
 }
 
 static float float_of(uint64_t bits)
@@ -1331,8 +1343,7 @@ static const uint8_t *ptx_shared_read(ptx_thread *thread, const ptx_code *code, 
     static uint8_t copy[8 * MAX_VECTOR];
     ptx_shared *from = ptx_shared_bytes(thread, code, address, bytes);
     for (uint32_t i = 0; from && i < bytes; i++) {
-        if (!from[i].known)
-            ptx_fault(thread->launch, code, "reads shared memory that nothing has written");
+        thread->unknown |= !from[i].known;
         if (from[i].writer && from[i].writer != thread->number)
             ptx_fault(thread->launch, code, "reads what another thread writes, without a barrier between");
         from[i].reader = (uint16_t)(!from[i].reader || from[i].reader == thread->number ? thread->number : SEVERAL);
@@ -1367,7 +1378,7 @@ static void ptx_shared_put(ptx_thread *thread, const ptx_code *code, uint64_t ad
 static void ptx_load(ptx_thread *thread, const ptx_code *code)
 {
     uint32_t size = code->type.bits / 8u;
-    uint64_t address = ptx_read(thread, code, &code->base) + (uint64_t)code->offset;
+    uint64_t address = ptx_need(thread, code, &code->base) + (uint64_t)code->offset;
     const uint8_t *from =
         code->space == SPACE_PARAM ? ptx_parameter_bytes(thread, code, address, size * code->vector) :
         code->space == SPACE_SHARED ? ptx_shared_read(thread, code, address, size * code->vector) :
@@ -1399,16 +1410,16 @@ static void ptx_store_element(ptx_thread *thread, const ptx_code *code, uint64_t
 static void ptx_store(ptx_thread *thread, const ptx_code *code)
 {
     uint32_t size = code->type.bits / 8u;
-    uint64_t address = ptx_read(thread, code, &code->base) + (uint64_t)code->offset;
+    uint64_t address = ptx_need(thread, code, &code->base) + (uint64_t)code->offset;
     thread->launch->stores += code->space != SPACE_SHARED;
     if (code->space == SPACE_SHARED) {
         for (uint32_t i = 0; i < code->vector; i++)
-            ptx_shared_put(thread, code, address + i * size, ptx_read(thread, code, &code->a[i]));
+            ptx_shared_put(thread, code, address + i * size, ptx_need(thread, code, &code->a[i]));
         return;
     }
     if (thread->launch->ranges) {
         for (uint32_t i = 0; i < code->vector; i++)
-            ptx_range_put(thread, code, address + i * size, ptx_read(thread, code, &code->a[i]));
+            ptx_range_put(thread, code, address + i * size, ptx_need(thread, code, &code->a[i]));
         return;
     }
     if (size != thread->launch->element)
@@ -1416,7 +1427,7 @@ static void ptx_store(ptx_thread *thread, const ptx_code *code)
     if (address % (size * code->vector))
         ptx_fault(thread->launch, code, "writes at an address that is not aligned");
     for (uint32_t i = 0; i < code->vector && !thread->launch->fault[0]; i++)
-        ptx_store_element(thread, code, address + i * size, ptx_read(thread, code, &code->a[i]));
+        ptx_store_element(thread, code, address + i * size, ptx_need(thread, code, &code->a[i]));
 }
 
 /* red.add: threads add to their slot's sums, in any order. */
@@ -1424,21 +1435,21 @@ static void ptx_add(ptx_thread *thread, const ptx_code *code)
 {
     ptx_launch *launch = thread->launch;
     uint64_t *sums = launch->sums ? launch->sums[thread->special[8]] : NULL;
-    const uint64_t address = ptx_read(thread, code, &code->base) + (uint64_t)code->offset;
+    const uint64_t address = ptx_need(thread, code, &code->base) + (uint64_t)code->offset;
     const uint64_t offset = address - (uint64_t)(uintptr_t)sums;
     launch->stores += code->space != SPACE_SHARED;
     if (code->space == SPACE_SHARED) {
-        ptx_shared_put(thread, code, address, ptx_read(thread, code, &code->a[0]));
+        ptx_shared_put(thread, code, address, ptx_need(thread, code, &code->a[0]));
         return;
     }
     if (launch->ranges) {
-        ptx_range_put(thread, code, address, ptx_read(thread, code, &code->a[0]));
+        ptx_range_put(thread, code, address, ptx_need(thread, code, &code->a[0]));
         return;
     }
     if (!sums || offset % 8 || offset > 8)
         ptx_fault(launch, code, "adds to no sum of its slot");
     else
-        sums[offset / 8] += ptx_read(thread, code, &code->a[0]);
+        sums[offset / 8] += ptx_need(thread, code, &code->a[0]);
 }
 
 static void ptx_parts(ptx_thread *thread, const ptx_code *code)
@@ -1446,12 +1457,12 @@ static void ptx_parts(ptx_thread *thread, const ptx_code *code)
     uint32_t bits = code->type.bits / (uint32_t)code->vector;
     uint64_t whole = 0;
     if (code->op == OP_UNPACK)
-        whole = ptx_read(thread, code, &code->a[0]);
+        whole = ptx_read(thread, &code->a[0]);
     for (uint32_t i = 0; i < code->vector; i++)
         if (code->op == OP_UNPACK)
             ptx_write(thread, &code->to[i], whole >> (i * bits));
         else
-            whole |= ptx_read(thread, code, &code->a[i]) << (i * bits);
+            whole |= ptx_read(thread, &code->a[i]) << (i * bits);
     if (code->op == OP_PACK)
         ptx_write(thread, &code->to[0], whole);
 }
@@ -1459,16 +1470,20 @@ static void ptx_parts(ptx_thread *thread, const ptx_code *code)
 /* The result of an instruction that neither loads nor stores. */
 static uint64_t ptx_result(ptx_thread *thread, const ptx_code *code)
 {
-    uint64_t a = ptx_read(thread, code, &code->a[0]), b = 0, c = 0;
-    if (code->a[1].kind)
-        b = ptx_read(thread, code, &code->a[1]);
-    if (code->a[2].kind)
-        c = ptx_read(thread, code, &code->a[2]);
+    const uint64_t c = code->a[2].kind ? ptx_read(thread, &code->a[2]) : 0;
+    uint64_t a, b;
+    if (code->op == OP_SELP)                      /* the other of the two does not matter */
+        return ptx_read(thread, &code->a[c ? 0 : 1]);
+    if (code->op == OP_SLCT)
+        return ptx_read(thread, &code->a[(code->from.kind == 'f' ? float_of(c) >= 0.0f :
+                                                                   bits_signed(c, code->from.bits) >= 0) ? 0 : 1]);
+    a = ptx_read(thread, &code->a[0]);
+    b = code->a[1].kind ? ptx_read(thread, &code->a[1]) : 0;
+    if (thread->unknown)
+        return 0;
     switch (code->op) {
     case OP_CVTA:
     case OP_MOV:  return a;
-    case OP_SELP: return c ? a : b;
-    case OP_SLCT: return (code->from.kind == 'f' ? float_of(c) >= 0.0f : bits_signed(c, code->from.bits) >= 0) ? a : b;
     case OP_SETP: return ptx_compare(code, a, b, c);
     case OP_CVT:  return ptx_convert(code, a);
     default:
@@ -1479,6 +1494,7 @@ static uint64_t ptx_result(ptx_thread *thread, const ptx_code *code)
 
 static void ptx_execute(ptx_thread *thread, const ptx_code *code)
 {
+    thread->unknown = 0;
     switch (code->op) {
     case OP_LD:     ptx_load(thread, code); break;
     case OP_ST:     ptx_store(thread, code); break;
@@ -1509,7 +1525,7 @@ static void ptx_run_thread(ptx_thread *thread)
         ptx_code *code = &launch->program->code[thread->at++];
         if (++launch->steps > launch->limit)
             ptx_fault(launch, code, "does not end");
-        if (code->guard && ptx_read_register(thread, code, code->guard_register) != (code->guard == GUARD_IF)) {
+        if (code->guard && ptx_need_register(thread, code, code->guard_register) != (code->guard == GUARD_IF)) {
             code->skips++;
             continue;
         }
@@ -2000,14 +2016,17 @@ TEST(threads_share_memory_only_across_barriers)
 #define COUNT_UP "red.shared.add.u32 [%rd0+8], 1;\n"
 #define LOOK  "ld.shared.u32 %r2, [x+8];\n"
 #define SYNC  "bar.sync 0;\n"
+#define DECIDE "setp.eq.u32 %p1, %r2, 2;\n@%p1 mov.u32 %r2, 0;\n"
     CHECK_STR(shared_fault(PUT SYNC TAKE), "");
     CHECK_STR(shared_fault(PUT SYNC TAKE TAKE SYNC PUT), "");
     CHECK_STR(shared_fault(ZERO SYNC COUNT_UP SYNC LOOK "setp.ne.u32 %p1, %r2, 2;\n@%p1 ld.param.u8 %rs1, [%rd0];\n"),
               "");
-    CHECK_CONTAINS(shared_fault(PUT TAKE), "has written");                    /* the first thread is too early */
+    CHECK_CONTAINS(shared_fault(PUT TAKE), "writes what another thread reads");          /* the first is too early */
     CHECK_CONTAINS(shared_fault(PUT "ld.shared.u32 %r2, [x];\n"), "reads what another thread writes");
     CHECK_CONTAINS(shared_fault(PUT SYNC TAKE PUT), "writes what another thread reads");
-    CHECK_CONTAINS(shared_fault(PUT SYNC LOOK), "nothing has written");
+    CHECK_CONTAINS(shared_fault(PUT SYNC LOOK DECIDE), "nothing has written");
+    CHECK_STR(shared_fault(PUT SYNC LOOK "add.u32 %r2, %r2, 1;\nsetp.eq.u32 %p1, 0, 0;\nselp.u32 %r2, 1, %r2, %p1;\n" DECIDE),
+              "");
     CHECK_CONTAINS(shared_fault("st.shared.u32 [x], %r1;\n"), "writes what another thread writes");
     CHECK_CONTAINS(shared_fault(COUNT_UP), "nothing has written");
     CHECK_CONTAINS(shared_fault(ZERO COUNT_UP), "writes what another thread writes");
@@ -2024,6 +2043,7 @@ TEST(threads_share_memory_only_across_barriers)
 #undef COUNT_UP
 #undef LOOK
 #undef SYNC
+#undef DECIDE
 }
 
 /* ---- Random pictures --------------------------------------------------------------------------------------------- */
