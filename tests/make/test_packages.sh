@@ -277,7 +277,7 @@ same_symbols() { # library, its symbols
 check cmake_builds_and_installs_the_pair builds built $debug -DCMAKE_INSTALL_PREFIX="$by_cmake" -DCMAKE_INSTALL_LIBDIR=$lib
 check cmake_installs_the_files_that_make_installs same_files
 check cmake_installs_the_packages_that_make_installs same_packages
-if have nm && nm --help | grep -q -e --with-symbol-versions; then
+if have nm && nm -D --with-symbol-versions "$made/$lib/libbenzina.so" 2>/dev/null | grep -q @@; then
     check the_library_has_the_same_symbols_and_versions_of_both same_symbols libbenzina bzna_ BENZINA
     check streams_have_the_same_symbols_and_versions_of_both same_symbols libbenzina_stream bzna_stream_ BENZINA_STREAM
 else skip the_library_has_the_same_symbols_and_versions_of_both "no nm with versions [binutils]"; fi
