@@ -64,10 +64,10 @@ HAVE_ZLIB     := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
 HAVE_ZSTD     := $(shell pkg-config --exists libzstd 2>/dev/null && echo yes)
 
 # sm_60 and PTX ISA 5.0: loads on Pascal and everything later, with every driver since CUDA 9. From 16 on, clang must
-# be told so; before, it cannot be.
+# be told so; before, it cannot be. From 20 on, it makes tables of jumps, which that ISA has not, unless told otherwise.
 CLANG         ?= clang
 CLANG_PTX      = $(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib \
-              -Wno-unknown-cuda-version -O3 -ffp-contract=off -S
+              -Wno-unknown-cuda-version -O3 -ffp-contract=off -fno-jump-tables -S
 CLANG_ISA     := $(shell echo | $(CLANG_PTX) --cuda-feature=+ptx50 -o /dev/null - 2>/dev/null && \
               echo --cuda-feature=+ptx50)
 HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | $(CLANG_PTX) $(CLANG_ISA) \

@@ -280,7 +280,7 @@ if have "${PYTHON:-python3}"; then
 else skip bindings_are_what_the_header_makes "no python3 here [python3]"; fi
 
 # --- the kernels as PTX ---
-ptx_clang="clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -O3 -ffp-contract=off -S"
+ptx_clang="clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -O3 -ffp-contract=off -fno-jump-tables -S"
 # Where make has made it, it did so with the same flags, and nothing is left to check.
 if [ -n "$cuda" ] && [ "$BUILD/benzina_kernels.ptx" -nt benzina_kernels.cu ]; then
     cp "$BUILD/benzina_kernels.ptx" "$T/clang.ptx"
