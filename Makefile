@@ -28,6 +28,14 @@ SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 comma    := ,
 .DEFAULT_GOAL := all
 
+# A compiler ignores the name of a switch that is misspelt, so these are held to the list in benzina.h.
+SWITCHES := $(shell sed -n 's/^ \*     \(BENZINA_[A-Z]*_*[A-Z]*\)  .*/\1/p' benzina.h)
+UNKNOWN  := $(strip $(foreach d,$(filter -DBENZINA_%,$(CPPFLAGS) $(CFLAGS)),\
+              $(filter-out $(SWITCHES) BENZINA_CHECK_LOCKS,$(firstword $(subst =, ,$(d:-D%=%))))))
+ifneq ($(UNKNOWN),)
+$(error $(UNKNOWN): no such switch; benzina.h has $(SWITCHES))
+endif
+
 # ---- Packages that are needed ----------------------------------------------------------------------------------------
 
 DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \

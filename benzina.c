@@ -78,6 +78,34 @@
 
 #include "benzina.h"
 
+/* Nothing in C can list the names that a command line defines. These are what the switches may be called by mistake:
+ * a build that should leave something out would have it all the same, and say nothing. */
+#if defined(BENZINA_NO_LIBAVCODEC) || defined(BENZINA_NO_AVCODECS) || defined(BENZINA_NO_AV) || \
+    defined(BENZINA_NO_LIBAV) || defined(BENZINA_NO_FFMPEG) || defined(BENZINA_NO_LIBJPEG) || \
+    defined(BENZINA_NO_LIBJPEG_TURBO) || defined(BENZINA_NO_TURBOJPEG) || defined(BENZINA_NO_JPG) || \
+    defined(BENZINA_NO_JPEGS) || defined(BENZINA_NO_NVDEC) || defined(BENZINA_NO_NVCUVID) || \
+    defined(BENZINA_NO_GPU) || defined(BENZINA_NO_NVIDIA) || defined(BENZINA_NO_WRITERS) || \
+    defined(BENZINA_NO_WRITING) || defined(BENZINA_NO_SHARD) || defined(BENZINA_NO_TAR) || \
+    defined(BENZINA_NO_TARS) || defined(BENZINA_NO_RECORDIO) || defined(BENZINA_NO_HEIC) || \
+    defined(BENZINA_NO_HEIFS) || defined(BENZINA_NO_AVIF) || defined(BENZINA_NO_STILL) || defined(BENZINA_NO_PNG) || \
+    defined(BENZINA_NO_TIFF) || defined(BENZINA_NO_TIFFS) || defined(BENZINA_NO_WEBP) || \
+    defined(BENZINA_NO_FOLDER) || defined(BENZINA_NO_DIRECTORIES) || defined(BENZINA_NO_RECORD) || \
+    defined(BENZINA_NO_PROVIDER) || defined(BENZINA_NO_PROVIDERS) || defined(BENZINA_NO_AUGMENTS) || \
+    defined(BENZINA_NO_AUGMENTATION) || defined(BENZINA_NO_AUGMENTATIONS) || defined(BENZINA_NO_POLICIES) || \
+    defined(BENZINA_NO_THREAD) || defined(BENZINA_NO_PTHREAD) || defined(BENZINA_NO_PTHREADS) || \
+    defined(BENZINA_WITHOUT_CUDA) || defined(BENZINA_WITHOUT_AVCODEC) || defined(BENZINA_WITHOUT_JPEG) || \
+    defined(BENZINA_WITHOUT_WRITER) || defined(BENZINA_WITHOUT_SHARDS) || defined(BENZINA_WITHOUT_HEIF) || \
+    defined(BENZINA_WITHOUT_STILLS) || defined(BENZINA_WITHOUT_FOLDERS) || defined(BENZINA_WITHOUT_RECORDS) || \
+    defined(BENZINA_WITHOUT_AUGMENT) || defined(BENZINA_WITHOUT_THREADS) || defined(BENZINA_NOCUDA) || \
+    defined(BENZINA_NOAVCODEC) || defined(BENZINA_NOJPEG) || defined(BENZINA_NOWRITER) || \
+    defined(BENZINA_NOSHARDS) || defined(BENZINA_NOHEIF) || defined(BENZINA_NOSTILLS) || \
+    defined(BENZINA_NOFOLDERS) || defined(BENZINA_NORECORDS) || defined(BENZINA_NOAUGMENT) || \
+    defined(BENZINA_NOTHREADS) || defined(BZNA_NO_CUDA) || defined(BZNA_NO_AVCODEC) || defined(BZNA_NO_JPEG) || \
+    defined(BZNA_NO_WRITER) || defined(BZNA_NO_SHARDS) || defined(BZNA_NO_HEIF) || defined(BZNA_NO_STILLS) || \
+    defined(BZNA_NO_FOLDERS) || defined(BZNA_NO_RECORDS) || defined(BZNA_NO_AUGMENT) || defined(BZNA_NO_THREADS)
+#  error "this switch is unknown, or misspelt: chapter 1 of benzina.h lists the switches BENZINA_NO_..."
+#endif
+
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -651,8 +679,8 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 
 /* ==== 3. OS =========================================================================================================
  * The interface to the system. Each platform has a room that implements it, and only these rooms have system calls,
- * system headers and conditions on the platform. Where it is not said otherwise, functions return 0 or an errno, which
- * strerror knows. Paths are UTF-8, with / between folders.
+ * system headers and conditions on the platform. Where it is not said otherwise, functions return 0 or an errno. Paths
+ * are UTF-8, with / between folders.
  *
  *   bzi_file, with fd, and with size, modified_ns and id as they were when it was opened
  *     bzi_os_file_open(file, path, write)      for reading, or made anew for writing. ESPIPE: it cannot be read at any
@@ -673,6 +701,8 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *   bzi_os_now_ns(), bzi_os_sleep_ns(ns)       a clock that never steps back
  *   bzi_os_processors(), bzi_os_process()      their number, at least 1; the process's number
  *   bzi_os_setting(name)                       an environment variable, or NULL
+ *   bzi_os_error(error).text                   what the system calls an errno. Unlike strerror's text, it lies in no
+ *                                              memory that threads share
  *   bzi_os_library(name), bzi_os_symbol(library, name)    NULL: it is not there
  *   BZI_OS_CUDA, BZI_OS_NVCUVID                the names of NVIDIA's libraries
  *   bzi_os_alloc, bzi_os_release               the default allocator, with bzna_allocator's signatures
@@ -704,6 +734,11 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
+
+/* What the system calls an error. */
+typedef struct bzi_os_text {
+    char text[96];
+} bzi_os_text;
 
 /* An open file. */
 typedef struct bzi_file {
@@ -974,6 +1009,21 @@ static void bzi_os_sleep_ns(uint64_t ns)
 }
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
+
+/* GNU's strerror_r returns the text, which may lie elsewhere. That of POSIX returns 0 if it has written the text. */
+#define BZI_POSIX_GNU _Generic(&strerror_r, char *(*)(int, char *, size_t): 1, default: 0)
+
+static bzi_os_text bzi_os_error(int error)
+{
+    bzi_os_text found = { "" };
+    const intptr_t result = (intptr_t)strerror_r(error, found.text, sizeof found.text);
+
+    if (BZI_POSIX_GNU && result != (intptr_t)found.text)
+        snprintf(found.text, sizeof found.text, "%s", (const char *)result);
+    if (!found.text[0])
+        snprintf(found.text, sizeof found.text, "error %d", error);
+    return found;
+}
 
 static void *bzi_os_alloc(void *user, size_t size, size_t align)
 {
@@ -1453,6 +1503,15 @@ static uint32_t bzi_os_processors(void)
 }
 
 static int64_t bzi_os_process(void) { return (int64_t)GetCurrentProcessId(); }
+
+static bzi_os_text bzi_os_error(int error)
+{
+    bzi_os_text found = { "" };
+
+    if (strerror_s(found.text, sizeof found.text, error))
+        snprintf(found.text, sizeof found.text, "error %d", error);
+    return found;
+}
 
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return (void *)LoadLibraryA(name); }
 
@@ -2339,7 +2398,7 @@ static bzna_status bzi_file_fail_open(int error, bzna_error *err)
         return BZI_FAIL_BY(err, BZNA_E_UNSUPPORTED, error,
                            "it has bytes, but states a size of 0, as files in /proc do: copy it to another file first");
     return BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
-                       "cannot open: %s", strerror(error));
+                       "cannot open: %s", bzi_os_error(error).text);
 }
 
 /* Opens a file to read it. If the process has no descriptor left, waits a while for one. */
@@ -2487,7 +2546,7 @@ static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t
     if (n < 0)
         return bzi_fail(err, BZNA_E_IO, at, 0, file ? -n : n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
                         (bzi_llu)left, (bzi_llu)at, (long long)n, file ? " (" : "",
-                        file ? strerror((int)-n) : "", file ? ")" : "");
+                        file ? bzi_os_error((int)-n).text : "", file ? ")" : "");
     return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the data end at byte %llu, %llu bytes too early%s",
                        (bzi_llu)end, (bzi_llu)(at + left - end),
                        file && end < file->size ? ": the file was shortened after it was opened" : "");
@@ -4388,7 +4447,7 @@ static uint32_t bzi_exif_orientation(const bzi_span *parts, uint32_t part_count)
 
 /* Returns the orientation of an XMP packet, which says tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has
  * none. */
-static uint32_t bzi_xmp_orientation(bzi_span xmp)
+BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
 {
     static const char name[] = "tiff:Orientation";
     const uint64_t length = sizeof name - 1;
@@ -4617,6 +4676,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
  * Calls: rooms 2, 10, 13, 16.
  *
  * The header of a JPEG, down to its first scan, and what it states (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
+ * NVDEC and the writer need it, too: only a build without these and without libjpeg-turbo reads no JPEG.
  * libjpeg-turbo reads the header again when it decodes, and judges tables and scans. The decoder of JPEGs is chosen
  * when a loader is opened, because the pixels depend on it. This room works on memory that others own, and allocates
  * nothing. */
@@ -4632,6 +4692,18 @@ BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
 #else
 #  define BZI_JPEG_ARITHMETIC 0
 #endif
+
+/* Makes an error like "PNG, byte 20: ...", at the cursor. */
+BZI_MAYBE_UNUSED static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name,
+                                                   const char *what)
+{
+    return BZI_FAIL_AT(err, BZNA_E_DECODE, bzi_cursor_offset(c), "%s, byte %llu: %s", name,
+                       (bzi_llu)bzi_cursor_offset(c), what);
+}
+
+static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
+
+#if !defined(BENZINA_NO_JPEG) || !defined(BENZINA_NO_CUDA) || !defined(BENZINA_NO_WRITER)
 
 enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG_JPG = 0xc8, BZI_JPEG_SOF9 = 0xc9,
        BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf, BZI_JPEG_RST0 = 0xd0, BZI_JPEG_EOI = 0xd9,
@@ -4682,13 +4754,6 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
     size = bzi_cursor_u16(c);
     *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
     return marker;
-}
-
-/* Makes an error like "PNG, byte 20: ...", at the cursor. */
-static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
-{
-    return BZI_FAIL_AT(err, BZNA_E_DECODE, bzi_cursor_offset(c), "%s, byte %llu: %s", name,
-                       (bzi_llu)bzi_cursor_offset(c), what);
 }
 
 /* B.2.4.1, B.2.4.2: notes which quantization tables or Huffman tables a segment defines. */
@@ -4900,8 +4965,6 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     return BZNA_OK;
 }
 
-static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
-
 /* Reads the format of a JPEG, and refuses what no decoder here can decode. */
 static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
@@ -4927,6 +4990,17 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
     format->color = (bzna_color){ 1, 13, (uint16_t)(is_rgb ? 0 : 5), 1, 1 };
     return BZNA_OK;
 }
+
+#else
+
+/* Nothing decodes or writes JPEG in this build, which only names it. */
+static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    (void)image, (void)format;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "JPEG is not read by this build (BENZINA_NO_JPEG)");
+}
+
+#endif
 
 /* --- Codecs --- */
 
@@ -10813,7 +10887,7 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
         return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
-        return BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, strerror(error));
+        return BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, bzi_os_error(error).text);
 
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
     status = bzi_walk_check_cycle(walk, i, below, err);
@@ -10821,7 +10895,7 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
         status = bzi_walk_entry(walk, i, below, name, kind, err);
     if (status == BZNA_OK && error)
-        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, strerror(error));
+        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, bzi_os_error(error).text);
 
     bzi_os_folder_close(&folder);
     return status;
@@ -13987,7 +14061,7 @@ static bzna_status bzi_glob_walk(bzi_names *found, char *path, size_t known, con
     bzi_os_folder_close(&folder);
     if (status == BZNA_OK && error) {
         path[known] = 0;
-        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", path, strerror(error));
+        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", path, bzi_os_error(error).text);
     }
     return status;
 }
@@ -16156,7 +16230,7 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
         return BZNA_OK;
     status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
                       (bzi_llu)size, (bzi_llu)offset,
-                      error ? strerror(error) : bzi_status_text(status));
+                      error ? bzi_os_error(error).text : bzi_status_text(status));
     return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
 }
 
@@ -16167,7 +16241,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
     if (!error)
         return BZNA_OK;
-    BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot be written to the disk: %s", strerror(error));
+    BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot be written to the disk: %s", bzi_os_error(error).text);
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
@@ -16271,7 +16345,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
         } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
             writer->file.fd = -1;
             BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
-                        "cannot create: %s", strerror(error));
+                        "cannot create: %s", bzi_os_error(error).text);
             status = bzi_error_prefix(err, path);
         }
     }
@@ -21344,6 +21418,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
  * A surface of a decoder is in use from the submission of a picture until that picture is unmapped. Decoders remember
  * nothing of a picture as long as every picture is intra. */
 
+#ifndef BENZINA_NO_CUDA
+
 /* Surfaces that a decoder may have. This is NVDEC's limit, and the number of bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
 /* The time that a picture may take, and the time between queries of its status. The latter is for pictures that no call
@@ -21369,8 +21445,6 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* The largest frame that a decoder is made for is rounded up to a multiple of so many pixels. Then other sizes
  * fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
-
-#ifndef BENZINA_NO_CUDA
 
 /* Calls of a session return BZNA_OK; BZNA_AGAIN if nothing was queued, and a picture must be mapped or unmapped first;
  * BZNA_E_CODEC if NVDEC does not take the picture, but another decoder may; another error if the picture cannot be
@@ -27488,7 +27562,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
         if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
             return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
                                "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
-                               strerror(error));
+                               bzi_os_error(error).text);
         pool->started++;
     }
 
@@ -27848,7 +27922,7 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(voi
         return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
                            "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
                            reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
-                           reads ? queues->reader_count : queues->worker_count, cpu, strerror(error));
+                           reads ? queues->reader_count : queues->worker_count, cpu, bzi_os_error(error).text);
     loader->thread_count++;
     return BZNA_OK;
 }

@@ -327,7 +327,22 @@ if have nm && [ -e "$BUILD/libbenzina.so" ]; then
     check exported_symbols_are_those_listed diff tests/make/symbols.txt "$T/symbols.txt"
     check exported_symbols_are_those_declared \
         sh -c "awk -v list=functions -f tests/make/abi.awk benzina.h | sort | diff - tests/make/symbols.txt"
+    # What these return lies in memory that all threads of a process share.
+    calls_are_safe() { ! nm -u "$BUILD/libbenzina.a" | grep -wE 'strerror|strsignal|strtok|localtime|gmtime|ctime|asctime|rand|tmpnam|setlocale'; }
+    check nothing_is_called_that_threads_may_not_share calls_are_safe
 else skip exported_symbols_are_those_listed "no nm or no shared library [binutils]"; fi
+
+# --- switches: none is misspelt, by what make is given or by likely mistakes ---
+misspelt() { for name in NO_LIBAVCODEC NO_FFMPEG NO_TIFFS NO_TAR NO_PNG NO_PROVIDERS WITHOUT_CUDA NOJPEG; do
+    ! cc -std=c11 $NO_CUDA $NO_AV -E "-DBENZINA_$name" -I. benzina.c > "$T/said" 2>&1 && grep -q 'misspelt' "$T/said" || { echo "$name"; return 1; }; done
+    for name in $(sed -n 's/^ \*     \(BENZINA_[A-Z_]*\)  .*/\1/p' benzina.h); do
+        cc -std=c11 $NO_CUDA $NO_AV -E "-D$name" -I. benzina.c > /dev/null || { echo "$name"; return 1; }; done; }
+if have cc; then check switches_that_are_misspelt_are_refused misspelt; else skip switches_that_are_misspelt_are_refused "no cc here [gcc]"; fi
+make_refuses() { # variable
+    ! make -n all "$1=-O1 -DBENZINA_NO_HEIFF=1" > "$T/said" 2>&1 && grep -q 'BENZINA_NO_HEIFF: no such switch; benzina.h has BENZINA_NO_CUDA' "$T/said" &&
+        make -n "$BUILD/benzina.o" "$1=-O1 -DBENZINA_NO_HEIF=1 -DBENZINA_HIDDEN" > "$T/said" 2>&1 || { cat "$T/said"; return 1; }; }
+check make_refuses_an_unknown_switch_in_CFLAGS make_refuses CFLAGS
+check make_refuses_an_unknown_switch_in_CPPFLAGS make_refuses CPPFLAGS
 
 if have readelf && [ -n "$(sed -n 's/^VERSIONED := .*Linux.*/&/p' Makefile)" ] && [ "$(uname -s)" = Linux ]; then
     versioned() { v=$(awk '/define BZNA_VERSION_(MAJOR|MINOR)/ { printf "%s%s", s, $3; s = "." }' benzina.h)

@@ -101,6 +101,7 @@ if [ -n "$TEST_ALL" ]; then
         add $how $ARCHIVES AUGMENT
         add $how $ARCHIVES CUDA
         add $how $ARCHIVES JPEG
+        add $how JPEG WRITER CUDA
     done
 else echo "LEFT test_matrix.sh: builds with each switch alone, and with the combinations of README, as switches and removed"; fi
 echo "$builds" | sed 1d | tr '\n' '\0' | xargs -0 -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh "$0" - "$BUILD" --job

@@ -381,6 +381,16 @@ TEST(the_locales_decimal_point_does_not_matter)
     setlocale(LC_ALL, "C");
 }
 
+/* The texts are those of strerror, which this test may call as it has one thread. */
+TEST(errors_of_the_system_have_its_text)
+{
+    static const int errors[] = { ENOENT, EACCES, EMFILE, ENOMEM, EAGAIN, ENOSPC, EIO };
+    for (size_t i = 0; i < COUNT(errors); i++)
+        CHECK_STR(bzi_os_error(errors[i]).text, strerror(errors[i]));
+    CHECK(bzi_os_error(123456).text[0] != 0);
+    CHECK(strlen(bzi_os_error(-123456).text) < sizeof(bzi_os_text));
+}
+
 /* ---- Sizes ------------------------------------------------------------------------------------------------------- */
 
 /* A file with a hole, where off_t or long may have 32 bits: samples on both sides of 2 GiB and of 4 GiB. */
@@ -475,6 +485,7 @@ TEST_MAIN(RUN(names_that_differ_by_case_alone_are_as_many_samples_as_files)
     RUN(bytes_are_what_they_are)
     RUN(lists_may_have_line_ends_of_either_kind)
     RUN(the_locales_decimal_point_does_not_matter)
+    RUN(errors_of_the_system_have_its_text)
     RUN(files_are_read_past_4_gib)
     RUN(pages_may_have_any_size)
     if (context) bzna_context_close(context);)
