@@ -15,6 +15,7 @@ BUILD    ?= build
 PREFIX   ?= /usr/local
 # where libraries are installed, as /usr/lib/x86_64-linux-gnu
 LIBDIR   ?= $(PREFIX)/lib
+# What gcc takes for this, in time and memory, and what less costs: tests/BENCHMARKS.md, "Compiling the library".
 OPT      ?= -O3
 # -g1: what backtraces show. Variables, too (-ggdb), make the library's compiling take half as long again.
 CFLAGS   ?= $(OPT) -g1

@@ -254,7 +254,7 @@ more check cmake_optimizes_by_o2_with_debug_information flags_of RelWithDebInfo 
 more check cmake_keeps_a_users_flags flags_of Debug " -O1" -DCMAKE_C_FLAGS_DEBUG="-g -O1"
 more check cmake_knows_another_libjpeg another_libjpeg
 if pkg-config --exists ffnvcodec; then
-    more check cmake_says_that_nvdec_decodes_without_libavcodec no_avcodec "H.264, H.265 and AV1 are decoded by a GPU" -DSTREAMED=ON
+    more check cmake_says_that_nvdec_decodes_without_libavcodec no_avcodec "H.264, H.265 and AV1 are decoded by a GPU" -DBENZINA_WITH_CUDA=ON
 else more skip cmake_says_that_nvdec_decodes_without_libavcodec "no ffnvcodec [libffmpeg-nvenc-dev]"; fi
 more check cmake_forgets_what_pkg_config_found no_pkg_config no_headers
 more check cmake_refuses_libjpeg_where_it_is_not_there demanded JPEG "libjpeg"
