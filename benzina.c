@@ -387,6 +387,30 @@ static void bzi_fourcc_text(uint32_t type, char text[5])
     text[4] = 0;
 }
 
+/* Returns 1 if text is UTF-8, else 0: neither longer forms than are needed, nor surrogates. */
+static int bzi_text_is_utf8(const char *text)
+{
+    const uint8_t *at = (const uint8_t *)text;
+
+    while (*at) {
+        const uint32_t more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : 3;
+        uint32_t code = more == 3 ? *at & 7u : more == 2 ? *at & 15u : *at & 31u;
+
+        if (*at >= 0x80 && (*at < 0xc2 || *at > 0xf4))
+            return 0;
+        at++;
+        for (uint32_t i = 0; i < more; i++, at++) {
+            if ((*at & 0xc0) != 0x80)
+                return 0;
+            code = code << 6 | (*at & 0x3fu);
+        }
+        if ((more == 2 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) ||
+            (more == 3 && (code < 0x10000 || code > 0x10ffff)))
+            return 0;
+    }
+    return 1;
+}
+
 /* Cuts off a UTF-8 sequence that lost its end when the text was shortened. */
 static void bzi_text_trim(char *text)
 {
@@ -3192,6 +3216,25 @@ static bzna_status bzi_setting_check_reals(const char *where, const bzi_setting 
     return BZNA_OK;
 }
 
+/* Fails if a reserved word is set, or one of an array of them. where: what errors call their struct, or "". name: of
+ * the member. */
+static bzna_status bzi_check_reserved(const char *where, const char *name, const void *words, size_t bytes,
+                                      bzna_error *err)
+{
+    const uint8_t *word = words;
+    char number[16] = "";
+
+    if (bzi_is_zero(words, bytes))
+        return BZNA_OK;
+    if (bytes > sizeof(uint64_t)) {
+        while (bzi_is_zero(word, sizeof(uint64_t)))
+            word += sizeof(uint64_t);
+        snprintf(number, sizeof number, "[%u]", (unsigned)((size_t)(word - (const uint8_t *)words) / sizeof(uint64_t)));
+    }
+    return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s%s%s%s: a reserved word must be 0", where, *where ? "." : "", name,
+                    number);
+}
+
 static bzna_status bzi_setting_check(const char *where, const bzi_setting *s, const uint8_t *values, bzna_error *err)
 {
     const uint8_t *at = values + s->offset;
@@ -3204,7 +3247,7 @@ static bzna_status bzi_setting_check(const char *where, const bzi_setting *s, co
     case BZI_IS_FREE:
         return BZNA_OK;
     case BZI_IS_RESERVED:
-        return is_set ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where) : BZNA_OK;
+        return bzi_check_reserved(where, s->name, at, s->bytes, err);
     case BZI_IS_FIRST_ONLY:
         return is_set ? BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, s->name) : BZNA_OK;
     case BZI_IS_EXTRA_ONLY:
@@ -10887,7 +10930,8 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
         return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
-        return BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, bzi_os_error(error).text);
+        return BZI_FAIL_BY(err, BZNA_E_IO, error, "%s%scannot list: %s", below, *below ? ": " : "",
+                           bzi_os_error(error).text);
 
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
     status = bzi_walk_check_cycle(walk, i, below, err);
@@ -10895,7 +10939,8 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
         status = bzi_walk_entry(walk, i, below, name, kind, err);
     if (status == BZNA_OK && error)
-        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", below, bzi_os_error(error).text);
+        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s%scannot list: %s", below, *below ? ": " : "",
+                             bzi_os_error(error).text);
 
     bzi_os_folder_close(&folder);
     return status;
@@ -13068,7 +13113,10 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
     const uint64_t header = own->c.header_bytes, size = c->source.size, stride = own->c.stride;
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
-    if (size <= header)
+    if (size < header)
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size, "the file has %llu bytes, fewer than the header of %llu "
+                           "(dataset_config.records.header_bytes)", (bzi_llu)size, (bzi_llu)header);
+    if (size == header)
         return BZI_FAIL_AT(err, BZNA_E_NO_SAMPLES, size,
                            "nothing follows the header of %llu bytes (dataset_config.records.header_bytes)",
                            (bzi_llu)header);
@@ -13266,7 +13314,7 @@ static const bzi_container_ops bzi_records_ops = {
 
 
 /* ==== 44. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-8, 10-11, 25, 29, 31, 34.
+ * Calls: rooms 2, 7-8, 10-12, 25, 29, 31, 34.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13347,13 +13395,16 @@ static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider
                                             bzna_error *err)
 {
     const bzna_provider_field *f = &own->given[number];
+    char where[32];
 
     if (f->kind < BZNA_FIELD_IMAGE || f->kind > BZNA_FIELD_BYTES)
         return bzi_provider_fail_field(number, "kind", f->kind, "it must be BZNA_FIELD_...", err);
     if (f->located > 1)
         return bzi_provider_fail_field(number, "located", f->located, "it must be 0 or 1", err);
-    if (f->reserved0 || f->reserved[0] || f->reserved[1])
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider.fields[%u]: reserved words are set", number);
+    snprintf(where, sizeof where, "provider.fields[%u]", number);
+    if (bzi_check_reserved(where, "reserved0", &f->reserved0, sizeof f->reserved0, err) != BZNA_OK ||
+        bzi_check_reserved(where, "reserved", f->reserved, sizeof f->reserved, err) != BZNA_OK)
+        return err->status;
     if (f->located ? !own->c.locate && !own->c.places : !own->c.read)
         return BZI_MISUSE(err, "provider.%s: is NULL, but provider.fields[%u] needs it", f->located ? "locate" : "read",
                           number);
@@ -13377,6 +13428,8 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
     if (!name || !name[0] || strlen(name) >= BZNA_NAME_MAX || strpbrk(name, ",:"))
         return BZI_MISUSE(err, "provider.fields[%u].name: it must have 1 to %u bytes, without comma and colon", number,
                           BZNA_NAME_MAX - 1);
+    if (!bzi_text_is_utf8(name))
+        return BZI_MISUSE(err, "provider.fields[%u].name: is not UTF-8", number);
     for (uint32_t i = 0; i < number; i++)
         if (!strcmp(own->fields[i].name, name))
             return BZI_MISUSE(err, "provider.fields[%u].name: \"%s\" is the name of another field", number, name);
@@ -13544,6 +13597,9 @@ static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t i
         (status = bzi_provider_check_size(own, number, place.size, err)) != BZNA_OK)
         return status;
 
+    if (place.reserved0)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "place.reserved0 of \"%s\": a reserved word must be 0",
+                        own->fields[number].name);
     extent->offset = place.data ? 0 : place.offset;
     extent->size = place.size;
     extent->data = place.data;
@@ -14331,11 +14387,24 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
-/* Returns 1 if a row is to be tried: the caller names it, or its probe recognizes the first bytes. */
+/* Returns 1 if another row's probe recognizes the first bytes, and this row's own does not, else 0. */
+static int bzi_container_is_other(const bzi_container_ops *ops, bzi_span head)
+{
+    int is_other = 0;
+
+    if (!ops->probe || ops->probe(head))
+        return 0;
+    for (size_t i = 0; i < BZI_LENGTH(bzi_containers); i++)
+        is_other |= bzi_containers[i]->probe && bzi_containers[i]->probe(head);
+    return is_other;
+}
+
+/* Returns 1 if a row is to be tried: the caller names it, and it is of no other kind, or its probe recognizes the first
+ * bytes. */
 static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, bzi_span head)
 {
     if (config->format)
-        return !strcmp(config->format, ops->name);
+        return !strcmp(config->format, ops->name) && !bzi_container_is_other(ops, head);
     return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head);
 }
 
@@ -16021,6 +16090,8 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     length = v.name ? strlen(v.name) : 0;
     if (length == 0 || length >= BZNA_NAME_MAX)
         return BZI_MISUSE(err, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
+    if (!bzi_text_is_utf8(v.name))
+        return BZI_MISUSE(err, "sample.fields[%u].name: is not UTF-8", i);
 
     for (size_t k = 0; k < BZI_LENGTH(taken); k++)
         if (!strcmp(v.name, taken[k]))
@@ -16558,7 +16629,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
                                     const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
 {
-    const uint64_t deadline = bzi_os_now_ns() + (uint64_t)timeout_ns;
+    const uint64_t deadline = bzi_os_now_ns() + (uint64_t)(timeout_ns < 0 ? INT64_MAX : timeout_ns);   /* 292 years */
     bzna_status status;
 
     while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
@@ -17968,7 +18039,7 @@ static const char *bzi_operation_fault(const bzna_operation *o)
         return "value_space";
     if (!bzi_within(&o->noise, 1, 0, erases ? 1e30 : 0))
         return "noise";
-    return o->reserved0 || !bzi_is_zero(o->reserved, sizeof o->reserved) ? "reserved" : NULL;
+    return NULL;
 }
 
 /* Returns how many groups a policy draws. */
@@ -18001,7 +18072,25 @@ static const char *bzi_policy_fault(const bzna_policy *p)
         return "bin";
     if (!bzi_within(&p->probability, 1, 0, 1))
         return "probability";
-    return bzi_is_zero(p->reserved, sizeof p->reserved) ? NULL : "reserved";
+    return NULL;
+}
+
+/* Checks that the reserved words of a policy and of its operations are 0. */
+static bzna_status bzi_policy_check_reserved(const bzna_policy *p, const char *where, uint32_t number, bzna_error *err)
+{
+    char name[128];
+
+    snprintf(name, sizeof name, "%s.policies[%u]", where, number);
+    if (bzi_check_reserved(name, "reserved", p->reserved, sizeof p->reserved, err) != BZNA_OK)
+        return err->status;
+    for (uint32_t k = 0; k < p->operation_count; k++) {
+        const bzna_operation *o = &p->operations[k];
+        snprintf(name, sizeof name, "%s.policies[%u].operations[%u]", where, number, k);
+        if (bzi_check_reserved(name, "reserved0", &o->reserved0, sizeof o->reserved0, err) != BZNA_OK ||
+            bzi_check_reserved(name, "reserved", o->reserved, sizeof o->reserved, err) != BZNA_OK)
+            return err->status;
+    }
+    return BZNA_OK;
 }
 
 /* Returns how many operations policies may draw for a view, at most. Pre: each of them was checked. */
@@ -18027,6 +18116,8 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
         const bzna_policy *p = &a->policies[i];
         if ((fault = bzi_policy_fault(p)) != NULL)
             return BZI_MISUSE(err, "%s.policies[%u].%s: out of its range", where, i, fault);
+        if (bzi_policy_check_reserved(p, where, i, err) != BZNA_OK)
+            return err->status;
         for (uint32_t k = 0; k < p->operation_count; k++) {
             if ((fault = bzi_operation_fault(&p->operations[k])) != NULL)
                 return BZI_MISUSE(err, "%s.policies[%u].operations[%u].%s: out of its range, not a number, or without "
@@ -24464,7 +24555,7 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 
 
 /* ==== 74. Loader: fields ============================================================================================
- * Calls: rooms 2, 8, 10, 24, 46-47, 70.
+ * Calls: rooms 2, 8, 10, 12, 24, 46-47, 70.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -24506,7 +24597,7 @@ static int bzi_columns_next(const char **list, bzi_column *column)
     if (size == 0 || size >= sizeof column->name)
         return -1;
     memcpy(column->name, at, size);
-    *list = end ? end + 1 : at + strlen(at);
+    *list = !end ? at + strlen(at) : end[1] ? end + 1 : end;         /* a comma at the end stays, and is no name */
     return 1;
 }
 
@@ -24607,6 +24698,8 @@ static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, in
     int got = 0;
 
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
+        if (!bzi_text_is_utf8(column.name))
+            return BZI_MISUSE(err, "%s: a name is not UTF-8", setting);
         if (setup->column_count - first == BZI_LIMIT_COLUMNS)
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
         if (bzi_column_make(setup, &column, is_tensor, err) != BZNA_OK)
@@ -24621,6 +24714,8 @@ static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, in
             return err->status;
     }
 
+    if (got < 0 && *list == ',')
+        return BZI_MISUSE(err, "%s: a name is empty; a comma stands only between two names", setting);
     return got < 0 ? BZI_MISUSE(err, "%s: \"%.*s\" is neither a field's name nor a vector's name and length, as in "
                                 "\"box:4\"; commas separate them", setting,
                                 (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
@@ -24677,12 +24772,14 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
     const size_t most = BZNA_NAME_MAX - 1 - (r->kind == BZNA_RULE_ROWS ? strlen("_count") : 0);
     uint64_t bytes = 8;
 
-    if (!bzi_is_zero(r->reserved, sizeof r->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "reserved words are set");
+    if (bzi_check_reserved("", "reserved", r->reserved, sizeof r->reserved, err) != BZNA_OK)
+        return err->status;
     if (match == 0 || match >= BZI_LIMIT_MATCH)
         return BZI_MISUSE(err, "field: must have 1 to %u bytes", BZI_LIMIT_MATCH - 1);
     if (name == 0 || name > most)
         return BZI_MISUSE(err, "name: must have 1 to %u bytes", (unsigned)most);
+    if (!bzi_text_is_utf8(r->field) || (r->name && !bzi_text_is_utf8(r->name)))
+        return BZI_MISUSE(err, "%s: is not UTF-8", bzi_text_is_utf8(r->field) ? "name" : "field");
     if (!r->name && (r->field[0] == '.' || strpbrk(r->field, "*?")))
         return BZI_MISUSE(err, "name: must be given, because \"%s\" is not a field's name", r->field);
     if (r->kind > BZNA_RULE_ROWS)
@@ -27904,6 +28001,21 @@ static uint64_t bzi_order_fingerprint(const bzi_order *order, const bzna_dataset
     return hash;
 }
 
+/* Fails because a thread could not be started. cpu: the processor that it was to run on; -1: any. */
+BZI_COLD
+static bzna_status bzi_loader_fail_thread(const bzi_queues *queues, int reads, uint32_t i, int32_t cpu, int error,
+                                          bzna_error *err)
+{
+    char place[32] = "";
+
+    if (cpu >= 0)
+        snprintf(place, sizeof place, " on processor %d", cpu);
+    return BZI_FAIL_BY(err, BZNA_E_THREAD, error, "loader_config.%s.threads%s: cannot start %s %u of %u%s: %s",
+                       reads ? "read" : "decode", cpu >= 0 ? ", pipeline.cpus" : "",
+                       reads ? "reader" : "decoder thread", i, reads ? queues->reader_count : queues->worker_count,
+                       place, bzi_os_error(error).text);
+}
+
 /* Starts the thread of a worker or of reader number i, if there are threads. Readers run on the processors after those
  * of the workers. */
 static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
@@ -27919,10 +28031,7 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(voi
     if (pipeline->no_threads)
         return BZNA_OK;
     if ((error = bzi_os_thread_start(&loader->threads[loader->thread_count], run, argument, cpu)) != 0)
-        return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
-                           "loader_config.%s.threads, pipeline.cpus: cannot start %s %u of %u on processor %d: %s",
-                           reads ? "read" : "decode", reads ? "reader" : "decoder thread", i,
-                           reads ? queues->reader_count : queues->worker_count, cpu, bzi_os_error(error).text);
+        return bzi_loader_fail_thread(queues, reads, i, cpu, error, err);
     loader->thread_count++;
     return BZNA_OK;
 }
@@ -28801,6 +28910,13 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     bzi_statistics_judge(stats);
 }
 
+/* Returns 1 if a count of the first statistics is smaller than of the second, else 0. */
+static int bzi_statistics_is_before(const bzna_statistics *a, const bzna_statistics *b)
+{
+    return a->elapsed_ns < b->elapsed_ns || a->samples < b->samples ||
+           a->stage[BZNA_STAGE_DELIVER].count < b->stage[BZNA_STAGE_DELIVER].count;
+}
+
 /* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. */
 static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
 {
@@ -28933,6 +29049,8 @@ static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_datas
 {
     const uint64_t samples = c->indices ? c->index_count : dataset->count;
 
+    if (c->first_epoch == UINT64_MAX)
+        return BZI_MISUSE(err, "loader_config.order.first_epoch: the last epoch there can be is 2^64 - 2");
     if (c->kind == BZNA_ORDER_GIVEN) {
         if (c->indices || c->index_count || c->weights || c->weight_count ||
             c->weighting || c->weights_by_part || c->epoch_samples)
@@ -29026,6 +29144,11 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
             return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
                             "of %u samples", i, (bzi_llu)o->buffers[i].bytes, (bzi_llu)need,
                             o->batch_size / o->slices);
+        for (uint32_t k = 0; k < i; k++) {
+            const uintptr_t a = (uintptr_t)o->buffers[i].data, b = (uintptr_t)o->buffers[k].data;
+            if ((a < b ? b - a : a - b) < need)
+                return BZI_MISUSE(err, "loader_config.output.buffers[%u]: overlaps buffers[%u]", i, k);
+        }
     }
     return BZNA_OK;
 }
@@ -29135,6 +29258,8 @@ static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_out
 
     if (length == 0 || length >= sizeof output->name)
         return BZI_MISUSE(err, "%s.name: must have 1 to %u bytes", output->where, (unsigned)sizeof output->name - 1);
+    if (!bzi_text_is_utf8(e->name) || (e->field && !bzi_text_is_utf8(e->field)))
+        return BZI_MISUSE(err, "%s.%s: is not UTF-8", output->where, bzi_text_is_utf8(e->name) ? "field" : "name");
 
     memcpy(output->name, e->name, length + 1);
     shape.width = bzi_default(shape.width, first->shape.width);
@@ -29214,6 +29339,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 {
     bzna_loader_config *config = &setup->config;
 
+    if (config->fields.image && !bzi_text_is_utf8(config->fields.image))
+        return BZI_MISUSE(err, "loader_config.fields.image: is not UTF-8");
     if (bzi_loader_check_groups(config, err) != BZNA_OK ||
         bzi_loader_check_order(&config->order, setup->dataset, err) != BZNA_OK ||
         bzi_setup_check_counts(setup, err) != BZNA_OK ||
@@ -29628,6 +29755,16 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 /* ==== 93. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
+/* Returns how many bytes of an error a caller's struct takes: whole members, and as much of the message as fits. */
+static uint32_t bzi_api_error_room(uint64_t struct_size)
+{
+    const uint32_t most = sizeof(bzna_error), room = struct_size ? (uint32_t)bzi_min(struct_size, most) : most;
+
+    if (room > offsetof(bzna_error, message))
+        return room;
+    return room < offsetof(bzna_error, native_code) ? room & ~7u : room & ~3u;
+}
+
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
 BZI_COLD
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
@@ -29637,16 +29774,12 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
     if (status >= 0 || !out)
         return status;
 
-    room = out->struct_size ? out->struct_size : (uint32_t)sizeof *out;
+    room = bzi_api_error_room(out->struct_size);
     err->status = status;
-    if (room >= sizeof *err)
-        room = sizeof *err;
-    else if (room > offsetof(bzna_error, message))
+    if (room > offsetof(bzna_error, message)) {
         err->message[room - offsetof(bzna_error, message) - 1] = 0;
-    else if (room < offsetof(bzna_error, native_code))      /* whole members only */
-        room &= ~7u;
-    else
-        room &= ~3u;
+        bzi_text_trim(err->message);
+    }
     bzi_struct_out(out, room, err, sizeof *err);
     return status;
 }
@@ -29678,6 +29811,13 @@ static bzna_status bzi_api_need(const char *call, const char *names, const void 
 
 /* Begins a function with arguments that must not be NULL. */
 #define BZI_API_BEGIN_WITH(...) BZI_API_BEGIN; BZI_API_NEED(__VA_ARGS__)
+
+/* Fails if a timeout is none: negative, but not BZNA_WAIT_FOREVER. */
+static bzna_status bzi_api_check_timeout(int64_t timeout_ns, const char *call, bzna_error *err)
+{
+    return timeout_ns >= 0 || timeout_ns == BZNA_WAIT_FOREVER ? BZNA_OK :
+           BZI_MISUSE(err, "%s: timeout_ns: %lld is negative, and not BZNA_WAIT_FOREVER", call, (long long)timeout_ns);
+}
 
 /* Begins one that makes an object. */
 #define BZI_API_BEGIN_OUT(out, ...) BZI_API_BEGIN_WITH(out); *(out) = NULL; BZI_API_NEED(__VA_ARGS__)
@@ -29712,7 +29852,7 @@ BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
     bzna_error none;
     bzi_error_init(&none);
     if (error)
-        bzi_struct_out(error, struct_size ? struct_size : sizeof none, &none, sizeof none);
+        bzi_struct_out(error, bzi_api_error_room(struct_size), &none, sizeof none);
 }
 
 BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
@@ -29884,6 +30024,12 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
                                        err) != BZNA_OK))
         return err->status;
     c->records = c->records ? records : NULL;
+    if (c->list && !*c->list)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.list: the path is empty");
+    if (c->name && !bzi_text_is_utf8(c->name))
+        return BZI_MISUSE(err, "dataset_config.name: is not UTF-8");
+    if (c->target && !bzi_text_is_utf8(c->target))
+        return BZI_MISUSE(err, "dataset_config.target: is not UTF-8");
 
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
@@ -29898,6 +30044,9 @@ static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *
     bzna_dataset_config c;
     bzna_records records;
 
+    for (uint32_t i = 0; i < count; i++)
+        if (!*paths[i])
+            return BZI_FAIL(err, BZNA_E_NOT_FOUND, count == 1 ? "the path is empty" : "path %u is empty", i);
     if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
         return err->status;
     return bzi_api_logged(context->host, bzi_dataset_open_list(context->host, paths, count, &c, out, err));
@@ -30317,7 +30466,8 @@ BZNA_API void bzna_random_philox(const uint32_t counter[4], const uint32_t key[2
 
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
 {
-    bzi_random_init(random, seed, epoch, sample, operation);
+    if (random)
+        bzi_random_init(random, seed, epoch, sample, operation);
 }
 
 BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
@@ -30471,6 +30621,9 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
         return BZI_MISUSE(err, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at most 8 and "
                           "planes are needed");
 
+    if (p->chroma_left > 1 || p->chroma_top > 1)
+        return BZI_MISUSE(err, "picture.chroma_%s: neither 0 nor 1", p->chroma_left > 1 ? "left" : "top");
+
     if (p->frame_width > 65535 || p->frame_height > 65535 ||
         !bzi_rect_is_inside(p->crop_x, p->crop_y, p->width, p->height, p->frame_width, p->frame_height))
         return BZI_MISUSE(err, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width, p->height,
@@ -30602,6 +30755,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_BEGIN_WITH(batch);
     *batch = NULL;
     BZI_API_NEED_LOADER(loader, 1);
+    BZI_API_TRY(bzi_api_check_timeout(timeout_ns, __func__, &e));
 
     context = loader->setup.context;
     bzi_context_retain(context);      /* another thread may close the loader as soon as its lock is free */
@@ -30671,6 +30825,8 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
 {
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 1);
+    if (epoch == UINT64_MAX)
+        BZI_API_MISUSE("bzna_loader_reset: epoch: the last one is 2^64 - 2");
     BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, loader->setup.config.order.epoch_samples, 0 },
                                 bzi_loader_end_epoch(&loader->setup.config, epoch), &e));
 }
@@ -30769,6 +30925,9 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later, const b
 
     BZI_API_IN(all, later, statistics);
     BZI_API_IN(before, earlier, statistics);
+    if (bzi_statistics_is_before(&all, &before))
+        BZI_API_MISUSE("bzna_statistics_since: later has counted less than earlier: they are in the wrong order, or of "
+                       "two loaders");
     bzi_statistics_subtract(&all, &before);
     bzi_statistics_judge(&all);
     BZI_API_ANSWER(since);
@@ -30991,6 +31150,8 @@ BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, c
                                       bzna_writer **out, bzna_error *err)
 {
     BZI_API_BEGIN_OUT(out, context, path);
+    if (!*path)
+        BZI_API_FAIL(BZNA_E_NOT_FOUND, "bzna_writer_open: the path is empty");
     BZI_API_END(bzi_api_writer(context, path, NULL, config, out, &e));
 }
 
@@ -31033,8 +31194,7 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
                                         int64_t timeout_ns, bzna_error *err)
 {
     BZI_API_BEGIN_WITH(writer);
-    if (timeout_ns < 0)
-        BZI_API_MISUSE("bzna_writer_add_at: timeout_ns is negative; no call waits forever");
+    BZI_API_TRY(bzi_api_check_timeout(timeout_ns, __func__, &e));
     if (index >= UINT32_MAX)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (bzi_llu)index,
                      UINT32_MAX - 1);

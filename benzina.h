@@ -137,6 +137,7 @@
  *     - In C, use a designated initializer, as in chapter 2. It sets to zero what it does not name.
  *     - In C++, write `bzna_loader_config config{}; config.struct_size = sizeof config;`.
  *     - In any language, call bzna_X_init(&x, sizeof x), and then set the members that you need.
+ *       The init functions do nothing with NULL.
  *
  * The groups of a bzna_loader_config and what lies in them (bzna_warp, bzna_jitter,
  * bzna_loader_output) have no struct_size: clear them, and set what you need. Zero is the default
@@ -147,10 +148,11 @@
  * "image", after the field that it was made of.
  *
  * A struct is checked when it is used, and the error's message names the field at fault. Reserved
- * words must be 0. A struct_size below 4 is E_STRUCT_SIZE. Only in bzna_error does a struct_size of
- * 0 stand for the size of the library that runs, so that `bzna_error err = {0};` works. The library
- * never writes past its own size of a struct, whatever struct_size or an argument of that name
- * says: see chapter 10.
+ * words must be 0. One that is set is E_STRUCT_SIZE, as if the struct were of a later version, and
+ * the message names the word. A struct_size below 4 is E_STRUCT_SIZE. Only in bzna_error does a
+ * struct_size of 0 stand for the size of the library that runs, so that `bzna_error err = {0};`
+ * works. The library never writes past its own size of a struct, whatever struct_size or an
+ * argument of that name says: see chapter 10.
  *
  * To ask about an object, call bzna_X_get_info(x, &info, sizeof info, &err). Three structs are
  * values that one call fills in and another call takes: bzna_image, bzna_picture and
@@ -163,7 +165,8 @@
  *     bzna_context, bzna_dataset   any thread, concurrently
  *     bzna_loader                  any thread, concurrently, but only one thread at a time may wait
  *                                  in bzna_loader_next: a second one gets E_STATE
- *     bzna_batch                   any thread, concurrently, but it is released only once
+ *     bzna_batch                   any thread, concurrently, but it is released only once: see
+ *                                  bzna_batch_release
  *     bzna_decoder                 one thread at a time
  *     bzna_writer                  any thread, concurrently
  *
@@ -874,11 +877,15 @@ enum {
 /* UINT64_MAX: bzna_error.byte_offset of an error that has no place in a file. */
 #define BZNA_NO_OFFSET 0xFFFFFFFFFFFFFFFF
 
-/* Why a call failed. The caller owns the struct. The library writes to it only when the call fails,
- * and only whole members for which struct_size has room. A struct_size of 0 stands for the size of
- * the library that runs. A struct_size of 1 to 7 leaves room for nothing, and is no error. */
+/* Why a call failed. The caller owns the struct. The library writes to it only when the call fails.
+ * It writes the members that struct_size has room for as a whole, and as much of the message as
+ * fits, with a NUL. It also sets struct_size to the bytes that it has written. A struct_size of 0
+ * stands for the size of the library that runs. A struct_size of 1 to 7 leaves room for nothing,
+ * and is no error. */
 typedef struct bzna_error {
-    uint32_t    struct_size;          /* set by the caller, in bytes; 0: this version's size */
+    /* set by the caller, in bytes; 0: the size of the library that runs. A call that fails sets it
+     * to the bytes that it has written */
+    uint32_t    struct_size;
     bzna_status status;               /* the status that the call returned */
     /* where the box or field at fault begins, in bytes from the start of the file, or
      * BZNA_NO_OFFSET */
@@ -892,8 +899,8 @@ typedef struct bzna_error {
 } bzna_error;
 
 /* Sets error to "no error". struct_size is the size of the caller's bzna_error in bytes, or 0 for
- * the size of the library that runs. Clear the struct first where an older library may run. Any
- * thread. */
+ * the size of the library that runs. Clear the struct first where an older library may run. NULL
+ * does nothing. Any thread. */
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size);
 
 /* Returns the name of status, such as "BZNA_E_BOX", or "BZNA_?" for a number that this version does
@@ -1429,7 +1436,8 @@ typedef struct bzna_records {
     uint32_t width;                   /* pixels, or a factor of the vector's length; at least 1 */
     uint32_t height;                  /* likewise */
     uint32_t channels;                /* at least 1 */
-    uint64_t header_bytes;            /* bytes before the first record */
+    /* bytes before the first record; a file that has fewer is E_TRUNCATED */
+    uint64_t header_bytes;
     uint64_t stride;                  /* bytes of a record; 0: what data and label need */
     uint64_t data_offset;             /* where the data begin in a record, in bytes */
     uint64_t label_offset;            /* where the label begins in a record, in bytes */
@@ -1448,8 +1456,8 @@ typedef struct bzna_records {
 typedef struct bzna_dataset_config {
     uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
     uint32_t            reserved0;    /* must be 0 */
-    /* what error messages call the data set; only where it is one file. Default: the path,
-     * "memory", "source" or "provider" */
+    /* what error messages call the data set, in UTF-8; only where it is one file. Default: the
+     * path, "memory", "source" or "provider" */
     const char         *name;
     /* "train", "validation" or "test": only the samples of that split, which an archive lists in
      * tracks of their own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has
@@ -1609,7 +1617,7 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  *     config    copied; NULL: all defaults
  *     out       becomes the data set, to be closed with bzna_dataset_close
  * Statuses:
- *     E_NOT_FOUND     nothing is there, or config->split has no tracks
+ *     E_NOT_FOUND     nothing is there, path is empty, or config->split has no tracks
  *     E_ARGUMENT      braces that do not close, or a setting that has no effect on the kind of file
  *     E_IO            reading failed
  *     E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_UNFINISHED   the file is damaged or of no kind known
@@ -1874,7 +1882,7 @@ enum {
 BZNA_API void bzna_random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 /* Sets random to the start of the stream of (seed, epoch, sample, operation). operation is
- * BZNA_OPERATION_... Any thread. */
+ * BZNA_OPERATION_... NULL does nothing. Any thread. */
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
     uint32_t operation);
 
@@ -2597,7 +2605,7 @@ enum {
     BZNA_ON_CALLBACK_ERROR_SAMPLE = 1
 };
 
-#define BZNA_WAIT_FOREVER   (-1LL)           /* a timeout of bzna_loader_next */
+#define BZNA_WAIT_FOREVER   (-1LL)           /* a timeout without an end */
 #define BZNA_EPOCHS_ENDLESS 0xFFFFFFFFFFFFFFFF    /* order.epochs of a run without an end */
 
 /* A piece of the caller's memory. */
@@ -2674,7 +2682,7 @@ typedef struct bzna_loader_output {
      * library's, batches_in_flight * slices of them. The array is copied; the memory is borrowed.
      *     - buffers[batch * slices + slice] has room for batch_size / slices samples: all outputs
      *       in order, each from a multiple of 256 bytes on.
-     *     - It is aligned to 4 bytes.
+     *     - It is aligned to 4 bytes, and none overlaps another.
      *     - It stays valid until the loader is closed and its batches are released.
      *     - Where there is a GPU, device must be named: CPU, or CUDA for device addresses */
     const bzna_buffer        *buffers;
@@ -2722,7 +2730,7 @@ typedef struct bzna_loader_order {
     uint32_t        last_batch;       /* BZNA_LAST_... */
     uint64_t        seed;             /* of order, warps and colors */
     uint64_t        epochs;           /* to deliver, one after the other; default 1 */
-    uint64_t        first_epoch;      /* the number of the first one */
+    uint64_t        first_epoch;      /* the number of the first one: at most 2^64 - 2 */
     /* Advanced, used by programs with their own samplers: the samples of an epoch, by index. They
      * may repeat. NULL: all samples of the data set */
     const uint64_t *indices;
@@ -2759,7 +2767,8 @@ typedef struct bzna_loader_fields {
      * sample does not have is refused. Default: the thumbnail where a sample has one, if width and
      * height of all outputs of it are at most 512; else the picture */
     const char *image;
-    /* further tensors of each batch: at most 16 fields by name, with commas between them.
+    /* further tensors of each batch: at most 16 fields by name, with commas between them. Names are
+     * UTF-8, and none is empty.
      *     integers   [N] int64; -1 where a sample has none
      *     vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
      *                colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
@@ -3131,7 +3140,7 @@ BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *na
  *     E_RANGE                       order.indices has an index past the last sample
  *     E_NOT_FOUND                   the first sample lacks the picture fields.image or an output's
  *                                   field; or the data set has no picture at all, or lacks a field
- *                                   of fields.tensors or bytes
+ *                                   of fields.tensors or bytes, or one that a rule is for
  *     E_BUFFER                      output.buffers are too small
  *     E_LIMIT                       too many weights, names of fields, or numbers of a vector
  *     E_THREAD, E_MEMORY            the system has no more
@@ -3148,7 +3157,8 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 
 /* Takes the next batch, in order. Any thread, but one at a time.
  *     loader       it lends the batch until bzna_batch_release
- *     timeout_ns   how long to wait, in nanoseconds; 0 polls, BZNA_WAIT_FOREVER waits. With
+ *     timeout_ns   how long to wait, in nanoseconds; 0 polls, BZNA_WAIT_FOREVER waits. Another
+ *                  negative number is E_ARGUMENT. With
  *                  pipeline.no_threads the call works meanwhile: it reads or decodes a few samples
  *                  (one, if they are large), looks at the clock, and goes on. With 0 it does that
  *                  once
@@ -3224,8 +3234,8 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
  *     loader   as many epochs are left as if it had been opened with order.first_epoch = epoch.
  *              Batches on loan stay valid. Lists of BZNA_ORDER_GIVEN are forgotten, also those of
  *              later epochs
- *     epoch    from 0
- * Returns E_STATE while a thread waits in bzna_loader_next. */
+ *     epoch    from 0 to 2^64 - 2
+ * Returns E_ARGUMENT for epoch 2^64 - 1; E_STATE while a thread waits in bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
 
 /* Says where the run of loader stands after the last batch that was delivered. state is filled in;
@@ -3262,7 +3272,8 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
  *     since         filled in, up to struct_size bytes: pass sizeof *since. It may be later or
  *                   earlier. Depths, capacities, threads, read_memory_bytes and the first sample
  *                   that failed are those of later
- *     struct_size   in bytes */
+ *     struct_size   in bytes
+ * Returns E_ARGUMENT if later has counted less than earlier. */
 BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later,
     const bzna_statistics *earlier, bzna_statistics *since, size_t struct_size, bzna_error *err);
 
@@ -3325,7 +3336,12 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
  * call still reads it undisturbed, so release it right after enqueueing the work that reads. Does
  * not wait while the loader is open. Any thread; for a batch on BZNA_STREAM_PER_THREAD, the thread
  * that used it. Returns E_STATE if the batch is not on loan, and after fork. If the device fails,
- * bzna_loader_next reports it. */
+ * bzna_loader_next reports it.
+ *
+ * Release a batch once, and forget the pointer. A loader lends the same few batches again and
+ * again, and a pointer does not say which loan it is of. A second release returns E_STATE until the
+ * loader lends that batch again. After that it cannot be noticed: it ends the next borrower's loan,
+ * whose pixels may then be written over. */
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
 
 /* Moves a batch on the device to another stream of its context. Work that is enqueued there after
@@ -3474,12 +3490,14 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_samp
  *     index        of the sample, 0 .. 2^32 - 2
  *     sample       what is written; it may be freed when the call returns. NULL: no sample comes at
  *                  this index, and those after it move up
- *     timeout_ns   how long to wait for room, in nanoseconds; 0: not at all
+ *     timeout_ns   how long to wait for room, in nanoseconds; 0: not at all; BZNA_WAIT_FOREVER:
+ *                  until there is room. Another negative number is E_ARGUMENT
  * A sample whose turn has not come is copied, up to config.queue_bytes in all, and written by a
  * later call. Past that, the call waits for up to timeout_ns and returns BZNA_AGAIN: the sample was
- * not taken. So no call waits forever. Where each thread takes the smallest index that is left,
- * none waits long. Statuses: those of bzna_writer_add; E_ARGUMENT if index was given before or
- * timeout_ns is negative; E_RANGE if index is too large. */
+ * not taken. A call with BZNA_WAIT_FOREVER waits until other threads have added what is missing
+ * before its sample. Where each thread takes the smallest index that is left, none waits long.
+ * Statuses: those of bzna_writer_add; E_ARGUMENT if index was given before; E_RANGE if index is too
+ * large. */
 BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index,
     const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err);
 

@@ -1141,7 +1141,10 @@ static bzna_status wait_until(bzna_stream *stream, uint64_t deadline, bzna_error
 
 bzna_status bzna_stream_wait(bzna_stream *stream, int64_t timeout_ns, bzna_error *err)
 {
-    return stream ? wait_until(stream, deadline_of(timeout_ns), err) : fail_argument(err, "stream is NULL");
+    if (!stream) return fail_argument(err, "stream is NULL");
+    if (timeout_ns < 0 && timeout_ns != BZNA_WAIT_FOREVER)
+        return fail_argument(err, "timeout_ns is negative, and not BZNA_WAIT_FOREVER");
+    return wait_until(stream, deadline_of(timeout_ns), err);
 }
 
 /* Gives the loader the lists that are new, so that it goes on with them while it still makes batches of others. */
@@ -1205,6 +1208,8 @@ bzna_status bzna_stream_next(bzna_stream *stream, int64_t timeout_ns, bzna_batch
     if (!stream || !batch)
         return fail_argument(err, "bzna_stream_next: an argument is NULL");
     *batch = NULL;
+    if (timeout_ns < 0 && timeout_ns != BZNA_WAIT_FOREVER)
+        return fail_argument(err, "timeout_ns is negative, and not BZNA_WAIT_FOREVER");
     deadline = deadline_of(timeout_ns);
     if ((status = wait_until(stream, deadline, err)) != BZNA_OK || (status = lists_give(stream, err)) != BZNA_OK)
         return status;

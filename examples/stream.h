@@ -178,7 +178,8 @@ BZNA_API bzna_status bzna_stream_open(bzna_context *context, const bzna_stream_c
 
 /* Waits until the first window is in memory and the loader is open. bzna_stream_next does the same; this is for those
  * who want the loader's or data set's description before. Returns BZNA_AGAIN after timeout_ns nanoseconds
- * (BZNA_WAIT_FOREVER: none); E_STOPPED; the errors of bzna_stream_next and of bzna_loader_open. */
+ * (BZNA_WAIT_FOREVER: none; another negative number is E_ARGUMENT); E_STOPPED; the errors of bzna_stream_next and of
+ * bzna_loader_open. */
 BZNA_API bzna_status bzna_stream_wait(bzna_stream *stream, int64_t timeout_ns, bzna_error *err);
 
 /* Returns the next batch, as bzna_loader_next does, with the same arguments and statuses, among them BZNA_END and

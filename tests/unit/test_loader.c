@@ -2287,7 +2287,7 @@ TEST(area_is_not_refused_but_without_antialias)
     bzna_dataset_close(dataset);
 }
 
-TEST(reserved_words_that_are_set_are_refused_with_the_name_of_their_group)
+TEST(reserved_words_that_are_set_are_refused_by_their_names)
 {
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
@@ -2309,8 +2309,10 @@ TEST(reserved_words_that_are_set_are_refused_with_the_name_of_their_group)
         for (size_t k = 0; k < groups[g].count + (groups[g].padding ? 1 : 0); k++) {
             bzna_loader *loader = (bzna_loader *)&m;
             bzna_error e = { .struct_size = sizeof e };
-            char name[40];
-            snprintf(name, sizeof name, "loader_config.%s: reserved", groups[g].group);
+            char name[64];
+            snprintf(name, sizeof name, "loader_config.%s.reserved[%u]: a reserved word", groups[g].group, (unsigned)k);
+            if (k == groups[g].count)
+                snprintf(name, sizeof name, "loader_config.%s.reserved0: a reserved word", groups[g].group);
             c = config_of(5, BZNA_ORDER_SHUFFLE);
             if (k < groups[g].count)
                 groups[g].words[k] = (uint64_t)1 << (k % 2 ? 63 : 0);  /* the upper half counts, too */
@@ -2631,7 +2633,7 @@ typedef struct storm {
     run            model;             /* for the oracle; epoch and position come from the batches */
     uint32_t       world;
     uint32_t       shelves;           /* batches that are held; 0: each is released at once */
-    int            starves;           /* memory runs out now and then, which may cost any sample */
+    int            starves;           /* memory runs out now and then, which may end a run, and costs no sample */
     atomic_int     done, wrong;
     _Atomic int64_t delivered, resets, restores;
     bzna_batch    *_Atomic shelf[8];
@@ -2657,8 +2659,6 @@ static void storm_check(storm *s, const bzna_batch *batch, uint64_t *random)
     uint64_t count = s->model.a->count;
     for (int64_t i = 0; i < info.image.shape[0]; i++) {
         uint64_t position = (info.position + (uint64_t)i * s->world) % count, index = storm_index(s, &info, position);
-        if (s->starves && (info.status[i] == BZNA_E_MEMORY || s->model.c.errors.policy == BZNA_ON_ERROR_REPLACE))
-            continue;
         while (s->model.a->bad[index] && s->model.c.errors.policy == BZNA_ON_ERROR_REPLACE) {
             position = (position + s->world) % count;
             index = storm_index(s, &info, position);
@@ -2706,8 +2706,8 @@ static void *storm_consume(void *argument)
             if (batch)
                 s->wrong += bzna_batch_release(batch) != BZNA_OK;
         } else if (status == BZNA_E_STOPPED || status == BZNA_E_STATE || status == BZNA_AGAIN || status == BZNA_END ||
-                   (s->model.c.errors.policy == BZNA_ON_ERROR_STOP &&
-                    (status == BZNA_E_BOX || (s->starves && status == BZNA_E_MEMORY)))) {
+                   (s->starves && status == BZNA_E_MEMORY) ||
+                   (s->model.c.errors.policy == BZNA_ON_ERROR_STOP && status == BZNA_E_BOX)) {
             sleep_us(200);
         } else {
             s->wrong++;
@@ -2905,7 +2905,7 @@ static void everything(void)
     RUN(a_sample_as_large_as_a_limit_is_read_and_one_of_a_byte_more_is_not)
     RUN(what_is_kept_for_later_is_refused_by_name)
     RUN(area_is_not_refused_but_without_antialias)
-    RUN(reserved_words_that_are_set_are_refused_with_the_name_of_their_group)
+    RUN(reserved_words_that_are_set_are_refused_by_their_names)
     RUN(other_misuse_of_open_is_refused)
     RUN(absurd_sizes_are_refused_without_harm)
     RUN(defaults_are_filled_in_and_can_be_asked)

@@ -746,9 +746,10 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.provider.file_count = 65537, BZNA_E_LIMIT, "provider.files");
     REFUSE(d.provider.class_count = 1, BZNA_E_ARGUMENT, "class_names");
     REFUSE(d.provider.class_names = none; d.provider.class_count = 1, BZNA_E_ARGUMENT, "provider.class_names[0]");
-    REFUSE(d.provider.reserved[3] = 1, BZNA_E_STRUCT_SIZE, "reserved");
-    REFUSE(d.fields[2].reserved0 = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2]: reserved");
-    REFUSE(d.fields[2].reserved[1] = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2]: reserved");
+    REFUSE(d.provider.reserved[3] = 1, BZNA_E_STRUCT_SIZE, "provider.reserved[3]: ");
+    REFUSE(d.fields[2].reserved0 = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2].reserved0: ");
+    REFUSE(d.fields[2].reserved[1] = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2].reserved[1]: ");
+    REFUSE(d.fields[1].name = "\xed\xa0\x80", BZNA_E_ARGUMENT, "provider.fields[1].name: is not UTF-8");
     REFUSE(d.fields[2].kind = 0, BZNA_E_ARGUMENT, "provider.fields[2].kind: 0");
     REFUSE(d.fields[2].kind = 6, BZNA_E_ARGUMENT, "provider.fields[2].kind: 6");
     REFUSE(d.fields[2].located = 2, BZNA_E_ARGUMENT, "provider.fields[2].located: 2");

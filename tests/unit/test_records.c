@@ -471,14 +471,15 @@ TEST(a_file_of_no_whole_records_is_refused_at_its_byte)
     uint8_t file[400] = { 0 };
     r.header_bytes = 16;
     check_refused(&r, 16, BZNA_E_NO_SAMPLES, "nothing follows the header of 16 bytes");
-    check_refused(&r, 5, BZNA_E_NO_SAMPLES, "header of 16 bytes");
+    check_refused(&r, 5, BZNA_E_TRUNCATED, "the file has 5 bytes, fewer than the header of 16");
+    check_refused(&r, 15, BZNA_E_TRUNCATED, "the file has 15 bytes, fewer than the header of 16");
     check_refused(&r, 115, BZNA_E_TRUNCATED, "99 bytes at byte 16 are not a whole record of 100");
     check_refused(&r, 217, BZNA_E_TRUNCATED, "1 bytes at byte 216 are not a whole record of 100");
     check_refused(&r, 0, BZNA_E_FORMAT, "empty");
     open_records(&o, file, 217, BY_MEMORY, &r);
     CHECK_EQ(o.err.byte_offset, 216);
     r.header_bytes = UINT64_MAX;
-    check_refused(&r, 217, BZNA_E_NO_SAMPLES, "nothing follows");
+    check_refused(&r, 217, BZNA_E_TRUNCATED, "the file has 217 bytes, fewer than the header of 18446744073709551615");
     r.header_bytes = 0;
     r.stride = UINT64_MAX;
     check_refused(&r, 217, BZNA_E_TRUNCATED, "217 bytes at byte 0 are not a whole record");
@@ -554,7 +555,7 @@ TEST(records_of_a_smaller_or_larger_struct_are_taken)
     }
     whole.struct_size = sizeof whole;
     whole.reserved0 = 1;
-    check_refused(&whole, sizeof file, BZNA_E_STRUCT_SIZE, "dataset_config.records: reserved words are set");
+    check_refused(&whole, sizeof file, BZNA_E_STRUCT_SIZE, "dataset_config.records.reserved0: a reserved word");
     future.known = records_of(BZNA_RECORD_INT32, 1, 1, 4);
     future.known.struct_size = sizeof future;
     open_records(&o, file, sizeof file, BY_MEMORY, &future.known);

@@ -580,7 +580,7 @@ TEST(rules_that_cannot_be_are_refused_by_name)
         "rules[3].field: the data set has no field that \"capy*\" matches",
         "rules[2]: another tensor has the name \"index\"",
         "rules[2]: another tensor has the name \"boxes_count\"", "rules[3]: dtype, dimensions, shape: only of tensors",
-        "rules[1]: struct_size: differs", "rules[4]: reserved words are set",
+        "rules[1]: struct_size: differs", "rules[4]: reserved[3]: a reserved word must be 0",
         "rules[4].name: loader_config.fields.bytes has",
         "rule_count: 17 is not in 0..16", "fields.rules, rule_count: one is given without the other",
         "fields.geometry: neither 0 nor 1",

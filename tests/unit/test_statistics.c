@@ -130,6 +130,15 @@ TEST(a_later_time_is_judged_without_the_earlier_one)
     CHECK_EQ(bzna_statistics_since(NULL, &small, &since, sizeof since, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_statistics_since(&small, NULL, &since, sizeof since, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_statistics_since(&small, &small, NULL, sizeof since, NULL), BZNA_E_ARGUMENT);
+    memset(&since, 0, sizeof since);
+    bzna_error e = { 0 };
+    since.struct_size = small.struct_size = sizeof since;
+    since.elapsed_ns = earlier.elapsed_ns + 1;
+    CHECK_EQ(bzna_statistics_since(&earlier, &since, &small, sizeof small, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "later has counted less than earlier");
+    since.elapsed_ns = 0;
+    since.samples = earlier.samples + 1;
+    CHECK_EQ(bzna_statistics_since(&earlier, &since, &small, sizeof small, &e), BZNA_E_ARGUMENT);
     small.struct_size = 2;
     CHECK_EQ(bzna_statistics_since(&earlier, &small, &since, sizeof since, NULL), BZNA_E_STRUCT_SIZE);
 }

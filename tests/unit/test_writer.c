@@ -1071,7 +1071,7 @@ static const struct { bzna_status status; const char *says;
                      [BAD_DESC_SIZE] = { BZNA_E_STRUCT_SIZE, "sample.struct_size" },
                      [BAD_INPUT_NULL] = { BZNA_E_ARGUMENT, "sample.image" },
                      [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "image.struct_size" },
-                     [BAD_INPUT_RESERVED] = { BZNA_E_STRUCT_SIZE, "sample.image: reserved" },
+                     [BAD_INPUT_RESERVED] = { BZNA_E_STRUCT_SIZE, "sample.image.reserved1: " },
                      [BAD_CODEC] = { BZNA_E_CODEC, "image.codec" },
                      [BAD_AV1] = { BZNA_E_DECODE, "image" },
                      [BAD_DATA_NULL] = { BZNA_E_ARGUMENT, "image.data" },

@@ -427,7 +427,10 @@ TEST(indices_that_are_left_out_close_up_and_those_never_given_are_named)
     CHECK_EQ(bzna_writer_add_at(writer, 5, NULL, 0, &err), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_writer_add_at(writer, 0xffffffffu, &one.desc, 0, &err), BZNA_E_RANGE);
     CHECK_EQ(bzna_writer_add_at(writer, UINT64_MAX, &one.desc, 0, &err), BZNA_E_RANGE);
-    CHECK_EQ(bzna_writer_add_at(writer, 40, &one.desc, -1, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_add_at(writer, 40, &one.desc, -2, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "timeout_ns: -2 is negative");
+    CHECK_EQ(bzna_writer_add_at(writer, 5, NULL, BZNA_WAIT_FOREVER, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "5");                       /* not the timeout: the index was given */
     CHECK_EQ(bzna_writer_add_at(NULL, 40, &one.desc, 0, &err), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
     CHECK(same(&s, &clean));

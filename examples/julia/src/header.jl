@@ -294,8 +294,9 @@ mutable struct bzna_batch end
 mutable struct bzna_decoder end
 mutable struct bzna_writer end
 
-# Why a call failed. The caller owns the struct. The library writes to it only when the call fails, and only whole
-# members for which struct_size has room. A struct_size of 0 stands for the size of the library that runs. A
+# Why a call failed. The caller owns the struct. The library writes to it only when the call fails. It writes the
+# members that struct_size has room for as a whole, and as much of the message as fits, with a NUL. It also sets
+# struct_size to the bytes that it has written. A struct_size of 0 stands for the size of the library that runs. A
 # struct_size of 1 to 7 leaves room for nothing, and is no error.
 mutable struct bzna_error
     struct_size::UInt32

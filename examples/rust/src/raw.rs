@@ -532,7 +532,7 @@ pub const BZNA_ON_CALLBACK_ERROR_STOP: u32 = 0;
 /// It counts as a sample that cannot be read or decoded: errors.policy
 pub const BZNA_ON_CALLBACK_ERROR_SAMPLE: u32 = 1;
 
-/// a timeout of bzna_loader_next
+/// a timeout without an end
 pub const BZNA_WAIT_FOREVER: i64 = -1;
 /// Order.epochs of a run without an end
 pub const BZNA_EPOCHS_ENDLESS: u64 = u64::MAX;
@@ -577,11 +577,13 @@ opaque! {
 }
 
 structs! {
-    /// Why a call failed. The caller owns the struct. The library writes to it only when the call fails, and only whole
-    /// members for which struct_size has room. A struct_size of 0 stands for the size of the library that runs. A
+    /// Why a call failed. The caller owns the struct. The library writes to it only when the call fails. It writes the
+    /// members that struct_size has room for as a whole, and as much of the message as fits, with a NUL. It also sets
+    /// struct_size to the bytes that it has written. A struct_size of 0 stands for the size of the library that runs. A
     /// struct_size of 1 to 7 leaves room for nothing, and is no error.
     struct bzna_error {
-        /// Set by the caller, in bytes; 0: this version's size
+        /// Set by the caller, in bytes; 0: the size of the library that runs. A call that fails sets it to the bytes
+        /// that it has written
         struct_size: u32,
         /// The status that the call returned
         status: bzna_status,
@@ -964,7 +966,7 @@ structs! {
         height: u32,
         /// At least 1
         channels: u32,
-        /// Bytes before the first record
+        /// Bytes before the first record; a file that has fewer is E_TRUNCATED
         header_bytes: u64,
         /// Bytes of a record; 0: what data and label need
         stride: u64,
@@ -990,8 +992,8 @@ structs! {
         struct_size: u32,
         /// Must be 0
         reserved0: u32,
-        /// What error messages call the data set; only where it is one file. Default: the path, "memory", "source" or
-        /// "provider"
+        /// What error messages call the data set, in UTF-8; only where it is one file. Default: the path, "memory",
+        /// "source" or "provider"
         name: *const c_char,
         /// "train", "validation" or "test": only the samples of that split, which an archive lists in tracks of their
         /// own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has none. Default: all samples
@@ -1708,7 +1710,7 @@ structs! {
         /// ```text
         /// - buffers[batch * slices + slice] has room for batch_size / slices samples: all outputs
         ///   in order, each from a multiple of 256 bytes on.
-        /// - It is aligned to 4 bytes.
+        /// - It is aligned to 4 bytes, and none overlaps another.
         /// - It stays valid until the loader is closed and its batches are released.
         /// - Where there is a GPU, device must be named: CPU, or CUDA for device addresses
         /// ```
@@ -1771,7 +1773,7 @@ structs! {
         seed: u64,
         /// To deliver, one after the other; default 1
         epochs: u64,
-        /// The number of the first one
+        /// The number of the first one: at most 2^64 - 2
         first_epoch: u64,
         /// Advanced, used by programs with their own samplers: the samples of an epoch, by index. They may repeat.
         /// NULL: all samples of the data set
@@ -1815,7 +1817,8 @@ structs! {
         /// have is refused. Default: the thumbnail where a sample has one, if width and height of all outputs of it are
         /// at most 512; else the picture
         image: *const c_char,
-        /// Further tensors of each batch: at most 16 fields by name, with commas between them.
+        /// Further tensors of each batch: at most 16 fields by name, with commas between them. Names are UTF-8, and
+        /// none is empty.
         /// ```text
         /// integers   [N] int64; -1 where a sample has none
         /// vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a

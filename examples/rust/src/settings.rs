@@ -55,7 +55,7 @@ impl LoaderBuilder<'_> {
         self
     }
 
-    /// `order.first_epoch`: the number of the first one
+    /// `order.first_epoch`: the number of the first one: at most 2^64 - 2
     pub fn first_epoch(mut self, first_epoch: u64) -> Self {
         self.config.order.first_epoch = first_epoch;
         self
