@@ -44,17 +44,17 @@
  *   62-64  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   65-68  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
  *   69-70  loader            its state; the locks live here; its tensors
- *      71  queues            runs of samples, and who is woken for them
- *   72-76  loader            the life of a batch, and the plan; given orders; fields; outputs; rules
- *   77-78  readers           threads that read samples in the planned order; reading
- *   79-83  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      84  contexts          the host, the device and its pool
- *      85  parts, closing    a loader's batches, queues, order, threads
- *      86  without threads   the caller's thread reads and decodes
- *   87-88  delivering        what the consumer's calls do; positions
- *      89  statistics        what was counted, and what limits a loader
- *   90-92  configuration     defaults, checks; outputs; opening
- *   93-97  public API        validate, delegate
+ *      71  queues            runs of samples, what is read ahead
+ *   72-77  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
+ *   78-79  readers           threads that read samples in the planned order; reading
+ *   80-84  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      85  contexts          the host, the device and its pool
+ *      86  parts, closing    a loader's batches, queues, order, threads
+ *      87  without threads   the caller's thread reads and decodes
+ *   88-89  delivering        what the consumer's calls do; positions
+ *      90  statistics        what was counted, and what limits a loader
+ *   91-93  configuration     defaults, checks; outputs; opening
+ *   94-98  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -23317,7 +23317,18 @@ typedef struct bzi_dl_versioned {
     bzi_dl_tensor tensor;
 } bzi_dl_versioned;
 
-enum { BZI_CONDS = 6 };               /* condition variables of a loader */
+/* What threads of a loader wait for; bzi_can says when there is that. Those of the first two are alike, so that one is
+ * enough for a job. Each of the others waits for something of its own. */
+enum {
+    BZI_ROLE_READ,                    /* readers: something to read */
+    BZI_ROLE_WORK,                    /* workers: a run, a tile; without readers, something to read */
+    BZI_ROLE_DONE,                    /* the thread in next: its batch, or the end */
+    BZI_ROLE_CONTROL,                 /* reset, restore and close: that nothing is active */
+    BZI_ROLE_MEMORY,                  /* who reads: memory for a sample at hand */
+    BZI_ROLE_PAUSE,                   /* who reads: that the pause before a retry is over */
+    BZI_ROLE_TILES,                   /* a worker with a grid: the tiles that others are decoding */
+    BZI_ROLES,
+};
 
 /* Every batch has the first BZI_TENSORS tensors (bzi_setup_decide). Those of fields follow, then those of further
  * outputs. */
@@ -23508,6 +23519,7 @@ typedef struct bzi_worker {
     uint32_t     next_tile;           /* (L) the first tile that nobody has begun */
     uint32_t     end_tile;            /* (L) the tile after the last one that is to be decoded */
     uint32_t     tiles_begun;         /* (L) tiles that are being decoded */
+    uint32_t     tiles_over;          /* (L) 1: another worker has decoded the last of them */
     uint64_t     helped_ns;           /* (L) that other workers spent on them */
     bzna_error   tile_error;          /* (L) of the failed tile */
     uint32_t     failed_tile;         /* (L) number of the first tile, in their order, that failed; or UINT32_MAX */
@@ -23528,24 +23540,24 @@ typedef struct bzi_plan {
     bzi_sequence *lists;              /* given for epochs; those before done.epoch are of no use any more */
 } bzi_plan;
 
+/* The side of the thread that takes batches. With the loader's lock held. */
+typedef struct bzi_consumer {
+    bzi_batches pending;              /* filling or ready, in the order of delivery */
+    uint32_t    waiting;              /* 1: a thread is in next */
+} bzi_consumer;
+
 /* What the threads of a loader, the pool's engines and the consumer hand to each other, with the lock for that and for
  * the rest of what they share, (L).
  *   - An item is in one list, or in the pool's queue, or in the hands of one thread.
  *   - A batch that is not on loan is in one list: free_batches, retiring, or the consumer's pending. */
 struct bzi_queues {
     bzi_mutex mutex;
-    union {
-        bzi_cond conds[BZI_CONDS];
-        struct {
-            bzi_cond reader_wake;     /* readers that have nothing to read */
-            bzi_cond worker_wake;     /* workers that have no run */
-            bzi_cond consumer_wake;   /* the thread in next */
-            bzi_cond control_wake;    /* threads that wait until nothing is active: reset, restore, close */
-            bzi_cond holder_wake;     /* readers that wait with a run in hand */
-            bzi_cond tiles_wake;      /* workers that wait for tiles that others are decoding */
-        };
-    };
+    bzi_cond  wake[BZI_ROLES];        /* threads of a role that sleep */
     uint32_t  has_locks;              /* 1: all of them were made */
+    uint32_t  sleeping[BZI_ROLES];    /* (L) threads of a role that wait */
+    uint32_t  woken[BZI_ROLES];       /* (L) 1: they were signalled, and none of them has gone on yet */
+    bzi_plan     *plan;               /* the loader's, for bzi_can */
+    bzi_consumer *consumer;           /* likewise */
 
     /* Who works, and how much is read ahead: immutable once the loader is open. */
     uint32_t   sessions;              /* of the pool, that the loader can keep busy; 0: it has none */
@@ -23566,15 +23578,18 @@ struct bzi_queues {
     uint32_t   paused;                /* (L) resets and restores at work */
     bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
     uint32_t   active;                /* (L) readers and workers with a run in hand, and items with the pool */
-    uint32_t   holding;               /* (L) of these, readers that wait for memory or before a retry */
-    uint32_t   idle_workers;          /* (L) that wait for a run */
-    uint32_t   idle_readers;          /* (L) that wait for something to read */
+    uint32_t   reading;               /* (L) of these, readers that do not wait for memory or before a retry */
+    uint32_t   working;               /* (L) workers with a run in hand */
     uint32_t   reclaiming;            /* (L) 1: a reader waits for the GPU work that reads a retiring batch */
+    uint32_t   tiles_left;            /* (L) of the workers' grids, that nobody has begun */
+    uint32_t   grids_over;            /* (L) workers whose last tile another has decoded, and that do not know yet */
+    uint64_t   wanted_bytes;          /* (L) the least that anyone waits for; UINT64_MAX: nobody has said */
 
     /* Samples, and batches for them. */
     bzi_run     free;                 /* (L) items that the plan may use: a stack */
     bzi_run     redo;                 /* (L) items whose slots take another sample */
     bzi_run     ready;                /* (L) runs that were read and wait for a worker */
+    uint32_t    is_full;              /* (L) what bzi_queues_is_full has said last */
     bzi_pace    pace;                 /* (L) */
     uint64_t    held_bytes;           /* (L) of the memory of all items */
     uint32_t    in_pool;              /* (L) items with the pool or its engines */
@@ -23591,12 +23606,6 @@ struct bzi_queues {
     atomic_uint    *sound;            /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
     atomic_uint     changes;          /* 1: a sound sample came out damaged, so the data changes; ignore sound */
 };
-
-/* The side of the thread that takes batches. With the loader's lock held. */
-typedef struct bzi_consumer {
-    bzi_batches pending;              /* filling or ready, in the order of delivery */
-    uint32_t    waiting;              /* 1: a thread is in next */
-} bzi_consumer;
 
 struct bzna_loader {
     bzi_setup    setup;
@@ -23716,36 +23725,13 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 /* ==== 71. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4.
  *
- * The queues of runs and items, their counts, and the rules for waking threads. */
-
-/* Takes the lock. If another thread holds it, the time until it is free is counted for bzna_statistics. */
-static void bzi_queues_lock(bzi_queues *queues)
-{
-    uint64_t start;
-
-    if (bzi_os_try_lock(&queues->mutex))
-        return;
-
-    start = bzi_os_now_ns();
-    bzi_os_lock(&queues->mutex);
-    queues->stats.lock_waits++;
-    queues->stats.lock_wait_ns += bzi_os_now_ns() - start;
-}
-
-static void bzi_queues_unlock(bzi_queues *queues) { bzi_os_unlock(&queues->mutex); }
+ * The queues of runs and items, and their counts. */
 
 /* Returns 1 if stop, pause or quit was requested, else 0. Then no thread may wait with an item in hand. With the lock
  * held. */
 static int bzi_queues_interrupted(const bzi_queues *queues)
 {
     return queues->quit || queues->paused || queues->stopped;
-}
-
-/* Wakes all threads after quit, paused or stopped has changed. With the lock held. */
-static void bzi_queues_wake_all(bzi_queues *queues)
-{
-    for (int i = 0; i < BZI_CONDS; i++)
-        bzi_os_wake_all(&queues->conds[i]);
 }
 
 /* Brings starved_ns up to date. This is called before each change of in_pool. With the lock held. */
@@ -23766,15 +23752,6 @@ static void bzi_item_set_in_pool(bzi_item *item, uint32_t in_pool)
     item->in_pool = in_pool;
 }
 
-/* Ends the hold on a run, or on an item with the pool. Its items are now in another list. With the lock
- * held. */
-static void bzi_queues_done(bzi_queues *queues)
-{
-    queues->active--;
-    if (queues->paused || queues->quit)
-        bzi_os_wake_all(&queues->control_wake);
-}
-
 /* Counts an item of the pool as done. Other items belong to runs, and a run is counted as a whole when it is done. With
  * the lock held. */
 static void bzi_item_done(bzi_item *item)
@@ -23782,7 +23759,7 @@ static void bzi_item_done(bzi_item *item)
     if (!item->in_pool)
         return;
     bzi_item_set_in_pool(item, 0);
-    bzi_queues_done(item->queues);
+    item->queues->active--;
 }
 
 /* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
@@ -23790,7 +23767,6 @@ static void bzi_queues_break(bzi_queues *queues, const bzna_error *err)
 {
     if (queues->poison.status == BZNA_OK)
         queues->poison = *err;
-    bzi_os_wake_all(&queues->consumer_wake);
 }
 
 /* --- Runs --- */
@@ -23880,6 +23856,14 @@ static int bzi_queues_is_ahead(const bzi_queues *queues, uint32_t part)
            (queues->ready.bytes * part >= queues->ahead_bytes && queues->ready.count >= queues->ahead_least);
 }
 
+/* Returns 1 if no more should be read ahead now, else 0. Once that is so, it stays until half of what was read is gone,
+ * so that readers find much to do when they are woken. With the lock held. */
+static int bzi_queues_is_full(bzi_queues *queues)
+{
+    queues->is_full = bzi_queues_is_ahead(queues, queues->is_full ? 2 : 1) != 0;
+    return queues->is_full != 0;
+}
+
 /* Returns how many batches are in a state. */
 static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
 {
@@ -23901,46 +23885,6 @@ static int bzi_queues_may_reclaim(const bzi_queues *queues)
     return !queues->reads_alone || !bzi_queues_count(queues, BZI_BATCH_FILLING);
 }
 
-/* Wakes an idle reader if one is needed. Without readers, workers read. With the lock held.
- *   - A reader is woken for a replacement, for a batch that it may reclaim, and always with a pool.
- *   - Otherwise it is woken once half of what was read ahead was taken, so that it finds much to do, and only if items
- *     and a batch are free for what it reads.
- *   - If another one reads already, that is enough, unless a read takes longer than a wake-up, or workers are idle and
- *     no run is ready for them. */
-static void bzi_queues_wake_reader(bzi_queues *queues)
-{
-    const uint32_t readers = queues->reader_count, waiting = queues->reclaiming + queues->holding;
-    const uint32_t idle = readers ? queues->idle_readers : queues->idle_workers;
-    const int reading = readers > idle + waiting;
-    const int slow = !queues->pace.read_ns || queues->pace.read_ns > BZI_READ_SLOW_NS;
-
-    if (!idle)
-        return;
-    if (!queues->redo.count && !queues->sessions && !bzi_queues_may_reclaim(queues)) {
-        if (!queues->free.count || (!queues->open && !queues->free_batches.first) ||
-            bzi_queues_is_ahead(queues, 2))
-            return;
-        if (reading && !slow && (queues->ready.count || !queues->idle_workers))
-            return;
-    }
-    bzi_os_wake_one(readers ? &queues->reader_wake : &queues->worker_wake);
-}
-
-/* Begins the hold on a run, and wakes another reader if one more is needed. With the lock held. */
-static void bzi_queues_begin(bzi_queues *queues)
-{
-    queues->active++;
-    bzi_queues_wake_reader(queues);
-}
-
-/* Lets readers go on after items have become free or were queued for other samples. With the lock held. */
-static void bzi_queues_freed(bzi_queues *queues)
-{
-    bzi_queues_wake_reader(queues);
-    if (queues->holding)
-        bzi_os_wake_all(&queues->holder_wake);              /* the items' memory may be freed now */
-}
-
 /* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. A worker that has read
  * it takes it itself. With the lock held. */
 static void bzi_ready_push(bzi_queues *queues, bzi_run run)
@@ -23948,8 +23892,6 @@ static void bzi_ready_push(bzi_queues *queues, bzi_run run)
     run.first->run = run;
     queues->ready.bytes += run.bytes;
     bzi_run_join(&queues->ready, run);
-    if (queues->idle_workers && queues->reader_count)
-        bzi_os_wake_one(&queues->worker_wake);
 }
 
 /* Takes the oldest run that is ready. Pre: there is one. With the lock held. */
@@ -24010,7 +23952,6 @@ static void bzi_batch_to_free(bzna_batch *batch)
 {
     bzi_batches_add(&batch->queues->free_batches, batch, BZI_BATCH_FREE);
     batch->has_release = 0;
-    bzi_queues_wake_reader(batch->queues);
 }
 
 /* From free: the batch is planned, and will be delivered after those that are pending. */
@@ -24019,14 +23960,8 @@ static void bzi_batch_to_filling(bzna_batch *batch)
     bzi_batches_add(&batch->loader->consumer.pending, batch, BZI_BATCH_FILLING);
 }
 
-/* From filling: all slots of the batch are written, or the writes are enqueued. A reader may have waited for that, too,
- * before it reclaims a batch. */
-static void bzi_batch_to_ready(bzna_batch *batch)
-{
-    batch->state = BZI_BATCH_READY;
-    bzi_os_wake_all(&batch->queues->consumer_wake);
-    bzi_queues_wake_reader(batch->queues);
-}
+/* From filling: all slots of the batch are written, or the writes are enqueued. */
+static void bzi_batch_to_ready(bzna_batch *batch) { batch->state = BZI_BATCH_READY; }
 
 /* From ready: the batch becomes the consumer's, and holds a reference to the loader. A state that is saved from now on
  * continues after this batch. */
@@ -24044,7 +23979,6 @@ static void bzi_batch_to_loan(bzna_batch *batch)
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
     bzi_batches_add(&batch->queues->retiring, batch, BZI_BATCH_RETIRING);
-    bzi_queues_wake_reader(batch->queues);
 }
 
 /* --- The plan --- */
@@ -24137,18 +24071,21 @@ static int bzi_plan_must_rank(bzi_plan *plan, const bzi_queues *queues)
            !bzi_queues_count(queues, BZI_BATCH_FILLING);
 }
 
-/* Opens the next batch of the plan. Returns 1, or 0 if none can be planned now. */
-static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
+/* Returns 1 if slots of a batch can be given to items now, else 0. */
+static int bzi_plan_can_go_on(bzi_plan *plan, const bzi_queues *queues)
+{
+    return queues->open || (bzi_plan_wants_order(plan, queues) && !plan->ranking &&
+                            (!plan->order.ranked || bzi_plan_has_order(plan)));
+}
+
+/* Opens the next batch of the plan. Pre: bzi_plan_can_go_on, and no batch is open. */
+static void bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
 {
     const bzi_shard *shard = &plan->shard;
     bzna_batch *batch;
 
-    if (!bzi_plan_wants_order(plan, queues))
-        return 0;
-    if (!plan->order.ranked && !bzi_plan_has_order(plan))
+    if (!bzi_plan_has_order(plan))
         bzi_order_epoch(&plan->order, plan->seed, plan->epoch);
-    if (plan->ranking || !bzi_plan_has_order(plan))
-        return 0;
 
     batch = bzi_batches_take(&queues->free_batches);
     batch->epoch = plan->epoch;
@@ -24177,8 +24114,6 @@ static int bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
     } else {
         bzi_batch_to_ready(batch);                          /* the last samples of the epoch went to other ranks */
     }
-
-    return 1;
 }
 
 /* Finds the sample at the item's position, and clears what an earlier sample has left in the item. */
@@ -24235,9 +24170,11 @@ static bzi_run bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most)
     bzi_run run = { 0 };
     bzna_batch *batch;
 
-    while (!queues->open)
-        if (!bzi_plan_batch(plan, queues))
+    while (!queues->open) {
+        if (!bzi_plan_can_go_on(plan, queues))
             return run;
+        bzi_plan_batch(plan, queues);
+    }
     batch = queues->open;
     run = bzi_run_split(&queues->free, bzi_min32(bzi_min32(most, queues->free.count),
                                                  batch->slots - queues->next_slot));
@@ -24315,8 +24252,148 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 }
 
 
-/* ==== 73. Loader: given orders =====================================================================================
- * Calls: rooms 2, 4, 8, 10, 53, 71-72.
+/* ==== 73. Loader: waiting ===========================================================================================
+ * Calls: rooms 4, 71-72.
+ *
+ * Who waits for what, and the one place that wakes threads.
+ *
+ * bzi_can says whether there is something for a role. It is what the threads of the role wait for, and nothing else
+ * says when to wake them: whoever gives back the lock, or sleeps, signals each role that can go on. So, whenever the
+ * lock is free, for each role with bzi_can: a thread of it was signalled and has not gone on yet, or none sleeps. One
+ * that goes on and takes a job gives back the lock, and so signals the next if there is more to do. */
+
+/* Takes the lock. If another thread holds it, the time until it is free is counted for bzna_statistics. */
+static void bzi_queues_lock(bzi_queues *queues)
+{
+    uint64_t start;
+
+    if (bzi_os_try_lock(&queues->mutex))
+        return;
+
+    start = bzi_os_now_ns();
+    bzi_os_lock(&queues->mutex);
+    queues->stats.lock_waits++;
+    queues->stats.lock_wait_ns += bzi_os_now_ns() - start;
+}
+
+/* Returns 1 if there is a slot that takes another sample, or one to plan whose sample is not too far ahead, or samples
+ * are to be ranked, else 0. */
+static int bzi_can_read(bzi_queues *queues)
+{
+    if (bzi_queues_interrupted(queues))
+        return 0;
+    return queues->redo.count || bzi_plan_must_rank(queues->plan, queues) ||
+           (queues->free.count && (queues->sessions || !bzi_queues_is_full(queues)) &&
+            bzi_plan_can_go_on(queues->plan, queues));
+}
+
+/* Returns 1 if a reader may reclaim a batch, and the plan needs one, else 0. */
+static int bzi_can_reclaim(bzi_queues *queues)
+{
+    return bzi_queues_may_reclaim(queues) && bzi_plan_has_batch(queues->plan);
+}
+
+/* Returns 1 if one more reader is of use, else 0. One that reads already is enough for samples that are read faster
+ * than a thread wakes, unless workers have nothing to do. */
+static int bzi_can_read_more(const bzi_queues *queues)
+{
+    const int slow = !queues->pace.read_ns || queues->pace.read_ns > BZI_READ_SLOW_NS;
+
+    return !queues->reading || slow || queues->sessions || queues->redo.count ||
+           (!queues->ready.count && queues->working < queues->worker_count);
+}
+
+/* Returns 1 if the thread in next has what it waits for, else 0: its batch, an error, or the end. */
+static int bzi_can_deliver(bzi_queues *queues)
+{
+    const bzna_batch *head = queues->consumer->pending.first;
+
+    if (queues->quit || queues->stopped || queues->poison.status != BZNA_OK)
+        return 1;
+    return head ? head->state == BZI_BATCH_READY :
+           !bzi_plan_has_batch(queues->plan) || bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count;
+}
+
+/* Returns the first item of a list that has memory, or NULL. */
+static bzi_item *bzi_run_find_memory(const bzi_run *run)
+{
+    bzi_item *item = run->first;
+
+    while (item && !item->bytes.capacity)
+        item = item->next;
+    return item;
+}
+
+/* Returns an item with memory that is free or waits for another sample; NULL if none of them has any. */
+static bzi_item *bzi_queues_find_memory(const bzi_queues *queues)
+{
+    bzi_item *item = bzi_run_find_memory(&queues->free);
+    return item ? item : bzi_run_find_memory(&queues->redo);
+}
+
+/* Returns 1 if there is what a thread of the role waits for, else 0. */
+static int bzi_can(bzi_queues *queues, uint32_t role)
+{
+    switch (role) {
+    case BZI_ROLE_READ:
+        return queues->quit || bzi_can_reclaim(queues) || (bzi_can_read(queues) && bzi_can_read_more(queues));
+    case BZI_ROLE_WORK:
+        return queues->quit || queues->tiles_left || (queues->ready.count && !bzi_queues_interrupted(queues)) ||
+               (!queues->reader_count && bzi_can_read(queues));
+    case BZI_ROLE_DONE:
+        return bzi_can_deliver(queues);
+    case BZI_ROLE_CONTROL:
+        return !queues->active && !(queues->quit && queues->consumer->waiting);
+    case BZI_ROLE_MEMORY:
+        return bzi_queues_interrupted(queues) || queues->wanted_bytes <= queues->memory_bytes - queues->held_bytes ||
+               bzi_queues_find_memory(queues) != NULL;
+    case BZI_ROLE_PAUSE:
+        return bzi_queues_interrupted(queues);
+    default:
+        return queues->grids_over != 0;
+    }
+}
+
+/* Wakes a thread of each role that can go on, or all of the roles whose threads wait for unlike things. */
+static void bzi_queues_signal(bzi_queues *queues)
+{
+    for (uint32_t role = 0; role < BZI_ROLES; role++) {
+        if (!queues->sleeping[role] || queues->woken[role] || !bzi_can(queues, role))
+            continue;
+        queues->woken[role] = 1;
+        if (role == BZI_ROLE_MEMORY)
+            queues->wanted_bytes = UINT64_MAX;              /* each of them says again what it wants */
+        (role <= BZI_ROLE_WORK ? bzi_os_wake_one : bzi_os_wake_all)(&queues->wake[role]);
+    }
+}
+
+/* Gives back the lock. */
+static void bzi_queues_unlock(bzi_queues *queues)
+{
+    bzi_queues_signal(queues);
+    bzi_os_unlock(&queues->mutex);
+}
+
+/* Waits until there is perhaps something for the role: the caller looks again. Returns 1 if the deadline has passed,
+ * else 0. deadline_ns: on the clock of bzi_os_now_ns; 0: none. With the lock held, but not during the wait. */
+static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline_ns)
+{
+    int expired = 0;
+
+    bzi_queues_signal(queues);
+    queues->sleeping[role]++;
+    if (deadline_ns)
+        expired = bzi_os_wait_until(&queues->wake[role], &queues->mutex, deadline_ns);
+    else
+        bzi_os_wait(&queues->wake[role], &queues->mutex);
+    queues->sleeping[role]--;
+    queues->woken[role] = 0;
+    return expired;
+}
+
+
+/* ==== 74. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 8, 10, 53, 72-73.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24523,8 +24600,6 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
     if ((status = bzi_plan_check_list(plan, list, err)) == BZNA_OK) {
         list->next = plan->lists;
         plan->lists = list;
-        bzi_os_wake_all(&queues->reader_wake);              /* who reads may wait for it */
-        bzi_queues_wake_reader(queues);
     } else {
         list->next = old;
         old = list;
@@ -24554,7 +24629,7 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 }
 
 
-/* ==== 74. Loader: fields ============================================================================================
+/* ==== 75. Loader: fields ============================================================================================
  * Calls: rooms 2, 8, 10, 12, 24, 46-47, 70.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
@@ -25084,7 +25159,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 75. Loader: outputs ===========================================================================================
+/* ==== 76. Loader: outputs ===========================================================================================
  * Calls: rooms 7, 10, 53-58, 61.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
@@ -25314,8 +25389,8 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 }
 
 
-/* ==== 76. Loader: rules ============================================================================================
- * Calls: rooms 7, 10, 57, 74-75.
+/* ==== 77. Loader: rules ============================================================================================
+ * Calls: rooms 7, 10, 57, 75-76.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -25547,8 +25622,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 77. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 53, 64, 71-72.
+/* ==== 78. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 8, 10, 53, 64, 71-73.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -25562,13 +25637,7 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
                                 bzi_device_drain(batch->setup->device, batch->stream, err);
 }
 
-/* Returns 1 if a reader may reclaim a batch, and the plan needs one, else 0. With the lock held. */
-static int bzi_reader_may_reclaim(bzi_plan *plan, const bzi_queues *queues)
-{
-    return bzi_queues_may_reclaim(queues) && bzi_plan_has_batch(plan);
-}
-
-/* Waits until nothing reads the batch that was released first, and makes it free. Pre: bzi_reader_may_reclaim. With the
+/* Waits until nothing reads the batch that was released first, and makes it free. Pre: bzi_can_reclaim. With the
  * lock held, but not during the wait. */
 static void bzi_reader_reclaim(bzi_queues *queues)
 {
@@ -25586,7 +25655,6 @@ static void bzi_reader_reclaim(bzi_queues *queues)
         bzi_batch_to_free(batch);
     else
         bzi_queues_break(queues, &err);                     /* GPU work may still read the batch: never write to it */
-    bzi_queues_wake_reader(queues);                         /* another reader may reclaim the next */
 }
 
 /* --- Taking items --- */
@@ -25619,41 +25687,36 @@ static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues)
 {
     const bzi_run run = { 0 };
 
-    if (bzi_queues_interrupted(queues))
+    if (!bzi_can_read(queues))
         return run;
     if (queues->redo.count)
         return bzi_run_split(&queues->redo, 1);
-    if (!queues->free.count || (!queues->sessions && bzi_queues_is_ahead(queues, 1)))
-        return run;
+    if (!queues->free.count || (!queues->sessions && queues->is_full))
+        return run;                                         /* samples are to be ranked */
     return bzi_plan_run(plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
 }
 
-/* Waits for a run to read, and returns it. Meanwhile it reclaims batches. The run is empty if the loader closes.
- * Another reader is woken if one more is needed. With the lock held, but not during the wait. */
+/* Waits for a run to read, and returns it. Meanwhile it ranks samples and reclaims batches. The run is empty if the
+ * loader closes. With the lock held, but not during the wait. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
     bzi_run run = { 0 };
 
     while (!queues->quit) {
-        uint64_t start;
+        const uint64_t start = bzi_os_now_ns();
 
-        run = bzi_reader_next(&loader->plan, queues);
-        if (run.count) {
-            bzi_queues_begin(queues);
-            break;
+        if (bzi_can_read(queues) && bzi_can_read_more(queues)) {
+            run = bzi_reader_next(&loader->plan, queues);
+            if (run.count)
+                break;
+            if (bzi_reader_rank(&loader->plan, queues))
+                continue;
         }
-        if (bzi_reader_rank(&loader->plan, queues))
-            continue;
-
-        start = bzi_os_now_ns();
-        if (bzi_reader_may_reclaim(&loader->plan, queues)) {
+        if (bzi_can_reclaim(queues))
             bzi_reader_reclaim(queues);
-        } else {
-            queues->idle_readers++;
-            bzi_os_wait(&queues->reader_wake, &queues->mutex);
-            queues->idle_readers--;
-        }
+        else if (!bzi_can(queues, BZI_ROLE_READ))
+            bzi_queues_sleep(queues, BZI_ROLE_READ, 0);
         queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
     }
     return run;
@@ -25661,24 +25724,14 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
 
 /* --- Memory for what is read --- */
 
-/* Returns the first item of a list that has memory, or NULL. */
-static bzi_item *bzi_run_find_memory(const bzi_run *run)
-{
-    bzi_item *item = run->first;
-
-    while (item && !item->bytes.capacity)
-        item = item->next;
-    return item;
-}
-
 /* Frees the memory of one item that is free or waits for another sample. Returns 1, or 0 if none of them has any. With
  * the lock held, but not during the call of the user's allocator. */
 static int bzi_reader_trim(bzi_queues *queues)
 {
-    bzi_item *item = bzi_run_find_memory(&queues->free);
+    bzi_item *item = bzi_queues_find_memory(queues);
     bzi_buffer bytes;
 
-    if (!item && !(item = bzi_run_find_memory(&queues->redo)))
+    if (!item)
         return 0;
 
     bytes = item->bytes;
@@ -25690,22 +25743,32 @@ static int bzi_reader_trim(bzi_queues *queues)
     return 1;
 }
 
+/* Waits until so many bytes fit under the common ceiling, or the loader is interrupted. With the lock held, but not
+ * during the wait. */
+static void bzi_reader_wait_memory(bzi_queues *queues, uint64_t want)
+{
+    queues->reading--;
+    while (queues->held_bytes + want > queues->memory_bytes && !bzi_queues_interrupted(queues)) {
+        if (bzi_reader_trim(queues))
+            continue;
+        queues->wanted_bytes = bzi_min(queues->wanted_bytes, want);
+        bzi_queues_sleep(queues, BZI_ROLE_MEMORY, 0);
+    }
+    queues->reading++;
+}
+
 /* Counts `want` bytes in place of `had` bytes, if they fit under the common ceiling. Returns 1 if they do, else 0.
  *   waits   1: the caller has freed the `had` bytes; this waits until the others fit, or the loader is interrupted
  * Without the lock. */
 static int bzi_reader_count_memory(bzi_queues *queues, uint64_t had, uint64_t want, uint32_t waits)
 {
-    const uint64_t ceiling = queues->memory_bytes;
     int fits;
 
     bzi_queues_lock(queues);
     queues->held_bytes -= had;
-    queues->holding += waits;
-    while (waits && queues->held_bytes + want > ceiling && !bzi_queues_interrupted(queues))
-        if (!bzi_reader_trim(queues))
-            bzi_os_wait(&queues->holder_wake, &queues->mutex);
-    queues->holding -= waits;
-    fits = queues->held_bytes + want <= ceiling;
+    if (waits)
+        bzi_reader_wait_memory(queues, want);
+    fits = queues->held_bytes + want <= queues->memory_bytes;
     queues->held_bytes += fits ? want : waits ? 0 : had;
     bzi_queues_unlock(queues);
     return fits;
@@ -25762,8 +25825,8 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 }
 
 
-/* ==== 78. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 10-11, 21, 47, 63, 71-72, 74, 77.
+/* ==== 79. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 10-11, 21, 47, 63, 71-73, 75, 78.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -25777,11 +25840,10 @@ static int bzi_reader_back_off(bzi_queues *queues, uint64_t ns)
     int go_on;
 
     bzi_queues_lock(queues);
-    queues->holding++;
-    bzi_queues_wake_reader(queues);
+    queues->reading--;
     while (!bzi_queues_interrupted(queues) && bzi_os_now_ns() < deadline)
-        bzi_os_wait_until(&queues->holder_wake, &queues->mutex, deadline);
-    queues->holding--;
+        bzi_queues_sleep(queues, BZI_ROLE_PAUSE, deadline);
+    queues->reading++;
     go_on = !bzi_queues_interrupted(queues);
     bzi_queues_unlock(queues);
     return go_on;
@@ -26043,10 +26105,12 @@ static int bzi_reader_pass(bzi_reader *reader)
     uint64_t took = bzi_os_now_ns();
     bzi_run rest, done;
 
+    queues->reading++;
     bzi_queues_unlock(queues);
     done = bzi_reader_read_run(reader, reader->run, &rest);
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
+    queues->reading--;
 
     reader->run = rest;
     stage->busy_ns += took;
@@ -26078,10 +26142,10 @@ static void *bzi_reader_run(void *argument)
         bzi_queues_break(queues, &err);
     while ((reader->run = bzi_reader_take(loader)).count) {
         int in_pool = 0;
+        queues->active++;
         while (reader->run.count && !in_pool)
             in_pool = bzi_reader_pass(reader);
-        if (!in_pool)
-            bzi_queues_done(queues);
+        queues->active -= !in_pool;
     }
     bzi_queues_unlock(queues);
     if (entered)
@@ -26090,8 +26154,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 79. Decode stages: lanes ======================================================================================
- * Calls: rooms 2, 4, 10, 46, 57-58, 64, 70-72, 76.
+/* ==== 80. Decode stages: lanes ======================================================================================
+ * Calls: rooms 2, 4, 10, 46, 57-58, 64, 70-73, 77.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -26200,7 +26264,6 @@ static int bzi_item_requeue(bzi_item *item)
     bzi_plan_sample(item);
     bzi_run_add(&queues->redo, item);
     bzi_item_done(item);
-    bzi_queues_freed(queues);
     return 1;
 }
 
@@ -26234,7 +26297,6 @@ static void bzi_item_finish(bzi_item *item)
     bzi_batch_count_written(item->batch, 1);
     bzi_item_free(item);
     bzi_item_done(item);
-    bzi_queues_freed(item->queues);
 }
 
 /* Counts and ends the items of one batch whose samples succeeded. With the lock held. */
@@ -26248,7 +26310,6 @@ static void bzi_run_finish(bzi_run run, bzi_queues *queues)
     }
     bzi_batch_count_written(run.first->batch, run.count);
     bzi_run_free(&run, queues);
-    bzi_queues_freed(queues);
 }
 
 /* --- Lanes --- */
@@ -26504,8 +26565,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 }
 
 
-/* ==== 80. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 24-25, 57-58, 61, 64, 70, 72, 75-76, 79.
+/* ==== 81. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 24-25, 57-58, 61, 64, 70, 72, 76-77, 80.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26755,8 +26816,8 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 81. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 2, 4, 61, 63-64, 70-71, 76-80.
+/* ==== 82. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 2, 4, 61, 63-64, 70-71, 73, 77-81.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -26779,6 +26840,7 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
 
     of->next_tile++;
     of->tiles_begun++;
+    queues->tiles_left--;
     bzi_queues_unlock(queues);
     begin = bzi_os_now_ns();
     status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
@@ -26789,11 +26851,12 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
     if (status != BZNA_OK && number < of->failed_tile) {
         of->failed_tile = number;
         of->tile_error = err;
+        queues->tiles_left -= of->end_tile - of->next_tile;
         of->end_tile = of->next_tile;
     }
 
-    if (worker != of && !of->tiles_begun && of->next_tile == of->end_tile)
-        bzi_os_wake_all(&queues->tiles_wake);
+    of->tiles_over = worker != of && !of->tiles_begun && of->next_tile == of->end_tile;
+    queues->grids_over += of->tiles_over;
     return 1;
 }
 
@@ -26817,16 +26880,15 @@ static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_erro
     worker->next_tile = 0;
     worker->end_tile = worker->tiles.count;
     worker->failed_tile = UINT32_MAX;
-    worker->helped_ns = 0;
-
-    if (queues->idle_workers && worker->end_tile > 1)
-        bzi_os_wake_all(&queues->worker_wake);
+    worker->helped_ns = worker->tiles_over = 0;
+    queues->tiles_left += worker->end_tile;
     while (bzi_worker_tile(worker, worker))
         ;
 
     waited = bzi_os_now_ns();
     while (worker->tiles_begun)
-        bzi_os_wait(&queues->tiles_wake, &queues->mutex);
+        bzi_queues_sleep(queues, BZI_ROLE_TILES, 0);
+    queues->grids_over -= worker->tiles_over;
     item->decode_ns += worker->helped_ns - (bzi_os_now_ns() - waited);
     bzi_queues_unlock(queues);
     if (worker->failed_tile != UINT32_MAX) {
@@ -26955,6 +27017,8 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     bzi_queues *queues = worker->queues;
     uint64_t took = bzi_os_now_ns();
 
+    queues->active++;
+    queues->working++;
     bzi_queues_unlock(queues);
     if (worker->setup->on_device)
         bzi_worker_launch_run(worker, run);
@@ -26963,7 +27027,8 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
     queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, run.count);
-    bzi_queues_done(queues);
+    queues->working--;
+    queues->active--;
 }
 
 /* Reads the next samples, or what is left of those before, if workers do that. What was read is ready then, and is
@@ -26979,9 +27044,9 @@ static int bzi_worker_read(bzi_worker *worker)
     if (!reader || !reader->run.count || bzi_queues_interrupted(queues))
         return 0;
 
-    bzi_queues_begin(queues);
+    queues->active++;
     bzi_reader_pass(reader);
-    bzi_queues_done(queues);
+    queues->active--;
     return 1;
 }
 
@@ -26998,7 +27063,6 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
         int blocked;
         if (!bzi_queues_interrupted(queues) && queues->ready.count) {
             run = bzi_ready_pop(queues);
-            bzi_queues_begin(queues);
             break;
         }
         if (bzi_worker_read(worker) || (worker->reader && bzi_reader_rank(&worker->loader->plan, queues)) ||
@@ -27006,11 +27070,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
             continue;
         blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
-        queues->idle_workers++;
-        if (queues->reader_count)                           /* else others would find as little to read as this one */
-            bzi_queues_wake_reader(queues);                 /* the reader at work may be slow */
-        bzi_os_wait(&queues->worker_wake, &queues->mutex);
-        queues->idle_workers--;
+        bzi_queues_sleep(queues, BZI_ROLE_WORK, 0);
         if (!queues->sessions)                              /* with NVDEC, idle workers are normal */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
@@ -27040,8 +27100,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 82. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 10, 21, 64-68, 71-72, 75-76, 79.
+/* ==== 83. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 10, 21, 64-68, 71-73, 76-77, 80.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -27354,8 +27414,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 #endif
 
-/* ==== 83. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-8, 10, 25, 61, 63-67, 70, 72, 75-76, 82.
+/* ==== 84. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 25, 61, 63-67, 70, 72, 76-77, 83.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -27696,8 +27756,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 84. Contexts ==================================================================================================
- * Calls: rooms 7-8, 10, 62-64, 83.
+/* ==== 85. Contexts ==================================================================================================
+ * Calls: rooms 7-8, 10, 62-64, 84.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -27814,8 +27874,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 85. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 48, 60, 63-65, 71-74, 77-78, 80-81, 84.
+/* ==== 86. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 48, 60, 63-65, 71-75, 78-79, 81-82, 85.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -28136,7 +28196,7 @@ static void bzi_loader_free(bzna_loader *loader)
 
     bzi_owned_free(&setup->lent);
     if (queues->has_locks)
-        bzi_os_locks_free(&queues->mutex, queues->conds, BZI_CONDS);
+        bzi_os_locks_free(&queues->mutex, queues->wake, BZI_ROLES);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
 }
@@ -28150,10 +28210,9 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_queues_lock(queues);
         queues->quit = 1;
         atomic_store(&loader->plan.cancelled, 1);
-        bzi_queues_wake_all(queues);
         bzi_pool_withdraw(loader->setup.pool, queues);
-        while (loader->consumer.waiting || queues->active)
-            bzi_os_wait(&queues->control_wake, &queues->mutex);
+        while (!bzi_can(queues, BZI_ROLE_CONTROL))
+            bzi_queues_sleep(queues, BZI_ROLE_CONTROL, 0);
         bzi_queues_unlock(queues);
     }
 
@@ -28203,8 +28262,8 @@ static void bzi_loader_unref(bzna_loader *loader)
 }
 
 
-/* ==== 86. Without threads ============================================================================================
- * Calls: rooms 10, 63, 71-72, 77, 81.
+/* ==== 87. Without threads ============================================================================================
+ * Calls: rooms 10, 63, 71-73, 78, 82.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
@@ -28223,10 +28282,9 @@ static void bzi_loader_work(bzna_loader *loader)
     }
 
     if (queues->ready.count) {
-        bzi_queues_begin(queues);
         bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
     } else if (!bzi_worker_read(loader->workers) && !bzi_reader_rank(&loader->plan, queues)) {
-        if (bzi_reader_may_reclaim(&loader->plan, queues)) {
+        if (bzi_can_reclaim(queues)) {
             bzi_reader_reclaim(queues);
         } else if (pending->first ? pending->first->state != BZI_BATCH_READY : bzi_plan_has_batch(&loader->plan)) {
             /* else the batch has come by itself: one without samples is finished when it is planned */
@@ -28238,8 +28296,8 @@ static void bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 87. Delivering ================================================================================================
- * Calls: rooms 2, 4, 10, 63-64, 70-72, 85-86.
+/* ==== 88. Delivering ================================================================================================
+ * Calls: rooms 2, 4, 10, 63-64, 70-73, 86-87.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -28284,10 +28342,8 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         if (no_threads) {
             bzi_loader_work(loader);
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
-        } else if (timeout_ns < 0) {
-            bzi_os_wait(&queues->consumer_wake, &queues->mutex);
         } else {
-            expired = bzi_os_wait_until(&queues->consumer_wake, &queues->mutex, deadline);    /* then look once more */
+            expired = bzi_queues_sleep(queues, BZI_ROLE_DONE, deadline);        /* then look once more */
         }
     }
 }
@@ -28391,8 +28447,6 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     loader->consumer.waiting = 1;
     status = bzi_loader_wait(loader, timeout_ns, &batch, err);
     loader->consumer.waiting = 0;
-    if (queues->quit)
-        bzi_os_wake_all(&queues->control_wake);
 
     if (batch) {
         bzi_batch_to_loan(bzi_batches_take(&loader->consumer.pending));
@@ -28524,8 +28578,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 88. Positions ==================================================================================================
- * Calls: rooms 2, 4, 10, 63, 71-73, 85.
+/* ==== 89. Positions ==================================================================================================
+ * Calls: rooms 2, 10, 63, 71-74, 86.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -28561,10 +28615,9 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     }
 
     queues->paused++;
-    bzi_queues_wake_all(queues);
     bzi_pool_withdraw(setup->pool, queues);
-    while (queues->active)
-        bzi_os_wait(&queues->control_wake, &queues->mutex);
+    while (!bzi_can(queues, BZI_ROLE_CONTROL))
+        bzi_queues_sleep(queues, BZI_ROLE_CONTROL, 0);
     /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
     if (setup->device && bzi_device_enter(setup->device, err) == BZNA_OK) {
         bzi_queues_drain_writes(queues);
@@ -28575,7 +28628,6 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
     queues->paused--;
     queues->stopped = 0;
-    bzi_queues_wake_all(queues);                            /* a thread that came to next meanwhile may be at the end */
     bzi_queues_unlock(queues);
     bzi_sequence_free_all(setup->memory, lists);
     return BZNA_OK;
@@ -28751,8 +28803,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 89. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 64, 71.
+/* ==== 90. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 64, 71, 73.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -28938,8 +28990,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 90. Configuration =============================================================================================
- * Calls: rooms 2, 4, 10, 12, 53, 57, 73.
+/* ==== 91. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 10, 12, 53, 57, 74.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -29191,8 +29243,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 91. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 10, 12, 54-57, 90.
+/* ==== 92. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 10, 12, 54-57, 91.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -29350,8 +29402,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 }
 
 
-/* ==== 92. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 24, 46-48, 58, 63-64, 68, 70, 73-74, 79, 84-85, 90-91.
+/* ==== 93. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7-8, 10, 24, 46-48, 58, 63-64, 68, 70, 74-75, 80, 85-86, 91-92.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -29679,7 +29731,10 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     loader->plan.shard = bzi_setup_share(setup, NULL);
     bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, order->epoch_samples, 0 },
                   bzi_loader_end_epoch(&setup->config, order->first_epoch));
-    queues->has_locks = (uint32_t)bzi_os_locks_init(&queues->mutex, BZI_RANK_LOADER, queues->conds, BZI_CONDS);
+    queues->plan = &loader->plan;
+    queues->consumer = &loader->consumer;
+    queues->wanted_bytes = UINT64_MAX;
+    queues->has_locks = (uint32_t)bzi_os_locks_init(&queues->mutex, BZI_RANK_LOADER, queues->wake, BZI_ROLES);
     if (!queues->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     if (bzi_setup_copy_outputs(setup, err) != BZNA_OK ||
@@ -29752,7 +29807,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 93. Public API: contexts ======================================================================================
+/* ==== 94. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Returns how many bytes of an error a caller's struct takes: whole members, and as much of the message as fits. */
@@ -30002,7 +30057,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 94. Public API: data sets =====================================================================================
+/* ==== 95. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 /* Finds the container of a sample, and makes its index the one in there. */
@@ -30391,7 +30446,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 95. Public API: pictures, numbers, warps ======================================================================
+/* ==== 96. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 struct bzna_decoder {
@@ -30688,7 +30743,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 96. Public API: loaders =======================================================================================
+/* ==== 97. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
@@ -30815,7 +30870,6 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
     bzi_queues_lock(&loader->queues);
     loader->queues.stopped = 1;
     atomic_store(&loader->plan.cancelled, 1);
-    bzi_queues_wake_all(&loader->queues);
     bzi_queues_unlock(&loader->queues);
     return BZNA_OK;
 }
@@ -30950,7 +31004,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 97. Public API: batches, writers =============================================================================
+/* ==== 98. Public API: batches, writers =============================================================================
  * Calls: all rooms above. */
 
 #ifdef BENZINA_NO_WRITER

@@ -4,8 +4,10 @@ static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "contex
                                                        "blocks" };
 /* In the order in which they were taken. */
 extern BZI_THREAD_LOCAL uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;
+extern atomic_uint bzi_lock_delays;   /* 1: threads are held up at locks now and then, so that others overtake them */
 #ifndef TEST_LINKED                   /* else the library's object has them */
 BZI_THREAD_LOCAL uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;
+atomic_uint bzi_lock_delays;
 #endif
 
 static inline void bzi_rank_fail(const char *what, uint32_t held)
@@ -61,8 +63,18 @@ static inline int bzi_ranked_init(bzi_ranked_mutex *mutex, uint32_t rank)
 
 static inline void bzi_ranked_free(bzi_ranked_mutex *mutex) { bzi_os_mutex_free(&mutex->native); }
 
+static inline void bzi_rank_delay(void)
+{
+    static atomic_uint count;
+    const unsigned at = bzi_lock_delays ? atomic_fetch_add(&count, 1) * 2654435761u >> 24 : 255;
+
+    if (at < 16)
+        bzi_os_sleep_ns(at * 10000);
+}
+
 static inline void bzi_ranked_lock(bzi_ranked_mutex *mutex)
 {
+    bzi_rank_delay();
     bzi_rank_take(mutex->rank);
     bzi_os_lock(&mutex->native);
 }
@@ -79,12 +91,14 @@ static inline void bzi_ranked_unlock(bzi_ranked_mutex *mutex)
 {
     bzi_rank_drop(mutex->rank);
     bzi_os_unlock(&mutex->native);
+    bzi_rank_delay();
 }
 
 static inline void bzi_ranked_wait(bzi_cond *cond, bzi_ranked_mutex *mutex)
 {
     bzi_rank_alone(mutex->rank);
     bzi_os_wait(cond, &mutex->native);
+    bzi_rank_delay();
 }
 
 static inline int bzi_ranked_wait_until(bzi_cond *cond, bzi_ranked_mutex *mutex, uint64_t deadline_ns)

@@ -2672,16 +2672,21 @@ static void storm_check(storm *s, const bzna_batch *batch, uint64_t *random)
     }
 }
 
-/* Each thread that waits is counted as such, and no thread is counted twice. Once nothing is left to do, all wait. */
+/* Whoever waits for something that is there was woken, each thread that waits is counted as such, and no thread is
+ * counted twice. Once nothing is left to do, all wait. */
 static int storm_counts(storm *s, int all)
 {
     bzi_queues *q = &s->loader->queues;
-    int right;
+    int right = 1;
     bzi_os_lock(&q->mutex);
-    right = q->idle_readers + q->holding + q->reclaiming <= q->reader_count + (q->reader_count ? 0 : q->worker_count) &&
-            q->idle_workers <= q->worker_count && q->held_bytes <= q->memory_bytes;
+    for (uint32_t role = 0; role < BZI_ROLES; role++)
+        right &= !q->sleeping[role] || q->woken[role] || !bzi_can(q, role);
+    right &= q->sleeping[BZI_ROLE_READ] + q->reading + q->reclaiming <=
+             q->reader_count + (q->reader_count ? 0 : q->worker_count) &&
+             q->sleeping[BZI_ROLE_WORK] + q->working <= q->worker_count && q->held_bytes <= q->memory_bytes;
     if (all)
-        right = q->idle_readers == q->reader_count && q->idle_workers == q->worker_count && !q->active && !q->holding;
+        right &= q->sleeping[BZI_ROLE_READ] == q->reader_count && q->sleeping[BZI_ROLE_WORK] == q->worker_count &&
+                 !q->active && !q->reading && !q->working && !q->tiles_left && !q->grids_over;
     bzi_os_unlock(&q->mutex);
     return right;
 }
@@ -2800,7 +2805,9 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
         }
         m.jitter_us = (int)(storm_random(&random) % 3 * 1000);
         c.decode.threads = 1 + storm_random(&random) % 4;
-        c.read.threads = in_memory ? 0 : 1 + storm_random(&random) % 3;
+        c.read.threads = in_memory ? 0 : storm_random(&random) % 8 ? 1 + storm_random(&random) % 3 : 40;
+        bzi_lock_delays = storm_random(&random) % 2;
+        c.read.memory_bytes = storm_random(&random) % 2 ? 1 << 16 : 0;         /* a few samples' */
         c.pipeline.batches_in_flight = 1 + storm_random(&random) % 5;
         c.errors.policy = storm_random(&random) % 3;
         if (storm_random(&random) % 3 == 0) {
@@ -2835,6 +2842,7 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
         if (rounds % 2)
             bzna_context_close(own);
         CHECK_EQ(bzna_loader_close(s.loader), BZNA_OK);
+        bzi_lock_delays = 0;
         bzna_dataset_close(dataset);
         for (int i = 0; i < 8; i++) {
             if (s.shelf[i])

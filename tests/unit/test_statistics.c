@@ -306,7 +306,7 @@ static void *help(void *given)
     bzi_queues_lock(worker->queues);
     worker->helped_ns = helped_ns;
     worker->tiles_begun = 0;
-    bzi_os_wake_all(&worker->queues->tiles_wake);
+    worker->tiles_over = worker->queues->grids_over = 1;
     bzi_queues_unlock(worker->queues);
     return NULL;
 }
@@ -318,7 +318,7 @@ TEST(decoding_a_grid_takes_the_time_of_all_who_decode_it_without_what_one_waits_
     static bzi_item item;
     bzi_thread helper;
     bzna_error err;
-    REQUIRE(bzi_os_locks_init(&queues.mutex, BZI_RANK_LOADER, queues.conds, BZI_CONDS));
+    REQUIRE(bzi_os_locks_init(&queues.mutex, BZI_RANK_LOADER, queues.wake, BZI_ROLES));
     worker.queues = &queues;
     worker.tiles_begun = 1;
     item.decode_ns = before_ns;
@@ -329,7 +329,7 @@ TEST(decoding_a_grid_takes_the_time_of_all_who_decode_it_without_what_one_waits_
     bzi_os_thread_join(helper);
     CHECK(item.decode_ns >= before_ns + helped_ns - elapsed_ns);
     CHECK(item.decode_ns <= before_ns + helped_ns - WAITED_US * 1000);
-    bzi_os_locks_free(&queues.mutex, queues.conds, BZI_CONDS);
+    bzi_os_locks_free(&queues.mutex, queues.wake, BZI_ROLES);
 }
 #else
 TEST(decoding_a_grid_takes_the_time_of_all_who_decode_it_without_what_one_waits_for_others)

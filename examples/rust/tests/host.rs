@@ -262,6 +262,7 @@ fn samples_of_several_threads_lie_in_the_order_of_their_indices_with_fields_spli
                         break;
                     }
                     let (caption, numbers) = (format!("caption {index}"), vec![index as f32; index as usize % 3]);
+                    let mask = [0, 255, index as u8];
                     let sample = Sample {
                         target: Some(index as i64 % 2),
                         name: Some(&caption),
@@ -270,7 +271,7 @@ fn samples_of_several_threads_lie_in_the_order_of_their_indices_with_fields_spli
                             ("number", Value::Integer(-(index as i64))),
                             ("box", Value::Vector(&numbers)),
                             ("caption", Value::Text(&caption)),
-                            ("mask", Value::Bytes(&[0, 255, index as u8])),
+                            ("mask", Value::Bytes(&mask)),
                         ],
                         ..Sample::new(&images[index as usize % images.len()])
                     };
