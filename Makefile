@@ -136,9 +136,13 @@ LIBS         = $(AV_LIBS) $(SYSTEM_LIBS)
 # A recipe that fails leaves no product that looks made.
 .DELETE_ON_ERROR:
 
-LIB      = $(BUILD)/libbenzina.a $(BUILD)/libbenzina.so $(BUILD)/libbenzina_stream.a $(BUILD)/libbenzina_stream.so
-PROGRAMS = $(BUILD)/decode_batch $(BUILD)/draw_pictures $(BUILD)/stream
-ifeq ($(HAVE_AVFORMAT)$(HAVE_AVCODEC),yesyes)
+# The tool, the streams and the suites call functions that these switches leave out: none of them is made with one.
+FEWER    := $(filter $(foreach s,WRITER FOLDERS RECORDS AUGMENT,-DBENZINA_NO_$s -DBENZINA_NO_$s=%),\
+              $(CPPFLAGS) $(CFLAGS))
+LIBRARIES = benzina $(if $(FEWER),,benzina_stream)
+LIB       = $(foreach l,$(LIBRARIES),$(BUILD)/lib$l.a $(BUILD)/lib$l.so)
+PROGRAMS  = $(BUILD)/decode_batch $(BUILD)/draw_pictures $(if $(FEWER),,$(BUILD)/stream)
+ifeq ($(HAVE_AVFORMAT)$(HAVE_AVCODEC)$(FEWER),yesyes)
 PROGRAMS += $(BUILD)/bzna
 endif
 
@@ -148,11 +152,12 @@ all: what $(LIB) $(PROGRAMS)
 WHAT_VIDEO = $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing))
 WHAT_JPEG  = $(if $(HAVE_JPEG),libjpeg-turbo,none (libjpeg-dev is missing))
 WHAT_ICC   = $(if $(HAVE_LCMS2),, without --icc convert (liblcms2-dev is missing))
-WHAT_TOOL  = $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(WHAT_ICC),$\
-                none (libavformat-dev or libswscale-dev is missing))
+WHAT_TOOL  = $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(WHAT_ICC),$(if $(FEWER),none (it needs what $(FEWER) $\
+                leaves out),none (libavformat-dev or libswscale-dev is missing)))
 WHAT_GPU   = $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,$\
                 none (clang or libffmpeg-nvenc-dev is missing))
-WHAT_STREAM = $(if $(HAVE_ZLIB)$(HAVE_ZSTD),$(if $(HAVE_ZLIB),gzip$(if $(HAVE_ZSTD), and zstd, without zstd \
+WHAT_STREAM = $(if $(FEWER),nothing: they are not built,$(WHAT_UNPACKS))
+WHAT_UNPACKS = $(if $(HAVE_ZLIB)$(HAVE_ZSTD),$(if $(HAVE_ZLIB),gzip$(if $(HAVE_ZSTD), and zstd, without zstd \
                 (libzstd-dev is missing)),zstd$(comma) without gzip (zlib1g-dev is missing)),neither gzip nor zstd \
                 (zlib1g-dev and libzstd-dev are missing))
 what:
@@ -237,6 +242,7 @@ demo: all
 .PHONY: test test-all test-julia test-distros test-ports
 # TEST=sampler, TEST="sampler pack": suites whose names have one of these in them. test-all: what takes long, too.
 test test-all: what
+	@$(if $(FEWER),$(error the suites need what $(FEWER) leaves out))
 	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" PRODUCTS=all \
 	    TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
 
@@ -542,11 +548,10 @@ static-deps:
 # tool.
 TO        = $(DESTDIR)$(PREFIX)
 TO_LIB    = $(DESTDIR)$(LIBDIR)
-LIBRARIES = benzina benzina_stream
 install: all
 	install -d "$(TO)"/include/benzina "$(TO_LIB)" "$(TO)"/bin "$(TO)"/share/man/man1
 	install -m 644 benzina.h "$(TO)"/include/
-	install -m 644 examples/stream.h "$(TO)"/include/benzina/
+	$(if $(FEWER),,install -m 644 examples/stream.h "$(TO)"/include/benzina/)
 	for l in $(LIBRARIES); do \
 	    install -m 644 $(BUILD)/lib$$l.a "$(TO_LIB)"/ && \
 	    install -m 755 $(BUILD)/lib$$l.so.$(VERSION) "$(TO_LIB)"/ && \
@@ -555,13 +560,15 @@ install: all
 	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna "$(TO)"/bin/ && \
 	    install -m 644 examples/bzna.1 "$(TO)"/share/man/man1/; fi
 	PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' VERSION='$(VERSION)' SOVERSION='$(SOVERSION)' REQUIRES='$(REQUIRES)' \
-	    LIBS='$(SYSTEM_LIBS)' STREAM_REQUIRES='$(STREAM_REQUIRES)' sh tests/make/install_package.sh '$(DESTDIR)'
+	    LIBS='$(SYSTEM_LIBS)' STREAM_REQUIRES='$(STREAM_REQUIRES)' sh tests/make/install_package.sh '$(DESTDIR)' \
+	    $(LIBRARIES)
 
 # Files and links that install made, and the two folders that are nobody else's: others may have been there before.
 uninstall:
 	cd "$(TO)" 2>/dev/null && rm -f include/benzina.h include/benzina/stream.h bin/bzna share/man/man1/bzna.1 || true
 	cd "$(TO_LIB)" 2>/dev/null && rm -f cmake/benzina/benzinaConfig.cmake cmake/benzina/benzinaConfigVersion.cmake \
-	    $(foreach l,$(LIBRARIES),pkgconfig/$l.pc lib$l.a lib$l.so lib$l.so.$(SOVERSION) lib$l.so.$(VERSION)) || true
+	    $(foreach l,benzina benzina_stream,pkgconfig/$l.pc lib$l.a lib$l.so lib$l.so.$(SOVERSION) lib$l.so.$(VERSION)) \
+	    || true
 	-rmdir "$(TO)"/include/benzina "$(TO_LIB)"/cmake/benzina 2>/dev/null || true
 
 clean:

@@ -54,7 +54,7 @@
  *   88-89  delivering        what the consumer's calls do; positions
  *      90  statistics        what was counted, and what limits a loader
  *   91-93  configuration     defaults, checks; outputs; opening
- *   94-98  public API        validate, delegate
+ *   94-99  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -18414,8 +18414,6 @@ static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *w
                                                      "(BENZINA_NO_AUGMENT)", where) : BZNA_OK;
 }
 
-static uint32_t bzi_augment_most(const bzna_loader_augment *a) { return a->policy_count; }
-
 static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, const uint32_t size[2],
                              bzna_transform *t)
 {
@@ -29935,8 +29933,6 @@ BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_te
     }
 
 BZI_API_INIT(source)
-BZI_API_INIT(provider)
-BZI_API_INIT(sink)
 BZI_API_INIT(context_config)
 BZI_API_INIT(image)
 BZI_API_INIT(picture)
@@ -29946,9 +29942,15 @@ BZI_API_INIT(rule)
 BZI_API_INIT(output)
 BZI_API_INIT(affine)
 BZI_API_INIT(loader_config)
+#ifndef BENZINA_NO_RECORDS
+BZI_API_INIT(provider)
+#endif
+#ifndef BENZINA_NO_WRITER
+BZI_API_INIT(sink)
 BZI_API_INIT(writer_config)
 BZI_API_INIT(field_value)
 BZI_API_INIT(writer_sample)
+#endif
 
 /* --- Context --- */
 
@@ -30172,11 +30174,6 @@ static bzna_status bzi_api_braces(const char *pattern, char *dst, uint64_t capac
     return status;
 }
 
-#else
-#define bzi_api_braces(pattern, dst, capacity, size, count, err) \
-    ((void)(capacity), BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build expands no patterns (BENZINA_NO_FOLDERS)"))
-#endif
-
 BZI_COLD
 BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
                                         uint32_t *count, bzna_error *err)
@@ -30193,6 +30190,7 @@ BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t c
         *count = texts;
     BZI_API_END(status);
 }
+#endif
 
 /* Opens what is no path. Its name is that of its kind, if the config gives none. callbacks: NULL, or a user's source,
  * of which input.source is made. */
@@ -30242,26 +30240,20 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     BZI_API_END(bzi_api_open_input(context, (bzi_input){ .kind = "source" }, &callbacks, config, out, &e));
 }
 
+#ifndef BENZINA_NO_RECORDS
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
                                                 const bzna_dataset_config *config, bzna_dataset **out,
                                                 bzna_error *err)
 {
-#ifndef BENZINA_NO_RECORDS
     bzna_provider all;
-#endif
 
     BZI_API_BEGIN_OUT(out, context, provider);
-
-#ifndef BENZINA_NO_RECORDS
     BZI_API_IN(all, provider, provider);
     BZI_API_END(bzi_api_open_input(context, (bzi_input){ .given = &all, .ops = &bzi_provider_ops,
                                                         .kind = "provider" }, NULL, config, out, &e));
-#else
-    (void)config;
-    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build takes no providers (BENZINA_NO_RECORDS)");
-#endif
 }
+#endif
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
@@ -30579,19 +30571,15 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     return BZNA_OK;
 }
 
+#ifndef BENZINA_NO_AUGMENT
 BZI_COLD
 BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude, bzna_policy *policy,
                                         bzna_error *err)
 {
     BZI_API_BEGIN_WITH(policy);
-#ifdef BENZINA_NO_AUGMENT
-    (void)preset, (void)draws, (void)magnitude;
-    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "this build has no policies (BENZINA_NO_AUGMENT)");
-#else
     if (!bzi_policy_preset(preset, draws, magnitude, policy))
         BZI_API_MISUSE("there is no preset %u of %u draws and magnitude %u", preset, draws, magnitude);
     return BZNA_OK;
-#endif
 }
 
 BZI_COLD
@@ -30618,6 +30606,7 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
     bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
     return BZNA_OK;
 }
+#endif
 
 BZI_COLD
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
@@ -31004,28 +30993,8 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 98. Public API: batches, writers =============================================================================
+/* ==== 98. Public API: batches =======================================================================================
  * Calls: all rooms above. */
-
-#ifdef BENZINA_NO_WRITER
-
-#define BZI_INDEX_LAST UINT64_MAX
-
-/* In this build no writer is ever made. */
-struct bzna_writer {
-    bzi_host *host;                   /* where its messages would go */
-};
-#define bzi_writer_make(host, path, sink, config, out, err)        \
-    ((void)(host), (void)(path), (void)(out),                      \
-     BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)"))
-#define bzi_writer_add(writer, index, sample, timeout_ns, err)     \
-    ((void)(writer), (void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
-#define bzi_writer_finish(writer, err)                         BZNA_E_UNSUPPORTED
-#define bzi_writer_close(writer)                               ((void)(writer))
-
-#endif
-
-/* --- Batches --- */
 
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
                                          bzna_error *err)
@@ -31181,7 +31150,11 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
     return BZNA_OK;
 }
 
-/* --- Writers --- */
+
+/* ==== 99. Public API: writers ======================================================================================
+ * Calls: all rooms above. */
+
+#ifndef BENZINA_NO_WRITER
 
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
@@ -31269,3 +31242,5 @@ BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
     bzi_writer_close(writer);
     return BZNA_OK;
 }
+
+#endif

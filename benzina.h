@@ -31,7 +31,9 @@
  * benzina.c refuses to be compiled with -ffast-math. If a file of yours includes benzina.c, these
  * rules also hold for everything in that file after the #include.
  *
- * Switches are defined when benzina.c is compiled. The public structs and functions are the same
+ * Define switches when benzina.c is compiled, and when files that include this header are: it does
+ * not declare the functions that a switch leaves out, nor structs and constants that only these
+ * take, so that the compiler names a call of them, and not the linker. Everything else is the same
  * with every switch. A compiler ignores a name that nobody asks about, so benzina.c itself refuses
  * what these switches are likely to be called by mistake, as BENZINA_NO_LIBAVCODEC and
  * BENZINA_WITHOUT_CUDA. make refuses any -DBENZINA_... in CFLAGS or CPPFLAGS that is none of them.
@@ -43,15 +45,14 @@
  *     BENZINA_NO_JPEG      no libjpeg-turbo: JPEG is not decoded in software. NVDEC can still
  *                          decode it, and the writer store it. Without these two, as well, the
  *                          reader of its headers goes, and only the bytes of JPEG files are read
- *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
+ *     BENZINA_NO_WRITER    no writer of archives
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
  *     BENZINA_NO_STILLS    no pictures but JPEG and HEIF: neither PNG, WebP, GIF, BMP, TIFF, PNM
  *                          nor JPEG 2000
  *     BENZINA_NO_FOLDERS   no folders, lists of their samples, nor patterns: a path is that of a
- *                          file, and bzna_braces_expand returns E_UNSUPPORTED
- *     BENZINA_NO_RECORDS   no dataset_config.records, and bzna_dataset_open_provider returns
- *                          E_UNSUPPORTED
+ *                          file
+ *     BENZINA_NO_RECORDS   no dataset_config.records, and no providers
  *     BENZINA_NO_AUGMENT   no policies: settings with some are refused, and transforms with
  *                          operations
  *     BENZINA_NO_THREADS   no threads, so -lpthread is not needed: one thread alone may use the
@@ -66,10 +67,10 @@
  * samples can be decoded: those of a plain video without libavcodec, for example.
  *
  * What the switches BENZINA_NO_... leave out can also be removed from the text:
- * make dist WITHOUT="HEIF SHARDS" writes a benzina.c without these rooms, and a benzina.h that
- * defines BENZINA_NO_HEIF and BENZINA_NO_SHARDS. A call, file or setting that needs such a room
- * fails with E_UNSUPPORTED either way, and the message names the switch. A program that must have
- * the room can ask #ifdef BENZINA_NO_HEIF of such a header when it is compiled.
+ * make dist WITHOUT="HEIF WRITER" writes a benzina.c without these parts, and a benzina.h without
+ * their declarations and their paragraphs of this manual, which defines BENZINA_NO_HEIF and
+ * BENZINA_NO_WRITER. A file or setting that needs such a part fails with E_UNSUPPORTED either way,
+ * and the message names the switch. A program can ask such a header #ifdef BENZINA_NO_HEIF.
  *
  * 2. THE FIRST PROGRAM
  *
@@ -250,8 +251,7 @@
  *
  * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Calls
  * that can fail take a bzna_error as their last argument, which may be NULL. Two kinds of calls
- * take none, because they fail only with E_STATE: X_close and bzna_batch_release. Closing a writer
- * reports nothing, either: bzna_writer_finish says whether the file is whole.
+ * take none, because they fail only with E_STATE: X_close and bzna_batch_release.
  *
  * When a call fails, bzna_error holds
  *     - the status
@@ -611,8 +611,8 @@
  *
  * 12. KINDS OF DATA SETS
  *
- * A path that exists stands for itself. A folder that holds *.bzna, *.tar or *.rec files stands for
- * those. Otherwise a path is a pattern of several paths, which are laid end to end:
+ * PATTERNS. A path that exists stands for itself. A folder that holds *.bzna, *.tar or *.rec files
+ * stands for those. Otherwise a path is a pattern of several paths, which are laid end to end:
  *
  *     a::b             both
  *     {0000..0146}     each number in turn, padded with zeros if either of the two is
@@ -621,12 +621,12 @@
  *     * ? [abc]        the files whose names match, sorted by bytes
  *     \                the next character stands for itself
  *
- * If a data set has many files, at most 64 of them are open at a time, or a quarter of the files
- * that the process may open, if that is less. The others are opened for each read, which costs
- * little on a local disk, and a round trip on a network's. A file that is opened again must be as
- * it was, otherwise its samples fail with E_IO, and so they do if it has gone. If the process has
- * no descriptor left for it, a read waits for one second, and then fails with E_IO, too. A sample
- * is E_NOT_FOUND only if it has no such field.
+ * MANY FILES. If a data set has many files, at most 64 of them are open at a time, or a quarter of
+ * the files that the process may open, if that is less. The others are opened for each read, which
+ * costs little on a local disk, and a round trip on a network's. A file that is opened again must
+ * be as it was, otherwise its samples fail with E_IO, and so they do if it has gone. If the process
+ * has no descriptor left for it, a read waits for one second, and then fails with E_IO, too. A
+ * sample is E_NOT_FOUND only if it has no such field.
  *
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
  * are, with their EXIF orientation. The sample entry of JPEG is mjpg, as in HEIF, and QuickTime's
@@ -666,6 +666,14 @@
  * 64 bits, however they are written (7, 007, 7.0, 7e0). A sample of -1 or without a label has no
  * target. Otherwise labels are vectors of float32.
  *
+ * With pairs (dataset_config.pairs = "images,masks"), files of several folders make one sample if
+ * their paths below these folders are the same but for the extension: images/a/1.jpg and
+ * masks/a/1.png. Each folder is an image field, which is called as the folder, or as the text
+ * before an equals sign says: "image=leftImg8bit/train,mask=gtFine/train". Samples have the order
+ * of these paths without extensions, and no targets. A file without a partner is an error that
+ * names it, and so are two files in a folder that differ only in their extensions. All files of a
+ * sample are read with it.
+ *
  * LISTS are text with a line for each sample. The first line that is not empty decides how all
  * lines are read:
  *
@@ -684,14 +692,6 @@
  *     - A list is refused with E_FORMAT, by file and line, if a label is not a decimal number (nan
  *       and inf are not), does not fit a float32, or is an integer of more than 64 bits; and if a
  *       vector holds a whole number that a float32 cannot, such as 16777217.
- *
- * With pairs (dataset_config.pairs = "images,masks"), files of several folders make one sample if
- * their paths below these folders are the same but for the extension: images/a/1.jpg and
- * masks/a/1.png. Each folder is an image field, which is called as the folder, or as the text
- * before an equals sign says: "image=leftImg8bit/train,mask=gtFine/train". Samples have the order
- * of these paths without extensions, and no targets. A file without a partner is an error that
- * names it, and so are two files in a folder that differ only in their extensions. All files of a
- * sample are read with it.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key are one
  * sample. The key is the name up to the first dot after its last slash, and the rest is the name of
@@ -748,10 +748,7 @@
  * bzna_provider says which fields samples have, and gives their values, or says where they lie.
  * examples/lmdb.c reads a database, and examples/generator.c draws pictures.
  *
- * PICTURES are told apart by their content: JPEG (baseline or progressive, of 8 bits, in gray,
- * Y'CbCr, RGB, CMYK or YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000, HEIF
- * and AVIF. The library refuses kinds that libavcodec would decode to wrong pixels, for instance
- * TIFF of 16-bit CMYK or JPEG 2000 part 15. The message names the kind, and chapter 13 lists them.
+ * PICTURES are told apart by their content.
  *     - Alpha is dropped, as PIL's convert("RGB") does it.
  *     - Pictures are rotated and mirrored as their EXIF data say, or XMP if EXIF data say nothing.
  *       For HEIF and AVIF, the properties irot and imir say it. Transforms see the size of the
@@ -760,10 +757,15 @@
  *     - ICC profiles are not applied, and all colors are treated as sRGB. `bzna verify` counts
  *       pictures with other profiles, and `bzna pack --icc convert` converts them.
  *
- * JPEG. The pixels of a JPEG are those of its decoder: libjpeg-turbo or NVDEC. A JPEG
- * without Huffman tables has those of the standard. Damage fails a picture if it is above the last
- * row that the warp reads. If the picture has several scans (progressive), damage anywhere fails
- * it.
+ * JPEG is baseline or progressive, of 8 bits, in gray, Y'CbCr, RGB, CMYK or YCCK. The pixels of a
+ * JPEG are those of its decoder: libjpeg-turbo or NVDEC. A JPEG without Huffman tables has those of
+ * the standard. Damage fails a picture if it is above the last row that the warp reads. If the
+ * picture has several scans (progressive), damage anywhere fails it.
+ *
+ * STILLS are all other pictures but HEIF and AVIF: PNG, WebP, GIF (its first picture), BMP, TIFF,
+ * PNM and JPEG 2000. The library refuses kinds that libavcodec would decode to wrong pixels, for
+ * instance TIFF of 16-bit CMYK or JPEG 2000 part 15. The message names the kind, and chapter 13
+ * lists them.
  *
  * HEIF AND AVIF. The picture is the primary item, else the first picture of a track. An item is
  * H.265, H.264, AV1 or JPEG, an identity item (iden), or a grid, and is cut and turned by its
@@ -926,7 +928,6 @@ typedef struct bzna_dataset bzna_dataset;    /* immutable samples with named fie
 typedef struct bzna_loader  bzna_loader;     /* order, warps and threads over one data set */
 typedef struct bzna_batch   bzna_batch;      /* one batch on loan from a loader */
 typedef struct bzna_decoder bzna_decoder;    /* decodes single pictures in software */
-typedef struct bzna_writer  bzna_writer;     /* writes one archive */
 
 /* ---- Host services ------------------------------------------------------------------------ */
 /* Where the library's memory comes from. Both functions are called on any thread, concurrently.
@@ -979,145 +980,9 @@ typedef struct bzna_source {
     const void *memory;
 } bzna_source;
 
-/* Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They
- * must not close any object. */
-typedef struct bzna_sink {
-    uint32_t    struct_size;          /* sizeof the struct; bzna_sink_init sets it */
-    uint32_t    reserved0;            /* must be 0 */
-    void       *user;                 /* passed to the functions; the caller's until close */
-    /* Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which
-     * becomes the native_code of E_IO. The writer appends, and at the end goes back to patch 8
-     * bytes, which mark the archive as finished. A sink whose archives shall survive a loss of
-     * power flushes before that what was written. */
-    bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
-    /* Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if
-     * bzna_writer_open_sink failed. May be NULL. */
-    void        (*close)(void *user);
-} bzna_sink;
-
-/* One field of a provider's samples. Zero is the default of every member that does not say
- * otherwise. */
-typedef struct bzna_provider_field {
-    /* UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; must be given. Some
-     * names have meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the
-     * picture that loaders take by default (without one, the first IMAGE is), and a TEXT called
-     * "name" is the sample's name */
-    const char *name;
-    /* BZNA_FIELD_..., which says what a value is, and must be given:
-     *     IMAGE     a picture, as codec says
-     *     INTEGER   an int64_t
-     *     VECTOR    float32 numbers
-     *     TEXT      UTF-8 without a NUL
-     *     BYTES     any bytes */
-    uint32_t    kind;
-    /* 1: places or locate say where values lie; 0: read gives them */
-    uint32_t    located;
-    /* of an IMAGE:
-     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
-     *     BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
-     *                                  bzna_image_annexb writes it
-     *     BZNA_CODEC_RAW               pixels, as the next members say */
-    uint32_t    codec;
-    uint32_t    width;                /* of RAW: pixels */
-    uint32_t    height;               /* of RAW: pixels */
-    uint32_t    channels;             /* of RAW: 1, gray; 3, RGB. Each is a byte */
-    uint32_t    layout;               /* of RAW: BZNA_LAYOUT_... */
-    uint32_t    reserved0;            /* must be 0 */
-    uint64_t    reserved[2];          /* must be 0 */
-} bzna_provider_field;
-
-/* Where a value of a provider lies. */
-typedef struct bzna_place {
-    /* its bytes in memory, which must stay as they are until provider.close: nothing is copied.
-     * NULL: it lies in a file */
-    const void *data;
-    uint64_t    offset;               /* of its first byte in the file */
-    uint64_t    size;                 /* bytes; must be set */
-    uint32_t    file;                 /* number of the file in provider.files */
-    uint32_t    reserved0;            /* must be 0 */
-} bzna_place;
-
-/* UINT64_MAX: in provider.places, the size of a value that a sample does not have. */
-#define BZNA_NO_VALUE 0xFFFFFFFFFFFFFFFF
-
-/* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
- * no more than capacity bytes. If it has more, nothing need be written, and the function is called
- * again with a larger buffer. bzna_provider says what it returns, and on which threads it runs.
- *     user       bzna_provider.user
- *     index      of the sample, 0..count - 1
- *     field      number of the field in bzna_provider.fields
- *     buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
- *     capacity   bytes at buffer
- *     size       must be set, in bytes */
-typedef bzna_status (*bzna_provider_read_fn)(void *user, uint64_t index, uint32_t field,
-    void *buffer, uint64_t capacity, uint64_t *size);
-
-/* Says where a value of a provider's sample lies. The library reads files as it reads its own kinds
- * of data sets: neighbors at once, and with few descriptors. bzna_provider says what the function
- * returns, and on which threads it runs.
- *     user    bzna_provider.user
- *     index   of the sample, 0..count - 1
- *     field   number of the field in bzna_provider.fields
- *     place   all zeros, except size: set data, or file and offset; and set size */
-typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint32_t field,
-    bzna_place *place);
-
-/* Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called
- * by several threads at once: the reader threads of loaders, and threads in bzna_dataset_* calls
- * and in bzna_loader_open. No lock of the library is held. They may use other data sets, but must
- * not close any object. Each must give the same value whenever it is asked for it. A loader of
- * pictures has one reader thread by default: raise read.threads if read calculates much or waits
- * long. Without pictures, decoder threads read.
- *
- * They return BZNA_OK, or a failure:
- *     BZNA_E_NOT_FOUND   the sample has no such value. That is no error, except of the picture that
- *                        is wanted
- *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
- *                        attempts
- *     any other number   the sample fails with E_CALLBACK, and the number becomes native_code
- *
- * A size that cannot be right fails the sample with E_CALLBACK: one that changes between calls, one
- * above max_bytes, a picture without bytes, an INTEGER that has not 8 bytes, RAW pixels that are
- * not as many as their field says, or a place past the end of its file. Such failures cost their
- * own slots (errors.policy); errors.callback_policy has no effect on them. */
-typedef struct bzna_provider {
-    uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
-    uint32_t    field_count;          /* fields at fields, 1..64 */
-    void       *user;                 /* passed to the functions; the caller's until close */
-    uint64_t    count;                /* samples; at least 1 */
-    const bzna_provider_field *fields;          /* of the samples; copied */
-    /* bytes of a value, at most; default context_config.max_sample_bytes, which always holds */
-    uint64_t    max_bytes;
-    bzna_provider_read_fn   read;     /* gives values; NULL if every field is located */
-    bzna_provider_locate_fn locate;   /* says where values lie; NULL if places says it */
-    /* instead of locate, where all values lie, so that nothing is called: field f of sample i is at
-     * places[i * field_count + f]. Those of fields that are not located are not looked at. It must
-     * stay as it is until close. NULL: locate says it */
-    const bzna_place *places;
-    const char *const *files;         /* paths of the files in which values lie; copied */
-    uint32_t    file_count;           /* paths at files, at most 65536 */
-    uint32_t    class_count;          /* names at class_names */
-    const char *const *class_names;   /* of targets 0, 1, ...; copied. NULL: they have no names */
-    /* tells these samples from others: a saved state is not restored with another fingerprint.
-     * Default 0: providers are told apart by count and fields only */
-    uint64_t    fingerprint;
-    /* Releases what the provider holds. Called exactly once, on the thread that releases the data
-     * set last, and never if bzna_dataset_open_provider failed. May be NULL */
-    void        (*close)(void *user);
-    uint64_t    reserved[4];          /* must be 0 */
-} bzna_provider;
-
 /* Clears source and sets its struct_size, in bytes: pass sizeof *source. After that, set read_at
  * and size. Any thread. */
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
-
-/* Clears provider and sets its struct_size, in bytes: pass sizeof *provider. After that, set count,
- * fields, field_count, and read or locate. Any thread. */
-BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size);
-
-/* Clears sink and sets its struct_size, in bytes: pass sizeof *sink. After that, set write_at. Any
- * thread. */
-BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
 
 /* Where device memory comes from, such as a framework's caching allocator. Both functions are
  * called on the caller's thread, and for staging memory on a loader's threads. They must not call
@@ -1639,6 +1504,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
+#ifndef BENZINA_NO_FOLDERS
 /* Gives the texts that the braces of a pattern stand for, as bzna_dataset_open expands them: see
  * chapter 12. Files are not looked for: * ? [] and "::" stay as they are. Any thread.
  *     pattern    UTF-8, of at most 4095 bytes
@@ -1652,6 +1518,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
  * no use. */
 BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity,
     size_t *needed, uint32_t *count, bzna_error *err);
+#endif
 
 /* Opens a file that lies in memory. Any thread.
  *     context   may be closed before the data set
@@ -1674,21 +1541,6 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
  * Statuses: those of bzna_dataset_open; E_CALLBACK if a function misbehaves. */
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-
-/* Opens samples that the caller's functions give. Any thread.
- *     context    may be closed before the data set
- *     provider   the struct and its arrays are copied. On success the data set owns user, and
- *                calls close exactly once. On failure it is still the caller's, and close was not
- *                called
- *     config     copied; NULL: all defaults. Only name, format ("provider"), orientation and
- *                palette have an effect
- *     out        becomes the data set, to be closed with bzna_dataset_close
- * Neither read nor locate is called here. Statuses: E_ARGUMENT for a provider that cannot be,
- * whose message names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file for
- * provider.files. */
-BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context,
-    const bzna_provider *provider, const bzna_dataset_config *config, bzna_dataset **out,
-    bzna_error *err);
 
 /* Closes dataset; NULL does nothing. Loaders and data sets that were made from it go on, and keep
  * its files open. Returns E_STATE inside callbacks, and does nothing then. Any thread, once. */
@@ -1793,6 +1645,141 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
  * Statuses: those of bzna_dataset_read_image, without E_BUFFER. */
 BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64_t index,
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
+
+#ifndef BENZINA_NO_RECORDS
+/* ---- Providers ---------------------------------------------------------------------------- */
+/* One field of a provider's samples. Zero is the default of every member that does not say
+ * otherwise. */
+typedef struct bzna_provider_field {
+    /* UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; must be given. Some
+     * names have meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the
+     * picture that loaders take by default (without one, the first IMAGE is), and a TEXT called
+     * "name" is the sample's name */
+    const char *name;
+    /* BZNA_FIELD_..., which says what a value is, and must be given:
+     *     IMAGE     a picture, as codec says
+     *     INTEGER   an int64_t
+     *     VECTOR    float32 numbers
+     *     TEXT      UTF-8 without a NUL
+     *     BYTES     any bytes */
+    uint32_t    kind;
+    /* 1: places or locate say where values lie; 0: read gives them */
+    uint32_t    located;
+    /* of an IMAGE:
+     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
+     *     BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
+     *                                  bzna_image_annexb writes it
+     *     BZNA_CODEC_RAW               pixels, as the next members say */
+    uint32_t    codec;
+    uint32_t    width;                /* of RAW: pixels */
+    uint32_t    height;               /* of RAW: pixels */
+    uint32_t    channels;             /* of RAW: 1, gray; 3, RGB. Each is a byte */
+    uint32_t    layout;               /* of RAW: BZNA_LAYOUT_... */
+    uint32_t    reserved0;            /* must be 0 */
+    uint64_t    reserved[2];          /* must be 0 */
+} bzna_provider_field;
+
+/* Where a value of a provider lies. */
+typedef struct bzna_place {
+    /* its bytes in memory, which must stay as they are until provider.close: nothing is copied.
+     * NULL: it lies in a file */
+    const void *data;
+    uint64_t    offset;               /* of its first byte in the file */
+    uint64_t    size;                 /* bytes; must be set */
+    uint32_t    file;                 /* number of the file in provider.files */
+    uint32_t    reserved0;            /* must be 0 */
+} bzna_place;
+
+/* UINT64_MAX: in provider.places, the size of a value that a sample does not have. */
+#define BZNA_NO_VALUE 0xFFFFFFFFFFFFFFFF
+
+/* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
+ * no more than capacity bytes. If it has more, nothing need be written, and the function is called
+ * again with a larger buffer. bzna_provider says what it returns, and on which threads it runs.
+ *     user       bzna_provider.user
+ *     index      of the sample, 0..count - 1
+ *     field      number of the field in bzna_provider.fields
+ *     buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
+ *     capacity   bytes at buffer
+ *     size       must be set, in bytes */
+typedef bzna_status (*bzna_provider_read_fn)(void *user, uint64_t index, uint32_t field,
+    void *buffer, uint64_t capacity, uint64_t *size);
+
+/* Says where a value of a provider's sample lies. The library reads files as it reads its own kinds
+ * of data sets: neighbors at once, and with few descriptors. bzna_provider says what the function
+ * returns, and on which threads it runs.
+ *     user    bzna_provider.user
+ *     index   of the sample, 0..count - 1
+ *     field   number of the field in bzna_provider.fields
+ *     place   all zeros, except size: set data, or file and offset; and set size */
+typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint32_t field,
+    bzna_place *place);
+
+/* Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called
+ * by several threads at once: the reader threads of loaders, and threads in bzna_dataset_* calls
+ * and in bzna_loader_open. No lock of the library is held. They may use other data sets, but must
+ * not close any object. Each must give the same value whenever it is asked for it. A loader of
+ * pictures has one reader thread by default: raise read.threads if read calculates much or waits
+ * long. Without pictures, decoder threads read.
+ *
+ * They return BZNA_OK, or a failure:
+ *     BZNA_E_NOT_FOUND   the sample has no such value. That is no error, except of the picture that
+ *                        is wanted
+ *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
+ *                        attempts
+ *     any other number   the sample fails with E_CALLBACK, and the number becomes native_code
+ *
+ * A size that cannot be right fails the sample with E_CALLBACK: one that changes between calls, one
+ * above max_bytes, a picture without bytes, an INTEGER that has not 8 bytes, RAW pixels that are
+ * not as many as their field says, or a place past the end of its file. Such failures cost their
+ * own slots (errors.policy); errors.callback_policy has no effect on them. */
+typedef struct bzna_provider {
+    uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
+    uint32_t    field_count;          /* fields at fields, 1..64 */
+    void       *user;                 /* passed to the functions; the caller's until close */
+    uint64_t    count;                /* samples; at least 1 */
+    const bzna_provider_field *fields;          /* of the samples; copied */
+    /* bytes of a value, at most; default context_config.max_sample_bytes, which always holds */
+    uint64_t    max_bytes;
+    bzna_provider_read_fn   read;     /* gives values; NULL if every field is located */
+    bzna_provider_locate_fn locate;   /* says where values lie; NULL if places says it */
+    /* instead of locate, where all values lie, so that nothing is called: field f of sample i is at
+     * places[i * field_count + f]. Those of fields that are not located are not looked at. It must
+     * stay as it is until close. NULL: locate says it */
+    const bzna_place *places;
+    const char *const *files;         /* paths of the files in which values lie; copied */
+    uint32_t    file_count;           /* paths at files, at most 65536 */
+    uint32_t    class_count;          /* names at class_names */
+    const char *const *class_names;   /* of targets 0, 1, ...; copied. NULL: they have no names */
+    /* tells these samples from others: a saved state is not restored with another fingerprint.
+     * Default 0: providers are told apart by count and fields only */
+    uint64_t    fingerprint;
+    /* Releases what the provider holds. Called exactly once, on the thread that releases the data
+     * set last, and never if bzna_dataset_open_provider failed. May be NULL */
+    void        (*close)(void *user);
+    uint64_t    reserved[4];          /* must be 0 */
+} bzna_provider;
+
+/* Clears provider and sets its struct_size, in bytes: pass sizeof *provider. After that, set count,
+ * fields, field_count, and read or locate. Any thread. */
+BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size);
+
+/* Opens samples that the caller's functions give. Any thread.
+ *     context    may be closed before the data set
+ *     provider   the struct and its arrays are copied. On success the data set owns user, and
+ *                calls close exactly once. On failure it is still the caller's, and close was not
+ *                called
+ *     config     copied; NULL: all defaults. Only name, format ("provider"), orientation and
+ *                palette have an effect
+ *     out        becomes the data set, to be closed with bzna_dataset_close
+ * Neither read nor locate is called here. Statuses: E_ARGUMENT for a provider that cannot be,
+ * whose message names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file for
+ * provider.files. */
+BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context,
+    const bzna_provider *provider, const bzna_dataset_config *config, bzna_dataset **out,
+    bzna_error *err);
+
+#endif
 
 /* ---- Decoding single pictures ------------------------------------------------------------- */
 /* A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes
@@ -2501,6 +2488,7 @@ typedef struct bzna_jitter {
 BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter,
     bzna_transform *transform, bzna_error *err);
 
+#ifndef BENZINA_NO_AUGMENT
 /* Policies that are well known, as torchvision 0.29 has them. */
 enum {
     /* RandAugment (Cubuk et al. 2019): `draws` of 14 operations, of magnitude 0..30 */
@@ -2517,7 +2505,7 @@ enum {
  *     draws       RAND_AUGMENT: 1..8; 0 counts as 2. Must be 0 for the others
  *     magnitude   RAND_AUGMENT: 0..30; torchvision's default is 9. Must be 0 for the others
  *     policy      filled in
- * Statuses: E_ARGUMENT; E_UNSUPPORTED if the library was built with BENZINA_NO_AUGMENT. */
+ * Statuses: E_ARGUMENT. */
 BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude,
     bzna_policy *policy, bzna_error *err);
 
@@ -2537,10 +2525,10 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
  *        LIGHTING: three normal numbers, each the sum of twelve uniform ones of 0..1, less 6.
  *        SHUFFLE: the order's number
  * Statuses: E_ARGUMENT for a setting that is out of its range, or for more than
- * BZNA_OPERATIONS_MAX operations; E_UNSUPPORTED if the library was built with
- * BENZINA_NO_AUGMENT. */
+ * BZNA_OPERATIONS_MAX operations. */
 BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_augment *augment,
     uint32_t out_width, uint32_t out_height, bzna_transform *transform, bzna_error *err);
+#endif
 
 /* ---- Loaders ------------------------------------------------------------------------------ */
 /* The order of an epoch's samples. */
@@ -3377,7 +3365,26 @@ enum {
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version,
     void **tensor, bzna_error *err);
 
+#ifndef BENZINA_NO_WRITER
 /* ---- Writers ------------------------------------------------------------------------------ */
+typedef struct bzna_writer bzna_writer;      /* writes one archive */
+
+/* Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They
+ * must not close any object. */
+typedef struct bzna_sink {
+    uint32_t    struct_size;          /* sizeof the struct; bzna_sink_init sets it */
+    uint32_t    reserved0;            /* must be 0 */
+    void       *user;                 /* passed to the functions; the caller's until close */
+    /* Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which
+     * becomes the native_code of E_IO. The writer appends, and at the end goes back to patch 8
+     * bytes, which mark the archive as finished. A sink whose archives shall survive a loss of
+     * power flushes before that what was written. */
+    bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
+    /* Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if
+     * bzna_writer_open_sink failed. May be NULL. */
+    void        (*close)(void *user);
+} bzna_sink;
+
 /* How an archive is to be written. Zero is the default of every member. */
 typedef struct bzna_writer_config {
     uint32_t           struct_size;   /* sizeof the struct; bzna_writer_config_init sets it */
@@ -3438,6 +3445,10 @@ typedef struct bzna_writer_sample {
     uint64_t                reserved[2];     /* must be 0 */
 } bzna_writer_sample;
 
+/* Clears sink and sets its struct_size, in bytes: pass sizeof *sink. After that, set write_at. Any
+ * thread. */
+BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
+
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
  * sizeof *config. Any thread. */
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
@@ -3456,7 +3467,7 @@ BZNA_API void bzna_writer_sample_init(bzna_writer_sample *sample, size_t struct_
  *     config    copied; NULL: all defaults
  *     out       becomes the writer, to be closed with bzna_writer_close
  * Statuses: E_ARGUMENT, E_LIMIT for names of classes; E_NOT_FOUND if the folder of path is not
- * there; E_IO; E_UNSUPPORTED if the library was built with BENZINA_NO_WRITER. */
+ * there; E_IO. */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 
@@ -3466,8 +3477,7 @@ BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
  *               and closes it exactly once. On failure it is still the caller's
  *     config    copied; NULL: all defaults
  *     out       becomes the writer, to be closed with bzna_writer_close
- * Statuses: E_ARGUMENT; E_LIMIT; E_IO if write_at failed; E_UNSUPPORTED if the library was built
- * with BENZINA_NO_WRITER. */
+ * Statuses: E_ARGUMENT; E_LIMIT; E_IO if write_at failed. */
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 
@@ -3510,9 +3520,11 @@ BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
 
 /* Closes writer; NULL does nothing. Without bzna_writer_finish, as when the process was killed, the
  * file is left unfinished: opening it gives E_UNFINISHED, and `bzna index FILE -o NEW` makes an
- * archive of the samples that it holds. Returns E_STATE inside callbacks, and does nothing then.
- * Any thread, once, while no other uses it. */
+ * archive of the samples that it holds. Only bzna_writer_finish says whether the file is whole.
+ * Returns E_STATE inside callbacks, and does nothing then. Any thread, once, while no other uses
+ * it. */
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);
+#endif
 
 #ifdef __cplusplus
 }

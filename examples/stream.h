@@ -95,6 +95,9 @@
 #define BENZINA_STREAM_H
 
 #include "../benzina.h"
+#if defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_FOLDERS)
+#  error "streams are providers, and expand patterns: they need what these switches leave out"
+#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,11 +1,12 @@
 #!/bin/sh
 # The vendorable pair (benzina.c with the kernels and their PTX inside), a CMakeLists.txt for it, streams, the list of
 # its switches, and a tarball of the sources that builds and tests itself. With WITHOUT, names of switches as HEIF or
-# WRITER, the pair has no text of what these leave out (needs Python), and there is no tarball.
+# WRITER, the pair has no text of what these leave out (needs Python), and there is no tarball. Without RECORDS or
+# FOLDERS, there are no streams.
 # Usage, by make dist from the repository's root:
 #     WITHOUT="HEIF WRITER" sh tests/make/dist.sh BUILD VERSION FOLDER
 set -e
-build=$1; version=$2; out=$3; name=benzina-$version
+build=$1; version=$2; out=$3; name=benzina-$version; stream=
 ptx=$build/benzina_kernels.ptx.h
 mkdir -p "$out" && rm -f "$out"/benzina-*.tar.gz
 if [ -n "$WITHOUT" ]; then
@@ -29,7 +30,8 @@ awk '/^ \*     BENZINA_[A-Z_]+ /{ on = 1 } /^ \*$/{ on = 0 } on { sub(/^ \* */, 
     > "$out/SWITCHES"
 if [ -n "$WITHOUT" ]; then
     rm -r "$parts"
-    echo "$out: benzina.h, benzina.c, CMakeLists.txt, install, stream, SWITCHES, without $WITHOUT"
+    [ ! -d "$out/stream" ] || stream=" stream,"
+    echo "$out: benzina.h, benzina.c, CMakeLists.txt, install,$stream SWITCHES, without $WITHOUT"
     exit
 fi
 rm -rf "${build:?}/$name"

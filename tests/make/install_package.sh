@@ -1,9 +1,9 @@
 #!/bin/sh
 # What find_package and pkg-config read of an installed library, into ROOT, which is DESTDIR or empty. From the
 # repository's root, with PREFIX, LIBDIR, VERSION, SOVERSION and, each a list, REQUIRES, LIBS and STREAM_REQUIRES:
-#     sh tests/make/install_package.sh ROOT
+#     sh tests/make/install_package.sh ROOT LIBRARY...
 set -e
-root=$1
+root=$1; shift
 package="$root$LIBDIR/cmake/benzina"
 # Relative where LIBDIR is below PREFIX, so that the folder may be moved.
 case $LIBDIR in
@@ -23,7 +23,6 @@ fill() { # template, folder
                    printf "%s%s", substr($0, 1, RSTART - 1), value; $0 = substr($0, RSTART + RLENGTH)
                } print }' "examples/vendoring/install/$1.in" > "$2/$1"
 }
-fill benzina.pc "$root$LIBDIR/pkgconfig"
-fill benzina_stream.pc "$root$LIBDIR/pkgconfig"
+for library; do fill "$library.pc" "$root$LIBDIR/pkgconfig"; done
 fill benzinaConfig.cmake "$package"
 fill benzinaConfigVersion.cmake "$package"

@@ -6,6 +6,7 @@
 writes benzina.c, benzina.h and benzina_kernels.cu into FOLDER, without what BENZINA_NO_NAME leaves out: HEIF, WRITER
 and others, which benzina.h lists. Each #if on these switches is decided. Then rooms of which nothing but the banner is
 left go, and functions, tables, types and constants that nothing uses any more. The rooms that stay are numbered anew.
+The header's manual loses what it says of nothing else: see SECTIONS.
 """
 import collections
 import os
@@ -116,7 +117,7 @@ def resolve(lines, removed):
                 out.append(line if kind == "else" else "#else")
             elif value is not True:
                 text = rest.strip() if value is None else value
-                out.append("#%s %s" % ("elif" if chain[1] else "if", text))
+                out.append(line if value is None and chain[1] else "#%s %s" % ("elif" if chain[1] else "if", text))
                 chain[1] = True
         chain[0] = chain[0] or value is True
     return out
@@ -239,11 +240,66 @@ def library(text, kernels, removed):
 
 # --- The header ---
 
-def header(text, names):
-    """Says what is missing, to readers and, by the switches, to programs."""
+# What the manual says of a switch alone, or of several, all of which must be removed then. Sections: from a heading,
+# which is words in capitals at the beginning of a paragraph, to the next one. Rows of its tables and items of its lists:
+# by their beginning, with the lines that continue them. Chapters keep their numbers, since comments name them.
+SECTIONS = {
+    "CUDA": ["11. THE GPU"],
+    "SHARDS": ["TARS", "RECORDIO"],
+    "HEIF": ["HEIF AND AVIF"],
+    "STILLS": ["STILLS"],
+    "FOLDERS": ["PATTERNS", "FOLDERS"],
+    "FOLDERS SHARDS": ["LISTS"],
+    "RECORDS": ["RECORDS", "PROVIDERS"],
+    "AUGMENT": ["POLICIES"],
+}
+ROWS = {
+    "CUDA": ["device_allocator ", "- NVIDIA's driver decodes", "- NVDEC is not used"],
+    "WRITER": ["bzna_writer ", "bzna_writer ", "sink.write_at"],
+    "SHARDS": ["tar ", "RecordIO ", "fields of a tar's"],
+    "HEIF": ["items of a HEIF"],
+    "STILLS": ["- BigTIFF", "- JPEG 2000 part 15"],
+    "FOLDERS": ["folder, pairs "],
+    "FOLDERS RECORDS": ["- Files of records"],
+    "RECORDS": ["provider.read", "provider.close", "provider ", "records, opened"],
+}
+HEADING = re.compile(r"^ \*\n \* (\d+\. [A-Z][A-Z ,]+|[A-Z]{2,}(?: [A-Z]+)*)(?=[. \n][ a-z(\n])", re.M)
+
+
+def without_section(text, heading):
+    found = list(HEADING.finditer(text))
+    at = [i for i, m in enumerate(found) if m.group(1) == heading]
+    if len(at) != 1:
+        sys.exit("without: the manual of benzina.h has no one section \"%s\"" % heading)
+    chapter = heading[0].isdigit()
+    end = next(m.start() for m in found[at[0] + 1:] if m.group(1)[0].isdigit() or not chapter)
+    instead = " *\n * %s\n *\n * This copy was made without it.\n" % heading if chapter else ""
+    return text[:found[at[0]].start()] + instead + text[end:]
+
+
+def without_row(text, begins):
+    text, count = re.subn(r"^ \*     %s.*\n(?: \*      +\S.*\n)*" % re.escape(begins), "", text, count=1, flags=re.M)
+    if not count:
+        sys.exit("without: the manual of benzina.h has no row \"%s\"" % begins)
+    return text
+
+
+def manual_without(text, names):
+    for table, edit in ((SECTIONS, without_section), (ROWS, without_row)):
+        for switches, places in table.items():
+            if set(switches.split()) <= set(names):
+                for place in places:
+                    text = edit(text, place)
+    return text
+
+
+def header(text, names, removed):
+    """Without what is missing, which it names to readers and, by the switches, to programs."""
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(resolve(text.split("\n"), removed)))
+    text = manual_without(text, names)
     rows = "".join("#define BENZINA_NO_%s 1\n" % name for name in names)
     note = "/* This copy was made by make dist WITHOUT=\"%s\".\n" % " ".join(names) + \
-        " * What these switches leave out is not in benzina.c, so they are defined for programs to see. */\n"
+        " * What these switches leave out is in neither file, so they are defined for programs to see. */\n"
     guard = re.search(r"^#define BENZINA_H.*\n", text, re.M)
     return text[:guard.end()] + "\n" + note + rows + text[guard.end():]
 
@@ -260,7 +316,7 @@ def main():
     kernels = "\n".join(resolve(files["benzina_kernels.cu"].split("\n"), removed))
     os.makedirs(folder, exist_ok=True)
     for name, text in (("benzina.c", library(files["benzina.c"], kernels, removed)), ("benzina_kernels.cu", kernels),
-                       ("benzina.h", header(files["benzina.h"], names))):
+                       ("benzina.h", header(files["benzina.h"], names, removed))):
         with open(os.path.join(folder, name), "w") as f:
             f.write(text)
 

@@ -15,17 +15,14 @@ TEST(settings_with_policies_are_refused_by_name)
     static const bzna_operation blur = { .kind = BZNA_OP_BLUR, .magnitude = { 1, 1 } };
     const bzna_policy policy = { .operations = &blur, .operation_count = 1 };
     const bzna_loader_augment augment = { .policies = &policy, .policy_count = 1 };
-    bzna_policy preset;
     bzna_transform transform;
-    bzna_random random;
     bzna_error err = { 0 };
     bzna_transform_init(&transform, sizeof transform);
-    bzna_random_init(&random, 1, 0, 0, BZNA_OPERATION_AUGMENT);
-    CHECK_EQ(bzna_augment_draw(&random, &augment, 8, 8, &transform, &err), BZNA_E_UNSUPPORTED);
+    CHECK_EQ(bzi_augment_check(&augment, "augment", 1, &err), BZNA_E_UNSUPPORTED);
     CHECK_CONTAINS(err.message, "BENZINA_NO_AUGMENT");
-    CHECK_EQ(bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &preset, &err), BZNA_E_UNSUPPORTED);
     transform.operation_count = 1;
     CHECK_EQ(bzi_transform_check(&transform, &err), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(err.message, "BENZINA_NO_AUGMENT");
 }
 TEST_MAIN(RUN(settings_with_policies_are_refused_by_name))
 #else

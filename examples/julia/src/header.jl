@@ -46,8 +46,6 @@ const BZNA_LOG_WARNING = Int32(2)
 const BZNA_LOG_INFO = Int32(3)
 const BZNA_LOG_DEBUG = Int32(4)
 
-const BZNA_NO_VALUE = typemax(UInt64)
-
 const BZNA_STREAM_LEGACY = Ptr{Cvoid}(1)
 const BZNA_STREAM_PER_THREAD = Ptr{Cvoid}(2)
 
@@ -121,6 +119,8 @@ const BZNA_BESIDE_THUMB = UInt32(1)
 const BZNA_BESIDE_AUXILIARY = UInt32(2)
 const BZNA_BESIDE_IMAGES = UInt32(4)
 const BZNA_BESIDE_SEQUENCE = UInt32(8)
+
+const BZNA_NO_VALUE = typemax(UInt64)
 
 # Operations, which have random numbers of their own for each sample.
 const BZNA_OPERATION_WARP = UInt32(0)
@@ -326,65 +326,6 @@ mutable struct bzna_source
     close::Ptr{Cvoid}
     memory::Ptr{Cvoid}
     bzna_source() = new()
-end
-
-# Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They must not close any
-# object.
-mutable struct bzna_sink
-    struct_size::UInt32
-    reserved0::UInt32
-    user::Ptr{Cvoid}
-    write_at::Ptr{Cvoid}
-    close::Ptr{Cvoid}
-    bzna_sink() = new()
-end
-
-# One field of a provider's samples. Zero is the default of every member that does not say otherwise.
-struct bzna_provider_field
-    name::Cstring
-    kind::UInt32
-    located::UInt32
-    codec::UInt32
-    width::UInt32
-    height::UInt32
-    channels::UInt32
-    layout::UInt32
-    reserved0::UInt32
-    reserved::NTuple{2,UInt64}
-end
-
-# Where a value of a provider lies.
-struct bzna_place
-    data::Ptr{Cvoid}
-    offset::UInt64
-    size::UInt64
-    file::UInt32
-    reserved0::UInt32
-end
-
-# Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several threads
-# at once: the reader threads of loaders, and threads in bzna_dataset_* calls and in bzna_loader_open. No lock of the
-# library is held. They may use other data sets, but must not close any object. Each must give the same value whenever
-# it is asked for it. A loader of pictures has one reader thread by default: raise read.threads if read calculates
-# much or waits long. Without pictures, decoder threads read.
-mutable struct bzna_provider
-    struct_size::UInt32
-    field_count::UInt32
-    user::Ptr{Cvoid}
-    count::UInt64
-    fields::Ptr{bzna_provider_field}
-    max_bytes::UInt64
-    read::Ptr{Cvoid}
-    locate::Ptr{Cvoid}
-    places::Ptr{bzna_place}
-    files::Ptr{Cstring}
-    file_count::UInt32
-    class_count::UInt32
-    class_names::Ptr{Cstring}
-    fingerprint::UInt64
-    close::Ptr{Cvoid}
-    reserved::NTuple{4,UInt64}
-    bzna_provider() = new()
 end
 
 # Where device memory comes from, such as a framework's caching allocator. Both functions are called on the caller's
@@ -607,6 +548,54 @@ mutable struct bzna_image_info
     orientation::UInt32
     beside::UInt32
     bzna_image_info() = new()
+end
+
+# One field of a provider's samples. Zero is the default of every member that does not say otherwise.
+struct bzna_provider_field
+    name::Cstring
+    kind::UInt32
+    located::UInt32
+    codec::UInt32
+    width::UInt32
+    height::UInt32
+    channels::UInt32
+    layout::UInt32
+    reserved0::UInt32
+    reserved::NTuple{2,UInt64}
+end
+
+# Where a value of a provider lies.
+struct bzna_place
+    data::Ptr{Cvoid}
+    offset::UInt64
+    size::UInt64
+    file::UInt32
+    reserved0::UInt32
+end
+
+# Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several threads
+# at once: the reader threads of loaders, and threads in bzna_dataset_* calls and in bzna_loader_open. No lock of the
+# library is held. They may use other data sets, but must not close any object. Each must give the same value whenever
+# it is asked for it. A loader of pictures has one reader thread by default: raise read.threads if read calculates
+# much or waits long. Without pictures, decoder threads read.
+mutable struct bzna_provider
+    struct_size::UInt32
+    field_count::UInt32
+    user::Ptr{Cvoid}
+    count::UInt64
+    fields::Ptr{bzna_provider_field}
+    max_bytes::UInt64
+    read::Ptr{Cvoid}
+    locate::Ptr{Cvoid}
+    places::Ptr{bzna_place}
+    files::Ptr{Cstring}
+    file_count::UInt32
+    class_count::UInt32
+    class_names::Ptr{Cstring}
+    fingerprint::UInt64
+    close::Ptr{Cvoid}
+    reserved::NTuple{4,UInt64}
+    bzna_provider() = new()
 end
 
 # A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes it, from any source.
@@ -1159,6 +1148,17 @@ mutable struct bzna_loader_state
     list::UInt64
     reserved::NTuple{6,UInt64}
     bzna_loader_state() = new()
+end
+
+# Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They must not close any
+# object.
+mutable struct bzna_sink
+    struct_size::UInt32
+    reserved0::UInt32
+    user::Ptr{Cvoid}
+    write_at::Ptr{Cvoid}
+    close::Ptr{Cvoid}
+    bzna_sink() = new()
 end
 
 # How an archive is to be written. Zero is the default of every member.

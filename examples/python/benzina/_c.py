@@ -110,7 +110,9 @@ def _define_functions():
     for name, words in _rows(_header.FUNCTIONS):
         kinds = [None if k == "void" else ctypes.POINTER(ctypes.c_void_p) if k == "out" else
                  ctypes.POINTER(types_by_name[k[1:]]) if k[0] == "&" else types_by_name[k] for k in words.split()]
-        function = getattr(lib, "bzna_" + name)
+        function = getattr(lib, "bzna_" + name, None)
+        if not function:
+            continue                            # a switch leaves it out of this library
         function.restype, function.argtypes = kinds[0], kinds[1:]
         if name.endswith("_init") and len(kinds) == 3:
             inits[name[:-len("_init")]] = function

@@ -47,9 +47,9 @@ release_fn: void ptr ptr size
 read_at_fn: i64 ptr u64 ptr u64
 size_fn: i64 ptr
 close_fn: void ptr
-write_at_fn: i32 ptr u64 ptr u64
 device_alloc_fn: ptr ptr size ptr
 device_release_fn: void ptr ptr size ptr
+write_at_fn: i32 ptr u64 ptr u64
 """
 
 # Members, those of one type after each other.
@@ -57,12 +57,6 @@ STRUCTS = """
 error: u32 struct_size; i32 status; u64 byte_offset; i32 native_code; u32 fourcc; char message[488]
 allocator: ptr user; alloc_fn alloc; release_fn release
 source: u32 struct_size, reserved0; ptr user; read_at_fn read_at; size_fn size; close_fn close; ptr memory
-sink: u32 struct_size, reserved0; ptr user; write_at_fn write_at; close_fn close
-provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 reserved[2]
-place: ptr data; u64 offset, size; u32 file, reserved0
-provider: u32 struct_size, field_count; ptr user; u64 count; ptr fields; u64 max_bytes; provider_read_fn read;
-    provider_locate_fn locate; ptr places, files; u32 file_count, class_count; ptr class_names; u64 fingerprint;
-    close_fn close; u64 reserved[4]
 device_allocator: ptr user; device_alloc_fn alloc; device_release_fn release
 device: i32 kind, ordinal
 context_config: u32 struct_size; i32 log_level; device device; allocator allocator; log_fn log; ptr log_user; u32
@@ -87,6 +81,11 @@ track_info: u32 struct_size, handler, format, flags; u64 sample_count; char name
 sample_ref: u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
 image_info: u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
     u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size; u32 orientation, beside
+provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 reserved[2]
+place: ptr data; u64 offset, size; u32 file, reserved0
+provider: u32 struct_size, field_count; ptr user; u64 count; ptr fields; u64 max_bytes; provider_read_fn read;
+    provider_locate_fn locate; ptr places, files; u32 file_count, class_count; ptr class_names; u64 fingerprint;
+    close_fn close; u64 reserved[4]
 picture: u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
     chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]; u32 orientation, step[3]
 random: u32 key[2], counter[4], block[4], used, reserved0
@@ -148,6 +147,7 @@ statistics: u32 struct_size, limiting_stage; stage_statistics stage[4]; u64 samp
     reserved0; u64 first_failed_index; char first_failed_message[488]
 loader_state: u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
     check; u64 pixels, list, reserved[6]
+sink: u32 struct_size, reserved0; ptr user; write_at_fn write_at; close_fn close
 writer_config: u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]
 field_value: u32 struct_size, kind; str name; ptr data; u64 size
 writer_sample: u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name; ptr
@@ -161,8 +161,6 @@ status_name: str i32
 status_text: str i32
 version: u32
 source_init: void &source size
-provider_init: void &provider size
-sink_init: void &sink size
 context_config_init: void &context_config size
 context_open: i32 &context_config out &error
 context_close: i32 ptr
@@ -178,7 +176,6 @@ dataset_open_list: i32 ptr ptr u32 &dataset_config out &error
 braces_expand: i32 str ptr size &size &u32 &error
 dataset_open_memory: i32 ptr ptr size &dataset_config out &error
 dataset_open_source: i32 ptr &source &dataset_config out &error
-dataset_open_provider: i32 ptr &provider &dataset_config out &error
 dataset_close: i32 ptr
 dataset_concat: i32 ptr out u32 out &error
 dataset_range: i32 ptr u64 u64 out &error
@@ -192,6 +189,8 @@ dataset_class: i32 ptr i64 ptr size &size &error
 dataset_field: i32 ptr u64 str ptr size &size &error
 dataset_read_image: i32 ptr u64 str ptr size &image &error
 dataset_image_info: i32 ptr u64 str &image_info size &error
+provider_init: void &provider size
+dataset_open_provider: i32 ptr &provider &dataset_config out &error
 picture_init: void &picture size
 decoder_open: i32 ptr out &error
 decoder_close: i32 ptr
@@ -237,6 +236,7 @@ batch_slice: i32 ptr u32 out &u32 &error
 batch_release: i32 ptr
 batch_move: i32 ptr ptr &error
 batch_to_dlpack: i32 ptr str u32 out &error
+sink_init: void &sink size
 writer_config_init: void &writer_config size
 field_value_init: void &field_value size
 writer_sample_init: void &writer_sample size

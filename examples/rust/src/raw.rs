@@ -164,9 +164,6 @@ pub const BZNA_LOG_INFO: i32 = 3;
 /// Nothing uses it yet
 pub const BZNA_LOG_DEBUG: i32 = 4;
 
-/// UINT64_MAX: in provider.places, the size of a value that a sample does not have.
-pub const BZNA_NO_VALUE: u64 = u64::MAX;
-
 /// The legacy default stream
 pub const BZNA_STREAM_LEGACY: *mut c_void = 1 as *mut c_void;
 /// The calling thread's own default stream
@@ -274,6 +271,9 @@ pub const BZNA_BESIDE_AUXILIARY: u32 = 2;
 pub const BZNA_BESIDE_IMAGES: u32 = 4;
 /// An image sequence
 pub const BZNA_BESIDE_SEQUENCE: u32 = 8;
+
+/// UINT64_MAX: in provider.places, the size of a value that a sample does not have.
+pub const BZNA_NO_VALUE: u64 = u64::MAX;
 
 // Operations, which have random numbers of their own for each sample.
 /// a loader's warps
@@ -636,122 +636,6 @@ structs! {
         /// All bytes, if they lie in memory, where they must stay as they are until close. They are not copied, and
         /// read_at may be NULL. NULL: read_at gives them
         memory: *const c_void,
-    }
-
-    /// Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They must not close
-    /// any object.
-    struct bzna_sink {
-        /// sizeof the struct; bzna_sink_init sets it
-        struct_size: u32,
-        /// Must be 0
-        reserved0: u32,
-        /// Passed to the functions; the caller's until close
-        user: *mut c_void,
-        /// Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which becomes the
-        /// native_code of E_IO. The writer appends, and at the end goes back to patch 8 bytes, which mark the archive
-        /// as finished. A sink whose archives shall survive a loss of power flushes before that what was written.
-        write_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> bzna_status>,
-        /// Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
-        /// failed. May be NULL.
-        close: Option<unsafe extern "C" fn(user: *mut c_void)>,
-    }
-
-    /// One field of a provider's samples. Zero is the default of every member that does not say otherwise.
-    struct bzna_provider_field {
-        /// UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; must be given. Some names have
-        /// meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the picture that loaders take
-        /// by default (without one, the first IMAGE is), and a TEXT called "name" is the sample's name
-        name: *const c_char,
-        /// BZNA_FIELD_..., which says what a value is, and must be given:
-        /// ```text
-        /// IMAGE     a picture, as codec says
-        /// INTEGER   an int64_t
-        /// VECTOR    float32 numbers
-        /// TEXT      UTF-8 without a NUL
-        /// BYTES     any bytes
-        /// ```
-        kind: u32,
-        /// 1: places or locate say where values lie; 0: read gives them
-        located: u32,
-        /// Of an IMAGE:
-        /// ```text
-        /// BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
-        /// BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
-        ///                              bzna_image_annexb writes it
-        /// BZNA_CODEC_RAW               pixels, as the next members say
-        /// ```
-        codec: u32,
-        /// Of RAW: pixels
-        width: u32,
-        /// Of RAW: pixels
-        height: u32,
-        /// Of RAW: 1, gray; 3, RGB. Each is a byte
-        channels: u32,
-        /// Of RAW: BZNA_LAYOUT_...
-        layout: u32,
-        /// Must be 0
-        reserved0: u32,
-        /// Must be 0
-        reserved: [u64; 2],
-    }
-
-    /// Where a value of a provider lies.
-    struct bzna_place {
-        /// Its bytes in memory, which must stay as they are until provider.close: nothing is copied. NULL: it lies in a
-        /// file
-        data: *const c_void,
-        /// Of its first byte in the file
-        offset: u64,
-        /// Bytes; must be set
-        size: u64,
-        /// Number of the file in provider.files
-        file: u32,
-        /// Must be 0
-        reserved0: u32,
-    }
-
-    /// Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several
-    /// threads at once: the reader threads of loaders, and threads in bzna_dataset_\* calls and in bzna_loader_open. No
-    /// lock of the library is held. They may use other data sets, but must not close any object. Each must give the
-    /// same value whenever it is asked for it. A loader of pictures has one reader thread by default: raise
-    /// read.threads if read calculates much or waits long. Without pictures, decoder threads read.
-    struct bzna_provider {
-        /// sizeof the struct; bzna_provider_init sets it
-        struct_size: u32,
-        /// Fields at fields, 1..64
-        field_count: u32,
-        /// Passed to the functions; the caller's until close
-        user: *mut c_void,
-        /// Samples; at least 1
-        count: u64,
-        /// Of the samples; copied
-        fields: *const bzna_provider_field,
-        /// Bytes of a value, at most; default context_config.max_sample_bytes, which always holds
-        max_bytes: u64,
-        /// Gives values; NULL if every field is located
-        read: bzna_provider_read_fn,
-        /// Says where values lie; NULL if places says it
-        locate: bzna_provider_locate_fn,
-        /// Instead of locate, where all values lie, so that nothing is called: field f of sample i is at places\[i *
-        /// field_count + f\]. Those of fields that are not located are not looked at. It must stay as it is until
-        /// close. NULL: locate says it
-        places: *const bzna_place,
-        /// Paths of the files in which values lie; copied
-        files: *const *const c_char,
-        /// Paths at files, at most 65536
-        file_count: u32,
-        /// Names at class_names
-        class_count: u32,
-        /// Of targets 0, 1, ...; copied. NULL: they have no names
-        class_names: *const *const c_char,
-        /// Tells these samples from others: a saved state is not restored with another fingerprint. Default 0:
-        /// providers are told apart by count and fields only
-        fingerprint: u64,
-        /// Releases what the provider holds. Called exactly once, on the thread that releases the data set last, and
-        /// never if bzna_dataset_open_provider failed. May be NULL
-        close: Option<unsafe extern "C" fn(user: *mut c_void)>,
-        /// Must be 0
-        reserved: [u64; 4],
     }
 
     /// Where device memory comes from, such as a framework's caching allocator. Both functions are called on the
@@ -1154,6 +1038,104 @@ structs! {
         orientation: u32,
         /// BZNA_BESIDE_..., for HEIF files
         beside: u32,
+    }
+
+    /// One field of a provider's samples. Zero is the default of every member that does not say otherwise.
+    struct bzna_provider_field {
+        /// UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; must be given. Some names have
+        /// meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the picture that loaders take
+        /// by default (without one, the first IMAGE is), and a TEXT called "name" is the sample's name
+        name: *const c_char,
+        /// BZNA_FIELD_..., which says what a value is, and must be given:
+        /// ```text
+        /// IMAGE     a picture, as codec says
+        /// INTEGER   an int64_t
+        /// VECTOR    float32 numbers
+        /// TEXT      UTF-8 without a NUL
+        /// BYTES     any bytes
+        /// ```
+        kind: u32,
+        /// 1: places or locate say where values lie; 0: read gives them
+        located: u32,
+        /// Of an IMAGE:
+        /// ```text
+        /// BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
+        /// BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
+        ///                              bzna_image_annexb writes it
+        /// BZNA_CODEC_RAW               pixels, as the next members say
+        /// ```
+        codec: u32,
+        /// Of RAW: pixels
+        width: u32,
+        /// Of RAW: pixels
+        height: u32,
+        /// Of RAW: 1, gray; 3, RGB. Each is a byte
+        channels: u32,
+        /// Of RAW: BZNA_LAYOUT_...
+        layout: u32,
+        /// Must be 0
+        reserved0: u32,
+        /// Must be 0
+        reserved: [u64; 2],
+    }
+
+    /// Where a value of a provider lies.
+    struct bzna_place {
+        /// Its bytes in memory, which must stay as they are until provider.close: nothing is copied. NULL: it lies in a
+        /// file
+        data: *const c_void,
+        /// Of its first byte in the file
+        offset: u64,
+        /// Bytes; must be set
+        size: u64,
+        /// Number of the file in provider.files
+        file: u32,
+        /// Must be 0
+        reserved0: u32,
+    }
+
+    /// Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several
+    /// threads at once: the reader threads of loaders, and threads in bzna_dataset_\* calls and in bzna_loader_open. No
+    /// lock of the library is held. They may use other data sets, but must not close any object. Each must give the
+    /// same value whenever it is asked for it. A loader of pictures has one reader thread by default: raise
+    /// read.threads if read calculates much or waits long. Without pictures, decoder threads read.
+    struct bzna_provider {
+        /// sizeof the struct; bzna_provider_init sets it
+        struct_size: u32,
+        /// Fields at fields, 1..64
+        field_count: u32,
+        /// Passed to the functions; the caller's until close
+        user: *mut c_void,
+        /// Samples; at least 1
+        count: u64,
+        /// Of the samples; copied
+        fields: *const bzna_provider_field,
+        /// Bytes of a value, at most; default context_config.max_sample_bytes, which always holds
+        max_bytes: u64,
+        /// Gives values; NULL if every field is located
+        read: bzna_provider_read_fn,
+        /// Says where values lie; NULL if places says it
+        locate: bzna_provider_locate_fn,
+        /// Instead of locate, where all values lie, so that nothing is called: field f of sample i is at places\[i *
+        /// field_count + f\]. Those of fields that are not located are not looked at. It must stay as it is until
+        /// close. NULL: locate says it
+        places: *const bzna_place,
+        /// Paths of the files in which values lie; copied
+        files: *const *const c_char,
+        /// Paths at files, at most 65536
+        file_count: u32,
+        /// Names at class_names
+        class_count: u32,
+        /// Of targets 0, 1, ...; copied. NULL: they have no names
+        class_names: *const *const c_char,
+        /// Tells these samples from others: a saved state is not restored with another fingerprint. Default 0:
+        /// providers are told apart by count and fields only
+        fingerprint: u64,
+        /// Releases what the provider holds. Called exactly once, on the thread that releases the data set last, and
+        /// never if bzna_dataset_open_provider failed. May be NULL
+        close: Option<unsafe extern "C" fn(user: *mut c_void)>,
+        /// Must be 0
+        reserved: [u64; 4],
     }
 
     /// A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes it, from any
@@ -2210,6 +2192,24 @@ structs! {
         reserved: [u64; 6],
     }
 
+    /// Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They must not close
+    /// any object.
+    struct bzna_sink {
+        /// sizeof the struct; bzna_sink_init sets it
+        struct_size: u32,
+        /// Must be 0
+        reserved0: u32,
+        /// Passed to the functions; the caller's until close
+        user: *mut c_void,
+        /// Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which becomes the
+        /// native_code of E_IO. The writer appends, and at the end goes back to patch 8 bytes, which mark the archive
+        /// as finished. A sink whose archives shall survive a loss of power flushes before that what was written.
+        write_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> bzna_status>,
+        /// Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
+        /// failed. May be NULL.
+        close: Option<unsafe extern "C" fn(user: *mut c_void)>,
+    }
+
     /// How an archive is to be written. Zero is the default of every member.
     struct bzna_writer_config {
         /// sizeof the struct; bzna_writer_config_init sets it
@@ -2281,10 +2281,6 @@ extern "C" {
     pub fn bzna_version() -> u32;
     /// Clears source and sets its struct_size, in bytes: pass sizeof \*source.
     pub fn bzna_source_init(source: *mut bzna_source, struct_size: usize);
-    /// Clears provider and sets its struct_size, in bytes: pass sizeof \*provider.
-    pub fn bzna_provider_init(provider: *mut bzna_provider, struct_size: usize);
-    /// Clears sink and sets its struct_size, in bytes: pass sizeof \*sink.
-    pub fn bzna_sink_init(sink: *mut bzna_sink, struct_size: usize);
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_context_config_init(config: *mut bzna_context_config, struct_size: usize);
     /// Makes a context. config says how it is to be; it is copied, and NULL stands for all defaults. \*out becomes the
@@ -2318,8 +2314,6 @@ extern "C" {
     pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that the caller's functions read.
     pub fn bzna_dataset_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Opens samples that the caller's functions give.
-    pub fn bzna_dataset_open_provider(context: *mut bzna_context, provider: *const bzna_provider, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Closes dataset; NULL does nothing.
     pub fn bzna_dataset_close(dataset: *mut bzna_dataset) -> bzna_status;
     /// Lays data sets end to end as one: index i of the whole is index i - (counts before) of its part.
@@ -2349,6 +2343,10 @@ extern "C" {
     pub fn bzna_dataset_read_image(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status;
     /// Says where an image of a sample lies, and what its container says of it.
     pub fn bzna_dataset_image_info(dataset: *const bzna_dataset, index: u64, field: *const c_char, info: *mut bzna_image_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Clears provider and sets its struct_size, in bytes: pass sizeof \*provider.
+    pub fn bzna_provider_init(provider: *mut bzna_provider, struct_size: usize);
+    /// Opens samples that the caller's functions give.
+    pub fn bzna_dataset_open_provider(context: *mut bzna_context, provider: *const bzna_provider, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Clears picture and sets its struct_size, in bytes: pass sizeof \*picture.
     pub fn bzna_picture_init(picture: *mut bzna_picture, struct_size: usize);
     /// Opens a decoder, which works in software. context may be closed before it. \*out becomes the decoder, to be
@@ -2448,6 +2446,8 @@ extern "C" {
     pub fn bzna_batch_move(batch: *mut bzna_batch, stream: *mut c_void, err: *mut bzna_error) -> bzna_status;
     /// Exports one tensor of a batch as a DLPack tensor.
     pub fn bzna_batch_to_dlpack(batch: *mut bzna_batch, name: *const c_char, version: u32, tensor: *mut *mut c_void, err: *mut bzna_error) -> bzna_status;
+    /// Clears sink and sets its struct_size, in bytes: pass sizeof \*sink.
+    pub fn bzna_sink_init(sink: *mut bzna_sink, struct_size: usize);
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_writer_config_init(config: *mut bzna_writer_config, struct_size: usize);
     /// Clears value and sets its struct_size, in bytes: pass sizeof \*value.
