@@ -23574,6 +23574,7 @@ struct bzi_queues {
     uint32_t   quit;                  /* (L) 1: it closes */
     uint32_t   stopped;               /* (L) 1: stop was called, and no reset or restore since */
     uint32_t   paused;                /* (L) resets and restores at work */
+    uint32_t   clearing;              /* (L) 1: one of them throws away what is planned; nothing else is at work */
     bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
     uint32_t   active;                /* (L) readers and workers with a run in hand, and items with the pool */
     uint32_t   reading;               /* (L) of these, readers that do not wait for memory or before a retry */
@@ -24306,7 +24307,11 @@ static int bzi_can_deliver(bzi_queues *queues)
 {
     const bzna_batch *head = queues->consumer->pending.first;
 
-    if (queues->quit || queues->stopped || queues->poison.status != BZNA_OK)
+    if (queues->quit || queues->stopped)
+        return 1;
+    if (queues->paused)
+        return 0;
+    if (queues->poison.status != BZNA_OK)
         return 1;
     return head ? head->state == BZI_BATCH_READY :
            !bzi_plan_has_batch(queues->plan) || bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count;
@@ -24341,7 +24346,7 @@ static int bzi_can(bzi_queues *queues, uint32_t role)
     case BZI_ROLE_DONE:
         return bzi_can_deliver(queues);
     case BZI_ROLE_CONTROL:
-        return !queues->active && !(queues->quit && queues->consumer->waiting);
+        return !queues->active && !queues->clearing && !(queues->quit && queues->consumer->waiting);
     case BZI_ROLE_MEMORY:
         return bzi_queues_interrupted(queues) || queues->wanted_bytes <= queues->memory_bytes - queues->held_bytes ||
                bzi_queues_find_memory(queues) != NULL;
@@ -28299,9 +28304,44 @@ static void bzi_loader_work(bzna_loader *loader)
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
+/* Looks for the next batch. Returns BZNA_OK with it, BZNA_END, an error, or BZNA_AGAIN if it is still to come. With the
+ * lock held. */
+static bzna_status bzi_loader_look(bzna_loader *loader, bzna_batch **out, bzna_error *err)
+{
+    bzi_queues *queues = &loader->queues;
+    bzna_batch *head = loader->consumer.pending.first;
+    const int is_ready = head && head->state == BZI_BATCH_READY;
+
+    if (queues->quit || queues->stopped)
+        return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
+    if (queues->paused)
+        return BZNA_AGAIN;                                  /* what is planned is about to be thrown away */
+    if (is_ready && head->stop_slot != UINT32_MAX) {        /* the first sample that ends the run */
+        head->errors[head->stop_slot].status = head->status[head->stop_slot];
+        bzi_queues_break(queues, &head->errors[head->stop_slot]);
+    }
+    if (queues->poison.status != BZNA_OK) {
+        *err = queues->poison;
+        return err->status;
+    }
+    if (is_ready) {
+        *out = head;
+        return BZNA_OK;
+    }
+    if (!head && !bzi_plan_has_batch(&loader->plan))
+        return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
+               BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
+                        "bzna_loader_set_batches first", (bzi_llu)loader->plan.epoch);
+    if (!head && bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count)
+        return BZI_FAIL(err, BZNA_E_STATE,
+                        "all %u batches are on loan: release one first, or raise batches_in_flight",
+                        queues->batch_count);
+    return BZNA_AGAIN;
+}
+
 /* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work
- * without threads; less than 0 waits without limit. Returns BZNA_OK with the batch, BZNA_END, BZNA_AGAIN after the
- * timeout, or an error. With the lock held. */
+ * without threads; less than 0 waits without limit. Returns what bzi_loader_look does, with BZNA_AGAIN only after the
+ * timeout. With the lock held. */
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
@@ -28310,38 +28350,15 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
     int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
-        bzna_batch *head = loader->consumer.pending.first;
-        const int is_ready = head && head->state == BZI_BATCH_READY;
+        bzna_status status = bzi_loader_look(loader, out, err);
 
-        if (queues->quit || queues->stopped)
-            return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-        if (is_ready && head->stop_slot != UINT32_MAX) {    /* the first sample that ends the run */
-            head->errors[head->stop_slot].status = head->status[head->stop_slot];
-            bzi_queues_break(queues, &head->errors[head->stop_slot]);
-        }
-        if (queues->poison.status != BZNA_OK) {
-            *err = queues->poison;
-            return err->status;
-        }
-        if (is_ready) {
-            *out = head;
-            return BZNA_OK;
-        }
-        if (!head && !bzi_plan_has_batch(&loader->plan))
-            return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
-                   BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                            "bzna_loader_set_batches first", (bzi_llu)loader->plan.epoch);
-        if (!head && bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count)
-            return BZI_FAIL(err, BZNA_E_STATE,
-                            "all %u batches are on loan: release one first, or raise batches_in_flight",
-                            queues->batch_count);
-        if (expired)
-            return BZNA_AGAIN;
-        if (no_threads) {
+        if (status != BZNA_AGAIN || expired)
+            return status;
+        if (no_threads && !queues->paused) {
             bzi_loader_work(loader);
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
-        } else {
-            expired = bzi_queues_sleep(queues, BZI_ROLE_DONE, deadline);        /* then look once more */
+        } else {                                            /* then look once more */
+            expired = timeout_ns == 0 || bzi_queues_sleep(queues, BZI_ROLE_DONE, deadline);
         }
     }
 }
@@ -28597,6 +28614,19 @@ static void bzi_loader_clear(bzna_loader *loader)
     memset(&queues->poison, 0, sizeof queues->poison);
 }
 
+/* Waits until nothing on the device writes to batches that were not delivered. Without the lock. */
+static void bzi_loader_drain_pending(bzna_loader *loader)
+{
+    bzi_device *device = loader->setup.device;
+    bzna_error ignored;
+
+    if (!device || bzi_device_enter(device, &ignored) != BZNA_OK)
+        return;
+    for (bzna_batch *batch = loader->consumer.pending.first; batch; batch = batch->next)
+        bzi_batch_drain_writes(batch);
+    bzi_device_leave(device);
+}
+
 /* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
  * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
@@ -28616,11 +28646,12 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     bzi_pool_withdraw(setup->pool, queues);
     while (!bzi_can(queues, BZI_ROLE_CONTROL))
         bzi_queues_sleep(queues, BZI_ROLE_CONTROL, 0);
-    /* The lock is held although the host waits, so that no thread takes a batch that is about to be thrown away. */
-    if (setup->device && bzi_device_enter(setup->device, err) == BZNA_OK) {
-        bzi_queues_drain_writes(queues);
-        bzi_device_leave(setup->device);
-    }
+
+    queues->clearing = 1;                                   /* nobody else uses batches that are pending */
+    bzi_queues_unlock(queues);
+    bzi_loader_drain_pending(loader);
+    bzi_queues_lock(queues);
+    queues->clearing = 0;
 
     bzi_loader_clear(loader);
     lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);

@@ -3061,6 +3061,59 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
     archive_free(a);
 }
 
+typedef struct resetting {
+    bzna_loader *loader;
+    atomic_int   over;
+    double       seconds;
+} resetting;
+
+static void *reset_it(void *argument)
+{
+    resetting *r = argument;
+    uint64_t start = bzi_os_now_ns();
+    CHECK_EQ(bzna_loader_reset(r->loader, 1, NULL), BZNA_OK);
+    r->seconds = seconds_since(start);
+    r->over = 1;
+    return NULL;
+}
+
+/* A reset waits for writes to the batches that it throws away. */
+TEST(a_reset_that_waits_for_the_device_holds_up_no_other_call)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(60);
+    {
+        bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
+        bzna_context *context = gpu_context(2);
+        bzna_loader_info info;
+        bzna_batch *batch;
+        double longest = 0;
+        pthread_t thread;
+        reading o;
+        c.order.epochs = 4;
+        c.pipeline.batches_in_flight = 2;
+        fake->control->stream_us = 400000;
+        reading_start(&o, context, a, GIVEN, &c);
+        resetting r = { .loader = o.loader };
+        WAIT_FOR(bzi_queues_count(&o.loader->queues, BZI_BATCH_READY) == 2);
+        REQUIRE(!pthread_create(&thread, NULL, reset_it, &r));
+        while (!r.over) {
+            uint64_t start = bzi_os_now_ns();
+            CHECK_EQ(bzna_loader_get_info(o.loader, &info, sizeof info, NULL), BZNA_OK);
+            longest = seconds_since(start) > longest ? seconds_since(start) : longest;
+        }
+        pthread_join(thread, NULL);
+        fake->control->stream_us = 0;
+        CHECK(r.seconds > 0.3);
+        CHECK(longest < 0.5 * r.seconds);
+        REQUIRE(bzna_loader_next(o.loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+        bzna_batch_release(batch);
+        reading_end(&o);
+    }
+    archive_free(a);
+}
+
 TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
 {
     enum { IN_FLIGHT = 3, SLICES = 2, EACH = 3 };
@@ -5184,6 +5237,7 @@ TEST_MAIN(setup();
     RUN(a_slow_consumer_holds_up_no_session_and_no_other_loader)
     RUN(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
     RUN(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
+    RUN(a_reset_that_waits_for_the_device_holds_up_no_other_call)
     RUN(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
     RUN(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
     RUN(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_and_pixels)
