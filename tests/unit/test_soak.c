@@ -609,7 +609,7 @@ static void soak_start(soak *k, uint64_t seed, double seconds)
     k->seed = seed;
     k->measures[RESIDENT] = (measure){ .name = "resident bytes", .allowed = is_long ? 16 << 20 : 128 << 20 };
     k->measures[HEAP] = (measure){ .name = "bytes of malloc", .allowed = is_long ? 4 << 20 : 96 << 20 };
-    k->measures[HELD] = (measure){ .name = "bytes of the library", .allowed = 4 << 20 };
+    k->measures[HELD] = (measure){ .name = "bytes of the library", .allowed = is_long ? 4 << 20 : 32 << 20 };
     k->measures[DESCRIPTORS] = (measure){ .name = "descriptors", .allowed = DESCRIPTORS_ALLOWED + 0.5 };
     k->measures[THREADS] = (measure){ .name = "threads", .allowed = is_long ? 4 : 32 };
     k->kept[0] = soak_context(0);
