@@ -23315,8 +23315,8 @@ typedef struct bzi_dl_versioned {
     bzi_dl_tensor tensor;
 } bzi_dl_versioned;
 
-/* What threads of a loader wait for; bzi_can says when there is that. Those of the first two are alike, so that one is
- * enough for a job. Each of the others waits for something of its own. */
+/* What threads of a loader wait for. bzi_can says whether threads of a role can go on. Threads of the first two roles
+ * wait for any job, so one of them is woken for it. Each thread of the other roles waits for something of its own. */
 enum {
     BZI_ROLE_READ,                    /* readers: something to read */
     BZI_ROLE_WORK,                    /* workers: a run, a tile; without readers, something to read */
@@ -25707,7 +25707,7 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
     bzi_run run = { 0 };
 
     while (!queues->quit) {
-        const uint64_t start = bzi_os_now_ns();
+        uint64_t start;
 
         if (bzi_can_read(queues) && bzi_can_read_more(queues)) {
             run = bzi_reader_next(&loader->plan, queues);
@@ -25716,6 +25716,7 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
             if (bzi_reader_rank(&loader->plan, queues))
                 continue;
         }
+        start = bzi_os_now_ns();
         if (bzi_can_reclaim(queues))
             bzi_reader_reclaim(queues);
         else if (!bzi_can(queues, BZI_ROLE_READ))
