@@ -2779,6 +2779,28 @@ static void *storm_control(void *argument)
     return NULL;
 }
 
+/* Each of these waits ends by itself sooner or later, so that a storm does not show who was not woken. */
+TEST(who_waits_for_memory_a_pause_or_tiles_can_go_on_once_there_is_that)
+{
+    static bzi_queues q = { .memory_bytes = 100, .held_bytes = 60, .wanted_bytes = 50 };
+    static bzi_item item;
+    CHECK(!bzi_can(&q, BZI_ROLE_MEMORY));
+    q.held_bytes = 50;
+    CHECK(bzi_can(&q, BZI_ROLE_MEMORY));
+    q.wanted_bytes = UINT64_MAX;
+    CHECK(!bzi_can(&q, BZI_ROLE_MEMORY));
+    bzi_run_add(&q.free, &item);
+    CHECK(!bzi_can(&q, BZI_ROLE_MEMORY));
+    item.bytes.capacity = 1;
+    CHECK(bzi_can(&q, BZI_ROLE_MEMORY));
+    item.bytes.capacity = 0;
+    CHECK(!bzi_can(&q, BZI_ROLE_PAUSE) && !bzi_can(&q, BZI_ROLE_TILES));
+    q.stopped = 1;
+    CHECK(bzi_can(&q, BZI_ROLE_MEMORY) && bzi_can(&q, BZI_ROLE_PAUSE) && !bzi_can(&q, BZI_ROLE_TILES));
+    q.grids_over = 1;
+    CHECK(bzi_can(&q, BZI_ROLE_TILES));
+}
+
 TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
 {
     const char *seconds = getenv("BENZINA_STRESS_SECONDS");
@@ -2921,6 +2943,7 @@ static void everything(void)
     RUN(waits_for_the_loaders_lock_are_counted)
     RUN(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
     RUN(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
+    RUN(who_waits_for_memory_a_pause_or_tiles_can_go_on_once_there_is_that)
     RUN(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
 }
 
