@@ -15807,7 +15807,8 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
  *
- * Fields lie in a box 'uuid', which is the last one in the sample's moov. Its numbers are little-endian:
+ * Fields lie in a box 'uuid' of the sample's moov, before the tracks: the original reader looks for tracks until the
+ * last box that it read was one, and never returns if another box follows them. It has:
  *   version and flags, 0
  *   the number of fields
  *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value (of a
@@ -16169,14 +16170,6 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
 
     bzi_out_begin(out, "moov");
     bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
-    bzi_out_inner_track(out, "bzna_input", NULL, input, id++, media_at, input_size);
-    if (has_name)
-        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, strlen(sample->name) + 1);
-    if (has_target)
-        bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
-    if (thumb)
-        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->entry.thumb, p->entry.thumb_size);
-
     if (sample->field_count) {
         bzi_out_begin_fields(out, sample->field_count);
         for (uint32_t i = 0; i < sample->field_count; i++) {
@@ -16185,6 +16178,14 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
         }
         bzi_out_end(out);
     }
+
+    bzi_out_inner_track(out, "bzna_input", NULL, input, id++, media_at, input_size);
+    if (has_name)
+        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, strlen(sample->name) + 1);
+    if (has_target)
+        bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
+    if (thumb)
+        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->entry.thumb, p->entry.thumb_size);
     bzi_out_end(out);
 }
 
@@ -16739,13 +16740,13 @@ static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
     bzi_out_begin(out, "moov");
     bzi_out_mvhd(out, 1, (uint64_t)index->counts[0] * BZI_WRITER_TIMESCALE,
                  1 + sets * tracks + has_thumbs);
+    if (writer->class_count || writer->field_count)
+        bzi_writer_names(writer);
     for (uint32_t split = 0; split < 4; split++)
         for (uint32_t table = 0; table < tracks && index->counts[split]; table++)
             bzi_writer_track(writer, table, split, id++, offset_bytes);
     if (has_thumbs)
         bzi_writer_track(writer, BZI_TABLE_THUMBS, 0, id, offset_bytes);
-    if (writer->class_count || writer->field_count)
-        bzi_writer_names(writer);
     bzi_out_end(out);
 }
 

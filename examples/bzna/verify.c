@@ -22,6 +22,7 @@ typedef struct verification {
     size_t          bad_count, capacity;
     size_t          unsupported;      /* of them; the others are damaged */
     uint64_t        profiles;         /* pictures with a profile of other colors than sRGB */
+    uint64_t        unread;           /* samples that the original reader cannot read */
     tool_progress   progress;
 } verification;
 
@@ -29,7 +30,7 @@ typedef struct verification {
 typedef struct verifier {
     bzna_decoder *decoder;            /* NULL: pictures are not decoded */
     tool_buffer   buffer, profile;
-    uint64_t      profiles;           /* as in verification */
+    uint64_t      profiles, unread;   /* as in verification */
 } verifier;
 
 static int same_bytes(const bzna_image_info *a, const bzna_image_info *b)
@@ -110,6 +111,48 @@ static bzna_status fields_check(const verification *all, verifier *v, uint64_t i
     return BZNA_OK;
 }
 
+/* The box at `at`: where the next one begins, or 0 if no whole box is there; *inside: where its contents begin. */
+static size_t box_end(const uint8_t *data, size_t size, size_t at, size_t *inside)
+{
+    if (at > size || size - at < 8) return 0;
+    uint64_t bytes = (uint64_t)data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3];
+    size_t header = 8;
+    if (bytes == 1 && size - at >= 16) {
+        bytes = 0;
+        for (size_t i = at + 8; i < at + 16; i++) bytes = bytes << 8 | data[i];
+        header = 16;
+    }
+    *inside = at + header;
+    return bytes < header || bytes > size - at ? 0 : at + (size_t)bytes;
+}
+
+/* Whether something stands behind the tracks of a sample. The original reader leaves a moov only after a track, so it
+ * looks for one in all that follows the sample, and may never return. Version 0.3 wrote fields there. */
+static int has_box_behind_tracks(const uint8_t *data, size_t size)
+{
+    size_t at = 0, end, inside = 0;
+    int is_track = 0, had_track = 0;
+    while ((end = box_end(data, size, at, &inside)) && memcmp(data + at + 4, "moov", 4)) at = end;
+    if (!end) return 0;
+    for (at = inside, size = end; (end = box_end(data, size, at, &inside)); at = end) {
+        is_track = !memcmp(data + at + 4, "trak", 4);
+        had_track |= is_track;
+    }
+    return had_track && !is_track;
+}
+
+/* Counts a sample of an archive that the original reader cannot read. Only fields were written there. */
+static void original_check(const archive *a, verifier *v, const bzna_sample_ref *sample)
+{
+    bzna_image image;
+    int has_fields = 0;
+    if (strcmp(a->container, "archive") || !sample->image_count) return;
+    for (uint32_t i = 0; i < a->fields.count; i++) has_fields |= archive_field_is_further(&a->fields.list[i]);
+    if (has_fields &&
+        archive_read_picture(a, sample->index, sample->image_names[0], &v->buffer, &image, NULL) == BZNA_OK)
+        v->unread += (uint64_t)has_box_behind_tracks(v->buffer.data, (size_t)sample->size);
+}
+
 static int has_pictures(const archive_fields *fields)
 {
     for (uint32_t i = 0; i < fields->count; i++)
@@ -132,6 +175,7 @@ static bzna_status sample_check(const verification *all, verifier *v, uint64_t i
         (status = fields_check(all, v, index, err)) < 0) return status;
     for (uint32_t i = 0; i < sample.image_count && i < BZNA_IMAGES_MAX; i++)
         if ((status = picture_check(a, v, index, sample.image_names[i], &previous, err)) < 0) return status;
+    original_check(a, v, &sample);
     if (sample.image_count || !has_pictures(&all->archive->fields)) return BZNA_OK;
     snprintf(err->message, sizeof err->message, "the sample holds no picture");
     return err->status = BZNA_E_NOT_FOUND;
@@ -169,6 +213,7 @@ static void *verify_thread(void *argument)
     }
     pthread_mutex_lock(&v->lock);
     v->profiles += own.profiles;
+    v->unread += own.unread;
     pthread_mutex_unlock(&v->lock);
     bzna_decoder_close(own.decoder);
     free(own.buffer.data);
@@ -203,7 +248,7 @@ static void report_json(const verification *v)
     bad_json(v, 0);
     printf("],\"unsupported\":[");
     bad_json(v, 1);
-    printf("],\"profiles\":%" PRIu64 "}\n", v->profiles);
+    printf("],\"unread_by_original\":%" PRIu64 ",\"profiles\":%" PRIu64 "}\n", v->unread, v->profiles);
 }
 
 static void report_text(const verification *v)
@@ -217,6 +262,9 @@ static void report_text(const verification *v)
         printf("%" PRIu64 " samples, all %s\n", v->archive->count, v->decode ? "decoded" : "in order");
     if (v->profiles)
         printf("%" PRIu64 " pictures have a color profile other than sRGB, which loaders do not apply\n", v->profiles);
+    if (v->unread)
+        printf("%" PRIu64 " samples have their fields behind their tracks, as version 0.3 wrote them: the original "
+               "Benzina cannot read them. bzna convert writes an archive that it can read\n", v->unread);
     if (!v->decode) puts("no picture was decoded: --decode does that, too");
 }
 

@@ -3,15 +3,11 @@
 #
 #     sh tests/peers/test_accept.sh build/bzna build        from the repository's root
 #
-# PYBENZINAPARSE: a python that has pybenzinaparse 0.2.2 (which needs bitstring 3.1.9), if $PYTHON has not:
-#     python3 -m venv v && v/bin/pip install pybenzinaparse bitstring==3.1.9 && PYBENZINAPARSE=v/bin/python make test TEST=accept
-# Where there is none, tests/unit/test_writer_fields.c holds archives to that parser's rules, restated.
+# original.sh says where the parser comes from. Where there is none, tests/unit/test_writer_fields.c holds archives to
+# that parser's rules, restated.
 . tests/tool/tool.sh
 
-parser=
-for python in "$PYBENZINAPARSE" "$PYTHON" python3; do
-    if [ -n "$python" ] && "$python" -c 'import pybenzinaparse' 2>/dev/null; then parser=$python; break; fi
-done
+parser=$(sh tests/peers/original.sh "$build" 2>/dev/null | sed -n 2p)
 
 # ARCHIVE COUNT LIST: every box is parsed as the original tools do it. Targets and names are those of the list; those
 # inside the samples, and where thumbnails lie, agree with the index.
@@ -51,8 +47,8 @@ accept() { # archive, how many samples, mediainfo's name of the codec and size o
     what=${1##*/}
     if ! "$bzna" list --json "$1" >"$t/json" 2>&1; then fail "list of $what" "$(cat "$t/json")"; return; fi
     sed -n 's/.*"target":\([0-9-]*\),.*"filename":"\([^"]*\)".*/\1\t\2/p' "$t/json" >"$t/listed"
-    if [ -z "$parser" ]; then skip "the original tools' parser takes $what" "pybenzinaparse is not installed"
-    else expect 0 "the original tools' parser takes $what" "$parser" "$t/parse.py" "$1" "$2" "$t/listed"; fi
+    if [ -z "$parser" ]; then skip "the original tools' parser takes $what" "pybenzinaparse cannot be had"
+    else expect 0 "the original tools' parser takes $what" env PYTHONPATH="$parser" "$python" "$t/parse.py" "$1" "$2" "$t/listed"; fi
     if ! command -v ffprobe >/dev/null 2>&1; then skip "ffprobe takes $what" "ffprobe is not installed [ffmpeg]"
     else same "ffprobe takes $what" "$(ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames \
         -of csv=p=0 "$1" 2>&1 | tr -d ",")" "$2"; fi

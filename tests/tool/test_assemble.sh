@@ -118,6 +118,23 @@ merge_tests() {
 # Targets of samples whose first, a middle or last one, or all have none: -1 is no target. What comes after keeps its own,
 # whoever writes the archive.
 targets_of() { "$bzna" list --json "$1" | sed -n 's/.*"target":\([^,]*\),.*/\1/p' | sed 's/null/-1/' | tr '\n' ' '; }
+# Version 0.3 wrote fields, and so splits, behind the tracks, where the original's reader has no end.
+behind_tests() {
+    expect 0 "an archive as version 0.3 wrote it" "$python" tests/peers/original.py old "$t/splits.bzna" "$t/old.bzna"
+    if cmp -s "$t/old.bzna" "$t/splits.bzna"; then fail "it is no other than today's"; else pass; fi
+    expect 0 "it is the same data set" "$bzna" diff "$t/old.bzna" "$t/splits.bzna"
+    same "with its splits" "$(names "$t/old.bzna" --split train)" "$(names "$t/splits.bzna" --split train)"
+    expect 0 "it is sound" "$bzna" verify --decode "$t/old.bzna"
+    says "$t/out" "10 samples have their fields behind their tracks, as version 0.3 wrote them: the original Benzina cannot read them" \
+        "verify says that the original reader cannot read it"
+    expect 0 "verify --json" "$bzna" verify --json "$t/old.bzna"
+    says "$t/out" '"unread_by_original":10' "how many"
+    expect 0 "convert" "$bzna" convert "$t/old.bzna" -o "$t/mended.bzna"
+    if cmp -s "$t/mended.bzna" "$t/splits.bzna"; then pass; else fail "it is as it would be written today, byte for byte"; fi
+    expect 0 "verify of that" "$bzna" verify --json "$t/mended.bzna"
+    says "$t/out" '"unread_by_original":0' "none is left"
+}
+
 gap_tests() {
     mkdir -p "$t/gap/in"
     for file in a b c d; do cp "$t/in/ants/a.ppm" "$t/gap/in/$file.ppm"; done
@@ -407,6 +424,7 @@ matrix_tests() {
 prepare
 split_tests
 merge_tests
+behind_tests
 gap_tests
 diff_tests
 recover_tests

@@ -421,7 +421,7 @@ output_tests() {
     wait $halted
     same "the first pack succeeds" "$?" 0
     expect 0 "the first pack writes a complete archive" "$bzna" verify --decode --json "$t/locked.bzna"
-    says "$t/out" '{"samples":6,"bad":[],"unsupported":[],"profiles":0}' \
+    says "$t/out" '{"samples":6,"bad":[],"unsupported":[],"unread_by_original":0,"profiles":0}' \
         "the archive of the first pack has all its pictures"
 
     halted_pack "$t/killed.bzna"
@@ -431,7 +431,7 @@ output_tests() {
         "what a killed run has left is not lost" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast
     expect 0 "--overwrite begins again" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --codec copy --overwrite
     expect 0 "the archive of the next run is complete" "$bzna" verify --decode --json "$t/killed.bzna"
-    says "$t/out" '{"samples":8,"bad":[],"unsupported":[],"profiles":0}' "the archive holds nothing of the killed run"
+    says "$t/out" '{"samples":8,"bad":[],"unsupported":[],"unread_by_original":0,"profiles":0}' "the archive holds nothing of the killed run"
 
     halted_pack "$t/sudden.bzna"
     echo "not to be lost" >"$t/sudden.bzna"

@@ -160,7 +160,7 @@ original_tests() {
         json "$t/out" "$mini: list is JSON"
         expect 0 "$mini: verify" "$bzna" verify $data/$mini.bzna
         expect 0 "$mini: verify --decode" "$bzna" verify --decode --json $data/$mini.bzna
-        same "$mini: nothing is bad" "$(cat "$t/out")" '{"samples":8,"bad":[],"unsupported":[],"profiles":0}'
+        same "$mini: nothing is bad" "$(cat "$t/out")" '{"samples":8,"bad":[],"unsupported":[],"unread_by_original":0,"profiles":0}'
     done
 }
 
@@ -557,7 +557,7 @@ unsupported_tests() {
     head -c 100 "$t/exif/1.jpg" >"$t/broken/9/cut.jpg"
     echo "no picture" >"$t/broken/9/text.jpg"
     expect 0 "verify --decode of a folder" "$bzna" verify --decode --json "$t/two"
-    same "nothing is bad" "$(cat "$t/out")" '{"samples":2,"bad":[],"unsupported":[],"profiles":0}'
+    same "nothing is bad" "$(cat "$t/out")" '{"samples":2,"bad":[],"unsupported":[],"unread_by_original":0,"profiles":0}'
     expect 1 "verify of a folder with damage" "$bzna" verify --json "$t/broken"
     json "$t/out" "verify of a folder is JSON"
     tr -d '\n' <"$t/out" >"$t/line"

@@ -91,6 +91,7 @@ static void check_outer(const file *f)
     static const char *const types[] = { "video/mp4", "application/octet-stream", "text/plain" };
     char path[64];
     CHECK(!memcmp(f->bytes, "\0\0\0\x18" "ftypisom\0\0\0\0bznaisom\0\0\0\1mdat", 32));
+    CHECK(at(f->bytes, f->size, "moov/uuid") < at(f->bytes, f->size, "moov/trak"));
     for (int i = 0; i < 4; i++) {
         const uint8_t *box_at;
         snprintf(path, sizeof path, "moov/trak.%d/tkhd", i);
