@@ -167,13 +167,30 @@ class Tracks(unittest.TestCase):
         self.assertRaisesRegex(TypeError, "disk_file: a path is needed", File, io.BytesIO())
 
 
-def archive_of(folder, name, count, splits=()):
+def archive_of(folder, name, count, splits=(), names=None):
     """Pictures whose names are their numbers, in an archive."""
     picture, path = os.path.join(folder, "one.png"), os.path.join(folder, name)
     write_png(picture, 24, 16, 1)
     with benzina.Writer(path, codec="jpeg") as writer:
         for number in range(count):
-            writer.add(picture, target=number, name=str(number), split=splits[number] if splits else None)
+            writer.add(
+                picture,
+                target=number,
+                name=names[number] if names else str(number),
+                split=splits[number] if splits else None,
+            )
+    return path
+
+
+def renamed(path, *pairs):
+    """The file with other names in its boxes, of the same lengths: whoever wrote an archive may have named its tracks."""
+    with open(path, "rb") as file:
+        data = file.read()
+    for old, new in pairs:
+        assert len(old) == len(new) and old in data
+        data = data.replace(old, new)
+    with open(path, "wb") as file:
+        file.write(data)
     return path
 
 
@@ -296,13 +313,90 @@ class DataSets(unittest.TestCase):
             {split: listed(self.bz.ImageNet(path, split).targets) for split in ("train", "val", "test", None)},
             {"train": [1, 3, 4], "val": [2], "test": [0], None: [0, 1, 2, 3, 4]},
         )
+        with open(path, "rb") as file:
+            whole = file.read()
+        data = benzina.Dataset(path)
+        for split, numbers in (("train", [1, 3, 4]), ("val", [2])):     # and so are the samples behind them
+            self.assertEqual(
+                [item.input.value for item in self.bz.ImageNet(path, split)],
+                [whole[data[i].offset:data[i].offset + data[i].size] for i in numbers],
+            )
+        # ImageNet's names say nothing then, nor do their places
+        other = archive_of(self.folder, "named.bzna", 3, ["test", "train", "test"], ["n00000001_%d.JPEG" % i for i in range(3)])
+        self.assertEqual(listed(self.bz.ImageNet(other, "test").targets), [0, 2])
+        # other programs may call validation val
+        renamed(path, *((b"bzna_%s_validation\0" % part, b"bzna_%s_val\0\0\0\0\0\0\0\0" % part)
+                        for part in (b"input", b"target", b"fname")))
+        self.assertEqual(listed(self.bz.ImageNet(path, "val").targets), [2])
+        self.assertRaisesRegex(ValueError, "split: 'bzna_input_val' is of a split already", self.bz.ImageNet, path, "val",
+                               ("bzna_input_val", "bzna_target_val"))
+
+    @needs_writer
+    def test_tracks_of_a_split_are_its_samples_alone(self):
+        splits = ["train", "test", "train", "test", "train", "test", "train", "test", "train"]
+        path = archive_of(self.folder, "split.bzna", 9, splits)
+        train, test = [0, 2, 4, 6, 8], [1, 3, 5, 7]
+        data = self.bz.ClassificationDataset(path, ("bzna_input_train", "bzna_target_train"))
+        self.assertEqual((len(data), listed(data.targets)), (5, train))
+        self.assertEqual([item.target for item in data], [(i,) for i in train])
+        plain = self.bz.Dataset(path, "bzna_input_test")
+        self.assertEqual(len(plain), 4)
+        inputs = [sample.value for sample in Track(path, "bzna_input")]
+        self.assertEqual([item.input.value for item in plain], [inputs[i] for i in test])
+        self.assertEqual([item.input.value for item in data], [inputs[i] for i in train])
+        # tracks alone, too
+        for label, what in (("bzna_target_test", [struct.pack("<q", i) for i in test]),
+                            ("bzna_fname_test", [b"%d" % i for i in test]), ("bzna_input_test", [inputs[i] for i in test])):
+            self.assertEqual([one.value for one in Track(path, label)], what)
+        self.assertEqual(Track(path, "bzna_input_test").sample_location(2), Track(path, "bzna_input").sample_location(5))
+        self.assertEqual(Track(path, "bzna_input_test").shape, (24, 16))
+        pair = Track(path, "bzna_input_test"), Track(path, "bzna_target_test")
+        self.assertEqual(listed(self.bz.ClassificationDataset(pair).targets), test)
+        batches = list(self.bz.DataLoader(data, 8, batch_size=3))
+        self.assertEqual([listed(targets) for _, targets in batches], [[0, 2, 4], [6, 8]])
+        # whoever named them
+        renamed(path, (b"bzna_input_test\0", b"bzna_input_dev1\0"), (b"bzna_target_test\0", b"bzna_target_dev1\0"))
+        data = self.bz.ClassificationDataset(path, ("bzna_input_dev1", "bzna_target_dev1"))
+        self.assertEqual(listed(data.targets), test)
+        for wrong in (("bzna_input_train", "bzna_target"), ("bzna_input", "bzna_target_train"), ("bzna_input_train", "bzna_target_dev1")):
+            self.assertRaisesRegex(
+                ValueError, "tracks: .* are not of the same samples", self.bz.ClassificationDataset, path, wrong
+            )
+        self.assertRaisesRegex(ValueError, "no track of its pictures is 'bzna_inptu': bzna_input, ", self.bz.Dataset, path, "bzna_inptu")
+        self.assertRaisesRegex(benzina.Error, "bzna_input_never", self.bz.Dataset, path, "bzna_input_never")
+
+    @needs_writer
+    def test_splits_are_names_where_it_has_no_tracks_of_them(self):
+        names = ["n01440764_10026.JPEG", "n01440764/n01440764_10027.JPEG", "ILSVRC2012_val_00000293.JPEG",
+                 "val/ILSVRC2012_val_00000001.JPEG", "ILSVRC2012_test_00000007.JPEG"]
+        path = archive_of(self.folder, "named.bzna", 5, names=names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = {split: self.bz.ImageNet(path, split) for split in ("train", "val", "test")}
+        self.assertEqual({split: listed(data.targets) for split, data in found.items()},
+                         {"train": [0, 1], "val": [2, 3], "test": [4]})
+        self.assertEqual(found["val"][1].input.value, Track(path, "bzna_input")[3].value)
+        # in any order
+        path = archive_of(self.folder, "mixed.bzna", 5, names=[names[i] for i in (4, 0, 2, 1, 3)])
+        found = {split: self.bz.ImageNet(path, split) for split in ("train", "val", "test")}
+        self.assertEqual({split: listed(data.targets) for split, data in found.items()},
+                         {"train": [1, 3], "val": [2, 4], "test": [0]})
+        self.assertEqual([item.input.value for item in found["val"]], [Track(path, "bzna_input")[i].value for i in (2, 4)])
+        self.assertEqual(listed(next(iter(self.bz.DataLoader(found["train"], 8, batch_size=2)))[1]), [1, 3])
+        path = archive_of(self.folder, "train.bzna", 2, names=names[:2])
+        self.assertRaisesRegex(ValueError, "split: no sample of .* has a name of 'val'", self.bz.ImageNet, path, "val")
 
     @needs_writer
     def test_splits_are_positions_where_it_has_none(self):
         class Small(self.bz.ImageNet):
             LEN_VALID, LEN_TEST = 2, 3
         path = archive_of(self.folder, "whole.bzna", 9)
-        found = {split: Small(path, split) for split in ("train", "val", "test")}
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = {split: Small(path, split) for split in ("train", "val", "test")}
+        self.assertEqual([os.path.basename(one.filename) for one in told], [os.path.basename(__file__)] * 3)
+        self.assertRegex(str(told[1].message), "has neither tracks of splits nor ImageNet's names: 'val' is taken to be "
+                         "samples 4 to 5 of 9")
         self.assertEqual({split: listed(data.targets) for split, data in found.items()},
                          {"train": [0, 1, 2, 3], "val": [4, 5], "test": [6, 7, 8]})
         self.assertEqual([item.target[0] for item in found["test"]], [6, 7, 8])
@@ -327,7 +421,8 @@ class DataSets(unittest.TestCase):
             )
             file.truncate(16 + count)
         for split, first, size in (("train", 0, 1281167), ("val", 1281167, 50000), ("test", 1331167, 100000)):
-            data = self.bz.ImageNet(path, split)
+            with self.assertWarnsRegex(UserWarning, "samples %d to %d of 1431167" % (first, first + size - 1)):
+                data = self.bz.ImageNet(path, split)
             self.assertEqual(len(data), size)
             loader = benzina.DataLoader(data.data, 1, 4, output="field", channels="gray")
             self.assertEqual(

@@ -870,8 +870,18 @@ class Dataset(_handles.Handled):
     @property
     def filenames(self) -> List[Optional[str]]:
         if self._filenames is None:
-            self._filenames = [self.filename(i) for i in range(len(self))]
+            self._filenames = [*self._each_filename()]
         return self._filenames
+
+    def _each_filename(self) -> Iterator[Optional[str]]:
+        """In their order, several times as fast as one by one."""
+        handle, read = self.handle, lib.bzna_dataset_field
+        buffer, needed = ctypes.create_string_buffer(256), ctypes.c_size_t()
+        for i, place in enumerate(range(self._length) if self._chosen is None else self._chosen):
+            if read(handle, place, b"name", buffer, 256, needed, None) == 0:
+                yield _text_of(buffer.value)
+            else:
+                yield self.filename(i)
 
     @property
     def info(self) -> Any:

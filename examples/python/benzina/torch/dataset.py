@@ -3,17 +3,18 @@ from __future__ import annotations
 
 import array
 import os
-from typing import Any, Callable, Dict, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+import re
+import warnings
+from typing import Any, Callable, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
-from .._c import Status
 from .._dataset import Dataset as _Dataset
-from .._errors import Error
 from .._modules import installed
-from ..utils.file import Sample, Track
+from ..utils.file import Sample, Track, split_of
 
 _Place = Union[None, str, "os.PathLike[str]"]
 _Label = Union[str, Track]
-_SPLITS = {"train": "train", "val": "validation", "test": "test"}
+_SPLITS = {"train": ("train",), "val": ("validation", "val", "valid"), "test": ("test",)}  # names of tracks
+_NAMES = re.compile(r"(?:.*/)?(?:ILSVRC20\d\d_(?P<split>train|val|test)_|n\d{8}_)\d+", re.DOTALL)
 
 
 class _Item(NamedTuple):
@@ -57,7 +58,8 @@ class Dataset:
     """The pictures of an archive, or of whatever benzina.Dataset opens.
 
     archive   its path, or a Track
-    track     the label of the track of pictures, or a Track where archive is None
+    track     the label of the track of pictures, or a Track where archive is None. "bzna_input_train" and the like are
+              tracks of a split, whose samples alone are taken
 
     Items have an input, a benzina.utils.file.Sample. A subclass may have items of its own, with a target or aux beside
     it: a tuple of what a DataLoader delivers besides the pictures."""
@@ -71,9 +73,15 @@ class Dataset:
     def _open(self, path: str, label: str = "bzna_input", **settings: Any) -> None:
         if not os.path.exists(path):
             raise ValueError("The archive %s is not present." % path)
+        split = split_of(label)[1]
+        if split is not None:
+            settings["split"] = split
         self._filename, self._track = path, Track(path, label)
         self.data = _Dataset(path, **settings)  # benzina's own
-        self._first = 0                         # the number that its first sample has in the file
+        self._places: Optional[Sequence[int]] = None       # the numbers of its samples in the track; None: all
+        tracks = {track.name: track.sample_count for track in self.data.tracks if track.name.startswith("bzna_")}
+        if tracks and tracks.get(label) != len(self.data):
+            raise ValueError("%s: no track of its pictures is %r: %s" % (path, label, ", ".join(tracks)))
 
     @property
     def filename(self) -> str:
@@ -81,7 +89,7 @@ class Dataset:
 
     def picture(self) -> Optional[str]:
         """Which picture of its samples a DataLoader takes. None: the usual one."""
-        if self._track.label != "bzna_input":
+        if split_of(self._track.label)[0] != "bzna_input":
             return self._track.label
         names = self.data[0].images if len(self.data) else ()
         if self.input_label in names:
@@ -102,7 +110,8 @@ class Dataset:
     def _sample(self, index: int) -> Sample:
         if not -len(self) <= index < len(self):
             raise IndexError("sample %d of %d" % (index, len(self)))
-        return Sample(self._track, self._first + index % len(self))
+        index %= len(self)
+        return Sample(self._track, index if self._places is None else self._places[index])
 
     def __getitem__(self, index: int) -> Any:
         return _Item(self._sample(index))
@@ -117,7 +126,8 @@ class ClassificationDataset(Dataset):
     """Pictures and their targets.
 
     archive       its path, or a pair of Tracks
-    tracks        the labels of the tracks of pictures and of targets, or a pair of Tracks where archive is None
+    tracks        the labels of the tracks of pictures and of targets, of the same split, or a pair of Tracks where
+                  archive is None
     input_label   which picture of a sample is loaded. Where samples have no "bzna_thumb", it is the one that they
                   have"""
 
@@ -134,8 +144,13 @@ class ClassificationDataset(Dataset):
         if len(labels) != 2:
             raise ValueError("tracks: %r is no pair" % (labels,))
         self.input_label, self._targets = input_label, None     # type: str, Any
-        if labels[1] != "bzna_target":
-            settings["target"] = labels[1]
+        split, target = split_of(labels[0])[1], labels[1]
+        if split is not None and target.endswith("_" + split):
+            target = target[:-len(split) - 1]
+        elif split != split_of(target)[1]:
+            raise ValueError("tracks: %r and %r are not of the same samples" % labels)
+        if target != "bzna_target":
+            settings["target"] = target
         self._open(path, labels[0], **settings)
 
     def __getitem__(self, index: int) -> Any:
@@ -159,8 +174,10 @@ class ImageNet(ClassificationDataset):
 
     root          an archive, or a folder with ilsvrc2012.bzna or ilsvrc2012.mp4 in it, or one with a folder for each
                   split, as torchvision has it, or a pair of Tracks
-    split         "train", "val", "test", or None: all. Where the archive has tracks for each split, these say what is
-                  in it; else the last LEN_TEST samples are for tests, the LEN_VALID before these for validation
+    split         "train", "val", "test", or None: all. The archive's own tracks of splits say what is in it. Without
+                  them, the names of its samples do (n01440764_10026, ILSVRC2012_val_00000001), and without such names
+                  their places: the last LEN_TEST samples are for tests, the LEN_VALID before these for validation. A
+                  warning says that only places were known
     tracks, input_label
                   as of a ClassificationDataset"""
 
@@ -172,42 +189,67 @@ class ImageNet(ClassificationDataset):
         if split not in (None, *_SPLITS):
             raise ValueError("split option must be one of test, train, val")
         path, labels = _labels(root, tracks, "root")
-        path, settings = self._found(path, split)
-        try:
-            self._open_pair(path, labels, input_label, **settings)
-        except Error as error:
-            if error.status not in (Status.E_NOT_FOUND, Status.E_ARGUMENT) or not settings:
-                raise                           # E_ARGUMENT: it is no mp4 file
-            self._open_pair(path, labels, input_label)
-            self._cut(split)
+        path, split = self._found(path, split)
+        if split is not None and split_of(labels[0])[1] is not None:
+            raise ValueError("split: %r is of a split already" % labels[0])
+        self._open_pair(path, labels, input_label)
+        if split is None:
+            return
+        names = {track.name for track in self.data.tracks}
+        for suffix in _SPLITS[split]:
+            if "bzna_input_" + suffix in names:
+                self._open_pair(path, ("bzna_input_" + suffix, labels[1] + "_" + suffix), input_label)
+                return
+        places = self._named(split)
+        self._places = self._at(split) if places is None else places
+        self.data = self.data[self._places[0]:self._places[-1] + 1] if isinstance(self._places, range) else \
+            self.data[self._places]
 
     @staticmethod
-    def _found(root: str, split: Optional[str]) -> Tuple[str, Dict[str, Any]]:
-        """The path to open, and how."""
-        settings: Dict[str, Any] = {} if split is None else {"split": _SPLITS[split]}
+    def _found(root: str, split: Optional[str]) -> Tuple[str, Optional[str]]:
+        """The path to open, and the split to look for in it."""
         if not os.path.isdir(root):
-            return root, settings
+            return root, split
         for name in ("ilsvrc2012.bzna", "ilsvrc2012.mp4"):
             if os.path.isfile(os.path.join(root, name)):
-                return os.path.join(root, name), settings
+                return os.path.join(root, name), split
         if split is not None and os.path.isdir(os.path.join(root, split)):
-            return os.path.join(root, split), {}
+            return os.path.join(root, split), None
         raise ValueError("The archive ilsvrc2012.[mp4|bzna] is not present in root %s." % root)
 
-    def _cut(self, split: Optional[str]) -> None:
+    def _named(self, split: str) -> Optional[Sequence[int]]:
+        """The numbers of the samples whose names are those of a split, or None where not all names say one."""
+        places = array.array("q")
+        for i, name in enumerate(self.data._each_filename()):
+            found = _NAMES.match(name or "")
+            if found is None:
+                return None
+            if (found["split"] or "train") == split:
+                places.append(i)
+        if not places:
+            raise ValueError("split: no sample of %s has a name of %r" % (self._filename, split))
+        whole = range(places[0], places[-1] + 1)
+        return whole if len(whole) == len(places) else places
+
+    def _at(self, split: str) -> Sequence[int]:
         """By position."""
-        trained = len(self.data) - self.LEN_VALID - self.LEN_TEST
+        count, trained = len(self.data), len(self.data) - self.LEN_VALID - self.LEN_TEST
         if trained <= 0:
             raise ValueError(
                 "split: %s has no tracks of splits, and its %d samples are not more than the %d of validation and tests"
-                % (self._filename, len(self.data), self.LEN_VALID + self.LEN_TEST)
+                % (self._filename, count, self.LEN_VALID + self.LEN_TEST)
             )
-        first, last = {
-            "train": (0, trained),
-            "val": (trained, trained + self.LEN_VALID),
-            "test": (trained + self.LEN_VALID, len(self.data)),
-        }[split or ""]
-        self.data, self._first = self.data[first:last], first
+        places = {
+            "train": range(trained),
+            "val": range(trained, trained + self.LEN_VALID),
+            "test": range(trained + self.LEN_VALID, count),
+        }[split]
+        warnings.warn(
+            "split: %s has neither tracks of splits nor ImageNet's names: %r is taken to be samples %d to %d of %d. If "
+            "the archive lacks some of ImageNet's, other samples are among them"
+            % (self._filename, split, places[0], places[-1], count), stacklevel=3
+        )
+        return places
 
 
 class ImageDataset(ClassificationDataset):

@@ -8,12 +8,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterator, List, NoReturn, Optional, Tuple, Union, overload
+from typing import Any, Dict, Iterator, List, NoReturn, Optional, Tuple, Union, overload
 
 from .._dataset import Dataset
 from .._dataset import Sample as _Sample
 
 _FIELDS = {"bzna_target": "target", "bzna_fname": "name"}
+
+
+def split_of(label: str) -> Tuple[str, Optional[str]]:
+    """The label of the whole archive's track, and the split: "bzna_input_train" is ("bzna_input", "train"). The split is
+    None for any other label."""
+    for base in ("bzna_input", *_FIELDS):
+        if label.startswith(base + "_"):
+            return base, label[len(base) + 1:]
+    return label, None
 
 
 class File:
@@ -28,7 +37,7 @@ class File:
             )
         self._path = os.fspath(disk_file)
         self._file: Any = None
-        self._data: Optional[Dataset] = None
+        self._data: Dict[Optional[str], Dataset] = {}
 
     def __enter__(self) -> File:
         self.open()
@@ -70,11 +79,11 @@ class File:
         self.open()
         return bytes(self._file.read(size))
 
-    def dataset(self) -> Dataset:
-        """The file as a Dataset, which is opened once."""
-        if self._data is None:
-            self._data = Dataset(self._path)
-        return self._data
+    def dataset(self, split: Optional[str] = None) -> Dataset:
+        """The file, or a split of it, as a Dataset, which is opened once."""
+        if split not in self._data:
+            self._data[split] = Dataset(self._path, split=split)  # type: ignore[arg-type]  # whoever named its tracks
+        return self._data[split]
 
     def trak(self, label: Any) -> NoReturn:
         raise NotImplementedError(
@@ -94,6 +103,7 @@ class Track:
     def __init__(self, file: Union[str, "os.PathLike[str]", File], label: Union[str, bytes]) -> None:
         self._file = file if isinstance(file, File) else File(file)
         self._label = (label.decode() if isinstance(label, bytes) else label).rstrip("\0")
+        self._base, self._split = split_of(self._label)
         self._len: Optional[int] = None
 
     def open(self) -> None:
@@ -156,30 +166,30 @@ class Track:
 
     def _sample(self, index: int) -> _Sample:
         self.open()
-        return self._file.dataset()[index]
+        return self._file.dataset(self._split)[index]
 
     def _picture(self, sample: _Sample, what: str) -> str:
-        """The label, if it is that of pictures."""
-        if self._label not in sample.images:
+        """The label that samples have it under, if it is that of pictures."""
+        if self._base not in sample.images:
             raise NotImplementedError("Track.%s: %s has no pictures; value has what it holds" % (what, self._label))
-        return self._label
+        return self._base
 
     def sample_location(self, index: int) -> Tuple[int, int]:
         """(offset, size) of a sample's bytes in the file, of tracks of pictures."""
         sample = self._sample(index)
         if self._picture(sample, "sample_location") == "bzna_input":
             return sample.offset, sample.size
-        info = sample.image_info(self._label)
+        info = sample.image_info(self._base)
         return info.data_offset, info.data_size
 
     def sample_bytes(self, index: int) -> bytes:
         """What the file has: of "bzna_target", the eight bytes of a number."""
         sample = self._sample(index)
-        if self._label in sample.images:
+        if self._base in sample.images:
             offset, size = self.sample_location(index)
             self._file.seek(offset)
             return self._file.read(size)
-        value = sample.fields[_FIELDS.get(self._label, self._label)]
+        value = sample.fields[_FIELDS.get(self._base, self._base)]
         if isinstance(value, int):
             return value.to_bytes(8, "little", signed=True)
         return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value or b"")
