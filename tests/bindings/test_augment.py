@@ -520,7 +520,136 @@ class Truth(unittest.TestCase):
         self.check_policy(ops.TrivialAugmentWide(), 64, 0.4)
 
     def test_auto_augment_is_its_operations(self):
-        self.check_policy(ops.AutoAugment("imagenet"), 64, 0.3)
+        for policy in ("imagenet", "cifar10", "svhn"):
+            self.check_policy(ops.AutoAugment(policy), 64, 0.3)
+
+    def test_auto_augments_tables_are_torchvisions(self):
+        from torchvision.transforms import AutoAugment, AutoAugmentPolicy
+        for policy in AutoAugmentPolicy:
+            theirs, mine = AutoAugment(policy), ops.AutoAugment(policy)
+            space = theirs._augmentation_space(10, (HEIGHT, WIDTH))
+            expected = []
+            for name, p, step in (one for pair in theirs.policies for one in pair):
+                values, is_signed = space[name]
+                expected.append((name, p, float(values[step]) if values.ndim else 0.0, bool(is_signed)))
+            found = []
+            for one in mine.operations:
+                name, magnitude = in_pixels(benzina._augment.Drawn(one.kind, one.magnitude[0], (0,) * 4, (0,) * 3))
+                found.append((name, one.p, magnitude, one.sign))
+            never = [one for one in found if one[:2] == ("Identity", 1.0)]      # what C has for a probability of 0
+            self.assertLessEqual(len(never), 1)
+            self.assertEqual((len(found), mine.group_size, mine.law), (50, 2, "choose"))
+            for a, b in zip(found, expected):
+                if a not in never:
+                    self.assertEqual((a[0], a[3] or a[1] * a[2] == 0), (b[0], b[3] or b[1] * b[2] == 0), (policy, a, b))
+                    self.assertAlmostEqual(a[1], b[1], 5, (policy, a, b))
+                    self.assertAlmostEqual(a[2], b[2], 3, (policy, a, b))
+
+    @needs("timm")
+    def test_timms_strings_make_its_operations(self):
+        """With a fixed magnitude, its numbers; with a spread one, their distribution."""
+        from timm.data import auto_augment as timm
+        names = {"Rotate": "rotate", "Posterize": "posterize", "Solarize": "solarize", "SolarizeAdd": "solarize_add",
+                 "Color": "saturation", "Contrast": "contrast", "Brightness": "brightness", "Sharpness": "sharpness",
+                 "ShearX": "shear_x", "ShearY": "shear_y", "TranslateXRel": "translate_x", "TranslateYRel": "translate_y",
+                 "AutoContrast": "autocontrast", "Equalize": "equalize", "Invert": "invert"}
+        factors = ("saturation", "contrast", "brightness", "sharpness")
+        for text in ("rand-m9-inc1", "rand-m4", "rand-m10-n3-p0.7", "rand-m7-inc1-mmax10"):
+            theirs, mine = timm.rand_augment_transform(text), ops.TimmRandAugment(text)
+            self.assertEqual((mine.draws, len(mine.operations)), (theirs.num_layers, 15), text)
+            known = {one.kind: one for one in mine.operations}
+            for one in theirs.ops:
+                own = known[names[one.name.replace("Increasing", "")]]
+                self.assertEqual(own.p, one.prob, text)
+                if one.level_fn is not None:
+                    number, = one.level_fn(one.magnitude, one.hparams)
+                    number = number - 1 if own.kind in factors else number
+                    self.assertAlmostEqual(abs(own.magnitude[0]), abs(number), 5, (text, own))
+                    self.assertEqual(own.magnitude[0], own.magnitude[1], (text, own))
+        for text in ("rand-m9-mstd0.5-inc1", "rand-m5-mstd2", "rand-m6-mstd101-inc1"):
+            found, count = collections.defaultdict(list), 12000
+            for drawn in draws(ops.TimmRandAugment(text + "-p1"), count // 2):
+                for name, magnitude, _ in drawn:
+                    found[name].append(magnitude)
+            import random
+            random.seed(1)
+            for one in timm.rand_augment_transform(text + "-p1").ops:
+                kind = names[one.name.replace("Increasing", "")]
+                self.assertLess(abs(len(found[kind]) - count / 15), 5 * math.sqrt(count / 15), (text, kind))
+                if one.level_fn is None:
+                    continue
+                levels = []
+                for _ in range(4000):
+                    spread = one.magnitude_std
+                    level = random.uniform(0, one.magnitude) if spread == math.inf else random.gauss(one.magnitude, spread)
+                    number, = one.level_fn(max(0.0, min(level, one.magnitude_max or 10.0)), one.hparams)
+                    levels.append(number - 1 if kind in factors else number)
+                own = [round(m) for m in found[kind]] if kind == "posterize" else found[kind]
+                own = [math.ceil(m) for m in own] if kind == "solarize" else own
+                a, b = numpy.sort(own), numpy.sort(levels)
+                ends = numpy.union1d(a, b)
+                apart = numpy.abs(numpy.searchsorted(a, ends, "right") / len(a) -
+                                  numpy.searchsorted(b, ends + 1e-6 * abs(ends), "right") / len(b))
+                if kind == "solarize_add":      # whole numbers there, and those between here
+                    apart = numpy.abs(numpy.searchsorted(numpy.round(a), ends, "right") / len(a) -
+                                      numpy.searchsorted(b, ends, "right") / len(b))
+                self.assertLess(apart.max(), 2.6 * math.sqrt((len(a) + len(b)) / (len(a) * len(b))), (text, kind))
+
+    def test_augmix_mixes_what_torchvision_makes_of_its_chains(self):
+        from torchvision.transforms import AugMix as TheirAugMix
+        images, mix = pictures(24), ops.AugMix(severity=5, mixture_width=2)
+        settings = dict(dtype="uint8", layout="NHWC", output="numpy", seed=3, warp=[ops.RandomHorizontalFlip()],
+                        augment=mix, antialias=False)
+        loader = benzina.DataLoader(benzina.from_arrays(images), (HEIGHT, WIDTH), 24, **settings)
+        mixed = next(iter(loader))[0]
+        chains = {}
+
+        def note(sample, rng, transform):       # Batch.drawn has what policies of a loader draw, not what callbacks add
+            chains[sample.epoch, sample.index, sample.view] = [
+                benzina._augment.Drawn(benzina._augment.NAMES[one.kind], one.magnitude, tuple(one.area), tuple(one.value))
+                for one in transform.operations[:transform.operation_count]]
+
+        twin = benzina.DataLoader(benzina.from_arrays(images), (HEIGHT, WIDTH), 24, transform=note, **settings)
+        views = next(twin.batches()).images.numpy()
+        self.assertEqual((mixed.shape, views.shape), ((24, HEIGHT, WIDTH, 3), (3, 24, HEIGHT, WIDTH, 3)))
+        depths, flipped = collections.Counter(), 0
+        weights = twin._hooks.mixing.weights(3, 0, range(24))
+        space = TheirAugMix(5)._augmentation_space(10, (HEIGHT, WIDTH))
+        for i, image in enumerate(images):
+            is_flipped = not numpy.array_equal(views[0, i], image)
+            image = image[:, ::-1] if is_flipped else image
+            flipped += is_flipped
+            self.assertTrue((views[0, i] == image).all())
+            for view in (1, 2):                 # the same crop, and its chain
+                drawn = chains[0, i, view]
+                depths[len(drawn)] += 1
+                self.assertLessEqual(difference(views[view, i], replayed(image, drawn))[0], MOST, drawn)
+                for one in drawn:
+                    name, magnitude = in_pixels(one)
+                    values, is_signed = space[name]
+                    known = values[:5].tolist() if values.ndim else [0.0]
+                    self.assertLess(min(abs(abs(magnitude) - value) for value in known), 0.51 if name == "Posterize" else
+                                    1e-3 * WIDTH, one)
+            w = [row[i] for row in weights]
+            self.assertAlmostEqual(sum(w), 1, 6)
+            ideal = sum(w[v] * views[v, i].astype(numpy.float64) for v in range(3))
+            self.assertLess(numpy.abs(mixed[i] + 0.5 - ideal).max(), 0.51)
+        self.assertEqual(set(depths), {1, 2, 3})
+        self.assertTrue(3 < flipped < 21)
+        again = next(iter(benzina.DataLoader(benzina.from_arrays(images), (HEIGHT, WIDTH), 24, num_threads=1, **settings)))
+        self.assertTrue((again[0] == mixed).all())
+
+    def test_augmix_has_the_weights_of_its_distributions(self):
+        torch.manual_seed(1)
+        mix = ops.AugMix(alpha=0.7)
+        loader = benzina.DataLoader(benzina.from_arrays(pictures(1, 8, 8)), 8, 1, augment=mix, output="numpy")
+        mine = numpy.array(loader._hooks.mixing.weights(1, 0, range(4000)))
+        theirs = torch._sample_dirichlet(torch.full((4000, 2), 0.7)).numpy()
+        parts = torch._sample_dirichlet(torch.full((4000, 3), 0.7)).numpy() * theirs[:, 1:]
+        for a, b in ((mine[0], theirs[:, 0]), (mine[2], parts[:, 1])):
+            a, b = numpy.sort(a), numpy.sort(b)
+            apart = numpy.abs(numpy.searchsorted(a, a, "right") - numpy.searchsorted(b, a, "right")).max() / 4000
+            self.assertLess(apart, 2.6 * math.sqrt(2 / 4000))
 
     def test_many_moves_are_one_resampling(self):
         moves = ops.Policy(
@@ -617,6 +746,203 @@ class Truth(unittest.TestCase):
             self.assertEqual(difference(mine[i], replayed(images[i], each)), (0, 0), each)
 
 
+@needs("torch", "torchvision", "numpy", "PIL")
+class Crops(unittest.TestCase):
+    """Warps by torchvision's names, beside it."""
+
+    def loaded(self, images, shape, warp, **settings):
+        """(pictures, N x 3 x 3 from output to input) of a loader, in the order of the images."""
+        loader = benzina.DataLoader(benzina.from_arrays(images), shape, len(images), warp=warp, dtype="uint8", seed=2,
+                                    layout="NHWC", output="numpy", geometry=True, **settings)
+        self.was_python = loader._hooks.warp is not None
+        batch = next(loader.batches())
+        self.assertEqual(batch.errors(), {})
+        return batch.images.numpy().copy(), batch.tensor("geometry").numpy()[:, :9].reshape(-1, 3, 3).astype(numpy.float64)
+
+    def check_copied(self, images, padding, size, made_, matrices):
+        """Each is torchvision's crop at its offset, mirrored as its matrix says. Returns the offsets."""
+        offsets = []
+        for image, mine, matrix in zip(images, made_, matrices):
+            flip_h, flip_v = matrix[0, 0] < 0, matrix[1, 1] < 0
+            left = matrix[0, 2] - (size[1] - 1 if flip_h else 0)
+            top = matrix[1, 2] - (size[0] - 1 if flip_v else 0)
+            self.assertEqual((left, top, abs(matrix[0, 0]), abs(matrix[1, 1])), (round(left), round(top), 1, 1))
+            theirs = F.crop(F.pad(as_tensor(image), [padding]), int(top) + padding, int(left) + padding, *size)
+            theirs = F.hflip(theirs) if flip_h else theirs
+            theirs = as_array(F.vflip(theirs) if flip_v else theirs)
+            self.assertEqual(difference(mine, theirs), (0, 0))
+            offsets.append((int(left) + padding, int(top) + padding, bool(flip_h), bool(flip_v)))
+        return offsets
+
+    def check_even(self, values, cells):
+        counts = collections.Counter(values)
+        self.assertEqual(set(counts), set(cells))
+        value, most = chi_squared([counts[cell] for cell in cells], [len(values) / len(cells)] * len(cells))
+        self.assertLess(value, most, counts)
+
+    def test_random_crop_copies_pixels_to_the_bit_at_each_offset_as_often(self):
+        images = pictures(1500, 32, 32)
+        warp = ops.RandomCrop(32, padding=4, flip_h=0.5)
+        offsets = self.check_copied(images, 4, (32, 32), *self.loaded(images, 32, warp))
+        self.assertFalse(self.was_python)
+        for number, cells in ((0, range(9)), (1, range(9)), (2, (False, True))):
+            self.check_even([one[number] for one in offsets], list(cells))
+        images = pictures(200, 40, 37)
+        self.check_copied(images, 0, (24, 31), *self.loaded(images, (24, 31), ops.RandomCrop((24, 31))))
+        self.check_copied(images, 3, (24, 31), *self.loaded(images, (24, 31), ops.RandomCrop((24, 31), (3, 3, 3, 3))))
+
+    def test_random_crop_pads_pictures_that_are_smaller_as_torchvision_does(self):
+        from torchvision.transforms import RandomCrop
+        images = pictures(600, 20, 28)
+        warp = ops.RandomCrop((24, 26), padding=1, pad_if_needed=True, flip_h=0.5, flip_v=0.5)
+        made_, matrices = self.loaded(images, (24, 26), warp)
+        offsets = self.check_copied(images, 8, (24, 26), made_, matrices)
+        self.assertTrue(self.was_python)
+        theirs = set()
+        torch.manual_seed(1)
+        whole = torch.arange(1, 20 * 28 + 1).reshape(1, 28, 20)
+        for _ in range(1500):                   # where a pixel that is always in sight went to
+            place = (RandomCrop((24, 26), 1, True)(whole) == 10 * 20 + 11).nonzero()
+            theirs.add((10 - int(place[0, 2]) + 8, 10 - int(place[0, 1]) + 8))
+        self.assertEqual({one[:2] for one in offsets}, theirs)
+
+    def test_center_crop_copies_torchvisions_pixels(self):
+        for width, height, size in ((40, 38, (24, 30)), (41, 38, (24, 30)), (41, 37, (24, 30)), (43, 39, (24, 30)),
+                                    (20, 18, (24, 30)), (17, 17, (16, 16)), (19, 21, (24, 30))):
+            images = pictures(2, width, height)
+            made_, _ = self.loaded(images, size, ops.CenterCrop(size))
+            for image, mine in zip(images, made_):
+                self.assertEqual(difference(mine, as_array(F.center_crop(as_tensor(image), list(size)))), (0, 0),
+                                 (width, height, size))
+
+    def test_flips_of_a_list_are_one_warp_of_the_librarys(self):
+        images = pictures(600, 16, 12)
+        made_, matrices = self.loaded(images, (12, 16), [ops.RandomHorizontalFlip(0.3), ops.RandomVerticalFlip()])
+        self.assertFalse(self.was_python)
+        offsets = self.check_copied(images, 0, (12, 16), made_, matrices)
+        for number, share in ((2, 0.3), (3, 0.5)):
+            flipped = sum(one[number] for one in offsets)
+            value, most = chi_squared([flipped, 600 - flipped], [600 * share, 600 * (1 - share)])
+            self.assertLess(value, most)
+
+    def parameters(self, matrices, width, height):
+        """(degrees clockwise, shift x, shift y, scale) of similarities about the middle."""
+        middle = numpy.array([(width - 1) / 2, (height - 1) / 2])
+        for matrix in matrices:
+            forward = numpy.linalg.inv(matrix)
+            shift = forward[:2, :2] @ middle + forward[:2, 2] - middle
+            yield (math.degrees(math.atan2(forward[1, 0], forward[0, 0])), *shift, math.sqrt(numpy.linalg.det(forward)))
+
+    def test_rotation_is_torchvisions_of_its_angle(self):
+        images = pictures(200)
+        made_, matrices = self.loaded(images, (HEIGHT, WIDTH), ops.RandomRotation((5, 25)), antialias=False)
+        self.assertFalse(self.was_python)
+        angles = [-degrees for degrees, *_ in self.parameters(matrices, WIDTH, HEIGHT)]
+        self.assertTrue(5 <= min(angles) < 6 and 24 < max(angles) <= 25, (min(angles), max(angles)))
+        for image, mine, angle in list(zip(images, made_, angles))[:12]:
+            theirs = as_array(F.rotate(as_tensor(image), angle, InterpolationMode.BILINEAR))
+            self.assertLessEqual(difference(mine, theirs)[0], MOST, angle)
+
+    def test_affine_with_shift_and_scale_is_torchvisions(self):
+        images = pictures(300)
+        warp = ops.RandomAffine(20, translate=(0.1, 0.2), scale=(0.7, 1.3))
+        made_, matrices = self.loaded(images, (HEIGHT, WIDTH), warp, antialias=False)
+        self.assertTrue(self.was_python)
+        found = list(self.parameters(matrices, WIDTH, HEIGHT))
+        for number, most in ((0, 20), (1, 0.1 * WIDTH), (2, 0.2 * HEIGHT)):
+            values = [one[number] for one in found]
+            self.assertTrue(-most * 1.001 <= min(values) < -0.9 * most and 0.9 * most < max(values) <= 1.001 * most, number)
+        self.assertTrue(0.7 <= min(one[3] for one in found) < 0.73 and 1.27 < max(one[3] for one in found) <= 1.3001)
+        for image, mine, (degrees, x, y, scale) in list(zip(images, made_, found))[:12]:
+            self.assertLess(max(abs(x - round(x)), abs(y - round(y))), 0.01)
+            theirs = F.affine(as_tensor(image), degrees, [round(x), round(y)], scale, [0.0, 0.0], InterpolationMode.BILINEAR)
+            self.assertLessEqual(difference(mine, as_array(theirs))[0], 2 * MOST, (degrees, x, y, scale))
+
+    def test_shear_is_torchvisions(self):
+        for shear, draws_ in ((30, (-30, 30, 0, 0)), ((10, 20), (10, 20, 0, 0)), ((5, 6, -20, -10), (5, 6, -20, -10))):
+            images = pictures(40)
+            for more in ({}, {"scale": (1, 1)}):                # by the library, and in Python
+                made_, matrices = self.loaded(images, (HEIGHT, WIDTH), ops.RandomAffine(0, shear=shear, **more),
+                                              antialias=False)
+                self.assertEqual(self.was_python, bool(more))
+                for image, mine, matrix in list(zip(images, made_, matrices))[:4]:
+                    inner = numpy.linalg.inv(matrix[:2, :2])
+                    y = -math.degrees(math.atan(inner[1, 0] / inner[0, 0])) if inner[0, 0] else 0
+                    # torchvision's matrix for these two, by its own function, has this inverse
+                    best = min(((numpy.abs(numpy.array(F._get_inverse_affine_matrix([0, 0], 0.0, [0, 0], 1.0, [sx, sy]))
+                                           .reshape(2, 3)[:, :2] - matrix[:2, :2]).max(), sx, sy)
+                                for sx in numpy.linspace(draws_[0], draws_[1], 241)
+                                for sy in numpy.linspace(draws_[2], draws_[3], 41 if draws_[2] != draws_[3] else 1)))
+                    self.assertLess(best[0], 0.01, (shear, more, matrix, y))
+
+    def test_perspective_moves_corners_as_far_as_torchvision(self):
+        from torchvision.transforms import RandomPerspective
+        images, torch_ = pictures(300, 60, 40), torch
+        _, matrices = self.loaded(images, (40, 60), ops.RandomPerspective(0.4, p=0.6))
+        self.assertFalse(self.was_python)
+        moved_ = [matrix for matrix in matrices if not numpy.allclose(matrix, numpy.eye(3), atol=1e-6)]
+        value, most = chi_squared([len(moved_), 300 - len(moved_)], [180, 120])
+        self.assertLess(value, most)
+        torch_.manual_seed(1)
+        theirs = numpy.array([RandomPerspective.get_params(60, 40, 0.4)[1] for _ in range(300)])
+        mine = []
+        for matrix in moved_:
+            inverse = numpy.linalg.inv(matrix)
+            corners = numpy.array([[-0.5, 59.5 - 1, 59.5 - 1, -0.5], [-0.5, -0.5, 39.5 - 1, 39.5 - 1], [1] * 4])
+            to = inverse @ corners
+            mine.append(((to[:2] / to[2]).T + 0.5).tolist())
+        mine = numpy.array(mine)
+        for corner in range(4):
+            for axis in range(2):
+                a, b = mine[:, corner, axis], theirs[:, corner, axis]
+                self.assertLess(abs(a.min() - b.min()) + abs(a.max() - b.max()), 1.5, (corner, axis))
+
+    def test_a_list_is_one_after_the_other_wherever_it_is_drawn(self):
+        """What the library draws of a list has the law of what Python draws of it, and a crop is filtered once."""
+        images = pictures(8, 60, 50)
+        stages = [ops.RandomCrop(40, padding=4), ops.RandomRotation((10, 10)), ops.RandomPerspective(0)]
+        made_, matrices = self.loaded(images, 40, stages)
+        self.assertFalse(self.was_python)
+        for matrix in matrices:
+            turned = numpy.linalg.inv(matrix)
+            self.assertAlmostEqual(math.degrees(math.atan2(turned[1, 0], turned[0, 0])), -10, 3)
+            middle = matrix @ (19.5, 19.5, 1)   # a crop's middle
+            self.assertLess(numpy.abs(middle[:2] - 0.5 - numpy.round(middle[:2] - 0.5)).max(), 1e-4)
+        _, twice = self.loaded(images, 40, [ops.RandomCrop(40), ops.RandomRotation((10, 10)), ops.RandomRotation((20, 20))])
+        self.assertTrue(self.was_python)
+        for matrix in twice:
+            turned = numpy.linalg.inv(matrix)
+            self.assertAlmostEqual(math.degrees(math.atan2(turned[1, 0], turned[0, 0])), -30, 3)
+
+    def test_settings_that_cannot_be_are_refused_by_their_names(self):
+        images = pictures(1, 32, 32)
+        for words, ask in (
+            ("makes pictures of 28 x 28, and shape says 32 x 32", lambda: self.loaded(images, 32, ops.RandomCrop(28))),
+            ("makes pictures of 28 x 28", lambda: self.loaded(images, 32, [ops.CenterCrop(28), ops.RandomVerticalFlip()])),
+            ("padding: (1, 2)", lambda: ops.RandomCrop(28, (1, 2))),
+            ("comes first", lambda: ops.Compose([ops.Resize(), ops.CenterCrop(8)])),
+            ("is no warp of ops", lambda: ops.Compose([ops.Resize(), ops.AutoAugment()])),
+            ("p: 2", lambda: ops.RandomVerticalFlip(2)),
+            ("one number must not be negative", lambda: ops.RandomRotation(-3)),
+            ("translate: (2, 0)", lambda: ops.RandomAffine(0, translate=(2, 0))),
+            ("scale: (2, 1)", lambda: ops.RandomAffine(0, scale=(2, 1))),
+            ("the warp has its own", lambda: self.loaded(images, 32, ops.RandomRotation(3), rotate=4)),
+        ):
+            with self.assertRaises((TypeError, ValueError)) as caught:
+                ask()
+            self.assertIn(words, str(caught.exception))
+
+    def test_warps_say_what_they_are_and_can_be_pickled(self):
+        import copy
+        import pickle
+        for warp in (ops.RandomCrop(32, padding=4), ops.CenterCrop((3, 4)), ops.RandomRotation(15), ops.RandomPerspective(0.3),
+                     ops.RandomAffine(3, (0.1, 0.2), (0.5, 2), 4), ops.RandomVerticalFlip(0.2),
+                     ops.Compose([ops.RandomCrop(32), ops.RandomHorizontalFlip()])):
+            for again in (pickle.loads(pickle.dumps(warp)), copy.deepcopy(warp), eval(repr(warp), vars(ops))):
+                self.assertEqual(repr(again), repr(warp))
+            self.assertEqual(type(warp).__module__, "benzina.ops")
+
+
 class Loop(unittest.TestCase):
     """augment= of loaders and outputs."""
 
@@ -693,7 +1019,12 @@ class Loop(unittest.TestCase):
         for words, ask in (
             ("magnitude: 31", lambda: ops.RandAugment(2, 31)),
             ("num_ops: 9", lambda: ops.RandAugment(9)),
-            ("only 'imagenet'", lambda: ops.AutoAugment("svhn")),
+            ("none of 'imagenet', 'cifar10', 'svhn'", lambda: ops.AutoAugment("mnist")),
+            ("only timm's 'rand-...'", lambda: self.loader("augmix-m3")),
+            ("'x3' is none of m, mstd", lambda: self.loader("rand-m9-x3")),
+            ("stands alone", lambda: self.loader([ops.AugMix(), ops.RandomInvert()])),
+            ("augment, views, output: AugMix()", lambda: self.loader(ops.AugMix(), views=2)),
+            ("severity: 11", lambda: ops.AugMix(11)),
             ("kernel_size: 4", lambda: ops.GaussianBlur(4)),
             ("value: 'noise'", lambda: ops.RandomErasing(value="noise")),
             ("p: 1.5", lambda: ops.RandomInvert(1.5)),
@@ -713,6 +1044,8 @@ class Loop(unittest.TestCase):
         for policy in (
             ops.RandAugment(3, 5),
             ops.AutoAugment(),
+            ops.AutoAugment("cifar10"),
+            ops.TimmRandAugment("rand-m9-mstd0.5-inc1"),
             ops.RandomErasing(0.25, value="random"),
             ops.RandomApply([ops.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8),
             ops.Policy([ops.Operation("rotate", (5, 30), sign=True)]),

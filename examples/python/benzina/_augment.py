@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import statistics
 import struct
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -204,21 +205,173 @@ class TrivialAugmentWide(_Preset):
         self._take(_c.PRESET_TRIVIAL_WIDE, 0, 0, self.num_magnitude_bins, (0, self.num_magnitude_bins - 1))
 
 
-class AutoAugment(_Preset):
-    """One of 25 pairs of operations, as torchvision's AutoAugment draws them. policy: "imagenet", or torchvision's
-    AutoAugmentPolicy.IMAGENET.
+# AutoAugment's pairs of operations for two other data sets: kind, probability in tenths, number of its magnitude.
+_AUTO_TABLES = {
+    "cifar10": """
+        invert 1, contrast 2 6;       rotate 7 2, translate_x 3 9;  sharpness 8 1, sharpness 9 3;
+        shear_y 5 8, translate_y 7 9; autocontrast 5, equalize 9;   shear_y 2 7, posterize 3 7;
+        saturation 4 3, brightness 6 7; sharpness 3 9, brightness 7 9; equalize 6, equalize 5;
+        contrast 6 7, sharpness 6 5;  saturation 7 7, translate_x 5 8; equalize 3, autocontrast 4;
+        translate_y 4 3, sharpness 2 6; brightness 9 6, saturation 2 8; solarize 5 2, invert 0;
+        equalize 2, autocontrast 6;   equalize 2, equalize 6;       saturation 9 9, equalize 6;
+        autocontrast 8, solarize 2 8; brightness 1 3, saturation 7 0; solarize 4 5, autocontrast 9;
+        translate_y 9 9, translate_y 7 9; autocontrast 9, solarize 8 3; equalize 8, invert 1;
+        translate_y 7 9, autocontrast 9""",
+    "svhn": """
+        shear_x 9 4, invert 2;        shear_y 9 8, invert 7;        equalize 6, solarize 6 6;
+        invert 9, equalize 6;         equalize 6, rotate 9 3;       shear_x 9 4, autocontrast 8;
+        shear_y 9 8, invert 4;        shear_y 9 5, solarize 2 6;    invert 9, autocontrast 8;
+        equalize 6, rotate 9 3;       shear_x 9 4, solarize 3 3;    shear_y 8 8, invert 7;
+        equalize 9, translate_y 6 6;  invert 9, equalize 6;         contrast 3 3, rotate 8 4;
+        invert 8, translate_y 0 2;    shear_y 7 6, solarize 4 8;    invert 6, rotate 8 4;
+        shear_y 3 7, translate_x 9 3; shear_x 1 6, invert 6;        solarize 7 2, translate_y 6 7;
+        shear_y 8 4, invert 8;        shear_x 7 9, translate_y 8 3; shear_y 8 5, autocontrast 7;
+        shear_x 7 2, invert 1""",
+}
+# What the ten magnitudes of these tables lead up to. "posterize" and "solarize" are computed.
+_AUTO_MOST = {"shear_x": 0.3, "shear_y": 0.3, "translate_x": 150 / 331, "translate_y": 150 / 331, "rotate": 30.0,
+              "brightness": 0.9, "saturation": 0.9, "contrast": 0.9, "sharpness": 0.9}
 
-    >>> ops.AutoAugment("imagenet")
-    AutoAugment()
+
+def _auto_operation(text: str) -> Operation:
+    kind, tenths, *number = text.split()
+    step, p = int(number[0]) if number else 0, int(tenths) / 10
+    if kind in _AUTO_MOST:
+        return Operation(kind, _AUTO_MOST[kind] * step / 9, p=p, sign=p > 0)     # type: ignore[arg-type]
+    magnitude = {"posterize": 8 - round(step * 4 / 9), "solarize": 255 * (9 - step) / 9}.get(kind, 0)
+    return Operation(kind, magnitude, p=p)      # type: ignore[arg-type]
+
+
+class AutoAugment(_Preset):
+    """One of 25 pairs of operations, as torchvision's AutoAugment draws them. policy: "imagenet", "cifar10" or "svhn",
+    or torchvision's AutoAugmentPolicy.
+
+    >>> ops.AutoAugment("cifar10")
+    AutoAugment(policy='cifar10')
     """
 
     def __init__(self, policy: Any = "imagenet") -> None:
         self.policy = getattr(policy, "value", policy)
-        if self.policy != "imagenet":
+        if self.policy == "imagenet":
+            self._take(_c.PRESET_AUTO_IMAGENET, 0, 0, 0, (0, 0))
+            return
+        if self.policy not in _AUTO_TABLES:
             raise ValueError(
-                "policy: %r: only 'imagenet' is here; a Policy with group_size=2 makes others" % (self.policy,)
+                "policy: %r is none of 'imagenet', 'cifar10', 'svhn'; a Policy with group_size=2 makes others"
+                % (self.policy,)
             )
-        self._take(_c.PRESET_AUTO_IMAGENET, 0, 0, 0, (0, 0))
+        pairs = _AUTO_TABLES[self.policy].split(";")
+        self._set([_auto_operation(one) for pair in pairs for one in pair.split(",")], "choose", group_size=2)
+
+
+# timm's operations, and what they make of a level, which is a tenth of a magnitude.
+_TIMM_SAME: List[Tuple[str, Any]] = [
+    ("autocontrast", None), ("equalize", None), ("invert", None), ("rotate", 30.0), ("solarize_add", 110.0),
+    ("shear_x", 0.3), ("shear_y", 0.3), ("translate_x", 0.45), ("translate_y", 0.45),
+]
+_TIMM_CHANGING = ("posterize", "solarize", "saturation", "contrast", "brightness", "sharpness")
+_TIMM_STEPS = 17                                # parts of a normal distribution: 15 operations fill 256 places
+
+
+def _timm_operation(kind: str, factor: Any, levels: Tuple[float, float], p: float, inc: bool) -> Operation:
+    """levels: (lo, hi). timm cuts some numbers to whole ones, which are drawn half a step beside them here."""
+    is_fixed = levels[0] == levels[1]
+
+    def whole(x: float, most: float) -> float:
+        return min(most, float(int(x)) if is_fixed else max(0.0, x - 0.5))
+    if kind == "posterize":
+        ends = [4 - int(4 * x) if is_fixed and inc else 4.5 - 4 * x if inc else whole(4 * x, 8) for x in levels]
+        return Operation("posterize", tuple(min(8.0, max(0.0, end)) for end in ends), p=p)
+    if kind == "solarize":
+        ends = [min(256.0, float(int(256 * x)) if is_fixed else 256 * x) for x in levels]
+        ends = [256 - end if inc else end if is_fixed else max(0.0, end - 1) for end in ends]
+        return Operation("solarize", tuple(ends), p=p)
+    if kind == "solarize_add":
+        return Operation("solarize_add", tuple(whole(factor * x, 128) for x in levels), p=p)
+    if kind in _TIMM_CHANGING:
+        ends = [min(0.9 * x, 0.9) if inc else 1.8 * x - 0.9 for x in levels]
+        return Operation(kind, tuple(ends), p=p, sign=inc)      # type: ignore[arg-type]
+    if factor is None:
+        return Operation(kind, p=p)             # type: ignore[arg-type]
+    return Operation(kind, tuple(factor * x for x in levels), p=p, sign=True)   # type: ignore[arg-type]
+
+
+class TimmRandAugment(Policy):
+    """timm's RandAugment, by the string that its scripts have for --aa; augment takes the string, too. Its sections are
+    m, mstd, mmax, n, p and inc. A magnitude that mstd varies is drawn from 17 equally likely parts of its normal
+    distribution, evenly within each.
+
+    >>> ops.TimmRandAugment("rand-m9-mstd0.5-inc1")
+    TimmRandAugment(config_str='rand-m9-mstd0.5-inc1')
+    """
+
+    def __init__(self, config_str: str) -> None:
+        self.config_str = config_str
+        kind, *sections = config_str.split("-")
+        if kind != "rand":
+            raise ValueError("config_str: %r: only timm's 'rand-...' is here; ops.AutoAugment and ops.AugMix are others"
+                             % (config_str,))
+        known = {"m": 10.0, "mstd": 0.0, "mmax": 10.0, "n": 2.0, "p": 0.5, "inc": 0.0}
+        for section in sections:
+            name = section.rstrip("0123456789.")
+            try:
+                known[name] = known[name] * 0 + float(section[len(name):])
+            except (KeyError, ValueError):
+                raise ValueError("config_str: %r: %r is none of %s with a number"
+                                 % (config_str, section, ", ".join(known))) from None
+        magnitude, most = known["m"], known["mmax"] or 10.0
+        if known["mstd"] > 100:                 # any up to the magnitude
+            parts = [(0.0, magnitude)]
+        elif known["mstd"]:
+            normal, steps = statistics.NormalDist(magnitude, known["mstd"]), _TIMM_STEPS
+            edges = [normal.inv_cdf(i / steps) for i in range(1, steps)]
+            edges = [magnitude - 3 * known["mstd"], *edges, magnitude + 3 * known["mstd"]]
+            parts = list(zip(edges, edges[1:]))
+        else:
+            parts = [(magnitude, magnitude)]
+        levels = [tuple(max(0.0, min(end, most)) / 10 for end in part) for part in parts]
+        kinds = [*_TIMM_SAME, *((kind, None) for kind in _TIMM_CHANGING)]
+        self._set(
+            [
+                _timm_operation(kind, factor, level, known["p"], bool(known["inc"]))        # type: ignore[arg-type]
+                for kind, factor in kinds for level in levels
+            ],
+            "choose",
+            arg.number("n", int(known["n"]), ctypes.c_uint32, 1, _c.OPERATIONS_MAX),
+        )
+
+
+class AugMix(Shown):
+    """torchvision's: mixture_width copies of a picture, each changed by a chain of operations, are mixed with it. A
+    DataLoader's augment has it alone. The loader makes all as views of one crop and mixes them on delivery; batches()
+    has them as they are. It draws in Python, and decodes once.
+
+    severity         magnitudes are any of the lowest so many of ten
+    chain_depth      operations in a chain; -1: any number from 1 to 3
+    alpha            of the Dirichlet distributions of the weights
+    all_ops          True: brightness, contrast, color and sharpness are among the operations
+
+    >>> ops.AugMix()
+    AugMix()
+    """
+
+    def __init__(self, severity: int = 3, mixture_width: int = 3, chain_depth: int = -1, alpha: float = 1.0,
+                 all_ops: bool = True) -> None:
+        self.severity = arg.number("severity", severity, ctypes.c_uint32, 1, 10)
+        self.mixture_width = arg.number("mixture_width", mixture_width, ctypes.c_uint32, 1, 15)
+        self.chain_depth = arg.number("chain_depth", chain_depth, ctypes.c_int32, -1, _c.OPERATIONS_MAX)
+        self.alpha = arg.number("alpha", alpha, ctypes.c_double, 1e-3, 1e3)
+        self.all_ops = arg.flag("all_ops", all_ops)
+
+    def chain(self, depth: int) -> Policy:
+        """The Policy of a chain of so many operations."""
+        moves: Any = {"shear_x": 0.3, "shear_y": 0.3, "translate_x": 1 / 3, "translate_y": 1 / 3, "rotate": 30.0}
+        signed = {**moves, **dict.fromkeys(("brightness", "saturation", "contrast", "sharpness"), 0.9)}
+        chosen = signed if self.all_ops else moves
+        operations = [Operation(kind, (0, most), sign=True) for kind, most in chosen.items()]
+        operations += [Operation("posterize", (4, 0)), Operation("solarize", (255, 0))]
+        operations += [Operation("autocontrast"), Operation("equalize")]
+        return Policy(operations, "choose", depth, bins=10, bin=(0, self.severity - 1))
 
 
 def _twice(number: int) -> Tuple[int, int]:
@@ -416,6 +569,8 @@ class RandomOrder(_Container):
 
 
 def _as_policy(stage: Any) -> Policy:
+    if isinstance(stage, str):
+        return TimmRandAugment(stage)
     if isinstance(stage, Operation):
         return Policy([stage])
     policy = stage._as_policy() if hasattr(stage, "_as_policy") else stage

@@ -82,6 +82,7 @@ class Hooks:
         self.warp = self.bias = self.norm = self.oob = self.color = None
         self.filter = None                      # (homography, rng)
         self.own_colors = ()                    # of outputs, by number, that these are not for
+        self.mixing = None                      # a Mixing, whose views share a crop
         self.whole = None                       # (sample_info, rng, transform), last of all
         self.picture = None                     # (sample_info, rng, Picture), before any warp
 
@@ -93,7 +94,7 @@ class Hooks:
         return Status.E_CALLBACK.value if failures is None else failures.add(exception)
 
     def needed(self):
-        return any((self.warp, self.bias, self.norm, self.oob, self.color, self.filter, self.whole))
+        return any((self.warp, self.bias, self.norm, self.oob, self.color, self.filter, self.mixing, self.whole))
 
     def apply(self, info, rng, transform):
         about = (info.index, (info.width, info.height), (info.out_width, info.out_height), rng)
@@ -110,6 +111,8 @@ class Hooks:
             transform.matrix = arg.number("color", self.color(*about), ctypes.c_uint32, 0, 3) + 1
         if self.filter:
             transform.filter, transform.antialias = self.filter(transform.homography, rng)
+        if self.mixing and info.output == 0:
+            self.mixing.apply(info, rng, transform)
         if self.whole:
             self.whole(info, rng, transform)
 

@@ -22,12 +22,14 @@ from ._distributed import Distributed, say_once, share_of_group, warn_of_variabl
 from ._errors import Error, check, error_of, first_failed, in_python, raise_of_callback, told
 from ._frameworks import FRAMEWORKS
 from ._iteration import Epoch, Lender, lender_of
+from ._mixing import Mixing, take_mixing
 from ._modules import installed, torch_with_cuda
 from ._output import Output
 from ._remote import READ_AHEAD, READERS
 from ._rules import Rule, set_rules
 from ._samplers import Lists, check_samplers
 from ._settings import (
+    as_warp,
     field_names,
     refuse_unknown,
     set_colors,
@@ -106,8 +108,8 @@ class DataLoader(_handles.Handled):
     shard            False: this process loads all samples, whatever torch.distributed says
 
     Pictures
-    warp             one of ops; nine numbers; or a callable (index, in_size, out_size, rng) -> 3x3 from output to input
-                     pixels, sizes being (width, height) and rng a Random. By default torchvision's Resize and
+    warp             one of ops, or a list of them, one after the other; nine numbers; or a callable (index, in_size,
+                     out_size, rng) -> 3x3 from output to input pixels, sizes being (width, height) and rng a Random. By default torchvision's Resize and
                      CenterCrop in the proportion of 256 to 224, except for files of records that have the size of shape
                      already, which come as they are. None: no scaling, pixels of the picture's middle
     rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a
@@ -146,7 +148,8 @@ class DataLoader(_handles.Handled):
     Random operations, behind the crop and its colors, before normalization
     augment          policies of ops, one or a list, which are applied one after the other: RandAugment,
                      TrivialAugmentWide, AutoAugment, GaussianBlur, RandomErasing, ..., at most 8 operations a sample.
-                     They are torchvision's on tensors of uint8
+                     They are torchvision's on tensors of uint8. Text is timm's: "rand-m9-mstd0.5-inc1". Or an AugMix
+                     alone
     beyond_crop      True: operations that move pixels bring in the picture beyond the crop; False: the color oob, as in
                      torchvision
     operations       True: fields["operations"] is N x V x 8 x 9 float32, what was drawn for each view (of the images,
@@ -383,6 +386,7 @@ class DataLoader(_handles.Handled):
         kept.append(set_mean_image(config.color, mean_image))
         if warp is _DEFAULT_WARP and (not self._has_pictures or dataset._records_size() == (height, width)):
             warp = None
+        warp, (augment, mix) = as_warp(warp), take_mixing(augment)
         hooks = set_transforms(config, dict(warp=warp, bias=bias, norm=norm, oob=oob, color=color), transform)
         if picture is not None:
             _handles.check_callback("picture", picture, "sample, rng, picture")
@@ -404,6 +408,10 @@ class DataLoader(_handles.Handled):
             )
         if jitter is not None and not isinstance(jitter, ops.ColorJitter):
             raise TypeError("jitter: %r is no ops.ColorJitter" % (jitter,))
+        if mix is not None:
+            beside = dict(views=views, outputs=outputs, geometry=geometry, jitter=jitter is not None or any(drawn),
+                          rotate=rotate or shear or perspective, output=output in ("field", "memoryview"))
+            views, hooks.mixing = mix.mixture_width + 1, Mixing(self, mix, warp, width, height, **beside)
         kept.append(set_augment(config.augment, augment, beyond_crop))
         self._has_operations = arg.flag("operations", operations)
         config.color.jitter = (ops.ColorJitter(*drawn) if jitter is None else jitter)._struct
@@ -641,7 +649,9 @@ class DataLoader(_handles.Handled):
         self._is_iterated = True
         if self._lender is None:
             self._lender = lender_of(self)
-        lender = self._lender
+        lender, mixing = self._lender, self._hooks.mixing
+        if mixing is not None:
+            return Epoch(self, lambda batch: mixing.read(lender, self, batch))
         return Epoch(self, lambda batch: lender.read(self, batch))
 
     def batches(self) -> Iterator[Batch]:

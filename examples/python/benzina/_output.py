@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 from . import _arguments as arg
 from ._augment import set_augment
 from ._c import structs
-from ._settings import LIBRARY_WARPS, set_colors, set_mean_image
+from ._settings import LIBRARY_WARPS, as_warp, library_warp, set_colors, set_mean_image
 from ._types import Antialias, Channels, Dtype, Filter, Layout, Numbers, Shape
 
 
@@ -64,9 +64,11 @@ class Output:
         augment: Any = None,
         beyond_crop: bool = False,
     ) -> None:
-        if warp is not None and type(warp) not in LIBRARY_WARPS:
+        warp = as_warp(warp)
+        if warp is not None and (type(warp) not in LIBRARY_WARPS or warp._warp() is None):
             raise TypeError(
-                "warp: one of ops.RandomResizedCrop, CenterResizedCrop, Resize and SimilarityTransform, or None"
+                "warp: one of ops that the library draws: RandomResizedCrop, CenterResizedCrop, Resize, RandomCrop, ..., or "
+                "None, not %r" % (warp,)
             )
         self.name, self.field, self.warp = name, field, warp
         self._struct = e = structs.loader_output()
@@ -94,7 +96,7 @@ class Output:
             kind.antialias = 0 if antialias is None else arg.choice("antialias", antialias)
             e.filter = self._at(kind)
         if warp is not None:
-            e.warp = self._at(warp._warp())
+            e.warp = self._at(library_warp(warp, e.width, e.height) if e.width else warp._warp())
         if augment is not None:
             own_policies = structs.loader_augment()
             self._kept.append(set_augment(own_policies, augment, beyond_crop))

@@ -10,8 +10,22 @@ from . import _arguments as arg
 from . import _handles, ops
 from ._callbacks import Hooks
 
-# Warps that the library draws itself. Whoever adds a kind gives it _warp().
-LIBRARY_WARPS = {ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop, ops.Resize, ops.MXNetAffine}
+# Warps that the library draws itself. Whoever adds a kind gives it _warp(), which may be None: it is called then.
+LIBRARY_WARPS = {
+    ops.SimilarityTransform,
+    ops.RandomResizedCrop,
+    ops.CenterResizedCrop,
+    ops.Resize,
+    ops.MXNetAffine,
+    ops.CenterCrop,
+    ops.Compose,
+    ops.RandomAffine,
+    ops.RandomCrop,
+    ops.RandomHorizontalFlip,
+    ops.RandomPerspective,
+    ops.RandomRotation,
+    ops.RandomVerticalFlip,
+}
 
 # What torch.utils.data.DataLoader has and this one has not, and what does that here.
 _TORCHS = {
@@ -85,12 +99,27 @@ def set_distortion(warp: Any, rotate: Any, shear: Any, perspective: Any) -> None
     """What torchvision's RandomAffine and RandomPerspective call degrees, shear, distortion_scale and p."""
     def around(d: float) -> Tuple[float, float]:
         return (-abs(d), abs(d))
+    if any(warp.rotate) or any(warp.shear) or warp.perspective:
+        raise ValueError("rotate, shear, perspective: the warp has its own: ops.RandomRotation, RandomAffine, ...")
     warp.rotate[:] = arg.pair("rotate", rotate, around)
     shear = tuple(shear) if arg.is_list(shear) else around(arg.number("shear", shear, ctypes.c_double))
     warp.shear[:] = arg.floats("shear", shear if len(shear) == 4 else shear + (0.0, 0.0), 4, ctypes.c_double)
     distortion, p = arg.pair("perspective", perspective, lambda d: (d, 0.5), 0, 1)
     if distortion and p:
         warp.perspective, warp.perspective_p = distortion, p
+
+
+def as_warp(warp: Any) -> Any:
+    """A list of warps as one; anything else as it is."""
+    return ops.Compose(warp) if arg.is_list(warp) and any(isinstance(one, ops.WarpTransform) for one in warp) else warp
+
+
+def library_warp(warp: Any, width: int, height: int) -> Any:
+    """The structs.warp by which the library draws a warp of its own kinds for an output of a size; None: it is called
+    in Python."""
+    if hasattr(warp, "check_size"):
+        warp.check_size(width, height)
+    return warp._warp() if type(warp) in LIBRARY_WARPS else None
 
 
 def set_mean_image(color: Any, image: Any) -> Any:
@@ -167,8 +196,9 @@ def set_transforms(config: Any, given: Dict[str, Any], whole: Any) -> Hooks:
                 raise TypeError("%s: %s is no %s" % (name, type(given[name]).__name__, base.__name__))
 
     warp = given["warp"]
-    if type(warp) in LIBRARY_WARPS:
-        config.warp = warp._warp()
+    struct = library_warp(warp, config.output.width, config.output.height)
+    if struct is not None:
+        config.warp = struct
     elif warp is not None:
         hooks.warp = warp if callable(warp) else _constant("warp", ops.ConstantWarpTransform, warp)
 

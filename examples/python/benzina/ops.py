@@ -26,6 +26,7 @@ from typing import Any, Optional, Sequence, Tuple
 
 from . import _arguments as arg
 from . import _augment, _c
+from ._augment import AugMix as AugMix
 from ._augment import AutoAugment as AutoAugment
 from ._augment import Cutout as Cutout
 from ._augment import GaussianBlur as GaussianBlur
@@ -46,6 +47,7 @@ from ._augment import RandomInvert as RandomInvert
 from ._augment import RandomOrder as RandomOrder
 from ._augment import RandomPosterize as RandomPosterize
 from ._augment import RandomSolarize as RandomSolarize
+from ._augment import TimmRandAugment as TimmRandAugment
 from ._augment import TrivialAugmentWide as TrivialAugmentWide
 from ._c import lib, structs
 from ._errors import check
@@ -451,6 +453,17 @@ class ColorJitter:
         check(lib.bzna_jitter_draw(rng.struct, self._struct, transform, err), err)
 
 
-for _kind in vars(_augment).copy().values():
-    if isinstance(_kind, type) and _kind in globals().values() and _kind.__module__ == _augment.__name__:
-        _kind.__module__ = __name__             # where users and pickles find them
+from . import _geometry  # noqa: E402           which is made of what is above
+from ._geometry import CenterCrop as CenterCrop  # noqa: E402
+from ._geometry import Compose as Compose  # noqa: E402
+from ._geometry import RandomAffine as RandomAffine  # noqa: E402
+from ._geometry import RandomCrop as RandomCrop  # noqa: E402
+from ._geometry import RandomHorizontalFlip as RandomHorizontalFlip  # noqa: E402
+from ._geometry import RandomPerspective as RandomPerspective  # noqa: E402
+from ._geometry import RandomRotation as RandomRotation  # noqa: E402
+from ._geometry import RandomVerticalFlip as RandomVerticalFlip  # noqa: E402
+
+for _module in (_augment, _geometry):
+    for _kind in vars(_module).copy().values():
+        if isinstance(_kind, type) and _kind in globals().values() and _kind.__module__ == _module.__name__:
+            _kind.__module__ = __name__         # where users and pickles find them
