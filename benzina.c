@@ -2971,7 +2971,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_SWITCH(context_config, no_threads),
     BZI_SETTING(BITS, context_config, codecs, 0, 2 * BZNA_ALLOW_JPEG2000 - 1, 0),
 
-    BZI_RESERVED(dataset_config, reserved0),
+    BZI_SWITCH(dataset_config, allow_empty),
     BZI_BOTH(dataset_config, classes, class_count),
     BZI_CHOICE(dataset_config, class_order, BZNA_CLASS_ORDER_NUMERIC),
     BZI_CHOICE(dataset_config, orientation, BZNA_ORIENTATION_IGNORE),
@@ -11152,8 +11152,8 @@ static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* Refuses a class without pictures, as ImageFolder does, and a root of data sets, in which train and val would become
- * the classes. If the caller names the classes, the root is not judged. */
+/* Refuses a class without pictures, as ImageFolder does, unless the caller allows it, and a root of data sets, in which
+ * train and val would become the classes. If the caller names the classes, the root is not judged. */
 static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
                                             bzna_error *err)
 {
@@ -11161,7 +11161,7 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
     bzna_status status = config->classes ? BZNA_OK : bzi_folder_check_root(c, err);
     char text[128];
 
-    for (uint64_t i = 0; status == BZNA_OK && i < c->class_count; i++)
+    for (uint64_t i = 0; status == BZNA_OK && !config->allow_empty && i < c->class_count; i++)
         if (!folder->classes[i].tree.count) {
             snprintf(text, sizeof text, "the class folder \"%.64s\" has no picture files",
                      folder->classes[i].name);
@@ -11170,7 +11170,8 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
     return status;
 }
 
-/* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. */
+/* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. An
+ * empty class begins where the next one does, and bzi_folder_class_of finds the last of those that begin there. */
 static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -11191,7 +11192,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
     }
 
     c->target_count = c->count;
-    return BZNA_OK;
+    return c->count ? BZNA_OK : bzi_folder_fail_empty(folder, "", "none of its class folders has picture files", err);
 }
 
 /* Opens the files that a list names. If no line has more than one label, and all labels are whole numbers, they are
@@ -11202,9 +11203,9 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     const bzi_list *list = &folder->list;
     bzi_value none = { .capacity = 0 };
 
-    if (config->classes || config->class_order)
+    if (config->classes || config->class_order || config->allow_empty)
         return BZI_MISUSE(err, "dataset_config.%s: the labels of dataset_config.list are the classes",
-                          config->classes ? "classes" : "class_order");
+                          config->classes ? "classes" : config->class_order ? "class_order" : "allow_empty");
 
     if (bzi_list_open(&folder->list, &c->kept, config->list, err) != BZNA_OK)
         return err->status;
@@ -11227,8 +11228,9 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     if (config->classes)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
                         config->classes[0]);
-    if (config->class_order)
-        return BZI_MISUSE(err, "dataset_config.class_order: there are no class folders");
+    if (config->class_order || config->allow_empty)
+        return BZI_MISUSE(err, "dataset_config.%s: there are no class folders",
+                          config->class_order ? "class_order" : "allow_empty");
     if (!walk->files.count)
         return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
 
@@ -14372,6 +14374,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
         { "classes", config->classes != NULL, ops == BZI_FOLDER_ROW, "folders" },
         { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },
+        { "allow_empty", config->allow_empty != 0, ops == BZI_FOLDER_ROW, "folders" },
         { "orientation", config->orientation != 0, c->still || ops->track,
           "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
         { "palette", config->palette != 0, c->still || ops == &bzi_mp4_archive,

@@ -656,7 +656,7 @@
  *
  * A folder is refused
  *     - if a link in it leads back to a folder above it
- *     - if a class has no pictures
+ *     - if a class has no pictures, unless dataset_config.allow_empty is 1
  *     - if the folders in its root cannot be classes, because they hold only folders, because two
  *       of them (or all) are named like splits (train, val, test2017), or because one holds two
  *       folders that are. If dataset_config.classes names the classes, this is not asked.
@@ -1320,7 +1320,8 @@ typedef struct bzna_records {
  * file is E_ARGUMENT. Zero is the default of every member. */
 typedef struct bzna_dataset_config {
     uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
-    uint32_t            reserved0;    /* must be 0 */
+    /* 1: class folders without pictures are classes, too, and have numbers; 0: they are refused */
+    uint32_t            allow_empty;
     /* what error messages call the data set, in UTF-8; only where it is one file. Default: the
      * path, "memory", "source" or "provider" */
     const char         *name;

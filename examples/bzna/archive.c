@@ -99,6 +99,7 @@ static bzna_status open_dataset(archive *a, const tool_options *o, const char *l
     config.classes = classes.list;
     config.class_count = classes.count;
     config.class_order = option_value_of(o->class_order, class_orders);
+    config.allow_empty = o->allow_empty != 0;
     config.orientation = option_value_of(o->orientation, orientations);
     config.palette = option_value_of(o->palette, palettes);
     config.pairs = o->pairs;

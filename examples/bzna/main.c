@@ -71,6 +71,7 @@
       "the class folders of a folder, in the order of their numbers;\nothers are left out (default: all)"), \
     CHOICE("class-order", class_order, "text|numeric", "text", \
       "number class folders as 0, 1, 2, 10 (numeric)\nor as 0, 1, 10, 2 (text)"), \
+    FLAG("allow-empty", allow_empty, "class folders without pictures are classes, too, with numbers"), \
     CHOICE("orientation", orientation, "apply|ignore", "apply", \
       "turn pictures as their EXIF data says, or leave them"), \
     CHOICE("palette", palette, "colors|index", "colors", \

@@ -1625,6 +1625,23 @@ class Kinds(unittest.TestCase):
         self.assertEqual(dataset[1:].classes, ["10", "8", "9"])
         self.assertEqual(benzina.Dataset(ARCHIVE).classes, [])
 
+    @needs("torchvision", "PIL")
+    def test_classes_without_pictures_have_numbers_as_in_torchvision(self):
+        from torchvision.datasets import ImageFolder
+        folder = self.classes()
+        for empty in ("0", "85", "95"):
+            os.mkdir(os.path.join(folder, empty))
+        with self.assertRaisesRegex(Error, 'the class folder "0" has no picture files'):
+            benzina.Dataset(folder)
+        theirs = ImageFolder(folder, allow_empty=True)
+        for dataset in (benzina.Dataset(folder, allow_empty=True), benzina.Dataset._of(theirs, None)):
+            for twin in (dataset, pickle.loads(pickle.dumps(dataset))):
+                self.assertEqual((twin.classes, twin.class_to_idx, list(twin.targets)),
+                                 (theirs.classes, theirs.class_to_idx, theirs.targets))
+                self.assertEqual(twin.info.container, b"folder")
+        with self.assertRaisesRegex(Error, "allow_empty: it has an effect on folders only"):
+            benzina.Dataset(ARCHIVE, allow_empty=True)
+
     def test_settings_of_a_data_set_reach_the_library_and_its_copies(self):
         folder = self.classes()
         dataset = benzina.Dataset(folder, class_order="numeric", format="folder", orientation="ignore", fields=["name"])

@@ -253,6 +253,10 @@ folder_tests() {
     same "--orientation ignore lists the coded size" "$(awk '$1 == 1 { print $5 }' "$t/out")" 24x16
     run "$bzna" list --json "$t/two" --class-order numeric
     same "classes in numeric order" "$(field_all filename)" "9/b.jpg 10/a.jpg "
+    mkdir "$t/two/95"
+    run "$bzna" info "$t/two" --allow-empty
+    says "$t/out" "classes    3" "an empty class folder is a class with --allow-empty"
+    rmdir "$t/two/95"
     run "$bzna" list --json "$t/two" --classes 9
     same "one class of two" "$(field_all filename)$(field_all target)" "9/b.jpg 0 "
     mkdir "$t/stills"

@@ -1224,7 +1224,7 @@ static const struct { const char *name, *kinds; } settings[] = {
     { "split", "archive, mp4 video" }, { "list", "folder, RecordIO" },           { "classes", "folder" },
     { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video, provider" },
     { "palette", "folder, tar, RecordIO, archive, provider" }, { "records", "records" },
-    { "pairs", "folder" } };
+    { "pairs", "folder" },              { "allow_empty", "folder" } };
 
 TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
 {
@@ -1245,6 +1245,7 @@ TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
         config.classes = strcmp(name, "classes") ? NULL : classes;
         config.class_count = config.classes != NULL;
         config.class_order = !strcmp(name, "class_order");
+        config.allow_empty = !strcmp(name, "allow_empty");
         config.orientation = !strcmp(name, "orientation");
         config.palette = !strcmp(name, "palette");
         config.pairs = strcmp(name, "pairs") ? NULL : "a,b";

@@ -419,6 +419,34 @@ TEST(classes_can_be_chosen)
     check_refused("d", &config, BZNA_E_ARGUMENT, "\"ant\" is named twice");
 }
 
+TEST(empty_classes_have_numbers_where_they_are_allowed)
+{
+    static const char *const order[] = { "void", "dog", "b" };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    MAKE("d/a/", "d/ant/x.jpg", "d/b/note.txt", "d/b/deeper/", "d/c/", "d/dog/x.jpg", "d/dog/y.jpg", "d/void/", "e/a/",
+         "e/b/note.txt", "flat/x.jpg");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.allow_empty = 1;
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "1 ant/x.jpg", "4 dog/x.jpg", "4 dog/y.jpg");
+    CHECK_STR(class_of(dataset, 0), "a");
+    CHECK_STR(class_of(dataset, 2), "b");
+    CHECK_STR(class_of(dataset, 5), "void");
+    bzna_dataset_close(dataset);
+    config.classes = order;
+    config.class_count = 3;
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "1 dog/x.jpg", "1 dog/y.jpg");
+    bzna_dataset_close(dataset);
+    config.classes = NULL;
+    config.class_count = 0;
+    check_refused("e", &config, BZNA_E_NO_SAMPLES, "none of its class folders has picture files: \"b/note.txt\" has");
+    check_refused("flat", &config, BZNA_E_ARGUMENT, "dataset_config.allow_empty: there are no class folders");
+    config.allow_empty = 2;
+    check_refused("d", &config, BZNA_E_ARGUMENT, "allow_empty");
+}
+
 TEST(a_folder_without_folders_has_no_targets)
 {
     bzna_dataset *dataset;
@@ -1015,6 +1043,7 @@ int main(int argc, char **argv)
     RUN(classes_have_the_names_of_their_folders)
     RUN(classes_are_numbered_by_text_or_by_number)
     RUN(classes_can_be_chosen)
+    RUN(empty_classes_have_numbers_where_they_are_allowed)
     RUN(a_folder_without_folders_has_no_targets)
     RUN(roots_that_are_not_class_folders_are_refused_with_a_hint)
     RUN(what_a_folder_cannot_have_is_refused)

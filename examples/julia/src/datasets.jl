@@ -54,6 +54,7 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     list = nothing                        path of a list of samples: which files of a folder, or what labels of a .rec
     classes = nothing                     a folder's class folders, in the order of their numbers; default: all
     class_order = :text                   :numeric: "2" comes before "10"
+    allow_empty = false                   true: class folders without pictures are classes, too; false: they are refused
     orientation = :apply                  :ignore: pictures are not turned as their EXIF data says
     palette = :colors                     :index: pictures with a palette give indices as gray
     pairs = nothing                       folders in the folder whose files of the same names make one sample: "images,masks", or
@@ -138,7 +139,7 @@ end
 
 # Calls open(context, config, out, err), and owns what it made.
 function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
-                      class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors,
+                      class_order::Symbol = :text, allow_empty::Bool = false, orientation::Symbol = :apply, palette::Symbol = :colors,
                       records::Union{Nothing,bzna_records} = nothing, pairs = nothing, target = nothing,
                       index::Union{Nothing,Vector{UInt8}} = nothing, hold_bytes::Integer = 0)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
@@ -152,6 +153,7 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
             config.classes, config.class_count = pointer(pointers), length(pointers)
         end
         config.class_order, config.orientation = choice(CLASS_ORDERS, class_order), choice(ORIENTATIONS, orientation)
+        config.allow_empty = allow_empty
         config.palette, config.hold_bytes = choice(PALETTES, palette), hold_bytes
         if records !== nothing
             config.records = address(records)

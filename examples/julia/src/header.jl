@@ -459,7 +459,7 @@ end
 # E_ARGUMENT. Zero is the default of every member.
 mutable struct bzna_dataset_config
     struct_size::UInt32
-    reserved0::UInt32
+    allow_empty::UInt32
     name::Cstring
     split::Cstring
     format::Cstring

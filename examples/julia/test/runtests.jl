@@ -424,6 +424,8 @@ passed, failed = try
                 @test Benzina.classes(Dataset(folder)) == ["10", "8", "9"]
                 @test Benzina.classes(Dataset(folder; class_order = :numeric)) == ["8", "9", "10"]
                 @test Benzina.classes(Dataset(folder; classes = ["9", "8"])) == ["9", "8"]
+                mkdir(joinpath(folder, "85"))
+                @test Benzina.classes(Dataset(folder; allow_empty = true)) == ["10", "8", "85", "9"]
             end
         end
 

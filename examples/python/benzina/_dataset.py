@@ -307,7 +307,7 @@ def _dataset_config(settings):
         elif name == "records":
             kept.append(_records_of(value))
             value = ctypes.addressof(kept[-1])
-        elif name == "hold_bytes":
+        elif name in ("hold_bytes", "allow_empty"):
             arg.put(config, name, value, name)
             continue
         elif name in _DATASET_CHOICES:
@@ -389,6 +389,8 @@ class Dataset(_handles.Handled):
                      of pictures beside one of masks is no data set of two classes, and refused unless they are named
                      here
     class_order      "text": "10" comes before "2"; "numeric": after it
+    allow_empty      True: class folders without pictures are classes, too, with numbers of their own, as in torchvision;
+                     False: they are refused
     orientation      "apply": pictures are turned as their EXIF data says; "ignore", as torchvision's ImageFolder does
     palette          "colors", or "index": what pictures with a palette give, indices as gray
     pairs            folders in the folder whose files of the same names make one sample: ("images", "masks"), or
@@ -427,6 +429,7 @@ class Dataset(_handles.Handled):
         list: Optional[Path] = None,
         classes: Optional[Iterable[str]] = None,
         class_order: Literal["text", "numeric"] = "text",
+        allow_empty: bool = False,
         orientation: Literal["apply", "ignore"] = "apply",
         palette: Literal["colors", "index"] = "colors",
         records: Optional[Mapping[str, Any]] = None,
@@ -455,6 +458,7 @@ class Dataset(_handles.Handled):
             list=list,
             classes=classes and tuple(classes),
             class_order=class_order,
+            allow_empty=arg.flag("allow_empty", allow_empty),
             orientation=orientation,
             palette=palette,
             records=records and dict(records),
@@ -549,7 +553,8 @@ class Dataset(_handles.Handled):
                 )
         for root, classes in _foreign.class_folders(folder):
             try:
-                found = cls(root, context=context, format="folder", classes=classes, orientation="ignore")
+                found = cls(root, context=context, format="folder", classes=classes, allow_empty=True,
+                            orientation="ignore")
                 places = {name: i for i, name in enumerate(found.filenames)}
                 paths = [os.path.relpath(path, root).replace(os.sep, "/") for path, _ in folder.samples]
                 order = [places[path] for path in paths]

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 _METHODS = ("__getitem__", "__getitems__", "__len__")
 
@@ -28,15 +28,19 @@ def is_folder(thing: Any) -> bool:
     return any(thing.loader is getattr(module, name, thing) for name in ("default_loader", "pil_loader"))
 
 
-def _classes_below(root: str, samples: List[Tuple[str, int]]) -> Optional[List[str]]:
-    """The names of the folders in root that are classes 0, 1, ... of the samples; None where they are not."""
-    names = {}
+def _classes_below(root: str, samples: List[Tuple[str, int]], classes: Any) -> Optional[List[str]]:
+    """The names of the folders in root that are classes 0, 1, ... of the samples; None where they are not. classes: what
+    the data set calls them, by which classes without samples are found."""
+    names: Dict[int, str] = {}
     for path, target in samples:
         name, slash, _ = os.path.relpath(path, root).replace(os.sep, "/").partition("/")
         if not slash or name == ".." or names.setdefault(target, name) != name:
             return None
-    classes = [names.get(number) for number in range(len(names))]
-    return None if None in classes or len(set(classes)) != len(classes) else classes
+    for number, name in enumerate(classes):
+        if number not in names and isinstance(name, str) and os.path.isdir(os.path.join(root, name)):
+            names[number] = name
+    found = [names.get(number) for number in range(len(names))]
+    return None if None in found or len(set(found)) != len(found) else found        # type: ignore[return-value]
 
 
 def class_folders(folder: Any) -> Iterator[Tuple[str, List[str]]]:
@@ -46,6 +50,6 @@ def class_folders(folder: Any) -> Iterator[Tuple[str, List[str]]]:
     if samples and all(type(target) is int and isinstance(path, str) for path, target in samples):
         top = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in samples])
         for root in dict.fromkeys((os.path.abspath(folder.root), top, os.path.dirname(top))):
-            classes = _classes_below(root, samples)
+            classes = _classes_below(root, samples, getattr(folder, "classes", ()))
             if classes is not None:
                 yield root, classes

@@ -72,7 +72,7 @@ image: u32 struct_size, codec, width, height, frame_width, frame_height, crop_x,
     length_size, orientation; ptr config; u64 config_size; ptr data; u64 data_size; u32 palette, reserved1
 records: u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
     label_offset; u32 label_type; f32 scale, bias; u32 reserved0
-dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count,
+dataset_config: u32 struct_size, allow_empty; str name, split, format, list; ptr classes; u32 class_count,
     class_order, orientation, palette; ptr records; str pairs, target; ptr index; u64 index_bytes, hold_bytes
 dataset_info: u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
     brand_count, brands[8]; char container[20]; u64 trailing_bytes, held_bytes

@@ -109,9 +109,9 @@ class DataLoader(_handles.Handled):
 
     Pictures
     warp             one of ops, or a list of them, one after the other; nine numbers; or a callable (index, in_size,
-                     out_size, rng) -> 3x3 from output to input pixels, sizes being (width, height) and rng a Random. By default torchvision's Resize and
-                     CenterCrop in the proportion of 256 to 224, except for files of records that have the size of shape
-                     already, which come as they are. None: no scaling, pixels of the picture's middle
+                     out_size, rng) -> 3x3 from output to input pixels, sizes being (width, height) and rng
+                     a Random. By default torchvision's Resize and CenterCrop in the proportion of 256 to 224, except
+                     for files of records that have the size of shape already, which come as they are. None: no scaling, pixels of the picture's middle
     rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a
                      number d means (-d, d); shear may have four, of x and y
     perspective      distortion_scale of torchvision's RandomPerspective, on top of that, or (distortion_scale, p); p is

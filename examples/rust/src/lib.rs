@@ -488,6 +488,8 @@ pub struct DatasetOptions<'a> {
     pub classes: &'a [&'a str],
     /// Class folders whose names are numbers are ordered by them, instead of as text.
     pub numeric_classes: bool,
+    /// Class folders without pictures are classes, too; otherwise they are refused.
+    pub empty_classes: bool,
     /// Pictures are not turned as their EXIF data says.
     pub ignore_orientation: bool,
     /// Pictures with a palette give their indices as gray, instead of colors.
@@ -661,6 +663,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         classes: if classes.is_empty() { ptr::null() } else { classes.as_ptr() },
         class_count: classes.len() as u32,
         class_order: options.numeric_classes.into(),
+        allow_empty: options.empty_classes.into(),
         orientation: options.ignore_orientation.into(),
         palette: options.palette_indices.into(),
         pairs: pointer(&pairs),

@@ -874,8 +874,8 @@ structs! {
     struct bzna_dataset_config {
         /// sizeof the struct; bzna_dataset_config_init sets it
         struct_size: u32,
-        /// Must be 0
-        reserved0: u32,
+        /// 1: class folders without pictures are classes, too, and have numbers; 0: they are refused
+        allow_empty: u32,
         /// What error messages call the data set, in UTF-8; only where it is one file. Default: the path, "memory",
         /// "source" or "provider"
         name: *const c_char,

@@ -665,6 +665,8 @@ fn a_folder_has_classes() {
     assert_eq!(classes(DatasetOptions::default()), ["10", "8", "9"]);
     assert_eq!(classes(DatasetOptions { numeric_classes: true, ..Default::default() }), ["8", "9", "10"]);
     assert_eq!(classes(DatasetOptions { classes: &["9", "8"], ..Default::default() }), ["9", "8"]);
+    std::fs::create_dir_all(folder.join("85")).unwrap();
+    assert_eq!(classes(DatasetOptions { empty_classes: true, ..Default::default() }), ["10", "8", "85", "9"]);
     assert_eq!(mini().classes().unwrap(), Vec::<String>::new());
 }
 
