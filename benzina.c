@@ -265,6 +265,11 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* views of a sample, in all outputs together: a thread keeps a slot for each */
 #define BZI_LIMIT_VIEWS          64u
 
+/* codecs of the program's own in a context: a thread keeps a state for each */
+#define BZI_LIMIT_OWN_CODECS     32u
+#define BZI_PROBE_BYTES          512u            /* the first bytes of a file, which say of what kind it is */
+#define BZI_LIMIT_EXTENSIONS     256u            /* bytes of the extensions of one of them, with their NUL */
+#define BZI_CANARY_BYTES         64u             /* before and after planes that such a codec writes */
 #define BZI_LIMIT_POLICIES       16u             /* policies of an output */
 #define BZI_LIMIT_OPERATIONS     256u            /* operations of a policy; AutoAugment's has 50 */
 
@@ -445,8 +450,24 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
 
 /* Returns a letter of ASCII as a small one, any other byte as it is. */
 static char bzi_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
-
 static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
+static int bzi_word_is_in(const char *word, const char *list)
+{
+    char wanted[16];
+    size_t length = strlen(word);
+
+    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
+        return 0;
+
+    wanted[0] = ' ';
+    for (size_t i = 0; i < length; i++)
+        wanted[i + 1] = bzi_lower(word[i]);
+
+    memcpy(wanted + length + 1, " ", 2);
+    return strstr(list, wanted) != NULL;
+}
 
 /* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
@@ -2189,6 +2210,13 @@ typedef struct bzi_log_entry {
     char        message[sizeof ((bzna_error *)0)->message + 64];     /* the text, with its NUL */
 } bzi_log_entry;
 
+/* A codec of the program's own. Its name and extensions are those here. */
+typedef struct bzi_own_codec {
+    bzna_codec c;                     /* the caller's */
+    char       name[BZNA_NAME_MAX];
+    char       extensions[BZI_LIMIT_EXTENSIONS + 2];       /* as for bzi_word_is_in */
+} bzi_own_codec;
+
 /* Memory, log, limits, the number of open files. A context owns one; each object that it makes holds a reference. */
 typedef struct bzi_host {
     bzi_memory    memory;             /* the allocator */
@@ -2196,6 +2224,8 @@ typedef struct bzi_host {
     uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
     uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
     uint32_t      codecs;             /* that may be decoded, as BZNA_ALLOW_...; 0: all */
+    bzi_own_codec *own_codecs;        /* in the order in which they are asked */
+    uint32_t      own_codec_count;
     uint32_t      no_threads;         /* 1: the library starts none */
     uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
     bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
@@ -2218,6 +2248,14 @@ static void bzi_host_drop(bzi_host *host)
     if (atomic_fetch_sub(&host->references, 1) == 1) {
         bzi_memory memory = host->memory;
 
+        for (uint32_t i = 0; i < host->own_codec_count; i++) {
+            const bzna_codec *codec = &host->own_codecs[i].c;
+            bzi_os_callback_begin();
+            if (codec->close)
+                codec->close(codec->user);
+            bzi_os_callback_end();
+        }
+        bzi_release(&memory, host->own_codecs, BZI_LIMIT_OWN_CODECS, sizeof *host->own_codecs);
         bzi_blocks_free(host->blocks, BZI_BLOCK_LOCKS, &memory);
         bzi_os_mutex_free(&host->log_mutex);
         bzi_release(&memory, host, 1, sizeof *host);
@@ -2930,7 +2968,7 @@ enum {
     BZI_OF_loader_color, BZI_OF_jitter, BZI_OF_loader_fields, BZI_OF_loader_read, BZI_OF_loader_decode,
     BZI_OF_loader_errors, BZI_OF_loader_pipeline, BZI_OF_loader_augment, BZI_OF_transform, BZI_OF_writer_config,
     BZI_OF_writer_sample, BZI_OF_sink, BZI_OF_loader_config, BZI_OF_source, BZI_OF_records, BZI_OF_provider,
-    BZI_OF_image, BZI_OF_affine, BZI_OF_picture, BZI_OF_statistics
+    BZI_OF_codec, BZI_OF_image, BZI_OF_affine, BZI_OF_picture, BZI_OF_statistics
 };
 
 #define BZI_BYTES(of, member) sizeof ((bzna_##of *)0)->member
@@ -2969,7 +3007,10 @@ static const bzi_setting bzi_settings[] = {
     BZI_FREE(context_config, decode_memory_bytes),
     BZI_BOTH(context_config, device_allocator.alloc, device_allocator.release),
     BZI_SWITCH(context_config, no_threads),
-    BZI_SETTING(BITS, context_config, codecs, 0, 2 * BZNA_ALLOW_JPEG2000 - 1, 0),
+    BZI_SETTING(BITS, context_config, codecs, 0, 2 * BZNA_ALLOW_OWN - 1, 0),
+    BZI_COUNT64(context_config, own_codecs.count, BZI_LIMIT_OWN_CODECS, 0),
+    BZI_BOTH(context_config, own_codecs.ptr, own_codecs.count),
+    BZI_RESERVED(context_config, own_codecs.reserved),
 
     BZI_SWITCH(dataset_config, allow_empty),
     BZI_BOTH(dataset_config, classes, class_count),
@@ -3165,6 +3206,9 @@ static const bzi_setting bzi_settings[] = {
     BZI_RESERVED(records, reserved0),
     BZI_RESERVED(provider, reserved),
 #endif
+
+    BZI_RESERVED(codec, reserved0),
+    BZI_RESERVED(codec, reserved),
 
     BZI_COUNT(image, orientation, 0, 8),
     BZI_CHOICE(image, palette, BZNA_PALETTE_INDEX),
@@ -3868,9 +3912,12 @@ typedef struct bzi_format {
     uint32_t   tiles;                 /* tiles of a HEIF grid; 0: it is no grid */
     uint32_t   frame_num_bits;        /* H.264: bits of frame_num; 0: the heads of slices are not read */
     uint32_t   order_bits;            /* H.264: bits of the picture order count; 0: it is not there */
+    uint32_t   pixels;                /* of a codec of the program's own: BZNA_PIXELS_... */
+    uint32_t   interleaved;           /* likewise: R, G and B lie in one plane */
+    uint32_t   chroma_shift[2];       /* of BZI_CHROMA_SHIFTS: log2 of the subsampling of columns and rows */
 } bzi_format;
 
-enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
+enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5, BZI_CHROMA_SHIFTS = 6 };
 
 /* Return the size of a frame, which is what the conformance window leaves. */
 static uint32_t bzi_format_width(const bzi_format *f) { return f->width - f->window[0] - f->window[1]; }
@@ -5076,6 +5123,7 @@ typedef struct bzi_codec {
      * pictures only */
     uint32_t    nv_unit;
     uint32_t    in_rows;              /* some of a picture's rows can be decoded without the others */
+    uint32_t    in_parts;             /* likewise, a rectangle */
     /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need; returns the size
      * that is left. NULL: nothing */
     uint64_t    (*cut)(uint8_t *stream, uint64_t size, const uint32_t rows[2]);
@@ -6041,12 +6089,24 @@ static const bzi_codec *bzi_still_find(bzi_span head)
     return NULL;
 }
 
+/* Refuses a large picture that a few bytes stand for. size: of the file. */
+static bzna_status bzi_format_check_bytes(const bzi_format *format, const char *name, uint64_t size, bzna_error *err)
+{
+    uint64_t bytes;
+
+    if (!bzi_mul((uint64_t)format->width * format->height, format->pixel_bits, &bytes) ||
+        (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > size))
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a "
+                        "coded byte for each %u bytes of it", name, format->width, format->height, (bzi_llu)size,
+                        BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
+    return BZNA_OK;
+}
+
 #ifndef BENZINA_NO_STILLS
 static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     const bzi_span file = bzi_image_data(image);
     const bzi_codec *still = bzi_still_find(file);
-    uint64_t bytes;
 
     memset(format, 0, sizeof *format);
     if (!still)
@@ -6062,12 +6122,7 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
 
-    if (!bzi_mul((uint64_t)format->width * format->height, format->pixel_bits, &bytes) ||
-        (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > file.size))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a "
-                        "coded byte for each %u bytes of it", still->name, format->width, format->height,
-                        (bzi_llu)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
-    return BZNA_OK;
+    return bzi_format_check_bytes(format, still->name, file.size, err);
 }
 
 #else
@@ -7233,12 +7288,27 @@ static const bzi_codec bzi_codec_heif = { .id = BZNA_CODEC_HEIF, .name = "HEIF",
                                           .stream = bzi_image_bytes, .is_file = 1 };
 #endif
 
+/* Pictures are inspected by bzi_own_prepare before they are described: bzi_image.is_inspected. */
+static bzna_status bzi_own_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    (void)format;
+    return BZI_FAIL(err, BZNA_E_CODEC, "image.codec: %u is a codec of the program's own, which this call does not take",
+                    image->codec);
+}
+
+/* The row of all codecs of the program's own. */
+static const bzi_codec bzi_codec_own = { .id = BZNA_CODEC_OWN, .allow = BZNA_ALLOW_OWN, .name = "a codec of your own",
+                                         .inspect = bzi_own_inspect, .stream = bzi_image_bytes, .in_parts = 1,
+                                         .is_file = 1 };
+
 /* Returns the codec with a number, or NULL. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
 {
     for (size_t i = 0; i < BZI_CODECS; i++)
         if (bzi_codecs[i].id == id)
             return &bzi_codecs[i];
+    if (id >= BZNA_CODEC_OWN && id < BZNA_CODEC_OWN + BZI_LIMIT_OWN_CODECS)
+        return &bzi_codec_own;
     return id == BZNA_CODEC_HEIF ? &bzi_codec_heif : NULL;
 }
 
@@ -7255,7 +7325,8 @@ static bzna_status bzi_codec_has_library(const bzi_codec *codec, bzna_error *err
 {
     const int is_jpeg = codec->id == BZNA_CODEC_JPEG;
 
-    if (codec->planes || codec->id == BZNA_CODEC_HEIF || (is_jpeg ? BZI_HAS_JPEG : BZI_HAS_AVCODEC))
+    if (codec->planes || codec->id == BZNA_CODEC_HEIF || codec->id == BZNA_CODEC_OWN ||
+        (is_jpeg ? BZI_HAS_JPEG : BZI_HAS_AVCODEC))
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s is decoded by %s, which this build does not have (%s)", codec->name,
                     is_jpeg ? "libjpeg-turbo" : "libavcodec", is_jpeg ? "BENZINA_NO_JPEG" : "BENZINA_NO_AVCODEC");
@@ -7502,6 +7573,8 @@ typedef struct bzi_image {
     uint32_t   beside;                /* BZNA_BESIDE_... */
     uint32_t   has_range;             /* the container's color has a range; QuickTime's nclc has none */
     bzna_color otherwise;             /* the color if neither container nor stream states one */
+    uint32_t   is_inspected;          /* by a codec of the program's own, which said: */
+    bzi_format format;
 } bzi_image;
 
 /* Checks and completes a picture from the caller. `field` names it in messages. */
@@ -7607,6 +7680,10 @@ static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
 
     picture->chroma_shift_x = format == BZI_CHROMA_411 ? 2 : format == 1 || format == 2;
     picture->chroma_shift_y = format == 1 || format == BZI_CHROMA_440;
+    if (format == BZI_CHROMA_SHIFTS) {
+        picture->chroma_shift_x = sps->chroma_shift[0];
+        picture->chroma_shift_y = sps->chroma_shift[1];
+    }
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
 }
@@ -7616,6 +7693,15 @@ static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
 {
     err->byte_offset += err->byte_offset == BZNA_NO_OFFSET ? 0 : image->data_offset;
     return err->status;
+}
+
+/* Reads what a picture states itself. Pre: the codec is known. */
+static bzna_status bzi_image_inspect(const bzi_image *image, bzi_format *format, bzna_error *err)
+{
+    if (!image->is_inspected)
+        return bzi_codec_find(image->coded.codec)->inspect(&image->coded, format, err);
+    *format = image->format;
+    return BZNA_OK;
 }
 
 /* Describes a picture as container and stream do together. Its planes are set later, by the decoder. */
@@ -7632,7 +7718,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
         return BZI_FAIL(err, BZNA_E_CODEC,
                         "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be decoded", image->codec);
 
-    if (codec->inspect(image, sps, err) != BZNA_OK)
+    if (bzi_image_inspect(given, sps, err) != BZNA_OK)
         return bzi_image_fail_at(given, err);
     if (sps->width > max_edge_px || sps->height > max_edge_px)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height,
@@ -7681,7 +7767,7 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
 
     if (!codec || (coded->color.present && image->has_range && coded->width))
         return BZNA_OK;
-    if (codec->inspect(coded, &format, err) != BZNA_OK)
+    if (bzi_image_inspect(image, &format, err) != BZNA_OK)
         return coded->width ? BZNA_OK : bzi_image_fail_at(image, err);
 
     coded->color = bzi_image_color(image, &format);
@@ -7701,18 +7787,22 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Returns the first letters of a codec's name, in small letters. */
+static uint32_t bzi_kind_of_name(const char *name)
+{
+    uint8_t text[4] = { ' ', ' ', ' ', ' ' };
+
+    for (size_t i = 0; i < 4 && name[i]; i++)
+        text[i] = (uint8_t)bzi_lower(name[i]);
+    return *name ? bzi_be32(text) : 0;
+}
+
 /* Returns the kind of a file with one picture, in small letters: "jpeg", "png ", "jp2 ". 0: it is not known. */
 static uint32_t bzi_image_kind(const bzna_image *image)
 {
     const char *name = image->codec ? bzi_image_codec_name(image) : "";
-    uint8_t text[4] = { ' ', ' ', ' ', ' ' };
 
-    if (!strcmp(name, "JPEG 2000"))
-        name = "jp2";
-    for (size_t i = 0; i < 4 && name[i]; i++)
-        text[i] = (uint8_t)bzi_lower(name[i]);
-
-    return *name ? bzi_be32(text) : 0;
+    return bzi_kind_of_name(strcmp(name, "JPEG 2000") ? name : "jp2");
 }
 
 /* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
@@ -8986,7 +9076,6 @@ struct bzi_container {
     const void      *given;           /* while it is opened: a folder's path, or a provider */
 };
 
-#define BZI_PROBE_BYTES 512u
 
 /* Adds a field. own: the array in which the container keeps its fields. */
 static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t kind, uint32_t inside, const char *name)
@@ -9193,13 +9282,355 @@ static const bzi_container_ops bzi_heif_ops = {
 
 
 /* ==== 31. Pictures in files ========================================================================================
- * Calls: rooms 21, 25, 30.
+ * Calls: rooms 2, 7-8, 10, 12, 17, 20-21, 24-25, 30.
  *
- * A picture that is a file of its own, by itself or among the bytes of a sample. */
+ * A picture that is a file of its own, by itself or among the bytes of a sample: of a kind that the library knows, or
+ * of the program's own codecs (context_config.own_codecs). Those are asked for what no kind of the library's takes.
+ * Their functions run without any lock, and nothing that they say is trusted. Each thread that reads their pictures
+ * has a bzi_own, with the states that they keep for it. */
+
+/* --- Codecs of the program's own: which, and with what --- */
+
+/* Checks one of the caller's codecs and copies it. */
+static bzna_status bzi_own_take(bzi_own_codec *own, const bzna_own_codecs *given, uint32_t i, bzna_error *err)
+{
+    bzna_codec *c = &own->c;
+    char where[48];
+    const char *fault = NULL;
+
+    snprintf(where, sizeof where, "context_config.own_codecs.ptr[%u]", i);
+    if (!bzi_struct_in_array(c, sizeof *c, given->ptr, i))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: differs from the first one's, or is not known",
+                        where);
+    if (bzi_settings_check(BZI_OF_codec, c, where, err) != BZNA_OK)
+        return err->status;
+
+    if (!c->name || !*c->name || strlen(c->name) >= sizeof own->name || !bzi_text_is_utf8(c->name))
+        fault = "name: must have 1 to 31 bytes of UTF-8";
+    else if (c->extensions && strlen(c->extensions) >= BZI_LIMIT_EXTENSIONS)
+        fault = "extensions: has more than 255 bytes";
+    else if (!c->recognize)
+        fault = "recognize: is NULL";
+    else if (!c->decode && !c->unwrap)
+        fault = "decode, unwrap: both are NULL";
+    else if (c->decode && !c->inspect)
+        fault = "inspect: is NULL, but decode is not";
+    else if (c->thread_end && !c->thread_begin)
+        fault = "thread_begin: is NULL, but thread_end is not";
+    if (fault)
+        return BZI_MISUSE(err, "%s.%s", where, fault);
+
+    bzi_string_copy(own->name, sizeof own->name, c->name);
+    snprintf(own->extensions, sizeof own->extensions, " %s ", c->extensions ? c->extensions : "");
+    c->name = c->extensions = NULL;                         /* the caller's may go */
+    return BZNA_OK;
+}
+
+/* Copies the caller's codecs to the host, which closes them. After a failure they are still the caller's. */
+BZI_COLD
+static bzna_status bzi_own_open(bzi_host *host, const bzna_own_codecs *given, bzna_error *err)
+{
+    const uint32_t count = (uint32_t)given->count;
+    bzna_status status = BZNA_OK;
+
+    if (!count)
+        return BZNA_OK;
+    if (!(host->own_codecs = bzi_alloc_zero(&host->memory, BZI_LIMIT_OWN_CODECS, sizeof *host->own_codecs)))
+        return bzi_fail_memory(err, "codecs");
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
+        status = bzi_own_take(&host->own_codecs[i], given, i, err);
+    host->own_codec_count = status == BZNA_OK ? count : 0;
+    return status;
+}
+
+/* Forgets the codecs, because a context could not be opened, so that they stay the caller's. */
+static void bzi_own_give_back(bzi_host *host)
+{
+    for (uint32_t i = 0; i < host->own_codec_count; i++)
+        host->own_codecs[i].c.close = NULL;
+}
+
+/* Returns 1 if a file's name has an extension of the program's own codecs, else 0. extension: without its dot. */
+BZI_MAYBE_UNUSED static int bzi_own_has_extension(const bzi_host *host, const char *extension)
+{
+    for (uint32_t i = 0; i < host->own_codec_count; i++)
+        if (bzi_word_is_in(extension, host->own_codecs[i].extensions))
+            return 1;
+    return 0;
+}
+
+/* Returns the number of the codec, BZNA_CODEC_OWN and more, that takes a file, or UNKNOWN. */
+static uint32_t bzi_own_recognize(const bzi_host *host, bzi_span bytes)
+{
+    int32_t takes = 0;
+
+    for (uint32_t i = 0; i < host->own_codec_count && bytes.size; i++) {
+        const bzna_codec *c = &host->own_codecs[i].c;
+        bzi_os_callback_begin();
+        takes = c->recognize(c->user, bytes.data, bzi_min(bytes.size, BZI_PROBE_BYTES));
+        bzi_os_callback_end();
+        if (takes)
+            return BZNA_CODEC_OWN + i;
+    }
+    return BZNA_CODEC_UNKNOWN;
+}
+
+/* Continues a hash with what tells the codecs from others. Without any, it stays as it is. */
+static uint64_t bzi_own_hash(const bzi_host *host, uint64_t hash)
+{
+    for (uint32_t i = 0; i < host->own_codec_count; i++)
+        hash = bzi_hash_numbers(hash, &host->own_codecs[i].c.fingerprint, sizeof(uint64_t), 8);
+    return hash;
+}
+
+/* Returns 1 if a codec may wrap pictures that the library decodes, else 0. */
+BZI_MAYBE_UNUSED static int bzi_own_may_wrap(const bzi_host *host, uint32_t codec)
+{
+    return codec - BZNA_CODEC_OWN < host->own_codec_count && host->own_codecs[codec - BZNA_CODEC_OWN].c.unwrap;
+}
+
+/* --- Codecs of the program's own: what a thread keeps --- */
+
+typedef struct bzi_own {
+    bzi_host  *host;                  /* NULL: there are no codecs */
+    void      *states[BZI_LIMIT_OWN_CODECS];
+    uint32_t   begun;                 /* bits: which of them were made */
+    uint32_t   copied;                /* pictures that were copied */
+    bzi_buffer pixels;                /* planes of the picture that was decoded last */
+    bzi_buffer again;                 /* the same, if it was decoded twice */
+    /* unwrapped pictures that did not lie in their wrapper: a sample has at most so many */
+    bzi_buffer copies[BZI_LIMIT_OUTPUTS];
+} bzi_own;
+
+/* Ends what was begun. It may begin again. */
+static void bzi_own_end(bzi_own *own)
+{
+    for (uint32_t i = 0; own->begun; i++, own->begun >>= 1) {
+        const bzna_codec *c = &own->host->own_codecs[i].c;
+        bzi_os_callback_begin();
+        if (own->begun & 1 && c->thread_end)
+            c->thread_end(c->user, own->states[i]);
+        bzi_os_callback_end();
+    }
+    if (!own->host)
+        return;
+    bzi_buffer_free(&own->host->memory, &own->pixels);
+    bzi_buffer_free(&own->host->memory, &own->again);
+    for (uint32_t i = 0; i < BZI_LIMIT_OUTPUTS; i++)
+        bzi_buffer_free(&own->host->memory, &own->copies[i]);
+}
+
+/* Makes an error of what a codec's function returned, and of the message that it may have left in *err. */
+static bzna_status bzi_own_fail(const bzi_own *own, uint32_t i, const char *function, int32_t said, uint64_t bytes,
+                                bzna_error *err)
+{
+    const int is_known = said == BZNA_E_MEMORY || said == BZNA_E_LIMIT || said == BZNA_E_UNSUPPORTED ||
+                         said == BZNA_E_TRUNCATED || (said <= BZNA_E_CODEC && said >= BZNA_E_MISMATCH);
+    bzna_error left = *err;
+    const char *text = left.message;
+
+    left.message[sizeof left.message - 1] = 0;              /* the caller's function may have left none */
+    bzi_fail(err, is_known ? said : BZNA_E_DECODE, left.byte_offset < bytes ? left.byte_offset : BZNA_NO_OFFSET, 0,
+             is_known ? left.native_code : said, *text ? "%s" : "%s returned %d", *text ? text : function, (int)said);
+    return bzi_error_prefix(err, own->host->own_codecs[i].name);
+}
+
+/* Gives a codec's state for this thread. The first time it makes it. */
+static bzna_status bzi_own_begin(bzi_own *own, uint32_t i, void **state, bzna_error *err)
+{
+    const bzna_codec *c = &own->host->own_codecs[i].c;
+    int32_t said = BZNA_OK;
+
+    if (!c->thread_begin)
+        own->states[i] = c->user;
+    else if (!(own->begun >> i & 1)) {
+        own->states[i] = NULL;
+        bzi_error_init(err);
+        bzi_os_callback_begin();
+        said = c->thread_begin(c->user, &own->states[i], err);
+        bzi_os_callback_end();
+        if (said != BZNA_OK)
+            return bzi_own_fail(own, i, "thread_begin", said, 0, err);
+        own->begun |= 1u << i;
+    }
+    *state = own->states[i];
+    return BZNA_OK;
+}
+
+/* --- Codecs of the program's own: inspecting, unwrapping --- */
+
+/* Checks a shape, and makes a format of it. is_index: numbers of colors are the pixels. */
+static bzna_status bzi_own_format(const bzna_codec_shape *shape, int is_index, bzi_format *format, bzna_error *err)
+{
+    const uint32_t pixels = is_index && shape->pixels == BZNA_PIXELS_INDEX ? BZNA_PIXELS_GRAY : shape->pixels;
+    const uint32_t is_rgb = pixels == BZNA_PIXELS_RGB || pixels == BZNA_PIXELS_INDEX;
+    const uint32_t is_ycbcr = pixels == BZNA_PIXELS_YCBCR;
+    const uint32_t depth = shape->depth ? shape->depth : 8;
+
+    if (!shape->width || !shape->height || shape->pixels > BZNA_PIXELS_INDEX || shape->interleaved > 1 ||
+        shape->chroma_shift_x > 2 || shape->chroma_shift_y > 2 || shape->orientation > 8 || depth < 8 || depth > 16 ||
+        (shape->pixels == BZNA_PIXELS_INDEX && depth != 8))
+        return BZI_FAIL(err, BZNA_E_DECODE, "inspect says %ux%u, pixels %u, depth %u, interleaved %u, chroma_shift "
+                        "%u,%u, orientation %u, which no picture is", shape->width, shape->height, shape->pixels, depth,
+                        shape->interleaved, shape->chroma_shift_x, shape->chroma_shift_y, shape->orientation);
+
+    *format = (bzi_format){ .width = shape->width, .height = shape->height, .depth_luma = depth, .depth_chroma = depth,
+                            .chroma_format = is_rgb ? 3 : is_ycbcr ? BZI_CHROMA_SHIFTS : 0,
+                            .chroma_shift = { shape->chroma_shift_x, shape->chroma_shift_y },
+                            .has_chroma_location = 1, .orientation = shape->orientation, .pixels = shape->pixels,
+                            .interleaved = shape->interleaved && shape->pixels == BZNA_PIXELS_RGB };
+    format->chroma_location = shape->chroma_left ? shape->chroma_top ? 2 : 0 : shape->chroma_top ? 3 : 1;
+    format->pixel_bits = (is_rgb || is_ycbcr ? 3u : 1u) * (depth > 8 ? 16 : 8);
+    format->color = shape->color;
+    if (!shape->color.present || is_rgb)
+        format->color = bzi_color_of_archives;
+    if (is_rgb)
+        format->color.matrix = 0;
+    return BZNA_OK;
+}
+
+/* Returns 1 if so many bytes lie in a span, else 0. */
+static int bzi_span_holds(bzi_span span, const void *data, uint64_t size)
+{
+    const uintptr_t begin = (uintptr_t)span.data, at = (uintptr_t)data;
+    return at >= begin && at - begin <= span.size && size <= span.size - (at - begin);
+}
+
+/* Checks an unwrapped picture, and copies what lies neither in the wrapper nor in memory of the library's. */
+static bzna_status bzi_own_settle(bzi_own *own, bzi_span wrapper, bzna_image *inner, bzna_error *err)
+{
+    bzi_buffer *copy = &own->copies[own->copied % BZI_LIMIT_OUTPUTS];
+    uint64_t total;
+
+    if (inner->codec < BZNA_CODEC_H264 || inner->codec > BZNA_CODEC_STILL)
+        return BZI_FAIL(err, BZNA_E_CODEC, "unwrap: codec %u is not H264, H265, AV1, JPEG or STILL", inner->codec);
+    if (!bzi_add(inner->data_size, inner->config_size, &total) || total > own->host->max_sample_bytes)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "unwrap: a picture of %llu bytes, more than max_sample_bytes",
+                        (bzi_llu)inner->data_size);
+    if (bzi_span_holds(wrapper, inner->data, inner->data_size) &&
+        (!inner->config_size || bzi_span_holds(wrapper, inner->config, inner->config_size)))
+        return BZNA_OK;
+
+    own->copied++;
+    if (!bzi_buffer_reserve(&own->host->memory, copy, total, 0))
+        return bzi_fail_memory(err, "an unwrapped picture");
+    bzi_copy(copy->data, inner->data, inner->data_size);
+    bzi_copy(copy->data + inner->data_size, inner->config, inner->config_size);
+    inner->data = copy->data;
+    inner->config = inner->config_size ? copy->data + inner->data_size : NULL;
+    return BZNA_OK;
+}
+
+/* Replaces a wrapper by the picture in it, which is treated from then on as if it had come alone. */
+static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, void *state, bzi_image *image, bzna_error *err)
+{
+    const bzna_codec *c = &own->host->own_codecs[i].c;
+    const bzi_span wrapper = bzi_image_data(&image->coded);
+    const uint32_t orientation = image->coded.orientation, palette = image->coded.palette;
+    const uint64_t offset = image->data_offset;
+    bzna_image given = { .struct_size = sizeof given }, inner;
+    int32_t said;
+
+    bzi_error_init(err);
+    bzi_os_callback_begin();
+    said = c->unwrap(state, wrapper.data, wrapper.size, &given, err);
+    bzi_os_callback_end();
+    if (said != BZNA_OK)
+        return bzi_own_fail(own, i, "unwrap", said, wrapper.size, err);
+
+    given.struct_size = sizeof given;
+    if (bzi_image_take(&inner, &given, "image", err) != BZNA_OK || bzi_own_settle(own, wrapper, &inner, err) != BZNA_OK)
+        return bzi_own_fail(own, i, "unwrap", err->status, wrapper.size, err);
+
+    *image = bzi_image_alone(&inner);
+    image->fourcc = bzi_image_kind(&inner);
+    image->data_offset = offset;
+    image->coded.palette = palette;
+    if (orientation)                                        /* as the data set wants it */
+        image->coded.orientation = orientation;
+    return BZNA_OK;
+}
+
+/* Inspects a picture of the program's own codecs, or unwraps it. A picture of another kind stays as it is. */
+static bzna_status bzi_own_prepare(bzi_own *own, bzi_image *image, bzna_error *err)
+{
+    const uint32_t i = image->coded.codec - BZNA_CODEC_OWN;
+    const bzi_span file = bzi_image_data(&image->coded);
+    bzna_codec_shape shape = { .struct_size = sizeof shape };
+    const bzna_codec *c;
+    int32_t said = BZNA_OK;
+    void *state;
+
+    if (image->coded.codec < BZNA_CODEC_OWN || image->is_inspected)
+        return BZNA_OK;
+    if (!own->host || i >= own->host->own_codec_count)
+        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: the context has no such codec of its own", image->coded.codec);
+    c = &own->host->own_codecs[i].c;
+    if (own->host->codecs && !(own->host->codecs & BZNA_ALLOW_OWN))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it",
+                        own->host->own_codecs[i].name);
+    if (bzi_own_begin(own, i, &state, err) != BZNA_OK)
+        return err->status;
+
+    if (c->inspect) {
+        bzi_error_init(err);
+        bzi_os_callback_begin();
+        said = c->inspect(state, file.data, file.size, &shape, err);
+        bzi_os_callback_end();
+    }
+    if (said != BZNA_OK) {
+        bzi_own_fail(own, i, "inspect", said, file.size, err);
+        return bzi_image_fail_at(image, err);
+    }
+    if (!c->decode || (c->unwrap && shape.wrapped))
+        return bzi_own_unwrap(own, i, state, image, err);
+
+    if (bzi_own_format(&shape, image->coded.palette == BZNA_PALETTE_INDEX, &image->format, err) != BZNA_OK ||
+        bzi_format_check_bytes(&image->format, own->host->own_codecs[i].name, file.size, err) != BZNA_OK)
+        return bzi_own_fail(own, i, "inspect", err->status, file.size, err);
+    image->is_inspected = 1;
+    return BZNA_OK;
+}
+
+/* --- Pictures that are files --- */
+
+/* Returns 1 if no kind of this build's takes a file, else 0. */
+static int bzi_codec_declines(bzi_span bytes)
+{
+    uint32_t kind;
+
+    if (bzi_heif_probe(bytes)) {
+#ifdef BENZINA_NO_HEIF
+        return 1;
+#else
+        return 0;
+#endif
+    }
+    kind = bzi_codec_recognize(bytes);
+#ifdef BENZINA_NO_STILLS
+    return kind != BZNA_CODEC_JPEG;
+#else
+    return kind == BZNA_CODEC_UNKNOWN;
+#endif
+}
+
+/* Returns the number of the codec of the program's own that takes a file, since no other does; else UNKNOWN. */
+static uint32_t bzi_file_own(const bzi_host *host, bzi_span bytes)
+{
+    return host->own_codec_count && bzi_codec_declines(bytes) ? bzi_own_recognize(host, bytes) : BZNA_CODEC_UNKNOWN;
+}
 
 /* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
-static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
+static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t offset, bzi_image *image,
+                                  bzna_error *err)
 {
+    const uint32_t own = bzi_file_own(host, bytes);
+
+    if (own != BZNA_CODEC_UNKNOWN) {
+        *image = bzi_image_of_bytes(own, bytes, offset);
+        image->fourcc = bzi_kind_of_name(host->own_codecs[own - BZNA_CODEC_OWN].name);
+        return BZNA_OK;
+    }
 #ifndef BENZINA_NO_HEIF
     if (bzi_heif_probe(bytes))
         return bzi_heif_image(bytes, offset, 0, image, err);
@@ -9746,15 +10177,17 @@ static bzi_track *bzi_mp4_choose(bzi_movie *movie, const bzi_pick *pick)
 /* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say; else 0. */
 static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
 {
-    uint8_t head[16] = { 0 };
-    const uint64_t size = bzi_min(sample->extent.size, sizeof head);
+    uint8_t head[BZI_PROBE_BYTES] = { 0 };
+    const uint64_t most = c->host->own_codec_count ? sizeof head : 16, size = bzi_min(sample->extent.size, most);
+    const bzi_span begin = { head, size };
     bzna_error ignored;
 
     if (sample->bytes)
         bzi_copy(head, sample->bytes, size);
     else if (bzi_source_read(&c->source, sample->extent.offset, head, size, &ignored) != BZNA_OK)
         return 0;
-    return bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN;
+    return bzi_codec_recognize(begin) != BZNA_CODEC_UNKNOWN ||
+           (!bzi_mp4_probe(begin) && bzi_file_own(c->host, begin) != BZNA_CODEC_UNKNOWN);
 }
 
 /* Finds a field in a box of ours: the sample's box in an archive; else the file's, because the file is a sample by
@@ -9807,14 +10240,15 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     if (bzi_mp4_is_picture(c, sample)) {
         if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
             return bzi_container_fail_image(pick->name, err);           /* it has no thumbnail */
-        return bzi_file_image(bzi_sample_span(sample), sample->extent.offset, image, err);
+        return bzi_file_image(c->host, bzi_sample_span(sample), sample->extent.offset, image, err);
     }
     if (field) {                      /* its value is a whole file */
         if (bzi_mp4_find_named(c, sample, field, &n, err) != BZNA_OK)
             return err->status;
         if (!n.kind)
             return bzi_container_fail_image(field->name, err);
-        return bzi_file_image(n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes), image, err);
+        return bzi_file_image(c->host, n.value, sample->extent.offset + (uint64_t)(n.value.data - sample->bytes),
+                              image, err);
     }
     if (bzi_mp4_parse(c, sample, &movie, err) != BZNA_OK)
         return err->status;
@@ -10064,23 +10498,6 @@ static bzna_status bzi_text_open(bzi_owned *kept, const char *path, bzi_span *te
     status = bzi_source_hold(&source, kept, 0, text, err);
     bzi_source_close(&source);
     return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, path);
-}
-
-/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
-BZI_MAYBE_UNUSED static int bzi_word_is_in(const char *word, const char *list)
-{
-    char wanted[16];
-    size_t length = strlen(word);
-
-    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
-        return 0;
-
-    wanted[0] = ' ';
-    for (size_t i = 0; i < length; i++)
-        wanted[i + 1] = bzi_lower(word[i]);
-
-    memcpy(wanted + length + 1, " ", 2);
-    return strstr(list, wanted) != NULL;
 }
 
 /* --- Numbers, independent of the process's locale --- */
@@ -10673,7 +11090,7 @@ static bzna_status bzi_list_put_labels(const bzi_list *list, const bzi_list_row 
 
 
 /* ==== 36. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8, 10, 34.
+ * Calls: rooms 2, 4, 8, 10, 31, 34.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
  * followlinks=True)): by the path of their folder, then by name, each as Python compares names. Links are followed.
@@ -10823,6 +11240,7 @@ typedef struct bzi_walk_folder {
 typedef struct bzi_walk {
     const char *root;                 /* the folder at which the walk begins */
     const char *extensions;           /* of files that count; as for bzi_word_is_in */
+    const bzi_host *host;             /* whose codecs of the program's own have more of them; NULL: none count */
     bzi_names   files;                /* their paths below the root */
     bzi_names   folders;              /* likewise; "": the root itself */
     bzi_buffer  about;                /* bzi_walk_folder of each folder */
@@ -10839,6 +11257,17 @@ typedef struct bzi_walk {
 static bzi_walk bzi_walk_make(const bzi_memory *memory, const char *root, const char *extensions)
 {
     return (bzi_walk){ .root = root, .extensions = extensions, .files.memory = memory, .folders.memory = memory };
+}
+
+/* The extensions of ImageFolder, and those of other pictures that can be decoded. */
+#define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif "
+
+/* A walk for pictures, those of the program's own codecs among them. */
+static bzi_walk bzi_walk_of_pictures(const bzi_host *host, const char *root)
+{
+    bzi_walk walk = bzi_walk_make(&host->memory, root, BZI_PICTURE_EXTENSIONS);
+    walk.host = host;
+    return walk;
 }
 
 /* Returns folder number i, until another is added. */
@@ -10891,7 +11320,8 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
 
     if (name[0] == '.' || kind == BZI_OS_OTHER)
         return BZNA_OK;
-    if (kind != BZI_OS_FOLDER && !bzi_path_has_extension(name, walk->extensions)) {
+    if (kind != BZI_OS_FOLDER && !bzi_path_has_extension(name, walk->extensions) &&
+        !(walk->host && strrchr(name, '.') && bzi_own_has_extension(walk->host, strrchr(name, '.') + 1))) {
         walk->others = 1;
         if (walk->keeps_other)
             bzi_walk_keep_other(walk, path, name);
@@ -10963,9 +11393,6 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
  * list can name the files instead. Opening reads no picture; the file of a sample is opened when the sample is read. */
-
-/* The extensions of ImageFolder, and those of other pictures that can be decoded. */
-#define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif "
 
 /* The files of one class. A root without classes has one bzi_class, which holds all its files. */
 typedef struct bzi_class {
@@ -11067,7 +11494,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
 {
     const bzi_folder *folder = user;
     bzi_class *class = &folder->classes[index];
-    bzi_walk walk = bzi_walk_make(&folder->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
+    bzi_walk walk = bzi_walk_of_pictures(folder->host, folder->root);
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
     class->kept.memory = &folder->host->memory;
@@ -11097,7 +11524,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
  * where its first bytes tell, the format that it has. */
 static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *class, const char *what, bzna_error *err)
 {
-    bzi_walk walk = bzi_walk_make(&folder->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
+    bzi_walk walk = bzi_walk_of_pictures(folder->host, folder->root);
     char path[BZI_LIMIT_PATH_BYTES], text[128];
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
     bzi_source source = { .size = 0 };
@@ -11265,7 +11692,7 @@ static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *
     if (config->list)
         return bzi_folder_open_list(c, config, err);
 
-    walk = bzi_walk_make(&c->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
+    walk = bzi_walk_of_pictures(c->host, folder->root);
     if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
         (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK) {
         memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
@@ -11368,7 +11795,7 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
                                     bzi_image *image, bzna_error *err)
 {
     (void)c, (void)pick;
-    return bzi_file_image(bzi_sample_span(sample), 0, image, err);
+    return bzi_file_image(c->host, bzi_sample_span(sample), 0, image, err);
 }
 
 /* Hashes the names of all files and folders in the order of the classes: another order makes another data set. */
@@ -11457,7 +11884,7 @@ static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error 
     bzi_paired *folder = &((bzi_pairs *)c->own)->folders[number];
     const bzi_tree *tree = &folder->tree;
     const char *field = c->fields[number].name;
-    bzi_walk walk = bzi_walk_make(&c->host->memory, folder->root, BZI_PICTURE_EXTENSIONS);
+    bzi_walk walk = bzi_walk_of_pictures(c->host, folder->root);
     bzna_status status = bzi_walk_run(&walk, "", err);
 
     if (status == BZNA_OK)
@@ -11564,7 +11991,7 @@ static bzna_status bzi_pairs_image(const bzi_container *c, const bzi_sample *sam
         at += size;
         memcpy(&size, sizes + i * sizeof size, sizeof size);
     }
-    status = bzi_file_image((bzi_span){ sample->bytes + at, size }, 0, image, err);
+    status = bzi_file_image(c->host, (bzi_span){ sample->bytes + at, size }, 0, image, err);
     return status == BZNA_OK || !pick->number ? status : bzi_error_prefix(err, c->fields[pick->number].name);
 }
 
@@ -11903,7 +12330,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 
 
 /* ==== 40. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8, 10-11, 34, 39.
+ * Calls: rooms 2, 8, 10-11, 31, 34, 39.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -11957,7 +12384,7 @@ static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
 }
 
 /* Returns what a field is (BZNA_FIELD_...), by the last extension of its name. */
-static uint32_t bzi_tar_kind(const char *field)
+static uint32_t bzi_tar_kind(const bzi_host *host, const char *field)
 {
     static const struct { uint32_t kind; const char *names; } known[] = {
         { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
@@ -11970,7 +12397,7 @@ static uint32_t bzi_tar_kind(const char *field)
     for (size_t i = 0; i < BZI_LENGTH(known); i++)
         if (bzi_word_is_in(dot ? dot + 1 : field, known[i].names))
             return known[i].kind;
-    return BZNA_FIELD_BYTES;
+    return bzi_own_has_extension(host, dot ? dot + 1 : field) ? BZNA_FIELD_IMAGE : BZNA_FIELD_BYTES;
 }
 
 /* --- Building the index --- */
@@ -12026,7 +12453,7 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
                            (bzi_llu)entry->offset - BZI_TAR_BLOCK, field.name, BZI_LIMIT_FIELDS);
     }
 
-    field.kind = bzi_tar_kind(field.name);
+    field.kind = bzi_tar_kind(b->c->host, field.name);
     b->last_field = b->field_count;
     b->fields[b->field_count++] = field;
     return BZNA_OK;
@@ -12482,7 +12909,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
 
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
             return err->status;
-        return bzi_file_image(bytes, m->offset, image, err);
+        return bzi_file_image(c->host, bytes, m->offset, image, err);
     }
     return bzi_container_fail_image(name, err);
 }
@@ -12974,7 +13401,7 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
     if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
         return err->status;
 
-    return bzi_file_image((bzi_span){ sample->bytes + entry.picture_at, entry.picture_size },
+    return bzi_file_image(c->host, (bzi_span){ sample->bytes + entry.picture_at, entry.picture_size },
                           sample->extent.offset + entry.picture_at, image, err);
 }
 
@@ -13755,7 +14182,7 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
 
     offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
     if (f->codec == BZNA_CODEC_UNKNOWN)
-        return bzi_file_image(bytes, offset, image, err);
+        return bzi_file_image(c->host, bytes, offset, image, err);
     *image = bzi_image_of_bytes(f->codec, bytes, offset);
     if (f->codec == BZNA_CODEC_RAW)
         bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
@@ -14543,7 +14970,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 
 
 /* ==== 47. Samples ===================================================================================================
- * Calls: rooms 2, 8, 10-11, 24-25, 29.
+ * Calls: rooms 2, 8, 10-11, 24-25, 29, 31.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -14872,6 +15299,34 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     return status;
 }
 
+/* Completes a picture that is looked at. buffer: the caller's, or NULL; an unwrapped picture that does not lie there is
+ * moved behind the sample's bytes, which are `used`. */
+static bzna_status bzi_look_complete(const bzi_container *c, const bzi_span *buffer, uint64_t used, bzi_image *image,
+                                     bzna_error *err)
+{
+    bzi_own own = { .host = c->host };
+    bzna_image *coded = &image->coded;
+    bzna_status status = bzi_own_prepare(&own, image, err);
+
+    if (status == BZNA_OK)
+        status = bzi_image_complete(image, err);
+    if (status == BZNA_OK && own.copied && buffer) {
+        uint8_t *to = (uint8_t *)(uintptr_t)buffer->data + used;
+        const uint64_t wanted = coded->data_size + coded->config_size;
+        if (buffer->size - used < wanted)
+            status = BZI_FAIL(err, BZNA_E_BUFFER, "what it wraps needs %llu bytes after its own %llu, the buffer has "
+                              "%llu", (bzi_llu)wanted, (bzi_llu)used, (bzi_llu)buffer->size);
+        else {
+            bzi_copy(to, coded->data, coded->data_size);
+            bzi_copy(to + coded->data_size, coded->config, coded->config_size);
+            coded->data = to;
+            coded->config = coded->config_size ? to + coded->data_size : NULL;
+        }
+    }
+    bzi_own_end(&own);
+    return status;
+}
+
 /* Finds a picture of a sample, which is read into the caller's buffer. buffer NULL: describes the picture without its
  * bytes. */
 static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
@@ -14892,7 +15347,7 @@ static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t ind
         status = look.reading.fetched ? bzi_reading_fetch(&look.reading, bytes, buffer->size, err) :
                                         bzi_reading_read(&look.reading, bytes, err);
     if (status == BZNA_OK && (status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
-        status = bzi_image_complete(image, err);
+        status = bzi_look_complete(c, buffer, extent->size, image, err);
     if (!buffer)
         image->coded.config = image->coded.data = NULL;
     bzi_look_end(&look);
@@ -15805,7 +16260,7 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 50. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 13, 24, 26, 29, 49.
+ * Calls: rooms 2, 4, 7-8, 10, 13, 24, 26, 29, 31, 49.
  *
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
@@ -16080,7 +16535,8 @@ static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint3
 }
 
 /* Checks a field of a sample: its name, its kind, and a value that fits the kind. */
-static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint32_t i, bzna_error *err)
+static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_writer_sample *sample, uint32_t i,
+                                          bzna_error *err)
 {
     static const char *const taken[] = { "image", "thumb", "target", "name" };
     bzna_field_value v;
@@ -16113,12 +16569,13 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
     else if (v.kind == BZNA_FIELD_TEXT && bzi_find_byte(v.data, 0, v.size))
         wrong = "data: a text must not contain a NUL";
-    else if (v.kind == BZNA_FIELD_IMAGE && !bzi_is_picture_file((bzi_span){ v.data, v.size }))
+    else if (v.kind == BZNA_FIELD_IMAGE && !bzi_is_picture_file((bzi_span){ v.data, v.size }) &&
+             bzi_file_own(host, (bzi_span){ v.data, v.size }) == BZNA_CODEC_UNKNOWN)
         wrong = "data: a picture is a whole file of a kind that folders may hold";
     return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
-static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error *err)
+static bzna_status bzi_sample_check(const bzi_host *host, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
 
@@ -16127,7 +16584,7 @@ static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error
     if (sample->field_count && !sample->fields)
         return BZI_MISUSE(err, "sample.fields: is NULL, and field_count is %u", sample->field_count);
     for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
-        status = bzi_sample_check_field(sample, i, err);
+        status = bzi_sample_check_field(host, sample, i, err);
     return status;
 }
 
@@ -16195,7 +16652,8 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
 #define BZI_ENTRY_SIZE_AT 32u         /* offset of width and height in a sample entry, 16 bits each */
 
 /* Makes the bytes of a sample. No lock is held. A picture that is small enough is its own thumbnail. */
-static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sample, bzna_error *err)
+static bzna_status bzi_pending_make(bzi_pending *p, const bzi_host *host, const bzna_writer_sample *sample,
+                                    bzna_error *err)
 {
     bzi_coded input, given_thumb;
     const bzi_coded *thumb = NULL;
@@ -16211,7 +16669,7 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
         thumb = &input;
     }
 
-    if (bzi_sample_check(sample, err) != BZNA_OK)
+    if (bzi_sample_check(host, sample, err) != BZNA_OK)
         return err->status;
 
     p->entry.split = (uint8_t)sample->split;
@@ -16675,7 +17133,7 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
     status = bzi_writer_check_index(writer, index, err);
     bzi_os_unlock(&writer->lock);
     if (status == BZNA_OK && sample)
-        status = bzi_pending_make(p, sample, err);
+        status = bzi_pending_make(p, writer->host, sample, err);
     bzi_os_lock(&writer->lock);
     if (status == BZNA_OK && (status = bzi_writer_queue(writer, p, index, sample, timeout_ns, err)) == BZNA_OK) {
         p = NULL;
@@ -19556,7 +20014,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 
 
 /* ==== 60. Software decode ===========================================================================================
- * Calls: rooms 2, 8, 10, 17, 21, 24, 59.
+ * Calls: rooms 2, 8, 10, 17, 21, 24, 31, 59.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -19573,6 +20031,7 @@ typedef struct bzi_software {
     const bzi_memory *memory;         /* the user's; NULL: it is not open */
     uint32_t          max_edge_px;    /* larger pictures are refused */
     uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
+    bzi_own           own;            /* the program's own codecs */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
     uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
@@ -20046,6 +20505,7 @@ static void bzi_software_close(bzi_software *software)
     bzi_buffer_free(software->memory, &software->stream);
     bzi_buffer_free(software->memory, &software->canvas);
     bzi_buffer_free(software->memory, &software->gathered);
+    bzi_own_end(&software->own);
     memset(software, 0, sizeof *software);
 }
 
@@ -20104,7 +20564,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 
 
 /* ==== 61. Software decode: HEIF =====================================================================================
- * Calls: rooms 2, 8, 10, 22-23, 25, 57, 60.
+ * Calls: rooms 2, 7-8, 10, 22-23, 25, 31, 57, 60.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -20426,6 +20886,213 @@ static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot, cons
     region->y1 = bzi_max32(region->y1, (uint32_t)rows.end);
 }
 
+/* --- Codecs of the program's own --- */
+
+#define BZI_PALETTE_BYTES 768u        /* 256 times R, G, B */
+#define BZI_FILL_FIRST    0xa35cu     /* two bytes with which memory is filled before a codec writes pixels there */
+#define BZI_FILL_SECOND   0x5ca3u
+
+/* The memory in which a codec of the program's own writes a picture: planes with canaries before, between and after
+ * them. */
+typedef struct bzi_own_frame {
+    bzi_plane         planes[3];
+    uint32_t          count;          /* of planes */
+    uint64_t          size;           /* bytes of all */
+    bzna_rectangle    needed;         /* what must be right */
+    bzna_codec_planes to;             /* what the codec is given */
+    uint8_t           palette[BZI_PALETTE_BYTES];
+} bzi_own_frame;
+
+/* Lays out the planes of a picture. wanted: as in bzi_wanted. */
+static void bzi_own_layout(bzi_own_frame *frame, const bzna_picture *picture, const bzi_format *format,
+                           bzi_region wanted)
+{
+    const uint32_t width = picture->frame_width, height = picture->frame_height;
+    const uint32_t step = (picture->depth > 8 ? 2u : 1u) * (format->interleaved ? 3u : 1u);
+    const int is_one = format->pixels == BZNA_PIXELS_INDEX || format->interleaved || !format->chroma_format;
+
+    frame->to = (bzna_codec_planes){ .struct_size = sizeof frame->to, .width = width, .height = height, .step = step };
+    frame->needed = (bzna_rectangle){ 0, 0, width, height };
+    if (wanted.x1 && wanted.y1) {
+        frame->needed.x1 = bzi_min32(wanted.x1, width);
+        frame->needed.y1 = bzi_min32(wanted.y1, height);
+        frame->needed.x0 = bzi_min32(wanted.x0, frame->needed.x1 - 1);
+        frame->needed.y0 = bzi_min32(wanted.y0, frame->needed.y1 - 1);
+    }
+
+    frame->count = is_one ? 1 : 3;
+    frame->size = BZI_CANARY_BYTES;
+    for (uint32_t i = 0; i < frame->count; i++) {
+        bzi_plane *plane = &frame->planes[i];
+        plane->row_bytes = (uint64_t)bzi_subsampled(width, i ? picture->chroma_shift_x : 0) * step;
+        plane->rows = bzi_subsampled(height, i ? picture->chroma_shift_y : 0);
+        plane->pitch = (plane->row_bytes + 63) & ~(uint64_t)63;
+        plane->offset = frame->size;
+        frame->size += plane->pitch * plane->rows + BZI_CANARY_BYTES;
+        frame->to.pitch[i] = (int64_t)plane->pitch;
+    }
+    if (format->interleaved)
+        frame->to.pitch[1] = frame->to.pitch[2] = frame->to.pitch[0];
+}
+
+/* The byte at an offset of memory that was filled, and that nothing was written to. */
+static uint8_t bzi_own_fill_at(uint32_t fill, uint64_t at) { return (uint8_t)(at & 1 ? fill >> 8 : fill); }
+
+/* Returns 1 if so many bytes at an offset are as memory was filled, else 0. */
+static int bzi_own_is_filled(const uint8_t *base, uint32_t fill, uint64_t at, uint64_t size)
+{
+    while (size && base[at] == bzi_own_fill_at(fill, at)) {
+        at++;
+        size--;
+    }
+    return size == 0;
+}
+
+/* Has the codec decode into memory at base, which is filled before. Fails if it writes around the planes. */
+static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_format *format, bzi_own_frame *frame,
+                               uint8_t *base, uint32_t fill, bzna_error *err)
+{
+    const uint32_t i = image->codec - BZNA_CODEC_OWN;
+    const bzna_codec *c = &own->host->own_codecs[i].c;
+    const bzna_rectangle needed = frame->needed;
+    bzna_codec_planes given;
+    uint64_t gap = 0;
+    void *state;
+    int32_t said;
+    int live = 1;
+
+    if (bzi_own_begin(own, i, &state, err) != BZNA_OK)
+        return err->status;
+    for (uint64_t at = 0; at < frame->size; at++)
+        base[at] = bzi_own_fill_at(fill, at);
+    memset(frame->palette, 0, sizeof frame->palette);
+    for (uint32_t k = 0; k < frame->count; k++)
+        frame->to.plane[k] = base + frame->planes[k].offset;
+    for (uint32_t k = 1; k < 3 && format->interleaved; k++)
+        frame->to.plane[k] = base + frame->planes[0].offset + k * frame->to.step / 3;
+    frame->to.palette = format->pixels == BZNA_PIXELS_INDEX ? frame->palette : NULL;
+
+    given = frame->to;
+    bzi_error_init(err);
+    bzi_os_callback_begin();
+    said = c->decode(state, image->data, image->data_size, &needed, &given, err);
+    bzi_os_callback_end();
+    for (uint32_t k = 0; k <= frame->count; k++) {
+        live = live && bzi_own_is_filled(base, fill, gap, BZI_CANARY_BYTES);
+        gap = k < frame->count ? frame->planes[k].offset + frame->planes[k].pitch * frame->planes[k].rows : 0;
+    }
+    if (!live) {
+        BZI_FAIL(err, BZNA_E_DECODE, "decode wrote outside of its planes: other memory may be damaged, too");
+        said = BZNA_E_DECODE;
+    }
+    return said == BZNA_OK ? BZNA_OK : bzi_own_fail(own, i, "decode", said, image->data_size, err);
+}
+
+/* Tells which bytes of which rows of a plane show the part that is needed. */
+static void bzi_own_part(const bzi_own_frame *frame, const bzna_picture *picture, uint32_t i, uint64_t columns[2],
+                         uint64_t rows[2])
+{
+    const uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
+
+    columns[0] = (uint64_t)(frame->needed.x0 >> shift_x) * frame->to.step;
+    columns[1] = (uint64_t)bzi_subsampled(frame->needed.x1, shift_x) * frame->to.step;
+    rows[0] = frame->needed.y0 >> shift_y;
+    rows[1] = bzi_subsampled(frame->needed.y1, shift_y);
+}
+
+/* Returns 1 if pixels that are needed may never have been written: in the first, the last or each eighth row of them,
+ * four bytes side by side are as memory was filled. */
+static int bzi_own_may_lack(const bzi_own_frame *frame, const bzna_picture *picture, const uint8_t *base)
+{
+    uint64_t columns[2], rows[2];
+    int lacks = 0;
+
+    for (uint32_t i = 0; i < frame->count; i++) {
+        bzi_own_part(frame, picture, i, columns, rows);
+        const uint64_t run = bzi_min(columns[1] - columns[0], 4);
+        for (uint64_t y = rows[0]; y < rows[1] && !lacks; y++)
+            for (uint64_t x = columns[0]; x + run <= columns[1] && ((y - rows[0]) % 8 == 0 || y + 1 == rows[1]);
+                 x += run)
+                lacks |= bzi_own_is_filled(base, BZI_FILL_FIRST,
+                                           frame->planes[i].offset + y * frame->planes[i].pitch + x, run);
+    }
+    return lacks;
+}
+
+/* Returns 1 if the pixels that are needed are the same in two memories, else 0. */
+static int bzi_own_is_same(const bzi_own_frame *frame, const bzna_picture *picture, const uint8_t *a, const uint8_t *b)
+{
+    uint64_t columns[2], rows[2];
+
+    for (uint32_t i = 0; i < frame->count; i++) {
+        bzi_own_part(frame, picture, i, columns, rows);
+        for (uint64_t y = rows[0]; y < rows[1]; y++) {
+            const uint64_t at = frame->planes[i].offset + y * frame->planes[i].pitch + columns[0];
+            if (memcmp(a + at, b + at, (size_t)(columns[1] - columns[0])))
+                return 0;
+        }
+    }
+    return 1;
+}
+
+/* Gives the planes as the warp reads them: G, B, R; Y, Cb, Cr; or gray. colors: where the three planes of a picture
+ * that has numbers of colors go. */
+static void bzi_own_planes(const bzi_own_frame *frame, const bzi_format *format, uint8_t *colors,
+                           bzna_picture *picture)
+{
+    static const uint32_t rgb[3] = { 1, 2, 0 };
+    const uint32_t is_rgb = format->chroma_format == 3;
+    const uint64_t size = frame->planes[0].pitch * frame->planes[0].rows;
+    const uint8_t *numbers = frame->to.plane[0];
+
+    for (uint32_t i = 0; i < (format->chroma_format ? 3u : 1u); i++) {
+        const uint32_t from = is_rgb ? rgb[i] : i;
+        picture->plane[i] = frame->to.plane[from];
+        picture->pitch[i] = frame->to.pitch[from];
+        picture->step[i] = frame->to.step;
+        if (!is_rgb || format->pixels != BZNA_PIXELS_INDEX)
+            continue;
+        for (uint64_t at = 0; at < size; at++)
+            colors[size * i + at] = frame->palette[3 * numbers[at] + from];
+        picture->plane[i] = colors + size * i;
+        picture->pitch[i] = frame->to.pitch[0];
+    }
+}
+
+/* Decodes a picture of the program's own codecs. What was never written is found as in libavcodec's pictures: the
+ * picture is decoded again, with the opposite of each byte, and what differs now was not written. Pre: it was
+ * inspected. */
+static bzna_status bzi_software_own(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                    bzi_region wanted, bzna_picture *picture, bzna_error *err)
+{
+    bzi_own *own = &software->own;
+    bzi_own_frame frame;
+    uint64_t colors;
+    uint8_t *base;
+
+    bzi_own_layout(&frame, picture, format, wanted);
+    colors = format->pixels == BZNA_PIXELS_INDEX ? 3 * frame.planes[0].pitch * frame.planes[0].rows : 0;
+    /* with 16 KiB or more, memory is aligned as planes are */
+    if (!bzi_buffer_reserve(software->memory, &own->pixels, bzi_max(frame.size + colors, 16384), 0))
+        return bzi_fail_memory(err, "a picture's planes");
+    if (bzi_own_run(own, image, format, &frame, own->pixels.data, BZI_FILL_FIRST, err) != BZNA_OK)
+        return err->status;
+
+    if (bzi_own_may_lack(&frame, picture, own->pixels.data)) {
+        if (!bzi_buffer_reserve(software->memory, &own->again, bzi_max(frame.size + colors, 16384), 0))
+            return bzi_fail_memory(err, "a picture's planes");
+        if (bzi_own_run(own, image, format, &frame, own->again.data, BZI_FILL_SECOND, err) != BZNA_OK)
+            return err->status;
+        if (!bzi_own_is_same(&frame, picture, own->pixels.data, own->again.data)) {
+            BZI_FAIL(err, BZNA_E_DECODE, "decode has not written all pixels");
+            return bzi_own_fail(own, image->codec - BZNA_CODEC_OWN, "decode", BZNA_E_DECODE, 0, err);
+        }
+    }
+    base = frame.to.plane[0];                               /* in the memory that was written last */
+    bzi_own_planes(&frame, format, base - BZI_CANARY_BYTES + frame.size, picture);
+    return BZNA_OK;
+}
+
 /* Decodes any picture. Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes
  * belong to the decoder until its next call. Outside of what is wanted they may hold anything. Its sizes stay those of
  * the whole picture. */
@@ -20433,6 +21100,8 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
                                        bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
     software->tiles = 0;
+    if (image->codec >= BZNA_CODEC_OWN)
+        return bzi_software_own(software, image, format, wanted.part, picture, err);
 #ifndef BENZINA_NO_HEIF
     if (image->codec == BZNA_CODEC_HEIF)
         return format->tiles ? bzi_software_grid(software, image, format->chroma_format, wanted.part, picture, err) :
@@ -26574,7 +27243,7 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
 
 /* ==== 81. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 24-25, 57-58, 61, 64, 70, 72, 76-77, 80.
+ * Calls: rooms 2, 4, 7-8, 10, 24-25, 31, 57-58, 61, 64, 70, 72, 76-77, 80.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26687,11 +27356,12 @@ static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t nu
 static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
-    const uint32_t in_rows = bzi_codec_find(worker->images[number].coded.codec)->in_rows;
+    const bzi_codec *codec = bzi_codec_find(worker->images[number].coded.codec);
+    const uint32_t in_rows = codec->in_rows;
     bzna_status status = BZNA_OK;
 
     *wanted = bzi_picture_all(&worker->pictures[number]);
-    if ((!in_rows && !worker->formats[number].tiles) || worker->setup->config.pipeline.picture)
+    if ((!in_rows && !codec->in_parts && !worker->formats[number].tiles) || worker->setup->config.pipeline.picture)
         return BZNA_OK;
 
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
@@ -26757,7 +27427,8 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, in
         }
         if (bzi_item_image(item, i, &worker->images[i], err) != BZNA_OK)
             return err->status;
-        if (bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
+        if (bzi_own_prepare(&worker->software.own, &worker->images[i], err) != BZNA_OK ||
+            bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
                                  &worker->pictures[i], err) != BZNA_OK)
             return bzi_worker_blame(worker, i, err);
     }
@@ -26825,7 +27496,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 
 
 /* ==== 82. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 2, 4, 61, 63-64, 70-71, 73, 77-81.
+ * Calls: rooms 2, 4, 31, 61, 63-64, 70-71, 73, 77-81.
  *
  * What workers do with grids, with samples, and with runs of them. */
 
@@ -27102,6 +27773,7 @@ static void *bzi_worker_run(void *argument)
     while ((run = bzi_worker_take(worker)).count)
         bzi_worker_run_through(worker, run);
     bzi_queues_unlock(queues);
+    bzi_own_end(&worker->software.own);
     if (entered)
         bzi_device_leave(device);
     return NULL;
@@ -27137,6 +27809,7 @@ typedef struct bzi_engine {
     uint32_t    tiles_mapped;         /* tiles of it that came out of the session, with success or not */
     bzi_flight  canvas;               /* where the tiles are put together, as if it were a surface */
     uint64_t    canvas_bytes;         /* allocated on the device */
+    bzi_own     own;                  /* the program's own codecs, which may wrap what NVDEC decodes */
 } bzi_engine;
 
 /* Returns 1 if an item suits the engine, else 0. An item does if the engine has a decoder for it, or if no engine has
@@ -27423,7 +28096,7 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 #endif
 
 /* ==== 84. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-8, 10, 25, 61, 63-67, 70, 72, 76-77, 83.
+ * Calls: rooms 2, 4, 7-8, 10, 25, 31, 61, 63-67, 70, 72, 76-77, 83.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -27602,6 +28275,18 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
     return status;
 }
 
+/* Finds an item's picture. One that a codec of the program's own decodes is none of NVDEC's. */
+static bzna_status bzi_engine_find(bzi_engine *engine, const bzi_item *item, bzi_image *image, bzna_error *err)
+{
+    if (bzi_item_image(item, 0, image, err) != BZNA_OK)
+        return err->status;
+    if (image->coded.codec < BZNA_CODEC_OWN)
+        return BZNA_OK;
+    if (bzi_own_may_wrap(engine->own.host, image->coded.codec) && bzi_own_prepare(&engine->own, image, err) != BZNA_OK)
+        return err->status;
+    return image->coded.codec < BZNA_CODEC_OWN ? BZNA_OK : BZI_FOREIGN;
+}
+
 /* Brings an item from the pool to the session. If it was not read, or is not decoded here, it goes on to where its
  * status sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
@@ -27612,7 +28297,12 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     bzi_nvdec_picture coded = { .image = &image.coded };
     bzna_status status;
 
-    if (item->status != BZNA_OK || bzi_item_image(item, 0, &image, err) != BZNA_OK ||
+    status = item->status == BZNA_OK ? bzi_engine_find(engine, item, &image, err) : item->status;
+    if (status == BZI_FOREIGN) {
+        bzi_engine_refuse(engine, item, 0);
+        return;
+    }
+    if (status != BZNA_OK ||
         bzi_picture_describe(&image, item->setup->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
         bzi_engine_fail(engine, item);
         return;
@@ -27678,6 +28368,7 @@ static void *bzi_engine_run(void *argument)
         bzi_device_leave(pool->device);
     }
 
+    bzi_own_end(&engine->own);
     return NULL;
 }
 
@@ -27722,6 +28413,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
         int error;
 
         engine->pool = pool;
+        engine->own.host = pool->host;
         engine->lane.device = pool->device;
         engine->lane.number = i;
         if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
@@ -27765,7 +28457,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 
 
 /* ==== 85. Contexts ==================================================================================================
- * Calls: rooms 7-8, 10, 62-64, 84.
+ * Calls: rooms 7-8, 10, 31, 62-64, 84.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -27822,6 +28514,10 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
     context->host = host;
     atomic_init(&context->references, 1);
     context->config = *config;
+    if (bzi_own_open(host, &config->own_codecs, err) != BZNA_OK) {
+        bzi_context_drop(context);
+        return err->status;
+    }
     *out = context;
     return BZNA_OK;
 }
@@ -28119,6 +28815,7 @@ static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err
         if (setup->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->software.allowed = host->codecs;
+        worker->software.own.host = setup->host;
         worker->loader = loader;
         worker->setup = setup;
         worker->queues = queues;
@@ -28599,7 +29296,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 89. Positions ==================================================================================================
- * Calls: rooms 2, 10, 63, 71-74, 86.
+ * Calls: rooms 2, 10, 31, 63, 71-74, 86.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -28753,7 +29450,7 @@ static uint64_t bzi_setup_pixels(const bzi_setup *setup)
         if (i || output->views > 1)
             hash = BZI_HASH_MORE(hash, numbers, 4);
     }
-    return hash;
+    return bzi_own_hash(setup->host, hash);
 }
 
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
@@ -30007,6 +30704,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     if ((c.device.kind == BZNA_DEVICE_CUDA || c.cuda_context) &&
         (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
         bzi_log_deliver((*out)->host);
+        bzi_own_give_back((*out)->host);
         bzi_context_drop(*out);
         *out = NULL;
         bzi_error_prefix(&e, c.cuda_context ? "context_config.cuda_context" : "context_config.device");
@@ -30501,6 +31199,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 
     decoder->host = host;
     decoder->software.allowed = host->codecs;
+    decoder->software.own.host = host;
     bzi_host_retain(host);
     *out = decoder;
     return BZNA_OK;
@@ -30534,8 +31233,9 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     BZI_API_TRY(bzi_image_take(&whole, image, "image", &e));
 
     alone = bzi_image_alone(&whole);
+    BZI_API_TRY(bzi_own_prepare(&decoder->software.own, &alone, &e));
     BZI_API_TRY(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e));
-    BZI_API_TRY(bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e));
+    BZI_API_TRY(bzi_software_decode(&decoder->software, &alone.coded, &format, bzi_picture_all(&all), &all, &e));
     bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
     return BZNA_OK;
 }

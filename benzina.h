@@ -998,6 +998,258 @@ typedef struct bzna_device_allocator {
     void  (*release)(void *user, void *ptr, size_t size, void *stream);
 } bzna_device_allocator;
 
+/* ---- Images ------------------------------------------------------------------------------- */
+/* How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if
+ * decode.jpeg asks for it, JPEG. The rest is decoded in software. A writer takes H264, H265, AV1
+ * and JPEG. */
+enum {
+    BZNA_CODEC_UNKNOWN = 0,
+    BZNA_CODEC_H264    = 1,
+    BZNA_CODEC_H265    = 2,
+    BZNA_CODEC_AV1     = 3,
+    BZNA_CODEC_JPEG    = 4,
+    /* a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its
+     * content */
+    BZNA_CODEC_STILL   = 5,
+    /* pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many
+     * of R, G and B. config is two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_... */
+    BZNA_CODEC_RAW     = 6,
+    /* a HEIF file whose picture is a grid or an item in pieces. config points to the item's number
+     * in data; NULL stands for the primary item */
+    BZNA_CODEC_HEIF    = 7,
+    /* a file of the first codec in context_config.own_codecs. One more is the second, and so on */
+    BZNA_CODEC_OWN     = 1000
+};
+
+/* How a picture with a palette is delivered. */
+enum {
+    BZNA_PALETTE_COLORS = 0,          /* its colors */
+    BZNA_PALETTE_INDEX  = 1           /* its indices, as gray: for masks of classes */
+};
+
+/* How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in
+ * VUI. In each of the first three, 2 is "unspecified". */
+typedef struct bzna_color {
+    uint16_t primaries;               /* not applied */
+    uint16_t transfer;                /* not applied */
+    uint16_t matrix;                  /* 0 to 2 and 4 to 10 are known; 0: the planes are G, B, R */
+    uint8_t  full_range;              /* 1: 0..255; 0: 16..235 for luma, 16..240 for chroma */
+    uint8_t  present;                 /* 0: nothing is known, and the rest does not count */
+} bzna_color;
+
+/* One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode,
+ * bzna_image_annexb and a writer take it. It owns nothing. */
+typedef struct bzna_image {
+    uint32_t    struct_size;          /* sizeof the struct; bzna_image_init sets it */
+    uint32_t    codec;                /* BZNA_CODEC_... */
+    uint32_t    width;                /* pixels of the picture without padding */
+    uint32_t    height;               /* pixels of the picture without padding */
+    /* pixels of the coded frame; 0: as the stream says (for a writer, for JPEG and STILL) */
+    uint32_t    frame_width;
+    uint32_t    frame_height;         /* likewise */
+    uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
+    uint32_t    crop_y;               /* likewise, from the top */
+    /* what the container says of color. present 0: what the stream says counts, else BT.601,
+     * limited-range to a decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG
+     * that is written */
+    bzna_color  color;
+    /* bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec
+     * without NAL units */
+    uint32_t    length_size;
+    /* EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself
+     * says; a writer takes nothing else */
+    uint32_t    orientation;
+    /* the payload of hvcC, avcC or av1C; NULL where data has the parameter sets. Borrowed */
+    const void *config;
+    uint64_t    config_size;          /* bytes at config */
+    const void *data;                 /* the access unit, or the file's bytes. Borrowed */
+    uint64_t    data_size;            /* bytes at data */
+    uint32_t    palette;              /* BZNA_PALETTE_... */
+    uint32_t    reserved1;            /* must be 0 */
+} bzna_image;
+
+/* Clears image and sets its struct_size, in bytes: pass sizeof *image. Any thread. */
+BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
+
+/* Copies an image as a stream of its own, which other decoders take. H.264 and H.265 become Annex
+ * B: the parameter sets of the config and then the image, each NAL unit preceded by 00 00 00 01.
+ * For AV1, the OBUs of the config are copied and then the image. Other kinds are copied as they
+ * are. Any thread.
+ *     image      must have data; unchanged
+ *     dst        receives the stream; NULL asks for the size alone
+ *     capacity   bytes at dst
+ *     needed     set to the bytes of the whole stream, also where dst is NULL or too small; may be
+ *                NULL
+ * Statuses: E_ARGUMENT; E_CODEC for an unknown codec; E_BOX for a damaged config or access unit;
+ * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of no use. */
+BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
+    size_t *needed, bzna_error *err);
+
+/* ---- Codecs of your own ------------------------------------------------------------------- */
+/* A bzna_codec decodes pictures of a kind that the library does not know. Chapter 13 introduces it.
+ * Register codecs in context_config.own_codecs. They decode pictures of everything that is opened
+ * with that context: folders, tars, RecordIO, archives, providers, and single pictures. */
+
+/* What the pixels of a picture are, which a codec writes. Alpha is left out: a codec drops it, as
+ * PIL's convert("RGB") does. */
+enum {
+    BZNA_PIXELS_RGB   = 0,            /* planes of R, G, B; or interleaved ones */
+    BZNA_PIXELS_GRAY  = 1,            /* one plane */
+    BZNA_PIXELS_YCBCR = 2,            /* planes of Y, Cb, Cr, of which chroma may be subsampled */
+    /* one plane of numbers, 8 bits each, and a palette of the color of each number. Where
+     * dataset_config.palette is BZNA_PALETTE_INDEX, the numbers are the pixels */
+    BZNA_PIXELS_INDEX = 3
+};
+
+/* What a picture is, as a codec's inspect says. The library clears it and sets struct_size before
+ * the call. Zero is the default of every member but width and height. */
+typedef struct bzna_codec_shape {
+    uint32_t   struct_size;           /* set by the library, in bytes */
+    uint32_t   width;                 /* pixels, before the picture is turned; must be set */
+    uint32_t   height;                /* likewise */
+    uint32_t   pixels;                /* BZNA_PIXELS_... */
+    /* bits of a sample: 8, or 9 to 16. Default 8. Above 8, a sample is a uint16_t of the machine,
+     * whose lowest bits count: 0 to 2^depth - 1 */
+    uint32_t   depth;
+    /* of RGB: 1: R, G and B of a pixel lie next to each other in one plane; 0: three planes */
+    uint32_t   interleaved;
+    /* of YCBCR: log2 of the subsampling, 0 to 2. 4:2:0 has 1 in both. A plane of chroma has
+     * (width + 2^shift - 1) >> shift samples a row, and rows likewise */
+    uint32_t   chroma_shift_x;
+    uint32_t   chroma_shift_y;        /* likewise, of rows */
+    /* of YCBCR: 1: chroma is co-sited with the left column; 0: centered, as in JPEG */
+    uint32_t   chroma_left;
+    uint32_t   chroma_top;            /* likewise, with the top row */
+    /* of YCBCR: matrix and range; present 0: BT.601, full range. Of GRAY, only the range counts.
+     * RGB and palettes are full range. Primaries and transfer are not applied: chapter 7 */
+    bzna_color color;
+    /* EXIF's number, 1..8: how the picture is to be turned and mirrored; 0 counts as 1. The planes
+     * stay as they are */
+    uint32_t   orientation;
+    /* 1: the bytes are a wrapper around a picture that the library decodes, so unwrap is called,
+     * and nothing else here counts. A codec without decode need not say it */
+    uint32_t   wrapped;
+} bzna_codec_shape;
+
+/* A rectangle of pixels, before a picture is turned. */
+typedef struct bzna_rectangle {
+    uint32_t x0;                      /* the first column */
+    uint32_t y0;                      /* the first row */
+    uint32_t x1;                      /* the column after the last */
+    uint32_t y1;                      /* the row after the last */
+} bzna_rectangle;
+
+/* Memory for a picture's pixels. The sample of plane i at column x and row y lies at
+ *     (char *)plane[i] + y * pitch[i] + x * step
+ * Nothing may be written but the samples of width * height pixels, and of the palette. */
+typedef struct bzna_codec_planes {
+    uint32_t struct_size;             /* set by the library, in bytes */
+    uint32_t width;                   /* pixels of plane[0], as inspect said */
+    uint32_t height;                  /* likewise */
+    /* bytes from one sample of a row to the next: 1 or 2, and three times as many of interleaved
+     * RGB */
+    uint32_t step;
+    /* R, G, B, or Y, Cb, Cr, or one plane; others are NULL. Interleaved RGB lies at plane[0]; plane
+     * [1] and [2] are the first pixel's G and B. Multiples of 64, but for these two */
+    void    *plane[3];
+    int64_t  pitch[3];                /* bytes from one row to the next; a multiple of 64 */
+    /* of INDEX: 256 times R, G, B, all black at first. Else NULL */
+    uint8_t *palette;
+} bzna_codec_planes;
+
+/* Returns 1 if a file that begins so is of this codec's kind, else 0. It must be quick: it is
+ * called for every picture that no codec before takes.
+ *     user    bzna_codec.user
+ *     head    the first bytes of the file
+ *     bytes   how many they are: 512, or all of a smaller file; never 0 */
+typedef int32_t (*bzna_codec_recognize_fn)(void *user, const void *head, uint64_t bytes);
+
+/* Makes what a thread needs for decoding, and stores it in *state, which is NULL before. Called
+ * before a thread first inspects, decodes or unwraps. If it fails, thread_end is not called, and it
+ * is called again for the thread's next picture.
+ *     user    bzna_codec.user
+ *     err     as for bzna_codec_inspect_fn */
+typedef bzna_status (*bzna_codec_thread_begin_fn)(void *user, void **state, bzna_error *err);
+
+/* Frees a state that thread_begin made, once, when its thread needs it no more: on that thread, or
+ * on the one that closes a loader or decoder. */
+typedef void (*bzna_codec_thread_end_fn)(void *user, void *state);
+
+/* Says what a picture is, without decoding it. The library then compares its size with its limits,
+ * draws transforms, and allocates planes. All members of shape must be right for decode.
+ *     state   of this thread: what thread_begin stored, or bzna_codec.user without thread_begin
+ *     data    all bytes of the file, which recognize took. They may be damaged in any way
+ *     bytes   how many they are
+ *     shape   cleared; to be filled in
+ *     err     a complete struct without an error, never NULL: a function that fails may write
+ *             err->message, in UTF-8, and err->native_code. It need not */
+typedef bzna_status (*bzna_codec_inspect_fn)(void *state, const void *data, uint64_t bytes,
+    bzna_codec_shape *shape, bzna_error *err);
+
+/* Decodes a picture into planes. At least the pixels of a rectangle must be right afterwards, each
+ * of them written. A codec that cannot decode a part decodes all: planes have room for it.
+ *     state, data, bytes, err   as for inspect, which was called for these bytes and this state.
+ *              It may have been called for other pictures since
+ *     needed   the rectangle, which the warp reads; never empty
+ *     planes   where to. Their contents are undefined */
+typedef bzna_status (*bzna_codec_decode_fn)(void *state, const void *data, uint64_t bytes,
+    const bzna_rectangle *needed, const bzna_codec_planes *planes, bzna_error *err);
+
+/* Finds the picture in a wrapper, which the library then treats as if it had come alone: by NVDEC,
+ * libjpeg-turbo or libavcodec.
+ *     state, data, bytes, err   as for inspect
+ *     image   prepared by bzna_image_init. Set codec (H264, H265, AV1, JPEG or STILL), data and
+ *             data_size; for NAL units with lengths and AV1, config, config_size and length_size,
+ *             and width, height, frame_width and frame_height, unless they are those of the
+ *             stream. crop_x, crop_y, color and orientation may be set. data and config lie in the
+ *             given bytes, or in memory of the codec's own that stays as it is until the state's
+ *             next call: that is copied */
+typedef bzna_status (*bzna_codec_unwrap_fn)(void *state, const void *data, uint64_t bytes,
+    bzna_image *image, bzna_error *err);
+
+/* A codec of your own. Any thread calls recognize, concurrently. The other functions are called
+ * concurrently, too, but never two at once with one state. No lock of the library is held. They
+ * must not close any object, nor call functions that take a context, data set or loader.
+ *
+ * They return BZNA_OK, or a failure, which costs the sample: its slot is filled with the
+ * out-of-bounds color, and the others are as they would have been. Statuses that say why are
+ * E_CODEC (not supported), E_DECODE (damaged), E_TRUNCATED, E_LIMIT, E_UNSUPPORTED and E_MISMATCH.
+ * After E_MEMORY the sample is made once more (chapter 6). Any other number becomes E_DECODE, with
+ * that number as native_code.
+ *
+ * A codec is part of the program, and is trusted with the program's memory. The library notices
+ * some of its mistakes, and fails the sample: shapes that make no sense; planes that decode leaves
+ * unwritten, in whole rows or blocks of rows; up to 64 bytes written before a plane or after it
+ * (other memory may be damaged then, too); an unwrapped picture that is not coded as image says.
+ * Pixels that are written and wrong are not noticed. */
+typedef struct bzna_codec {
+    /* must be set: sizeof the struct. Clear the rest, or initialize it with what is needed */
+    uint32_t    struct_size;
+    uint32_t    reserved0;            /* must be 0 */
+    void       *user;                 /* passed to functions; the caller's until close */
+    /* for messages and bzna_image_info.fourcc: "JPEG XL". Must be given, of fewer than
+     * BZNA_NAME_MAX bytes */
+    const char *name;
+    /* Extensions of files, in lower case, with blanks between: "jxl". A folder does not open files
+     * to list them, so these say which it takes, in lower or upper case; and in tars, which fields
+     * are pictures. NULL: none, and the codec gets only files whose names say that they are
+     * pictures of another kind, and pictures that have no names */
+    const char *extensions;
+    /* Tells versions of the codec apart that give other pixels: it is part of saved states, which
+     * are not restored with another one. 0 is a number as any */
+    uint64_t    fingerprint;
+    bzna_codec_recognize_fn recognize;          /* must be given */
+    bzna_codec_thread_begin_fn thread_begin;    /* may be NULL: each state is user */
+    bzna_codec_thread_end_fn thread_end;        /* may be NULL */
+    bzna_codec_inspect_fn inspect;    /* must be given if decode is */
+    bzna_codec_decode_fn decode;      /* may be NULL: every picture is unwrapped */
+    bzna_codec_unwrap_fn unwrap;      /* may be NULL: every picture is decoded */
+    /* Releases what user holds. Called exactly once, when the last object that was made with the
+     * context is closed, on that thread; never if bzna_context_open failed. May be NULL */
+    void      (*close)(void *user);
+    uint64_t    reserved[4];          /* must be 0 */
+} bzna_codec;
+
 /* ---- Context ------------------------------------------------------------------------------ */
 /* CUDA's handles of the default streams, as numbers: cast them to void *, or pass CU_STREAM_LEGACY
  * or CU_STREAM_PER_THREAD of cuda.h, which are the same handles. NULL is neither of them, since
@@ -1030,8 +1282,18 @@ enum {
     BZNA_ALLOW_BMP      = 128,
     BZNA_ALLOW_TIFF     = 256,
     BZNA_ALLOW_PNM      = 512,        /* PBM, PGM, PPM, PAM */
-    BZNA_ALLOW_JPEG2000 = 1024
+    BZNA_ALLOW_JPEG2000 = 1024,
+    /* the codecs of own_codecs. What they unwrap must be allowed, too */
+    BZNA_ALLOW_OWN      = 2048
 };
+
+/* Codecs of the program's own, in the order in which they are asked. */
+typedef struct bzna_own_codecs {
+    /* an array; copied, with the texts that it points to. "Codecs of your own" describes them */
+    const bzna_codec *ptr;
+    uint64_t count;                   /* codecs at ptr, at most 32 */
+    uint64_t reserved[2];             /* must be 0 */
+} bzna_own_codecs;
 
 /* How a context is to be. Zero is the default of every member. */
 typedef struct bzna_context_config {
@@ -1084,6 +1346,9 @@ typedef struct bzna_context_config {
     /* Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A
      * picture of another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all */
     uint32_t       codecs;
+    /* Advanced, used for pictures that the library does not know: codecs that are asked after its
+     * own have declined. Default: none */
+    bzna_own_codecs own_codecs;
 } bzna_context_config;
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
@@ -1095,7 +1360,8 @@ BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struc
  *     E_ARGUMENT      the message names the setting
  *     E_THREAD        a lock could not be made
  *     E_DEVICE        config demands a device that cannot be used
- *     E_UNSUPPORTED   config demands a device, and this build has no GPU path */
+ *     E_UNSUPPORTED   config demands a device, and this build has no GPU path
+ * If it fails, config.own_codecs still belong to the caller: their close is not called. */
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out,
     bzna_error *err);
 
@@ -1176,91 +1442,6 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
 BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
-
-/* ---- Images ------------------------------------------------------------------------------- */
-/* How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if
- * decode.jpeg asks for it, JPEG. The rest is decoded in software. A writer takes H264, H265, AV1
- * and JPEG. */
-enum {
-    BZNA_CODEC_UNKNOWN = 0,
-    BZNA_CODEC_H264    = 1,
-    BZNA_CODEC_H265    = 2,
-    BZNA_CODEC_AV1     = 3,
-    BZNA_CODEC_JPEG    = 4,
-    /* a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its
-     * content */
-    BZNA_CODEC_STILL   = 5,
-    /* pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many
-     * of R, G and B. config is two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_... */
-    BZNA_CODEC_RAW     = 6,
-    /* a HEIF file whose picture is a grid or an item in pieces. config points to the item's number
-     * in data; NULL stands for the primary item */
-    BZNA_CODEC_HEIF    = 7
-};
-
-/* How a picture with a palette is delivered. */
-enum {
-    BZNA_PALETTE_COLORS = 0,          /* its colors */
-    BZNA_PALETTE_INDEX  = 1           /* its indices, as gray: for masks of classes */
-};
-
-/* How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in
- * VUI. In each of the first three, 2 is "unspecified". */
-typedef struct bzna_color {
-    uint16_t primaries;               /* not applied */
-    uint16_t transfer;                /* not applied */
-    uint16_t matrix;                  /* 0 to 2 and 4 to 10 are known; 0: the planes are G, B, R */
-    uint8_t  full_range;              /* 1: 0..255; 0: 16..235 for luma, 16..240 for chroma */
-    uint8_t  present;                 /* 0: nothing is known, and the rest does not count */
-} bzna_color;
-
-/* One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode,
- * bzna_image_annexb and a writer take it. It owns nothing. */
-typedef struct bzna_image {
-    uint32_t    struct_size;          /* sizeof the struct; bzna_image_init sets it */
-    uint32_t    codec;                /* BZNA_CODEC_... */
-    uint32_t    width;                /* pixels of the picture without padding */
-    uint32_t    height;               /* pixels of the picture without padding */
-    /* pixels of the coded frame; 0: as the stream says (for a writer, for JPEG and STILL) */
-    uint32_t    frame_width;
-    uint32_t    frame_height;         /* likewise */
-    uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
-    uint32_t    crop_y;               /* likewise, from the top */
-    /* what the container says of color. present 0: what the stream says counts, else BT.601,
-     * limited-range to a decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG
-     * that is written */
-    bzna_color  color;
-    /* bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec
-     * without NAL units */
-    uint32_t    length_size;
-    /* EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself
-     * says; a writer takes nothing else */
-    uint32_t    orientation;
-    /* the payload of hvcC, avcC or av1C; NULL where data has the parameter sets. Borrowed */
-    const void *config;
-    uint64_t    config_size;          /* bytes at config */
-    const void *data;                 /* the access unit, or the file's bytes. Borrowed */
-    uint64_t    data_size;            /* bytes at data */
-    uint32_t    palette;              /* BZNA_PALETTE_... */
-    uint32_t    reserved1;            /* must be 0 */
-} bzna_image;
-
-/* Clears image and sets its struct_size, in bytes: pass sizeof *image. Any thread. */
-BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
-
-/* Copies an image as a stream of its own, which other decoders take. H.264 and H.265 become Annex
- * B: the parameter sets of the config and then the image, each NAL unit preceded by 00 00 00 01.
- * For AV1, the OBUs of the config are copied and then the image. Other kinds are copied as they
- * are. Any thread.
- *     image      must have data; unchanged
- *     dst        receives the stream; NULL asks for the size alone
- *     capacity   bytes at dst
- *     needed     set to the bytes of the whole stream, also where dst is NULL or too small; may be
- *                NULL
- * Statuses: E_ARGUMENT; E_CODEC for an unknown codec; E_BOX for a damaged config or access unit;
- * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of no use. */
-BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
-    size_t *needed, bzna_error *err);
 
 /* ---- Data sets ---------------------------------------------------------------------------- */
 #define BZNA_TARGET_NONE (-1LL)              /* the target of a sample that has none */

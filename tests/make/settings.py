@@ -111,6 +111,7 @@ context.session_mapped          -                   -                       sess
 context.decode_memory_bytes     decode_memory_bytes -                       decode_memory_bytes
 context.no_threads              no_threads          -                       no_threads
 context.codecs                  -                   -                       codecs
+context.own_codecs.count        -                   -                       -
 """
 
 # Enumerations of benzina.h: what begins the names of their constants, without BZNA_, then where their names stand in

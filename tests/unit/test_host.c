@@ -494,7 +494,7 @@ TEST(a_bad_context_config_is_refused_by_field)
         { "log_level", offsetof(bzna_context_config, log_level), -1, BZNA_E_ARGUMENT },
         { "log_level", offsetof(bzna_context_config, log_level), 5, BZNA_E_ARGUMENT },
         { "max_edge_px", offsetof(bzna_context_config, max_edge_px), 65536, BZNA_E_ARGUMENT },
-        { "codecs", offsetof(bzna_context_config, codecs), 2 * BZNA_ALLOW_JPEG2000, BZNA_E_ARGUMENT },
+        { "codecs", offsetof(bzna_context_config, codecs), 2 * BZNA_ALLOW_OWN, BZNA_E_ARGUMENT },
         { "sessions", offsetof(bzna_context_config, sessions), 257, BZNA_E_ARGUMENT },
         { "sessions_per_engine", offsetof(bzna_context_config, sessions_per_engine), 257, BZNA_E_ARGUMENT },
         { "session_depth", offsetof(bzna_context_config, session_depth), 17, BZNA_E_ARGUMENT },
@@ -550,7 +550,7 @@ TEST(a_context_config_at_its_limits_is_accepted)
         { offsetof(bzna_context_config, max_edge_px), 65535 }, { offsetof(bzna_context_config, sessions), 1 },
         { offsetof(bzna_context_config, sessions), 256 }, { offsetof(bzna_context_config, sessions_per_engine), 256 },
         { offsetof(bzna_context_config, session_depth), 16 }, { offsetof(bzna_context_config, session_mapped), 8 },
-        { offsetof(bzna_context_config, codecs), 2 * BZNA_ALLOW_JPEG2000 - 1 } };
+        { offsetof(bzna_context_config, codecs), 2 * BZNA_ALLOW_OWN - 1 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bzna_context_config config;
         bzna_context *context = NULL;

@@ -200,6 +200,8 @@ static const struct { const char *name, *suite, *test; } limits[] = {
     { "ALL_COLUMNS", NULL, "a sum of other limits" },
     { "OUTPUTS", "test_outputs", "outputs_that_cannot_be_made_are_refused_by_name" },
     { "VIEWS", "test_limits", "a_loader_has_64_views_at_most" },
+    { "OWN_CODECS", "test_codec", "codecs_that_cannot_be_are_refused_by_name" },
+    { "EXTENSIONS", "test_codec", "codecs_that_cannot_be_are_refused_by_name" },
     { "POLICIES", "test_limits", "an_output_has_16_policies_of_256_operations_at_most" },
     { "OPERATIONS", "test_limits", "an_output_has_16_policies_of_256_operations_at_most" },
     { "PARTS", "test_files", "braces_that_stand_for_too_much_are_refused" },

@@ -46,6 +46,29 @@ const BZNA_LOG_WARNING = Int32(2)
 const BZNA_LOG_INFO = Int32(3)
 const BZNA_LOG_DEBUG = Int32(4)
 
+# How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
+# JPEG. The rest is decoded in software. A writer takes H264, H265, AV1 and JPEG.
+const BZNA_CODEC_UNKNOWN = UInt32(0)
+const BZNA_CODEC_H264 = UInt32(1)
+const BZNA_CODEC_H265 = UInt32(2)
+const BZNA_CODEC_AV1 = UInt32(3)
+const BZNA_CODEC_JPEG = UInt32(4)
+const BZNA_CODEC_STILL = UInt32(5)
+const BZNA_CODEC_RAW = UInt32(6)
+const BZNA_CODEC_HEIF = UInt32(7)
+const BZNA_CODEC_OWN = UInt32(1000)
+
+# How a picture with a palette is delivered.
+const BZNA_PALETTE_COLORS = UInt32(0)
+const BZNA_PALETTE_INDEX = UInt32(1)
+
+# What the pixels of a picture are, which a codec writes. Alpha is left out: a codec drops it, as PIL's convert("RGB")
+# does.
+const BZNA_PIXELS_RGB = UInt32(0)
+const BZNA_PIXELS_GRAY = UInt32(1)
+const BZNA_PIXELS_YCBCR = UInt32(2)
+const BZNA_PIXELS_INDEX = UInt32(3)
+
 const BZNA_STREAM_LEGACY = Ptr{Cvoid}(1)
 const BZNA_STREAM_PER_THREAD = Ptr{Cvoid}(2)
 
@@ -66,27 +89,13 @@ const BZNA_ALLOW_BMP = UInt32(128)
 const BZNA_ALLOW_TIFF = UInt32(256)
 const BZNA_ALLOW_PNM = UInt32(512)
 const BZNA_ALLOW_JPEG2000 = UInt32(1024)
+const BZNA_ALLOW_OWN = UInt32(2048)
 
 # Results of NVDEC's check for one kind of picture.
 const BZNA_CHECK_NONE = UInt32(0)
 const BZNA_CHECK_PASSED = UInt32(1)
 const BZNA_CHECK_FAILED = UInt32(2)
 const BZNA_CHECK_SKIPPED = UInt32(3)
-
-# How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
-# JPEG. The rest is decoded in software. A writer takes H264, H265, AV1 and JPEG.
-const BZNA_CODEC_UNKNOWN = UInt32(0)
-const BZNA_CODEC_H264 = UInt32(1)
-const BZNA_CODEC_H265 = UInt32(2)
-const BZNA_CODEC_AV1 = UInt32(3)
-const BZNA_CODEC_JPEG = UInt32(4)
-const BZNA_CODEC_STILL = UInt32(5)
-const BZNA_CODEC_RAW = UInt32(6)
-const BZNA_CODEC_HEIF = UInt32(7)
-
-# How a picture with a palette is delivered.
-const BZNA_PALETTE_COLORS = UInt32(0)
-const BZNA_PALETTE_INDEX = UInt32(1)
 
 const BZNA_TARGET_NONE = Int64(-1)
 const BZNA_NAME_MAX = UInt32(32)
@@ -337,10 +346,111 @@ struct bzna_device_allocator
     release::Ptr{Cvoid}
 end
 
+# How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in VUI. In each of
+# the first three, 2 is "unspecified".
+struct bzna_color
+    primaries::UInt16
+    transfer::UInt16
+    matrix::UInt16
+    full_range::UInt8
+    present::UInt8
+end
+
+# One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb and a writer
+# take it. It owns nothing.
+mutable struct bzna_image
+    struct_size::UInt32
+    codec::UInt32
+    width::UInt32
+    height::UInt32
+    frame_width::UInt32
+    frame_height::UInt32
+    crop_x::UInt32
+    crop_y::UInt32
+    color::bzna_color
+    length_size::UInt32
+    orientation::UInt32
+    config::Ptr{Cvoid}
+    config_size::UInt64
+    data::Ptr{Cvoid}
+    data_size::UInt64
+    palette::UInt32
+    reserved1::UInt32
+    bzna_image() = new()
+end
+
+# What a picture is, as a codec's inspect says. The library clears it and sets struct_size before the call. Zero is
+# the default of every member but width and height.
+mutable struct bzna_codec_shape
+    struct_size::UInt32
+    width::UInt32
+    height::UInt32
+    pixels::UInt32
+    depth::UInt32
+    interleaved::UInt32
+    chroma_shift_x::UInt32
+    chroma_shift_y::UInt32
+    chroma_left::UInt32
+    chroma_top::UInt32
+    color::bzna_color
+    orientation::UInt32
+    wrapped::UInt32
+    bzna_codec_shape() = new()
+end
+
+# A rectangle of pixels, before a picture is turned.
+struct bzna_rectangle
+    x0::UInt32
+    y0::UInt32
+    x1::UInt32
+    y1::UInt32
+end
+
+# Memory for a picture's pixels. The sample of plane i at column x and row y lies at Nothing may be written but the
+# samples of width * height pixels, and of the palette.
+mutable struct bzna_codec_planes
+    struct_size::UInt32
+    width::UInt32
+    height::UInt32
+    step::UInt32
+    plane::NTuple{3,Ptr{Cvoid}}
+    pitch::NTuple{3,Int64}
+    palette::Ptr{UInt8}
+    bzna_codec_planes() = new()
+end
+
+# A codec of your own. Any thread calls recognize, concurrently. The other functions are called concurrently, too, but
+# never two at once with one state. No lock of the library is held. They must not close any object, nor call functions
+# that take a context, data set or loader.
+mutable struct bzna_codec
+    struct_size::UInt32
+    reserved0::UInt32
+    user::Ptr{Cvoid}
+    name::Cstring
+    extensions::Cstring
+    fingerprint::UInt64
+    recognize::Ptr{Cvoid}
+    thread_begin::Ptr{Cvoid}
+    thread_end::Ptr{Cvoid}
+    inspect::Ptr{Cvoid}
+    decode::Ptr{Cvoid}
+    unwrap::Ptr{Cvoid}
+    close::Ptr{Cvoid}
+    reserved::NTuple{4,UInt64}
+    bzna_codec() = new()
+end
+
 # A device, wherever one appears.
 struct bzna_device
     kind::Int32
     ordinal::Int32
+end
+
+# Codecs of the program's own, in the order in which they are asked.
+struct bzna_own_codecs
+    ptr::Ptr{bzna_codec}
+    count::UInt64
+    reserved::NTuple{2,UInt64}
 end
 
 # How a context is to be. Zero is the default of every member.
@@ -363,6 +473,7 @@ mutable struct bzna_context_config
     cuda_context::Ptr{Cvoid}
     no_threads::UInt32
     codecs::UInt32
+    own_codecs::bzna_own_codecs
     bzna_context_config() = new()
 end
 
@@ -399,39 +510,6 @@ mutable struct bzna_codec_info
     check::UInt32
     check_message::NTuple{128,Cchar}
     bzna_codec_info() = new()
-end
-
-# How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in VUI. In each of
-# the first three, 2 is "unspecified".
-struct bzna_color
-    primaries::UInt16
-    transfer::UInt16
-    matrix::UInt16
-    full_range::UInt8
-    present::UInt8
-end
-
-# One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb and a writer
-# take it. It owns nothing.
-mutable struct bzna_image
-    struct_size::UInt32
-    codec::UInt32
-    width::UInt32
-    height::UInt32
-    frame_width::UInt32
-    frame_height::UInt32
-    crop_x::UInt32
-    crop_y::UInt32
-    color::bzna_color
-    length_size::UInt32
-    orientation::UInt32
-    config::Ptr{Cvoid}
-    config_size::UInt64
-    data::Ptr{Cvoid}
-    data_size::UInt64
-    palette::UInt32
-    reserved1::UInt32
-    bzna_image() = new()
 end
 
 # A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then whole records;

@@ -37,6 +37,12 @@ class Status(enum.IntEnum):
 # Pointers to functions: the result, then the arguments.
 POINTERS = """
 log_fn: void ptr i32 i32 str
+codec_recognize_fn: i32 ptr ptr u64
+codec_thread_begin_fn: i32 ptr ptr ptr
+codec_thread_end_fn: void ptr ptr
+codec_inspect_fn: i32 ptr ptr u64 ptr ptr
+codec_decode_fn: i32 ptr ptr u64 ptr ptr ptr
+codec_unwrap_fn: i32 ptr ptr u64 ptr ptr
 provider_read_fn: i32 ptr u64 u32 ptr u64 ptr
 provider_locate_fn: i32 ptr u64 u32 ptr
 transform_fn: i32 ptr ptr ptr ptr
@@ -58,18 +64,26 @@ error: u32 struct_size; i32 status; u64 byte_offset; i32 native_code; u32 fourcc
 allocator: ptr user; alloc_fn alloc; release_fn release
 source: u32 struct_size, reserved0; ptr user; read_at_fn read_at; size_fn size; close_fn close; ptr memory
 device_allocator: ptr user; device_alloc_fn alloc; device_release_fn release
+color: u16 primaries, transfer, matrix; u8 full_range, present
+image: u32 struct_size, codec, width, height, frame_width, frame_height, crop_x, crop_y; color color; u32
+    length_size, orientation; ptr config; u64 config_size; ptr data; u64 data_size; u32 palette, reserved1
+codec_shape: u32 struct_size, width, height, pixels, depth, interleaved, chroma_shift_x, chroma_shift_y,
+    chroma_left, chroma_top; color color; u32 orientation, wrapped
+rectangle: u32 x0, y0, x1, y1
+codec_planes: u32 struct_size, width, height, step; ptr plane[3]; i64 pitch[3]; ptr palette
+codec: u32 struct_size, reserved0; ptr user; str name, extensions; u64 fingerprint; codec_recognize_fn recognize;
+    codec_thread_begin_fn thread_begin; codec_thread_end_fn thread_end; codec_inspect_fn inspect; codec_decode_fn
+    decode; codec_unwrap_fn unwrap; close_fn close; u64 reserved[4]
 device: i32 kind, ordinal
+own_codecs: ptr ptr; u64 count, reserved[2]
 context_config: u32 struct_size; i32 log_level; device device; allocator allocator; log_fn log; ptr log_user; u32
     log_any_thread, max_edge_px; u64 max_sample_bytes; u32 sessions, sessions_per_engine, session_depth,
     session_mapped; u64 decode_memory_bytes; device_allocator device_allocator; ptr cuda_context; u32 no_threads,
-    codecs
+    codecs; own_codecs own_codecs
 device_info: u32 struct_size, driver; device device; u64 memory_bytes; u32 compute_major, compute_minor, engines,
     sessions; i32 video; u32 reserved0; char name[96], message[488]
 codec_info: u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
     max_height, max_macroblocks, check; char check_message[128]
-color: u16 primaries, transfer, matrix; u8 full_range, present
-image: u32 struct_size, codec, width, height, frame_width, frame_height, crop_x, crop_y; color color; u32
-    length_size, orientation; ptr config; u64 config_size; ptr data; u64 data_size; u32 palette, reserved1
 records: u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
     label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, allow_empty; str name, split, format, list; ptr classes; u32 class_count,
@@ -161,14 +175,14 @@ status_name: str i32
 status_text: str i32
 version: u32
 source_init: void &source size
+image_init: void &image size
+image_annexb: i32 &image ptr size &size &error
 context_config_init: void &context_config size
 context_open: i32 &context_config out &error
 context_close: i32 ptr
 device_count: i32 &u32 &error
 context_device_info: i32 ptr &device_info size &error
 context_codec_info: i32 ptr u32 u32 u32 &codec_info size &error
-image_init: void &image size
-image_annexb: i32 &image ptr size &size &error
 dataset_config_init: void &dataset_config size
 records_init: void &records size
 dataset_open: i32 ptr str &dataset_config out &error

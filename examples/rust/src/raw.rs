@@ -14,6 +14,63 @@ pub type bzna_status = i32;
 /// bzna_\* calls, unless log_any_thread is set: then on any thread, concurrently. It must not close any object.
 pub type bzna_log_fn = Option<unsafe extern "C" fn(user: *mut c_void, level: i32, code: bzna_status, message: *const c_char)>;
 
+/// Returns 1 if a file that begins so is of this codec's kind, else 0. It must be quick: it is called for every picture
+/// that no codec before takes.
+/// ```text
+/// user    bzna_codec.user
+/// head    the first bytes of the file
+/// bytes   how many they are: 512, or all of a smaller file; never 0
+/// ```
+pub type bzna_codec_recognize_fn = Option<unsafe extern "C" fn(user: *mut c_void, head: *const c_void, bytes: u64) -> i32>;
+
+/// Makes what a thread needs for decoding, and stores it in \*state, which is NULL before. Called before a thread first
+/// inspects, decodes or unwraps. If it fails, thread_end is not called, and it is called again for the thread's next
+/// picture.
+/// ```text
+/// user    bzna_codec.user
+/// err     as for bzna_codec_inspect_fn
+/// ```
+pub type bzna_codec_thread_begin_fn = Option<unsafe extern "C" fn(user: *mut c_void, state: *mut *mut c_void, err: *mut bzna_error) -> bzna_status>;
+
+/// Frees a state that thread_begin made, once, when its thread needs it no more: on that thread, or on the one that
+/// closes a loader or decoder.
+pub type bzna_codec_thread_end_fn = Option<unsafe extern "C" fn(user: *mut c_void, state: *mut c_void)>;
+
+/// Says what a picture is, without decoding it. The library then compares its size with its limits, draws transforms,
+/// and allocates planes. All members of shape must be right for decode.
+/// ```text
+/// state   of this thread: what thread_begin stored, or bzna_codec.user without thread_begin
+/// data    all bytes of the file, which recognize took. They may be damaged in any way
+/// bytes   how many they are
+/// shape   cleared; to be filled in
+/// err     a complete struct without an error, never NULL: a function that fails may write
+///         err->message, in UTF-8, and err->native_code. It need not
+/// ```
+pub type bzna_codec_inspect_fn = Option<unsafe extern "C" fn(state: *mut c_void, data: *const c_void, bytes: u64, shape: *mut bzna_codec_shape, err: *mut bzna_error) -> bzna_status>;
+
+/// Decodes a picture into planes. At least the pixels of a rectangle must be right afterwards, each of them written. A
+/// codec that cannot decode a part decodes all: planes have room for it.
+/// ```text
+/// state, data, bytes, err   as for inspect, which was called for these bytes and this state.
+///          It may have been called for other pictures since
+/// needed   the rectangle, which the warp reads; never empty
+/// planes   where to. Their contents are undefined
+/// ```
+pub type bzna_codec_decode_fn = Option<unsafe extern "C" fn(state: *mut c_void, data: *const c_void, bytes: u64, needed: *const bzna_rectangle, planes: *const bzna_codec_planes, err: *mut bzna_error) -> bzna_status>;
+
+/// Finds the picture in a wrapper, which the library then treats as if it had come alone: by NVDEC, libjpeg-turbo or
+/// libavcodec.
+/// ```text
+/// state, data, bytes, err   as for inspect
+/// image   prepared by bzna_image_init. Set codec (H264, H265, AV1, JPEG or STILL), data and
+///         data_size; for NAL units with lengths and AV1, config, config_size and length_size,
+///         and width, height, frame_width and frame_height, unless they are those of the
+///         stream. crop_x, crop_y, color and orientation may be set. data and config lie in the
+///         given bytes, or in memory of the codec's own that stays as it is until the state's
+///         next call: that is copied
+/// ```
+pub type bzna_codec_unwrap_fn = Option<unsafe extern "C" fn(state: *mut c_void, data: *const c_void, bytes: u64, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status>;
+
 /// Gives a value of a provider's sample: sets \*size to its bytes, and writes it to buffer if it has no more than
 /// capacity bytes. If it has more, nothing need be written, and the function is called again with a larger buffer.
 /// bzna_provider says what it returns, and on which threads it runs.
@@ -164,6 +221,42 @@ pub const BZNA_LOG_INFO: i32 = 3;
 /// Nothing uses it yet
 pub const BZNA_LOG_DEBUG: i32 = 4;
 
+// How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
+// JPEG. The rest is decoded in software. A writer takes H264, H265, AV1 and JPEG.
+pub const BZNA_CODEC_UNKNOWN: u32 = 0;
+pub const BZNA_CODEC_H264: u32 = 1;
+pub const BZNA_CODEC_H265: u32 = 2;
+pub const BZNA_CODEC_AV1: u32 = 3;
+pub const BZNA_CODEC_JPEG: u32 = 4;
+/// a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its content
+pub const BZNA_CODEC_STILL: u32 = 5;
+/// Pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many of R, G and B. config is
+/// two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_...
+pub const BZNA_CODEC_RAW: u32 = 6;
+/// a HEIF file whose picture is a grid or an item in pieces. config points to the item's number in data; NULL stands
+/// for the primary item
+pub const BZNA_CODEC_HEIF: u32 = 7;
+/// a file of the first codec in context_config.own_codecs. One more is the second, and so on
+pub const BZNA_CODEC_OWN: u32 = 1000;
+
+// How a picture with a palette is delivered.
+/// Its colors
+pub const BZNA_PALETTE_COLORS: u32 = 0;
+/// Its indices, as gray: for masks of classes
+pub const BZNA_PALETTE_INDEX: u32 = 1;
+
+// What the pixels of a picture are, which a codec writes. Alpha is left out: a codec drops it, as PIL's convert("RGB")
+// does.
+/// Planes of R, G, B; or interleaved ones
+pub const BZNA_PIXELS_RGB: u32 = 0;
+/// One plane
+pub const BZNA_PIXELS_GRAY: u32 = 1;
+/// Planes of Y, Cb, Cr, of which chroma may be subsampled
+pub const BZNA_PIXELS_YCBCR: u32 = 2;
+/// One plane of numbers, 8 bits each, and a palette of the color of each number. Where dataset_config.palette is
+/// BZNA_PALETTE_INDEX, the numbers are the pixels
+pub const BZNA_PIXELS_INDEX: u32 = 3;
+
 /// The legacy default stream
 pub const BZNA_STREAM_LEGACY: *mut c_void = 1 as *mut c_void;
 /// The calling thread's own default stream
@@ -190,6 +283,8 @@ pub const BZNA_ALLOW_TIFF: u32 = 256;
 /// PBM, PGM, PPM, PAM
 pub const BZNA_ALLOW_PNM: u32 = 512;
 pub const BZNA_ALLOW_JPEG2000: u32 = 1024;
+/// The codecs of own_codecs. What they unwrap must be allowed, too
+pub const BZNA_ALLOW_OWN: u32 = 2048;
 
 // Results of NVDEC's check for one kind of picture.
 /// Not checked yet: it waits for a data set's first picture
@@ -200,28 +295,6 @@ pub const BZNA_CHECK_PASSED: u32 = 1;
 pub const BZNA_CHECK_FAILED: u32 = 2;
 /// Nothing to check with, or the environment forbids it
 pub const BZNA_CHECK_SKIPPED: u32 = 3;
-
-// How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
-// JPEG. The rest is decoded in software. A writer takes H264, H265, AV1 and JPEG.
-pub const BZNA_CODEC_UNKNOWN: u32 = 0;
-pub const BZNA_CODEC_H264: u32 = 1;
-pub const BZNA_CODEC_H265: u32 = 2;
-pub const BZNA_CODEC_AV1: u32 = 3;
-pub const BZNA_CODEC_JPEG: u32 = 4;
-/// a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its content
-pub const BZNA_CODEC_STILL: u32 = 5;
-/// Pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many of R, G and B. config is
-/// two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_...
-pub const BZNA_CODEC_RAW: u32 = 6;
-/// a HEIF file whose picture is a grid or an item in pieces. config points to the item's number in data; NULL stands
-/// for the primary item
-pub const BZNA_CODEC_HEIF: u32 = 7;
-
-// How a picture with a palette is delivered.
-/// Its colors
-pub const BZNA_PALETTE_COLORS: u32 = 0;
-/// Its indices, as gray: for masks of classes
-pub const BZNA_PALETTE_INDEX: u32 = 1;
 
 /// The target of a sample that has none
 pub const BZNA_TARGET_NONE: i64 = -1;
@@ -652,12 +725,185 @@ structs! {
         release: Option<unsafe extern "C" fn(user: *mut c_void, ptr: *mut c_void, size: usize, stream: *mut c_void)>,
     }
 
+    /// How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in VUI. In each
+    /// of the first three, 2 is "unspecified".
+    struct bzna_color {
+        /// Not applied
+        primaries: u16,
+        /// Not applied
+        transfer: u16,
+        /// 0 to 2 and 4 to 10 are known; 0: the planes are G, B, R
+        matrix: u16,
+        /// 1: 0..255; 0: 16..235 for luma, 16..240 for chroma
+        full_range: u8,
+        /// 0: nothing is known, and the rest does not count
+        present: u8,
+    }
+
+    /// One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb and a
+    /// writer take it. It owns nothing.
+    struct bzna_image {
+        /// sizeof the struct; bzna_image_init sets it
+        struct_size: u32,
+        /// BZNA_CODEC_...
+        codec: u32,
+        /// Pixels of the picture without padding
+        width: u32,
+        /// Pixels of the picture without padding
+        height: u32,
+        /// Pixels of the coded frame; 0: as the stream says (for a writer, for JPEG and STILL)
+        frame_width: u32,
+        /// Likewise
+        frame_height: u32,
+        /// Where in the frame the picture begins, in pixels
+        crop_x: u32,
+        /// Likewise, from the top
+        crop_y: u32,
+        /// What the container says of color. present 0: what the stream says counts, else BT.601, limited-range to a
+        /// decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG that is written
+        color: bzna_color,
+        /// Bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec without NAL units
+        length_size: u32,
+        /// EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself says; a writer
+        /// takes nothing else
+        orientation: u32,
+        /// The payload of hvcC, avcC or av1C; NULL where data has the parameter sets. Borrowed
+        config: *const c_void,
+        /// Bytes at config
+        config_size: u64,
+        /// The access unit, or the file's bytes. Borrowed
+        data: *const c_void,
+        /// Bytes at data
+        data_size: u64,
+        /// BZNA_PALETTE_...
+        palette: u32,
+        /// Must be 0
+        reserved1: u32,
+    }
+
+    /// What a picture is, as a codec's inspect says. The library clears it and sets struct_size before the call. Zero
+    /// is the default of every member but width and height.
+    struct bzna_codec_shape {
+        /// Set by the library, in bytes
+        struct_size: u32,
+        /// Pixels, before the picture is turned; must be set
+        width: u32,
+        /// Likewise
+        height: u32,
+        /// BZNA_PIXELS_...
+        pixels: u32,
+        /// Bits of a sample: 8, or 9 to 16. Default 8. Above 8, a sample is a uint16_t of the machine, whose lowest
+        /// bits count: 0 to 2^depth - 1
+        depth: u32,
+        /// Of RGB: 1: R, G and B of a pixel lie next to each other in one plane; 0: three planes
+        interleaved: u32,
+        /// Of YCBCR: log2 of the subsampling, 0 to 2. 4:2:0 has 1 in both. A plane of chroma has (width + 2^shift - 1)
+        /// >> shift samples a row, and rows likewise
+        chroma_shift_x: u32,
+        /// Likewise, of rows
+        chroma_shift_y: u32,
+        /// Of YCBCR: 1: chroma is co-sited with the left column; 0: centered, as in JPEG
+        chroma_left: u32,
+        /// Likewise, with the top row
+        chroma_top: u32,
+        /// Of YCBCR: matrix and range; present 0: BT.601, full range. Of GRAY, only the range counts. RGB and palettes
+        /// are full range. Primaries and transfer are not applied: chapter 7
+        color: bzna_color,
+        /// EXIF's number, 1..8: how the picture is to be turned and mirrored; 0 counts as 1. The planes stay as they
+        /// are
+        orientation: u32,
+        /// 1: the bytes are a wrapper around a picture that the library decodes, so unwrap is called, and nothing else
+        /// here counts. A codec without decode need not say it
+        wrapped: u32,
+    }
+
+    /// A rectangle of pixels, before a picture is turned.
+    struct bzna_rectangle {
+        /// The first column
+        x0: u32,
+        /// The first row
+        y0: u32,
+        /// The column after the last
+        x1: u32,
+        /// The row after the last
+        y1: u32,
+    }
+
+    /// Memory for a picture's pixels. The sample of plane i at column x and row y lies at Nothing may be written but
+    /// the samples of width * height pixels, and of the palette.
+    struct bzna_codec_planes {
+        /// Set by the library, in bytes
+        struct_size: u32,
+        /// Pixels of plane\[0\], as inspect said
+        width: u32,
+        /// Likewise
+        height: u32,
+        /// Bytes from one sample of a row to the next: 1 or 2, and three times as many of interleaved RGB
+        step: u32,
+        /// R, G, B, or Y, Cb, Cr, or one plane; others are NULL. Interleaved RGB lies at plane\[0\]; plane \[1\] and
+        /// \[2\] are the first pixel's G and B. Multiples of 64, but for these two
+        plane: [*mut c_void; 3],
+        /// Bytes from one row to the next; a multiple of 64
+        pitch: [i64; 3],
+        /// Of INDEX: 256 times R, G, B, all black at first. Else NULL
+        palette: *mut u8,
+    }
+
+    /// A codec of your own. Any thread calls recognize, concurrently. The other functions are called concurrently, too,
+    /// but never two at once with one state. No lock of the library is held. They must not close any object, nor call
+    /// functions that take a context, data set or loader.
+    struct bzna_codec {
+        /// Must be set: sizeof the struct. Clear the rest, or initialize it with what is needed
+        struct_size: u32,
+        /// Must be 0
+        reserved0: u32,
+        /// Passed to functions; the caller's until close
+        user: *mut c_void,
+        /// For messages and bzna_image_info.fourcc: "JPEG XL". Must be given, of fewer than BZNA_NAME_MAX bytes
+        name: *const c_char,
+        /// Extensions of files, in lower case, with blanks between: "jxl". A folder does not open files to list them,
+        /// so these say which it takes, in lower or upper case; and in tars, which fields are pictures. NULL: none, and
+        /// the codec gets only files whose names say that they are pictures of another kind, and pictures that have no
+        /// names
+        extensions: *const c_char,
+        /// Tells versions of the codec apart that give other pixels: it is part of saved states, which are not restored
+        /// with another one. 0 is a number as any
+        fingerprint: u64,
+        /// Must be given
+        recognize: bzna_codec_recognize_fn,
+        /// May be NULL: each state is user
+        thread_begin: bzna_codec_thread_begin_fn,
+        /// May be NULL
+        thread_end: bzna_codec_thread_end_fn,
+        /// Must be given if decode is
+        inspect: bzna_codec_inspect_fn,
+        /// May be NULL: every picture is unwrapped
+        decode: bzna_codec_decode_fn,
+        /// May be NULL: every picture is decoded
+        unwrap: bzna_codec_unwrap_fn,
+        /// Releases what user holds. Called exactly once, when the last object that was made with the context is
+        /// closed, on that thread; never if bzna_context_open failed. May be NULL
+        close: Option<unsafe extern "C" fn(user: *mut c_void)>,
+        /// Must be 0
+        reserved: [u64; 4],
+    }
+
     /// A device, wherever one appears.
     struct bzna_device {
         /// BZNA_DEVICE_...
         kind: i32,
         /// Number of the CUDA device, from 0; else it must be 0
         ordinal: i32,
+    }
+
+    /// Codecs of the program's own, in the order in which they are asked.
+    struct bzna_own_codecs {
+        /// An array; copied, with the texts that it points to. "Codecs of your own" describes them
+        ptr: *const bzna_codec,
+        /// Codecs at ptr, at most 32
+        count: u64,
+        /// Must be 0
+        reserved: [u64; 2],
     }
 
     /// How a context is to be. Zero is the default of every member.
@@ -716,6 +962,9 @@ structs! {
         /// Advanced, used with files from strangers: BZNA_ALLOW_... of the codecs that may be decoded. A picture of
         /// another one fails before a decoder sees it (E_CODEC): chapter 8. Default: all
         codecs: u32,
+        /// Advanced, used for pictures that the library does not know: codecs that are asked after its own have
+        /// declined. Default: none
+        own_codecs: bzna_own_codecs,
     }
 
     /// A CUDA device, as a context uses it.
@@ -775,62 +1024,6 @@ structs! {
         check: u32,
         /// Why the check failed or was skipped, and what the library avoids because of it
         check_message: [c_char; 128],
-    }
-
-    /// How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in VUI. In each
-    /// of the first three, 2 is "unspecified".
-    struct bzna_color {
-        /// Not applied
-        primaries: u16,
-        /// Not applied
-        transfer: u16,
-        /// 0 to 2 and 4 to 10 are known; 0: the planes are G, B, R
-        matrix: u16,
-        /// 1: 0..255; 0: 16..235 for luma, 16..240 for chroma
-        full_range: u8,
-        /// 0: nothing is known, and the rest does not count
-        present: u8,
-    }
-
-    /// One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb and a
-    /// writer take it. It owns nothing.
-    struct bzna_image {
-        /// sizeof the struct; bzna_image_init sets it
-        struct_size: u32,
-        /// BZNA_CODEC_...
-        codec: u32,
-        /// Pixels of the picture without padding
-        width: u32,
-        /// Pixels of the picture without padding
-        height: u32,
-        /// Pixels of the coded frame; 0: as the stream says (for a writer, for JPEG and STILL)
-        frame_width: u32,
-        /// Likewise
-        frame_height: u32,
-        /// Where in the frame the picture begins, in pixels
-        crop_x: u32,
-        /// Likewise, from the top
-        crop_y: u32,
-        /// What the container says of color. present 0: what the stream says counts, else BT.601, limited-range to a
-        /// decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG that is written
-        color: bzna_color,
-        /// Bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec without NAL units
-        length_size: u32,
-        /// EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself says; a writer
-        /// takes nothing else
-        orientation: u32,
-        /// The payload of hvcC, avcC or av1C; NULL where data has the parameter sets. Borrowed
-        config: *const c_void,
-        /// Bytes at config
-        config_size: u64,
-        /// The access unit, or the file's bytes. Borrowed
-        data: *const c_void,
-        /// Bytes at data
-        data_size: u64,
-        /// BZNA_PALETTE_...
-        palette: u32,
-        /// Must be 0
-        reserved1: u32,
     }
 
     /// A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then whole records;
@@ -2281,6 +2474,10 @@ extern "C" {
     pub fn bzna_version() -> u32;
     /// Clears source and sets its struct_size, in bytes: pass sizeof \*source.
     pub fn bzna_source_init(source: *mut bzna_source, struct_size: usize);
+    /// Clears image and sets its struct_size, in bytes: pass sizeof \*image.
+    pub fn bzna_image_init(image: *mut bzna_image, struct_size: usize);
+    /// Copies an image as a stream of its own, which other decoders take.
+    pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_context_config_init(config: *mut bzna_context_config, struct_size: usize);
     /// Makes a context. config says how it is to be; it is copied, and NULL stands for all defaults. \*out becomes the
@@ -2296,10 +2493,6 @@ extern "C" {
     /// Says what NVDEC of the context's device can do with one kind of picture, after NVDEC has decoded built-in
     /// pictures of that kind as a check.
     pub fn bzna_context_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Clears image and sets its struct_size, in bytes: pass sizeof \*image.
-    pub fn bzna_image_init(image: *mut bzna_image, struct_size: usize);
-    /// Copies an image as a stream of its own, which other decoders take.
-    pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
     /// Clears records and sets its struct_size, in bytes: pass sizeof \*records.
