@@ -17916,6 +17916,14 @@ static void bzi_crop_torchvision(bzna_random *random, const bzna_warp *p, double
     bzi_crop_central(p, width, height, a);
 }
 
+/* Returns where torchvision's CenterCrop of out pixels begins in `in` pixels; below 0, a margin comes first. Halves are
+ * rounded to even numbers where pixels are cut off. Of an odd margin, the larger part is the last. */
+static double bzi_center_crop(double in, double out)
+{
+    const double around = (in - out) / 2;
+    return around < 0 ? ceil(around) : rint(around);
+}
+
 /* Makes the crop of torchvision's Resize and CenterCrop. Resize makes the edge that is shorter in comparison with the
  * output's output / edge pixels long. The other edge follows in the picture's ratio. Both are rounded to whole pixels.
  * CenterCrop takes the middle, beginning at a whole pixel. An output that is larger than the resized picture gets a
@@ -17928,10 +17936,8 @@ static void bzi_crop_resized(double edge, bzna_affine *a)
 
     resized[s] = fmax(1, floor(out[s] / edge + 0.5));
     resized[!s] = fmax(1, floor(resized[s] * in[!s] / in[s]));
-    for (int i = 0; i < 2; i++) {
-        double around = (resized[i] - out[i]) / 2, first = around < 0 ? ceil(around) : rint(around);
-        center[i] = (first + out[i] / 2 - resized[i] / 2) * (in[i] / resized[i]);
-    }
+    for (int i = 0; i < 2; i++)
+        center[i] = (bzi_center_crop(resized[i], out[i]) + out[i] / 2 - resized[i] / 2) * (in[i] / resized[i]);
 
     a->crop_x = center[0];
     a->crop_y = center[1];
@@ -17979,6 +17985,11 @@ static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_af
         bzi_crop_resized(p->scale[0], &a);
     } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
         bzi_crop_torchvision(random, p, in_width, in_height, &a);
+    } else if (p->kind == BZNA_WARP_NONE) {
+        a.crop_x = bzi_center_crop(a.in_width, a.out_width) - ((double)in_width - a.out_width) / 2;
+        a.crop_y = bzi_center_crop(a.in_height, a.out_height) - ((double)in_height - a.out_height) / 2;
+        a.crop_width = a.out_width;
+        a.crop_height = a.out_height;
     } else {
         if (bzi_crop_benzina(random, p, in_width, in_height, resize, &a) && p->random_crop) {
             double margin_x = fmax(0, (in_width - a.crop_width) / 2),

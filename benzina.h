@@ -2545,7 +2545,10 @@ BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], dou
 
 /* Kinds of warps. */
 enum {
-    BZNA_WARP_NONE                = 0,    /* centered, one output pixel for one input pixel */
+    /* centered, one output pixel for one input pixel, which is copied: torchvision's CenterCrop.
+     * Where an odd number of rows or columns is cut off, it begins at the half rounded to an even
+     * number; an odd margin has its larger part at the right and the bottom */
+    BZNA_WARP_NONE                = 0,
     BZNA_WARP_RANDOM_RESIZED_CROP = 1,    /* a random crop, scaled to the output: training */
     BZNA_WARP_CENTER_RESIZED_CROP = 2,    /* the middle, scaled to the output: evaluation */
     BZNA_WARP_SIMILARITY          = 3,    /* the original's; the kinds above are cases of it */

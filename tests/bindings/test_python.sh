@@ -42,6 +42,7 @@ trap 'exit 1' HUP INT TERM
 run_tests tests/bindings/test_python.py
 run_tests tests/bindings/test_python_loops.py
 run_tests tests/bindings/test_python_interfaces.py
+run_tests tests/bindings/test_python_days.py
 run_tests tests/bindings/test_augment.py
 echo "tests/bindings/test_python.sh: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -741,6 +741,32 @@ TEST(a_similarity_without_meaning_is_refused)
     CHECK_CONTAINS(err.message, "warp.degrees: has no effect");
 }
 
+/* Where torchvision 0.29's CenterCrop(out) of `in` pixels begins, by its own pixels. */
+static const struct { uint32_t in, out; int first; } center_crops[] = {
+    { 17, 16, 0 }, { 19, 16, 2 }, { 21, 16, 2 }, { 23, 16, 4 }, { 16, 16, 0 }, { 18, 16, 1 }, { 224, 31, 96 },
+    { 16, 17, 0 }, { 16, 19, -1 }, { 15, 18, -1 }, { 1, 2, 0 }, { 1, 4, -1 }, { 2, 1, 0 }, { 4, 1, 2 },
+    { 500, 375, 62 }, { 375, 500, -62 },
+};
+
+TEST(no_warp_takes_whole_pixels_where_torchvisions_center_crop_does)
+{
+    for (size_t i = 0; i < COUNT(center_crops); i++)
+        for (size_t k = 0; k < COUNT(center_crops); k++) {
+            bzna_warp p = warp_of(BZNA_WARP_NONE);
+            bzna_random random = stream(1);
+            double h[9];
+            const double expected[9] = { 1, 0, center_crops[i].first, 0, 1, center_crops[k].first, 0, 0, 1 };
+            CHECK_EQ(bzna_warp_draw(&random, &p, center_crops[i].in, center_crops[k].in, center_crops[i].out,
+                                    center_crops[k].out, h, NULL), BZNA_OK);
+            for (int m = 0; m < 9; m++)
+                CHECK(h[m] == expected[m]);
+            p.flip_h = 1;                                   /* of the mirrored picture */
+            CHECK_EQ(bzna_warp_draw(&random, &p, center_crops[i].in, center_crops[k].in, center_crops[i].out,
+                                    center_crops[k].out, h, NULL), BZNA_OK);
+            CHECK(h[0] == -1 && h[2] == center_crops[i].in - 1.0 - center_crops[i].first && h[5] == expected[5]);
+        }
+}
+
 /* ---- What goes on top of a warp, MXNet's, color ------------------------------------------------------------------ */
 
 static void map(const double h[9], double x, double y, double out[2])
@@ -2269,6 +2295,7 @@ TEST_MAIN(
     RUN(no_warp_is_the_centered_picture_one_to_one)
     RUN(a_similarity_without_meaning_is_refused)
     RUN(a_perspective_is_torchvisions)
+    RUN(no_warp_takes_whole_pixels_where_torchvisions_center_crop_does)
     RUN(rotation_and_shear_are_torchvisions)
     RUN(what_goes_on_top_of_a_warp_is_of_its_output)
     RUN(rotation_shear_and_corners_are_uniform)

@@ -11,7 +11,7 @@ import weakref
 from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, NoReturn, Optional, Sequence, Set, Union
 
 from . import _arguments as arg
-from . import _c, _handles, ops
+from . import _c, _handles, _lightning, ops
 from ._augment import set_augment
 from ._batch import Batch
 from ._c import Status, lib, structs
@@ -111,7 +111,8 @@ class DataLoader(_handles.Handled):
     warp             one of ops, or a list of them, one after the other; nine numbers; or a callable (index, in_size,
                      out_size, rng) -> 3x3 from output to input pixels, sizes being (width, height) and rng
                      a Random. By default torchvision's Resize and CenterCrop in the proportion of 256 to 224, except
-                     for files of records that have the size of shape already, which come as they are. None: no scaling, pixels of the picture's middle
+                     for files of records that have the size of shape already, which come as they are. None: no scaling,
+                     pixels of the picture's middle are copied, those that torchvision's CenterCrop takes
     rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a
                      number d means (-d, d); shear may have four, of x and y
     perspective      distortion_scale of torchvision's RandomPerspective, on top of that, or (distortion_scale, p); p is
@@ -478,7 +479,10 @@ class DataLoader(_handles.Handled):
         self._under_way = False                 # to this iterator,
         self._resumed = False                   # or was, before the state was saved that this loader goes on from
         self._left: Optional[int] = None        # batches of an epoch inside which the loader stands
+        self._delivered = 0                     # batches of that epoch; between two epochs, of the one before
+        self._length: Optional[int] = None      # of the epoch that load_state_dict went into
         self._is_iterated = False               # since the last load_state_dict
+        self._counts: Any = None                # Lightning's, where it resumed this loader
         self._held: Any = None                  # a batch of a later epoch, and the state before it
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._lender: Optional[Lender] = None
@@ -541,7 +545,7 @@ class DataLoader(_handles.Handled):
             return
         found = share_of_group()
         if found:
-            state = self._save_here() if self._resumed else None
+            state = self._state() if self._resumed or self._length else None
             self._settle_on(found)
             config, _ = self._config
             config.shard.rank, config.shard.world_size, config.order.seed = self.rank, self.world_size, self.seed
@@ -552,7 +556,7 @@ class DataLoader(_handles.Handled):
             self._handle = None
             self._open()
             if state is not None:
-                self._restore(state)
+                self._restore(**state)
             elif self._epoch != config.order.first_epoch:
                 self._reset(self._epoch)
         elif is_last_chance:
@@ -604,12 +608,21 @@ class DataLoader(_handles.Handled):
     # -- one epoch after the other
 
     def __len__(self) -> int:
-        """Batches that the next `for` brings: those of an epoch; after load_state_dict, those that are left of the
-        epoch that it went into, until that `for` begins (which is when Lightning asks: it counts up to an epoch's).
-        With a sampler, whose epochs may differ: those of the epoch under way, also in the body of a loop for its last
-        batch; behind it, those of the next one, whose length the sampler is asked for."""
+        """Batches of an epoch. Of the one that load_state_dict went into: those that were delivered before, of whatever
+        size and to however many ranks, and those that are left, also where the state was saved behind the last one and
+        none is left (Lightning counts batches over both runs, and an epoch ends for it at this length). With a sampler,
+        whose epochs may differ: those of the epoch under way. An epoch is under way up to the body of a loop for its
+        last batch; behind it, these are the batches of the next one, whose length a sampler is asked for."""
         self._settle()
-        return self._whole_epoch() if self._is_iterated or self._left is None else self._left
+        resumed = self._resumed_length()
+        return self._whole_epoch() if resumed is None else resumed
+
+    def _resumed_length(self) -> Optional[int]:
+        current = self._iterator and self._iterator()
+        if self._length is not None and self._delivered >= self._length and self._is_iterated:
+            if current is None or current._over and not current._is_in_last:
+                self._length = None             # the epoch is over, and its end was noticed
+        return self._length
 
     def _whole_epoch(self) -> int:
         return self._batches if self._lists is None else self._lists.length()
@@ -645,8 +658,7 @@ class DataLoader(_handles.Handled):
         return self._lists
 
     def __iter__(self) -> Iterator[Any]:
-        self._settle(True)
-        self._is_iterated = True
+        self._iterate()
         if self._lender is None:
             self._lender = lender_of(self)
         lender, mixing = self._lender, self._hooks.mixing
@@ -658,10 +670,14 @@ class DataLoader(_handles.Handled):
         """The Batches of one epoch, with indices, states and errors, each on loan until it is released. Where a
         remainder is spread over ranks, its Batch is full, and holds padding behind count; so do arrays of
         output="field" and "memoryview"."""
-        self._settle(True)
-        self._is_iterated = True
-
+        self._iterate()
         return Epoch(self, lambda batch: batch)
+
+    def _iterate(self) -> None:
+        self._settle(True)
+        if self._is_iterated and not self._resumed:
+            self._length = None                 # the epoch that load_state_dict went into is left behind
+        self._is_iterated = True
 
     @property
     def sampler(self) -> Any:
@@ -687,6 +703,7 @@ class DataLoader(_handles.Handled):
         err, former, was_inside = _c.new("error"), self._epoch, self._inside
         check(lib.bzna_loader_reset(self.handle, epoch, err), err)
         self._epoch, self._inside, self._resumed, self._left = epoch, False, False, None
+        self._delivered, self._length = 0, None
         if self._lists is not None:
             self._lists.moved(former, was_inside)
 
@@ -707,6 +724,12 @@ class DataLoader(_handles.Handled):
             self._reset(self._epoch + 1)
         if self._lists is not None:
             self._lists.begin()
+        if not self._resumed:
+            self._delivered, self._length = 0, None
+        elif self._length is not None:
+            self._length = self._delivered + self.batches_left
+        if self._counts is not None:
+            self._counts.correct(self.batches_left)
         self._resumed = self._under_way = False
         return self._moves
 
@@ -724,6 +747,7 @@ class DataLoader(_handles.Handled):
             if batch is not None and batch.epoch != self._epoch:
                 self._held, self._epoch = (batch, before), batch.epoch
                 batch = None
+        self._delivered += batch is not None
         if batch is not None and batch.last_of_epoch:
             self._epoch += 1
         self._inside = self._under_way = batch is not None and not batch.last_of_epoch
@@ -731,10 +755,13 @@ class DataLoader(_handles.Handled):
         return batch
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where the run stands, after the last batch that was delivered: 128 bytes, to be kept beside the model's
-        checkpoint."""
+        """Where the run stands, after the last batch that was delivered, to be kept beside the model's checkpoint:
+        {"state": 128 bytes, "batches": how many of the epoch each rank was given}."""
         self._settle()
-        return {"state": self._save_here()}
+        return self._state()
+
+    def _state(self) -> Dict[str, Any]:
+        return {"state": self._save_here(), "batches": self._delivered}
 
     def _save_here(self) -> Any:
         return self._held[1] if self._held else self._save()
@@ -746,9 +773,26 @@ class DataLoader(_handles.Handled):
         """Goes on from a state, whatever the batch size, threads and world size were. The `for` that follows ends with
         its epoch."""
         self._settle()
-        self._restore(state_dict["state"] if isinstance(state_dict, dict) else state_dict)
+        if isinstance(state_dict, dict):
+            self._restore(state_dict["state"], state_dict.get("batches"))
+        else:
+            self._restore(state_dict)
+        self._counts = None if self._length is None else _lightning.counts_of(self)
 
-    def _restore(self, data: Any) -> None:
+    def _restore(self, state: Any, batches: Optional[int] = None) -> None:
+        """batches: how many were delivered of the epoch, or of the one that had just ended. None, of a state that does
+        not say it: as many as there are between here and the epoch's start."""
+        self._go_to(state)
+        self._length = None
+        if self._resumed and batches is None:
+            batches = max(0, self._whole_epoch() - self.batches_left)
+        self._delivered = batches or 0
+        if self._resumed:
+            self._length = self._delivered + self.batches_left
+        elif batches:                           # saved behind the last batch of the epoch before
+            self._length = batches
+
+    def _go_to(self, data: Any) -> None:
         state, err = structs.loader_state(), _c.new("error")
         if len(data) != ctypes.sizeof(state):
             raise ValueError("state: %d bytes, not %d" % (len(data), ctypes.sizeof(state)))

@@ -336,7 +336,7 @@ class Stream(DataLoader):
         check(_library().bzna_stream_save(self.handle, state, ctypes.sizeof(state), err), err)
         return bytes(state)
 
-    def _restore(self, data: Any) -> None:
+    def _restore(self, data: Any, batches: Optional[int] = None) -> None:
         state, err = _State(), _c.new("error")
         if len(data) != ctypes.sizeof(state):
             raise ValueError("state: %d bytes, not %d" % (len(data), ctypes.sizeof(state)))

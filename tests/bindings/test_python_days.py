@@ -1,0 +1,325 @@
+"""test_python_days.py - what a day's use of the Python package met: runs that go on elsewhere, pictures that are neither
+scaled nor colored, samples of any kind, what is refused, and settings that are kept in files
+
+    BENZINA_LIBRARY=build/libbenzina.so python3 tests/bindings/test_python_days.py build/bzna        from the repository's root
+
+Prints FAIL and SKIP lines, and a count last.
+"""
+import collections
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+from needs import needs
+from test_python import needs_decoder, run_tests
+from test_python_loops import benzina, python
+
+COUNT = 101                                     # of a data set whose number no batch divides
+
+
+class Numbered:
+    """Samples whose pictures and targets are their numbers."""
+
+    def __init__(self, count=COUNT):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return b"P5\n4 4\n255\n" + bytes([index]) * 16, index
+
+
+class One:
+    """One sample."""
+
+    def __init__(self, sample):
+        self.sample = sample
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return self.sample
+
+
+def numbered(**options):
+    return benzina.DataLoader(Numbered(), **{"shape": 4, "output": "field", "shuffle": True, "seed": 3, **options})
+
+
+def group(batch_size, world_size=1):
+    """The loaders of all ranks."""
+    if world_size == 1:
+        return [numbered(batch_size=batch_size)]
+    return [numbered(batch_size=batch_size, rank=rank, world_size=world_size) for rank in range(world_size)]
+
+
+class Trainer:
+    """Goes through epochs as Lightning does: it counts an epoch's batches over both runs, asks for a loader's length when
+    an iterator was made, and ends an epoch there, without asking for one batch more."""
+
+    def __init__(self, loaders, checkpoint=None):
+        self.loaders, self.count, self.is_resumed = loaders, 0, checkpoint is not None
+        if checkpoint is not None:
+            self.count, state = checkpoint
+            for loader in loaders:
+                loader.load_state_dict(state)
+        self.begin()
+
+    def begin(self):
+        self.iterators = [loader.batches() for loader in self.loaders]
+        (self.length,) = {len(loader) for loader in self.loaders}
+
+    def epoch(self, steps=None):
+        """The targets of an epoch, or of its first steps, in batches."""
+        if self.is_resumed and self.count >= self.length:       # the checkpoint is of an epoch's end
+            self.count = 0
+            self.begin()
+        elif not self.is_resumed and self.count:
+            self.count = 0
+            self.begin()
+        self.is_resumed, seen = False, []
+        while self.count < min(self.length, steps or self.length):
+            for iterator in self.iterators:
+                with next(iterator) as batch:                   # behind its count, a batch holds what makes ranks equal
+                    seen.append(list(batch.targets.memoryview()[:batch.count]))
+            self.count += 1
+        return seen
+
+    def checkpoint(self):
+        return self.count, self.loaders[0].state_dict()
+
+
+def flat(batches):
+    return [number for batch in batches for number in batch]
+
+
+MOVES = (((1, 2), (1, 3)), ((1, 3), (1, 2)), ((10, 1), (20, 1)), ((10, 1), (33, 1)), ((20, 1), (10, 1)), ((7, 2), (3, 3)))
+
+
+class Resuming(unittest.TestCase):
+    """Batches of another size, or of other ranks."""
+
+    def check_epochs(self, *epochs):
+        for targets in epochs:
+            self.assertEqual(sorted(targets), [*range(COUNT)])
+
+    def test_each_sample_comes_once_in_an_epoch_that_goes_on_with_other_batches(self):
+        for before, after in MOVES:
+            length = len(group(*before)[0])
+            for steps in (1, length // 2, length - 1):
+                first = Trainer(group(*before))
+                seen = flat(first.epoch(steps))
+                second = Trainer(group(*after), first.checkpoint())
+                seen += flat(second.epoch())
+                self.check_epochs(seen, flat(second.epoch()))
+
+    def test_an_epoch_that_was_over_is_not_begun_again(self):
+        for before, after in MOVES:
+            first = Trainer(group(*before))
+            whole = flat(first.epoch())
+            second = Trainer(group(*after), first.checkpoint())
+            self.check_epochs(whole, flat(second.epoch()))
+            self.check_epochs(whole, flat(second.epoch()))
+
+    def test_the_length_is_the_batches_delivered_and_those_left(self):
+        first = Trainer(group(10))
+        first.epoch(3)
+        for batch_size, length in ((20, 3 + 4), (33, 3 + 3), (5, 3 + 15), (10, 11)):
+            (loader,) = group(batch_size)
+            loader.load_state_dict(first.loaders[0].state_dict())
+            self.assertEqual((len(loader), loader.batches_left), (length, length - 3))
+            iterator = iter(loader)
+            self.assertEqual((len(loader), len(iterator)), (length, length - 3))
+            self.assertEqual([len(loader) for _ in iterator], [length] * (length - 3))
+            self.assertEqual(len(loader), len(group(batch_size)[0]))
+            self.assertEqual(sum(1 for _ in loader), len(loader))
+
+    def test_a_run_moves_twice_in_one_epoch(self):
+        trainer, seen = Trainer(group(10)), []
+        for steps, batch_size in ((2, 7), (5, 12), (7, 3)):
+            seen += flat(trainer.epoch(steps))
+            trainer = Trainer(group(batch_size), trainer.checkpoint())
+        self.assertEqual(trainer.length, 7 + -(-(COUNT - 20 - 21 - 24) // 3))
+        self.check_epochs(seen + flat(trainer.epoch()), flat(trainer.epoch()))
+
+    def test_an_epoch_that_is_broken_off_after_resuming_has_its_own_length(self):
+        first = Trainer(group(10))
+        first.epoch(3)
+        (loader,) = group(20)
+        loader.load_state_dict(first.loaders[0].state_dict())
+        next(iter(loader))
+        self.assertEqual((sum(1 for _ in loader), len(loader)), (6, 6))
+        loader.load_state_dict(first.loaders[0].state_dict())
+        loader.set_epoch(4)
+        self.assertEqual(len(loader), 6)
+
+    def test_a_state_without_a_count_has_the_length_of_an_epoch(self):
+        first = Trainer(group(10))
+        first.epoch(3)
+        for state in ({"state": first.loaders[0].state_dict()["state"]}, first.loaders[0].state_dict()["state"]):
+            (loader,) = group(20)
+            loader.load_state_dict(state)
+            self.assertEqual((len(loader), loader.batches_left), (6, 4))
+            self.assertEqual((sum(1 for _ in loader), len(loader)), (4, 6))
+
+
+LIGHTNING = """
+import json, logging, os, sys, warnings
+import numpy, torch, lightning, benzina
+from lightning.pytorch.callbacks import ModelCheckpoint
+for name in ("lightning", "lightning.pytorch", "lightning.pytorch.utilities.rank_zero"):
+    logging.getLogger(name).setLevel(logging.ERROR)
+class Numbered:
+    def __len__(self):
+        return 101
+    def __getitem__(self, index):
+        return numpy.full((4, 4, 3), index, numpy.uint8), index
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net, self.seen, self.judged = torch.nn.Linear(48, 200), {}, []
+    def training_step(self, batch, number):
+        images, targets = batch
+        self.seen.setdefault(self.current_epoch, []).append(targets.tolist())
+        return torch.nn.functional.cross_entropy(self.net(images.flatten(1)), targets)
+    def validation_step(self, batch, number):
+        self.judged.append([self.current_epoch, len(self.seen.get(self.current_epoch, []))])
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.001)
+def fit(folder, devices, batch_size, epochs, checkpoint=None, steps=0, **saved):
+    model, callbacks = Model(), []
+    if steps or saved:
+        callbacks = [ModelCheckpoint(folder, save_top_k=-1, every_n_train_steps=steps or None, filename="{step}", **saved)]
+    trainer = lightning.Trainer(accelerator="cpu", devices=devices, strategy="ddp" if devices > 1 else "auto", max_epochs=epochs,
+                                logger=False, callbacks=callbacks, enable_checkpointing=bool(callbacks), num_sanity_val_steps=0,
+                                enable_progress_bar=False, enable_model_summary=False)
+    trainer.fit(model, benzina.DataLoader(Numbered(), 4, batch_size=batch_size, shuffle=True, seed=3),
+                benzina.DataLoader(Numbered(), 4, batch_size=101, shard=False), ckpt_path=checkpoint)
+    return model
+"""
+
+
+@needs_decoder
+class Lightning(unittest.TestCase):
+    """The loop itself."""
+
+    def check(self, seen, delivered):
+        counts = collections.Counter(delivered + seen.get("0", []))
+        self.assertEqual(sorted(counts), [*range(COUNT)])
+        self.assertEqual(sorted(set(seen["1"])), [*range(COUNT)])
+        self.assertLess(max(sum(counts.values()), len(seen["1"])), COUNT + 3)
+
+    @needs("torch", "numpy", "lightning")
+    def test_a_run_goes_on_with_another_batch_size(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = python(
+                LIGHTNING
+                + """
+first = fit(sys.argv[1], 1, 10, 1, steps=1)
+fit(sys.argv[1] + "/epoch", 1, 10, 1, every_n_epochs=1, save_on_train_epoch_end=True)
+fit(sys.argv[1] + "/judged", 1, 10, 1, every_n_epochs=1, save_on_train_epoch_end=False)
+said = []
+for saved, delivered in (("/step=2", 2), ("/step=8", 8), ("/step=11", 11), ("/epoch/step=11", 11), ("/judged/step=11", 11)):
+    for batch_size in (20, 33, 5):
+        again = fit(sys.argv[1] + "/none", 1, batch_size, 3, sys.argv[1] + saved + ".ckpt")
+        said.append([saved, batch_size, sum(first.seen[0][:delivered], []),
+                     {epoch: sum(batches, []) for epoch, batches in again.seen.items()}, again.judged])
+print(json.dumps(said))
+""",
+                folder,
+            )
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        for saved, batch_size, delivered, seen, judged in json.loads(done.stdout):
+            with self.subTest(saved=saved, batch_size=batch_size):
+                self.check(seen, delivered)
+                self.assertEqual(sorted(seen["2"]), [*range(COUNT)])
+                epoch = -(-COUNT // batch_size)                 # it is judged behind each epoch, and only there
+                self.assertEqual(judged[-2:], [[1, epoch], [2, epoch]])
+
+    @needs("torch", "numpy", "lightning")
+    def test_a_run_goes_on_with_more_and_with_fewer_processes(self):
+        for before, after in ((2, 3), (3, 2)):
+            with tempfile.TemporaryDirectory() as folder:
+                self.run_processes(folder, before, 1, 17)
+                delivered = self.seen(folder, before)["0"]
+                length = len(delivered) // before
+                for steps in (17, length // 17 * 17):           # in the middle; at the end of 2 processes' epoch
+                    self.run_processes(folder, after, 2, 0, os.path.join(folder, "step=%d.ckpt" % steps))
+                    self.check(self.seen(folder, after), delivered[:steps * before])
+
+    def run_processes(self, folder, devices, epochs, steps, *checkpoint):
+        done = python(
+            LIGHTNING
+            + """
+folder, devices, epochs, steps, *checkpoint = sys.argv[1:]
+model = fit(folder, int(devices), 1, int(epochs), *checkpoint, steps=int(steps))
+with open(os.path.join(folder, "%d" % int(os.environ.get("LOCAL_RANK", 0))), "w") as file:
+    json.dump(model.seen, file)
+""",
+            folder,
+            str(devices),
+            str(epochs),
+            str(steps),
+            *checkpoint,
+            OMP_NUM_THREADS="1",
+        )
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+
+    def seen(self, folder, devices):
+        """{epoch: targets}, in the order of batches, those of all ranks one after the other."""
+        ranks = []
+        for rank in range(devices):
+            with open(os.path.join(folder, str(rank))) as file:
+                ranks.append(json.load(file))
+        return {epoch: flat(flat(zip(*(rank[epoch] for rank in ranks)))) for epoch in ranks[0]}
+
+
+class Untouched(unittest.TestCase):
+    """warp=None copies pixels."""
+
+    SIZES = ((17, 17, 16, 16), (19, 20, 16, 16), (21, 16, 16, 17), (7, 30, 16, 5), (15, 1, 18, 4))
+
+    @staticmethod
+    def pixels(width, height):
+        return bytes((x * 37 + y * 101 + x * y) % 251 for y in range(height) for x in range(width))
+
+    def test_without_a_warp_pixels_are_copied_also_where_margins_are_odd(self):
+        for width, height, out_width, out_height in self.SIZES:
+            pixels = self.pixels(width, height)
+            loader = benzina.DataLoader(One(b"P5\n%d %d\n255\n" % (width, height) + pixels), (out_height, out_width),
+                                        warp=None, output="field", dtype="uint8", channels="gray")
+            (images,) = [list(images.memoryview().cast("B")) for images, _ in loader]
+            left, top = (self.first(*pair) for pair in ((width, out_width), (height, out_height)))
+            expected = [
+                pixels[(y + top) * width + x + left] if 0 <= x + left < width and 0 <= y + top < height else 0
+                for y in range(out_height)
+                for x in range(out_width)
+            ]
+            self.assertEqual(images, expected)
+
+    @staticmethod
+    def first(size, out):
+        """As torchvision has it: round() of Python's, and the smaller half of a margin first."""
+        return round((size - out) / 2.0) if size >= out else -((out - size) // 2)
+
+    @needs("torch", "torchvision", "numpy", "PIL")
+    def test_the_middle_is_torchvisions(self):
+        import numpy
+        from PIL import Image
+        from torchvision.transforms import CenterCrop
+        for width, height, out_width, out_height in self.SIZES:
+            for channels in (1, 3):
+                pixels = numpy.random.RandomState(width).randint(0, 256, (height, width, channels), "uint8")
+                loader = benzina.DataLoader(One(pixels), (out_height, out_width), warp=None, output="numpy",
+                                            dtype="uint8", layout="NHWC", channels="gray" if channels == 1 else "RGB")
+                ((images, _),) = loader
+                picture = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
+                expected = numpy.asarray(CenterCrop((out_height, out_width))(picture))
+                self.assertTrue((images[0] == expected.reshape(images[0].shape)).all())
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules["__main__"])
