@@ -23800,19 +23800,25 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * together. Only one thread holds a run at a time:
  *
  *   free -> reader -> (pool -> engine ->) ready -> worker -> free
- *                                                  worker -> redo -> reader, when its slot takes another sample
+ *           reader -> planned -> reader, when it is to be read again, or no memory is there for it
+ *                                                  worker -> planned -> reader, when its slot takes another sample
  *
  * Only the worker or engine that holds an item writes its slot. In steady state nothing is allocated: items, batches
  * and queues are made at open, and the memory of an item grows to the largest sample met, under a common ceiling. A
  * sample may lie in the memory of another item of its run, so a worker gives back no item before the run is done.
  *
+ * PLANNED ITEMS
+ * Nobody waits with an item in hand. One that is to be read later goes to the list of planned items, which says when it
+ * may be read, or how much memory it waits for. Those are read in the order of the plan, before new ones. While one
+ * waits for memory, nothing after it gets any, and it keeps none itself, so what was read before it comes to its end
+ * and leaves the memory.
+ *
  * BATCHES
  *   host     free -> filling -> ready -> on loan -> free
  *   device   free -> filling -> ready -> on loan -> retiring -> free
  *
- * Retiring means released, but GPU work that the consumer enqueued may still read the batch. A reader that has nothing
- * to read reclaims it: it waits for that work. The reader does not count as active meanwhile, so a reset does not wait
- * for it. Closing does.
+ * Retiring means released, but GPU work that the consumer enqueued may still read the batch. A thread of its own waits
+ * for that work, batch by batch in the order of release. A reset does not wait for it. Closing does.
  *
  * RANKING
  * With weighted draws without replacement, a reader that finds an epoch's order missing ranks all samples, which takes
@@ -23822,18 +23828,18 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *
  * INTERRUPTS
  * Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from taking another.
- * A thread that waits with an item in hand (for memory, for a retry) gives up at once, since all plans are discarded.
  *
  * STREAMS
  * On the device, slots are written by lanes: the streams of engines and of workers.
  *   - A batch has an event for each lane, recorded after the lane's last write. The consumer's stream waits for it.
- *   - A batch has one event that its release records on the consumer's stream. A reader waits for it.
+ *   - A batch has one event that its release records on the consumer's stream. The thread for retiring batches waits
+ *     for it.
  *   - Decode streams never wait on consumer streams, nor do engines and workers: a session has few surfaces, and its
  *     stream frees them, so a slow consumer must not hold that up.
  *
  * bzna_loader_next blocks on the GPU only when
  *   - batches go to the host: until the copy of the batch at hand is complete;
- *   - all batches that are not on loan are retiring: until a reader has reclaimed one;
+ *   - all batches that are not on loan are retiring: until one is free;
  *   - the driver refuses to let the consumer's stream wait: until nothing writes to that batch any more.
  *
  * Reset, restore and close wait for writes to batches that they discard. Close also waits for reads of batches that are
@@ -23872,7 +23878,9 @@ struct bzi_item {
     bzna_error         *err;          /* why it failed: its slot's in the batch */
     bzi_buffer          bytes;        /* the item's own memory */
     const uint8_t      *data;         /* the sample: in `bytes`, in another item's, or in the source's memory */
-    uint32_t            tried;        /* 1: reading has failed and is to be tried again */
+    uint32_t            retries;      /* times that reading has failed and was to be tried again */
+    uint64_t            not_before;   /* of one that is planned: when it may be read; 0: at once */
+    uint64_t            wants;        /* of one that is planned: the bytes of memory that it waits for; 0: none */
     uint64_t            decode_ns;    /* that workers or engines spent on decoding it */
     uint64_t            warp_ns;      /* that they spent on warping it */
     uint32_t            tiles;        /* decoded tiles, if its picture is a grid */
@@ -24006,9 +24014,8 @@ enum {
     BZI_ROLE_WORK,                    /* workers: a run, a tile; without readers, something to read */
     BZI_ROLE_DONE,                    /* the thread in next: its batch, or the end */
     BZI_ROLE_CONTROL,                 /* reset, restore and close: that nothing is active */
-    BZI_ROLE_MEMORY,                  /* who reads: memory for a sample at hand */
-    BZI_ROLE_PAUSE,                   /* who reads: that the pause before a retry is over */
     BZI_ROLE_TILES,                   /* a worker with a grid: the tiles that others are decoding */
+    BZI_ROLE_RETIRE,                  /* the thread for batches that are retiring: one of them */
     BZI_ROLES,
 };
 
@@ -24168,9 +24175,6 @@ typedef struct bzi_reader {
     bzna_loader *loader;
     const bzi_setup *setup;           /* the loader's */
     bzi_queues  *queues;              /* likewise */
-    bzi_run      run;                 /* at hand: the samples of it that are still to be read */
-    bzi_item    *first;               /* of those that are being read */
-    uint32_t     run_retries;         /* of them */
     uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
     const bzi_container *fields_of;   /* the container of the sample that was read last */
     uint32_t     fields[BZI_LIMIT_ALL_COLUMNS];       /* number of each column's field there; or BZI_NO_FIELD */
@@ -24245,7 +24249,6 @@ struct bzi_queues {
     uint32_t   sessions;              /* of the pool, that the loader can keep busy; 0: it has none */
     uint32_t   worker_count;
     uint32_t   reader_count;          /* threads that only read; 0: workers read */
-    uint32_t   reads_alone;           /* 1: one thread reads all samples, and those that replace failed ones */
     uint32_t   run_most;              /* samples of a run, at most */
     uint32_t   ahead_samples;         /* that are read ahead */
     uint32_t   ahead_least;           /* as many are, whatever their bytes */
@@ -24261,23 +24264,22 @@ struct bzi_queues {
     uint32_t   clearing;              /* (L) 1: one of them throws away what is planned; nothing else is at work */
     bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
     uint32_t   active;                /* (L) readers and workers with a run in hand, and items with the pool */
-    uint32_t   reading;               /* (L) of these, readers that do not wait for memory or before a retry */
+    uint32_t   reading;               /* (L) of these, readers */
     uint32_t   working;               /* (L) workers with a run in hand */
-    uint32_t   reclaiming;            /* (L) 1: a reader waits for the GPU work that reads a retiring batch */
     uint32_t   tiles_left;            /* (L) of the workers' grids, that nobody has begun */
     uint32_t   grids_over;            /* (L) workers whose last tile another has decoded, and that do not know yet */
-    uint64_t   wanted_bytes;          /* (L) the least that anyone waits for; UINT64_MAX: nobody has said */
+    uint64_t   alarm;                 /* (L) when a thread that reads wakes by itself; UINT64_MAX: none does */
 
     /* Samples, and batches for them. */
     bzi_run     free;                 /* (L) items that the plan may use: a stack */
-    bzi_run     redo;                 /* (L) items whose slots take another sample */
+    bzi_run     planned;              /* (L) items that are to be read, in the order of the plan; see bzi_item_plan */
     bzi_run     ready;                /* (L) runs that were read and wait for a worker */
     uint32_t    is_full;              /* (L) what bzi_queues_is_full has said last */
     bzi_pace    pace;                 /* (L) */
     uint64_t    held_bytes;           /* (L) of the memory of all items */
     uint32_t    in_pool;              /* (L) items with the pool or its engines */
     bzi_batches free_batches;         /* (L) that may be planned */
-    bzi_batches retiring;             /* (L) in the order of release, without the one that a reader reclaims */
+    bzi_batches retiring;             /* (L) in the order of release, without the one whose readers are waited for */
     bzna_batch *open;                 /* (L) has slots not yet given to items; NULL: none */
     uint32_t    next_slot;            /* (L) of it, that is given next */
 
@@ -24410,8 +24412,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
  *
  * The queues of runs and items, and their counts. */
 
-/* Returns 1 if stop, pause or quit was requested, else 0. Then no thread may wait with an item in hand. With the lock
- * held. */
+/* Returns 1 if stop, pause or quit was requested, else 0. Then no thread takes an item. With the lock held. */
 static int bzi_queues_interrupted(const bzi_queues *queues)
 {
     return queues->quit || queues->paused || queues->stopped;
@@ -24557,17 +24558,6 @@ static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
     return count;
 }
 
-/* Returns 1 if a batch is retiring, and none is there for samples, else 0. Only one reader reclaims at a time. One that
- * reads alone does not while a batch is filling that may need a replacement, because nobody else would read that. With
- * the lock held. */
-static int bzi_queues_may_reclaim(const bzi_queues *queues)
-{
-    if (!queues->retiring.first || queues->reclaiming || queues->open || queues->free_batches.first ||
-        queues->poison.status != BZNA_OK || bzi_queues_interrupted(queues))
-        return 0;
-    return !queues->reads_alone || !bzi_queues_count(queues, BZI_BATCH_FILLING);
-}
-
 /* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. A worker that has read
  * it takes it itself. With the lock held. */
 static void bzi_ready_push(bzi_queues *queues, bzi_run run)
@@ -24589,6 +24579,73 @@ static bzi_run bzi_ready_pop(bzi_queues *queues)
     ready->bytes -= run.bytes;
     run.last->next = NULL;
     return run;
+}
+
+/* Returns 1 if an item's slot comes before another's in the plan, else 0. */
+static int bzi_item_precedes(const bzi_item *item, const bzi_item *other)
+{
+    const bzna_batch *a = item->batch, *b = other->batch;
+
+    if (a->epoch != b->epoch)
+        return a->epoch < b->epoch;
+    return a->number != b->number ? a->number < b->number : item->slot < other->slot;
+}
+
+/* Has an item read at some time, or when there is memory for it: not_before and wants say which. With the lock held. */
+static void bzi_item_plan(bzi_item *item)
+{
+    bzi_run *planned = &item->queues->planned, before = { 0 };
+
+    while (planned->first && bzi_item_precedes(planned->first, item))
+        bzi_run_add(&before, bzi_run_take(planned, NULL));
+    bzi_run_add(&before, item);
+    bzi_run_push(planned, before);
+}
+
+/* Returns the bytes of memory that items of a list have. */
+static uint64_t bzi_run_memory(const bzi_run *run)
+{
+    uint64_t bytes = 0;
+
+    for (const bzi_item *item = run->first; item; item = item->next)
+        bytes += item->bytes.capacity;
+    return bytes;
+}
+
+/* Returns 1 if so many bytes fit under the common ceiling once the memory of items that are free or planned is freed,
+ * else 0. With the lock held. */
+static int bzi_queues_has_room(const bzi_queues *queues, uint64_t bytes)
+{
+    const uint64_t idle = bzi_run_memory(&queues->free) + bzi_run_memory(&queues->planned);
+    return queues->held_bytes - idle <= queues->memory_bytes - bytes;
+}
+
+/* Returns the first planned item that waits for memory, or NULL. With the lock held. */
+static const bzi_item *bzi_queues_first_short(const bzi_queues *queues)
+{
+    const bzi_item *item = queues->planned.first;
+
+    while (item && !item->wants)
+        item = item->next;
+    return item;
+}
+
+/* Finds the first planned item that can be read now. Returns 1 with the one before it, which is NULL if it is the
+ * first; else 0 with the time when one can be read, UINT64_MAX if no time is known. With the lock held. */
+static int bzi_queues_find_planned(const bzi_queues *queues, bzi_item **before, uint64_t *when)
+{
+    const uint64_t now = queues->planned.count ? bzi_os_now_ns() : 0;
+
+    *when = UINT64_MAX;
+    *before = NULL;
+    for (bzi_item *item = queues->planned.first; item; *before = item, item = item->next) {
+        if (item->wants && !bzi_queues_has_room(queues, item->wants))
+            return 0;                                       /* nor may one after it take memory */
+        if (item->not_before <= now)
+            return 1;
+        *when = bzi_min(*when, item->not_before);
+    }
+    return 0;
 }
 
 /* Makes an item free. It keeps its memory. With the lock held. */
@@ -24658,7 +24715,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
- * still use the memory that the batch was given. In either case a reader waits for that work. */
+ * still use the memory that the batch was given. In either case a thread waits for that work. */
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
     bzi_batches_add(&batch->queues->retiring, batch, BZI_BATCH_RETIRING);
@@ -24807,7 +24864,8 @@ static void bzi_plan_sample(bzi_item *item)
     item->decode_ns = item->warp_ns = item->by_nvdec = item->tiles = item->shrinkable = 0;
     item->frames = item->passed_over = 0;
     item->data = NULL;
-    item->tried = 0;
+    item->retries = 0;
+    item->not_before = item->wants = 0;
     item->container = bzi_dataset_at(item->setup->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
@@ -24959,21 +25017,37 @@ static void bzi_queues_lock(bzi_queues *queues)
     queues->stats.lock_wait_ns += bzi_os_now_ns() - start;
 }
 
-/* Returns 1 if there is a slot that takes another sample, or one to plan whose sample is not too far ahead, or samples
- * are to be ranked, else 0. */
-static int bzi_can_read(bzi_queues *queues)
+/* Returns 1 if slots can be given to items whose samples are not too far ahead, and may be read now, else 0. */
+static int bzi_can_plan(bzi_queues *queues)
 {
-    if (bzi_queues_interrupted(queues))
-        return 0;
-    return queues->redo.count || bzi_plan_must_rank(queues->plan, queues) ||
-           (queues->free.count && (queues->sessions || !bzi_queues_is_full(queues)) &&
-            bzi_plan_can_go_on(queues->plan, queues));
+    return queues->free.count && (queues->sessions || !bzi_queues_is_full(queues)) &&
+           bzi_plan_can_go_on(queues->plan, queues) && !bzi_queues_first_short(queues);
 }
 
-/* Returns 1 if a reader may reclaim a batch, and the plan needs one, else 0. */
-static int bzi_can_reclaim(bzi_queues *queues)
+/* Returns 1 if a planned item or new ones can be read, or samples are to be ranked, else 0. */
+static int bzi_can_read(bzi_queues *queues)
 {
-    return bzi_queues_may_reclaim(queues) && bzi_plan_has_batch(queues->plan);
+    bzi_item *before;
+    uint64_t when;
+
+    return !bzi_queues_interrupted(queues) &&
+           (bzi_queues_find_planned(queues, &before, &when) || bzi_plan_must_rank(queues->plan, queues) ||
+            bzi_can_plan(queues));
+}
+
+/* Returns when a planned item can be read, if only the time for that is to come; else UINT64_MAX. */
+static uint64_t bzi_queues_alarm(const bzi_queues *queues)
+{
+    bzi_item *before;
+    uint64_t when;
+
+    return bzi_queues_interrupted(queues) || bzi_queues_find_planned(queues, &before, &when) ? UINT64_MAX : when;
+}
+
+/* Returns 1 if a batch is retiring, and may be waited for, else 0. */
+static int bzi_can_retire(const bzi_queues *queues)
+{
+    return queues->retiring.first && queues->poison.status == BZNA_OK;
 }
 
 /* Returns 1 if one more reader is of use, else 0. One that reads already is enough for samples that are read faster
@@ -24982,7 +25056,7 @@ static int bzi_can_read_more(const bzi_queues *queues)
 {
     const int slow = !queues->pace.read_ns || queues->pace.read_ns > BZI_READ_SLOW_NS;
 
-    return !queues->reading || slow || queues->sessions || queues->redo.count ||
+    return !queues->reading || slow || queues->sessions || queues->planned.count ||
            (!queues->ready.count && queues->working < queues->worker_count);
 }
 
@@ -25001,41 +25075,22 @@ static int bzi_can_deliver(bzi_queues *queues)
            !bzi_plan_has_batch(queues->plan) || bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count;
 }
 
-/* Returns the first item of a list that has memory, or NULL. */
-static bzi_item *bzi_run_find_memory(const bzi_run *run)
-{
-    bzi_item *item = run->first;
-
-    while (item && !item->bytes.capacity)
-        item = item->next;
-    return item;
-}
-
-/* Returns an item with memory that is free or waits for another sample; NULL if none of them has any. */
-static bzi_item *bzi_queues_find_memory(const bzi_queues *queues)
-{
-    bzi_item *item = bzi_run_find_memory(&queues->free);
-    return item ? item : bzi_run_find_memory(&queues->redo);
-}
-
 /* Returns 1 if there is what a thread of the role waits for, else 0. */
 static int bzi_can(bzi_queues *queues, uint32_t role)
 {
     switch (role) {
     case BZI_ROLE_READ:
-        return queues->quit || bzi_can_reclaim(queues) || (bzi_can_read(queues) && bzi_can_read_more(queues));
+        return queues->quit || (bzi_can_read(queues) && bzi_can_read_more(queues)) ||
+               bzi_queues_alarm(queues) < queues->alarm;
     case BZI_ROLE_WORK:
         return queues->quit || queues->tiles_left || (queues->ready.count && !bzi_queues_interrupted(queues)) ||
-               (!queues->reader_count && bzi_can_read(queues));
+               (!queues->reader_count && (bzi_can_read(queues) || bzi_queues_alarm(queues) < queues->alarm));
     case BZI_ROLE_DONE:
         return bzi_can_deliver(queues);
     case BZI_ROLE_CONTROL:
         return !queues->active && !queues->clearing && !(queues->quit && queues->consumer->waiting);
-    case BZI_ROLE_MEMORY:
-        return bzi_queues_interrupted(queues) || queues->wanted_bytes <= queues->memory_bytes - queues->held_bytes ||
-               bzi_queues_find_memory(queues) != NULL;
-    case BZI_ROLE_PAUSE:
-        return bzi_queues_interrupted(queues);
+    case BZI_ROLE_RETIRE:
+        return queues->quit || bzi_can_retire(queues);
     default:
         return queues->grids_over != 0;
     }
@@ -25048,8 +25103,6 @@ static void bzi_queues_signal(bzi_queues *queues)
         if (!queues->sleeping[role] || queues->woken[role] || !bzi_can(queues, role))
             continue;
         queues->woken[role] = 1;
-        if (role == BZI_ROLE_MEMORY)
-            queues->wanted_bytes = UINT64_MAX;              /* each of them says again what it wants */
         (role <= BZI_ROLE_WORK ? bzi_os_wake_one : bzi_os_wake_all)(&queues->wake[role]);
     }
 }
@@ -25076,6 +25129,17 @@ static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline
     queues->sleeping[role]--;
     queues->woken[role] = 0;
     return expired;
+}
+
+/* Does that as a thread that reads. One of them wakes by itself when the next planned item can be read.
+ *   when   that time, as found while there was nothing to read; UINT64_MAX: none is known */
+static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t when)
+{
+    const int is_first = when < queues->alarm;
+
+    queues->alarm = is_first ? when : queues->alarm;
+    bzi_queues_sleep(queues, role, is_first ? when : 0);
+    queues->alarm = is_first ? UINT64_MAX : queues->alarm;  /* if there is still one to set, another thread is woken */
 }
 
 
@@ -26310,12 +26374,12 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 78. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 53, 64, 71-73.
+ * Calls: rooms 2, 4, 8, 10, 53, 63-64, 71-73.
  *
- * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
- * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
+ * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
+ * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
 
-/* --- Reclaiming --- */
+/* --- Retiring --- */
 
 /* Waits until no GPU work of the consumer reads the batch. In the CUDA context. */
 static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *err)
@@ -26324,24 +26388,45 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
                                 bzi_device_drain(batch->setup->device, batch->stream, err);
 }
 
-/* Waits until nothing reads the batch that was released first, and makes it free. Pre: bzi_can_reclaim. With the
- * lock held, but not during the wait. */
-static void bzi_reader_reclaim(bzi_queues *queues)
+/* Waits until nothing reads the batch that was released first, and makes it free. Pre: bzi_can_retire. In the CUDA
+ * context. With the lock held, but not during the wait. */
+static void bzi_queues_retire(bzi_queues *queues)
 {
     bzna_batch *batch = bzi_batches_take(&queues->retiring);
     bzna_error err;
     bzna_status status;
 
-    queues->reclaiming = 1;
     bzi_queues_unlock(queues);
     status = bzi_batch_drain_reads(batch, &err);
     bzi_queues_lock(queues);
-    queues->reclaiming = 0;
-
     if (status == BZNA_OK)
         bzi_batch_to_free(batch);
     else
         bzi_queues_break(queues, &err);                     /* GPU work may still read the batch: never write to it */
+}
+
+/* The thread for batches that are retiring. Batches that are still retiring when the loader closes are waited for when
+ * it is freed. */
+static void *bzi_retire_run(void *argument)
+{
+    bzna_loader *loader = argument;
+    bzi_queues *queues = &loader->queues;
+    bzna_error err;
+    const int entered = bzi_device_enter_thread(loader->setup.device, &err) == BZNA_OK;
+
+    bzi_queues_lock(queues);
+    if (!entered)
+        bzi_queues_break(queues, &err);
+    while (!queues->quit) {
+        if (bzi_can_retire(queues))
+            bzi_queues_retire(queues);
+        else
+            bzi_queues_sleep(queues, BZI_ROLE_RETIRE, 0);
+    }
+    bzi_queues_unlock(queues);
+    if (entered)
+        bzi_device_leave(loader->setup.device);
+    return NULL;
 }
 
 /* --- Taking items --- */
@@ -26368,43 +26453,40 @@ static int bzi_reader_rank(bzi_plan *plan, bzi_queues *queues)
     return 1;
 }
 
-/* Returns the next samples to read: a slot's replacement, else the next ones of the plan. The run is empty if there is
- * nothing to read now, or enough has been read ahead. With the lock held. */
-static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues)
+/* Returns the next samples to read: one that is planned, else new ones of the plan. The run is empty if there is
+ * nothing to read now, or enough has been read ahead. Then *when is the time at which a planned one can be read;
+ * UINT64_MAX: none is known. With the lock held. */
+static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues, uint64_t *when)
 {
-    const bzi_run run = { 0 };
+    bzi_item *before;
 
-    if (!bzi_can_read(queues))
-        return run;
-    if (queues->redo.count)
-        return bzi_run_split(&queues->redo, 1);
-    if (!queues->free.count || (!queues->sessions && queues->is_full))
-        return run;                                         /* samples are to be ranked */
+    *when = UINT64_MAX;
+    if (bzi_queues_interrupted(queues))
+        return (bzi_run){ 0 };
+    if (bzi_queues_find_planned(queues, &before, when))
+        return bzi_run_of(bzi_run_take(&queues->planned, before));
+    if (!bzi_can_plan(queues))
+        return (bzi_run){ 0 };
     return bzi_plan_run(plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
 }
 
-/* Waits for a run to read, and returns it. Meanwhile it ranks samples and reclaims batches. The run is empty if the
- * loader closes. With the lock held, but not during the wait. */
+/* Waits for a run to read, and returns it. Meanwhile it ranks samples. The run is empty if the loader closes. With the lock held, but not during the wait. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
     bzi_run run = { 0 };
 
     while (!queues->quit) {
-        uint64_t start;
+        uint64_t start, when = UINT64_MAX;
 
-        if (bzi_can_read(queues) && bzi_can_read_more(queues)) {
-            run = bzi_reader_next(&loader->plan, queues);
-            if (run.count)
-                break;
-            if (bzi_reader_rank(&loader->plan, queues))
-                continue;
-        }
+        if (bzi_can_read_more(queues))
+            run = bzi_reader_next(&loader->plan, queues, &when);
+        if (run.count)
+            break;
+        if (bzi_reader_rank(&loader->plan, queues))
+            continue;
         start = bzi_os_now_ns();
-        if (bzi_can_reclaim(queues))
-            bzi_reader_reclaim(queues);
-        else if (!bzi_can(queues, BZI_ROLE_READ))
-            bzi_queues_sleep(queues, BZI_ROLE_READ, 0);
+        bzi_queues_sleep_reader(queues, BZI_ROLE_READ, when);
         queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
     }
     return run;
@@ -26412,8 +26494,25 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
 
 /* --- Memory for what is read --- */
 
-/* Frees the memory of one item that is free or waits for another sample. Returns 1, or 0 if none of them has any. With
- * the lock held, but not during the call of the user's allocator. */
+/* Returns the first item of a list that has memory, or NULL. */
+static bzi_item *bzi_run_find_memory(const bzi_run *run)
+{
+    bzi_item *item = run->first;
+
+    while (item && !item->bytes.capacity)
+        item = item->next;
+    return item;
+}
+
+/* Returns an item with memory that is free or is planned; NULL if none of them has any. */
+static bzi_item *bzi_queues_find_memory(const bzi_queues *queues)
+{
+    bzi_item *item = bzi_run_find_memory(&queues->free);
+    return item ? item : bzi_run_find_memory(&queues->planned);
+}
+
+/* Frees the memory of one item that is free or planned. Returns 1, or 0 if none of them has any. With the lock held, but
+ * not during the call of the user's allocator. */
 static int bzi_reader_trim(bzi_queues *queues)
 {
     bzi_item *item = bzi_queues_find_memory(queues);
@@ -26431,59 +26530,44 @@ static int bzi_reader_trim(bzi_queues *queues)
     return 1;
 }
 
-/* Waits until so many bytes fit under the common ceiling, or the loader is interrupted. With the lock held, but not
- * during the wait. */
-static void bzi_reader_wait_memory(bzi_queues *queues, uint64_t want)
+/* Counts `want` bytes in place of those that an item has, if they fit under the common ceiling, and no item before it
+ * waits for memory. Returns 1 if so, else 0. Without the lock. */
+static int bzi_reader_count_memory(const bzi_item *item, uint64_t want)
 {
-    queues->reading--;
-    while (queues->held_bytes + want > queues->memory_bytes && !bzi_queues_interrupted(queues)) {
-        if (bzi_reader_trim(queues))
-            continue;
-        queues->wanted_bytes = bzi_min(queues->wanted_bytes, want);
-        bzi_queues_sleep(queues, BZI_ROLE_MEMORY, 0);
-    }
-    queues->reading++;
-}
-
-/* Counts `want` bytes in place of `had` bytes, if they fit under the common ceiling. Returns 1 if they do, else 0.
- *   waits   1: the caller has freed the `had` bytes; this waits until the others fit, or the loader is interrupted
- * Without the lock. */
-static int bzi_reader_count_memory(bzi_queues *queues, uint64_t had, uint64_t want, uint32_t waits)
-{
-    int fits;
+    bzi_queues *queues = item->queues;
+    const uint64_t has = item->bytes.capacity;
+    const bzi_item *first;
+    int fits, waits;
 
     bzi_queues_lock(queues);
-    queues->held_bytes -= had;
-    if (waits)
-        bzi_reader_wait_memory(queues, want);
-    fits = queues->held_bytes + want <= queues->memory_bytes;
-    queues->held_bytes += fits ? want : waits ? 0 : had;
+    do {
+        first = bzi_queues_first_short(queues);
+        waits = first && bzi_item_precedes(first, item);
+        fits = !waits && queues->held_bytes - has + want <= queues->memory_bytes;
+    } while (!fits && !waits && bzi_reader_trim(queues));
+    queues->held_bytes += fits ? want - has : 0;
     bzi_queues_unlock(queues);
     return fits;
 }
 
-/* Frees the memory of an item and of those after it in its run, and with it the bytes that were read for them. Returns
- * how many bytes of memory that were. A reader must not hold memory while it waits for more: two such readers could
- * wait for each other forever. */
-static uint64_t bzi_reader_let_go(const bzi_memory *memory, bzi_item *item)
+/* Frees an item's memory. Without the lock. */
+static void bzi_reader_let_go(bzi_item *item)
 {
-    uint64_t bytes = 0;
+    bzi_queues *queues = item->queues;
+    const uint64_t bytes = item->bytes.capacity;
 
-    for (; item; item = item->next) {
-        bytes += item->bytes.capacity;
-        bzi_buffer_free(memory, &item->bytes);
-        item->data = NULL;                                  /* it may lie in the memory of an item before it */
-    }
-    return bytes;
+    bzi_buffer_free(item->setup->memory, &item->bytes);
+    bzi_queues_lock(queues);
+    queues->held_bytes -= bytes;
+    bzi_queues_unlock(queues);
 }
 
-/* Gives an item memory for so many bytes. Returns BZNA_AGAIN if there is none now and this is not the first item of the
- * run: then the caller hands on the samples before it, which hold memory, and tries again. */
-static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64_t bytes, bzna_error *err)
+/* Gives an item memory for so many bytes. Returns BZNA_AGAIN if there is none for it now: then `wants` says how much it
+ * waits for. */
+static bzna_status bzi_reader_reserve(bzi_item *item, uint64_t bytes, bzna_error *err)
 {
-    const bzi_memory *memory = reader->setup->memory;
-    bzi_queues *queues = reader->queues;
-    uint64_t ceiling = queues->memory_bytes, want = 4096;
+    const bzi_memory *memory = item->setup->memory;
+    uint64_t ceiling = item->queues->memory_bytes, want = 4096;
 
     if (bytes <= item->bytes.capacity)
         return BZNA_OK;
@@ -26494,48 +26578,28 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
     while (want < bytes)
         want *= 2;
     want = bzi_min(want, ceiling);
-
-    if (bzi_reader_count_memory(queues, item->bytes.capacity, want, 0))
-        bzi_buffer_free(memory, &item->bytes);
-    else if (item != reader->first)
+    if (!bzi_reader_count_memory(item, want)) {
+        item->wants = want;
         return BZNA_AGAIN;
-    else if (!bzi_reader_count_memory(queues, bzi_reader_let_go(memory, item), want, 1))
-        return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-
-    item->bytes.data = bzi_alloc(memory, want, 1, BZI_BATCH_ALIGN);
-    if (item->bytes.data) {
-        item->bytes.capacity = want;
-        return BZNA_OK;
     }
 
-    bzi_reader_count_memory(queues, want, 0, 0);
+    bzi_buffer_free(memory, &item->bytes);
+    item->bytes.data = bzi_alloc(memory, want, 1, BZI_BATCH_ALIGN);
+    item->bytes.capacity = want;
+    if (item->bytes.data)
+        return BZNA_OK;
+    bzi_reader_let_go(item);
     return bzi_fail_memory(err, "a sample's bytes");
 }
 
 
 /* ==== 79. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 10-11, 21, 47, 63, 71-73, 75, 78.
+ * Calls: rooms 2, 4, 10-11, 21, 47, 71-73, 75, 78.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
 
 /* --- Reading --- */
-
-/* Waits before a retry. Returns 1, or 0 if the loader was interrupted. */
-static int bzi_reader_back_off(bzi_queues *queues, uint64_t ns)
-{
-    uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);       /* 146 years: no overflow in what follows */
-    int go_on;
-
-    bzi_queues_lock(queues);
-    queues->reading--;
-    while (!bzi_queues_interrupted(queues) && bzi_os_now_ns() < deadline)
-        bzi_queues_sleep(queues, BZI_ROLE_PAUSE, deadline);
-    queues->reading++;
-    go_on = !bzi_queues_interrupted(queues);
-    bzi_queues_unlock(queues);
-    return go_on;
-}
 
 /* Fetches a sample into the item's memory, which has at least the bytes that samples of this loader have on average, so
  * that the user's code is seldom asked twice. */
@@ -26543,13 +26607,13 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
 {
     const uint64_t usual = bzi_min(reader->usual_bytes + reader->usual_bytes / 2, BZI_RUN_BYTES),
                    first = bzi_min(usual > 4096 ? usual : 4096, reader->queues->memory_bytes);
-    bzna_status status = bzi_reader_reserve(reader, item, first, err);
+    bzna_status status = bzi_reader_reserve(item, first, err);
 
     if (status != BZNA_OK)
         return status;
 
     while ((status = bzi_reading_fetch(reading, item->bytes.data, item->bytes.capacity, err)) == BZNA_AGAIN)
-        if ((status = bzi_reader_reserve(reader, item, reading->sample.extent.size, err)) != BZNA_OK)
+        if ((status = bzi_reader_reserve(item, reading->sample.extent.size, err)) != BZNA_OK)
             return status;
 
     if (status == BZNA_OK) {
@@ -26605,7 +26669,7 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
         return BZNA_OK;
     }
 
-    if ((status = bzi_reader_reserve(reader, item, extent->size, err)) != BZNA_OK ||
+    if ((status = bzi_reader_reserve(item, extent->size, err)) != BZNA_OK ||
         (status = bzi_reading_read(reading, item->bytes.data, err)) != BZNA_OK)
         return status;
     item->data = item->bytes.data;
@@ -26651,38 +26715,28 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
 }
 
-/* Reads a sample. After an I/O error it pauses and tries again, as often as the config allows. Returns BZNA_AGAIN if
- * memory is short, or if a pause is due and other samples of the run can be read before it. Such items are marked as
- * tried, and come last. Returns BZNA_END for padding. */
+/* Reads a sample. Returns BZNA_AGAIN if it is to be read later: its `wants` says that memory is short, or its not_before
+ * that reading is tried again after an I/O error, as often as the config allows. Returns BZNA_END for padding. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     const bzna_loader_config *config = &reader->setup->config;
-    const int pauses = item == reader->first && (item->tried || !item->next);
-    uint64_t backoff = config->read.backoff_ns;
-    uint32_t retries = 0;
+    uint64_t pause = bzi_min(config->read.backoff_ns, INT64_MAX / 2);       /* 146 years: no overflow in what follows */
+    bzna_status status;
 
+    item->not_before = item->wants = 0;
     if (item->is_padding) {
         item->batch->targets[item->slot] = config->order.pad_target;
         return BZNA_END;                                    /* no sample, so that nobody decodes it */
     }
 
-    for (;;) {
-        bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
-        if (status != BZNA_E_IO || retries == config->read.retries)
-            return status;
-
-        item->tried = 1;
-        if (!pauses)
-            return BZNA_AGAIN;
-        if (!bzi_reader_back_off(reader->queues, backoff))
-            return status;
-
-        item->tried = 0;
-        item->data = NULL;
-        retries++;
-        reader->run_retries++;
-        backoff = backoff > UINT64_MAX / 2 ? backoff : backoff * 2;
-    }
+    status = bzi_reader_read(reader, item, err);
+    if (status != BZNA_E_IO || item->retries == config->read.retries)
+        return status;
+    for (uint32_t i = 0; i < item->retries && pause < INT64_MAX / 4; i++)
+        pause *= 2;
+    item->retries++;
+    item->not_before = bzi_os_now_ns() + pause;
+    return BZNA_AGAIN;
 }
 
 /* Returns how many of the samples that follow in the run also follow in the file, and can be read together with this
@@ -26717,13 +26771,13 @@ static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *
 
 /* Reads samples of a run that follow each other in a file with one read, into the memory of the first of them. If that
  * fails, each is read by itself later, so that a bad sample costs only its own slot. */
-static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
+static void bzi_reader_read_neighbors(bzi_item *item)
 {
     while (item) {
         uint64_t offset = 0, bytes = 0;
         uint32_t count = bzi_item_neighbors(item, &offset, &bytes);
         bzna_error ignored;
-        int read = count && bzi_reader_reserve(reader, item, bytes, &ignored) == BZNA_OK &&
+        int read = count && bzi_reader_reserve(item, bytes, &ignored) == BZNA_OK &&
                    bzi_source_read(item->extent.source, offset, item->bytes.data, bytes, &ignored) == BZNA_OK;
         const uint8_t *data = item->bytes.data;
         for (uint32_t i = 0; i <= count; i++, item = item->next)
@@ -26751,60 +26805,58 @@ static int bzi_reader_submit(bzi_item *item)
     return 0;
 }
 
-/* Reads a run, and returns the items that are done. The others go to *rest: those after the point where memory was
- * short, then those that are to be tried again after a pause. Each call finishes an item, or finds one more that is due
- * for a pause, so repeated calls come to an end. Without the lock. */
-static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, bzi_run *rest)
+/* Reads a run, and returns the items that are done. The others go to *later: those that are to be tried again after a
+ * pause, and those after the point where memory was short. Without the lock. */
+static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, bzi_run *later)
 {
-    bzi_run done = { 0 }, tried = done;
+    bzi_run done = { 0 };
     const int is_new = run.batch != NULL;
     bzi_item *item;
     int is_short = 0;
 
-    memset(rest, 0, sizeof *rest);
     bzi_run_plan(&run);
-    reader->first = run.first;
-    reader->run_retries = 0;
     /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
     if (is_new && !reader->setup->on_device)
-        bzi_reader_read_neighbors(reader, run.first);
+        bzi_reader_read_neighbors(run.first);
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         bzi_reader_prefetch(reader, run.first);
         item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
         if (item->status != BZNA_OK)
             bzi_item_clear_fields(item, 0, reader->setup->column_count);
         done.bytes += item->status == BZNA_OK ? item->extent.size : 0;
-        is_short |= item->status == BZNA_AGAIN && !item->tried;
-        for (bzi_item *after = item->tried ? run.first : NULL; after; after = after->next)
+        if (item->wants && item->bytes.capacity)
+            bzi_reader_let_go(item);                        /* two that keep memory could wait for each other forever */
+        is_short |= item->wants != 0;
+        for (bzi_item *after = item->status == BZNA_AGAIN ? item : NULL; after; after = after->next)
             after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
-        bzi_run_add(item->status != BZNA_AGAIN ? &done : item->tried ? &tried : rest, item);
+        bzi_run_add(item->status == BZNA_AGAIN ? later : &done, item);
     }
-
-    bzi_run_join(rest, tried);
     return done;
 }
 
-/* Reads samples of the reader's run and hands them on. Some stay in the run if memory is short or they are to be tried
- * again. Returns 1 if the pool has the run now, else 0. With the lock held, but not while it reads. */
-static int bzi_reader_pass(bzi_reader *reader)
+/* Reads a run and hands it on. Returns 1 if the pool has it now, else 0. With the lock held, but not while it reads. */
+static int bzi_reader_pass(bzi_reader *reader, bzi_run run)
 {
     bzi_queues *queues = reader->queues;
     bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_READ];
     uint64_t took = bzi_os_now_ns();
-    bzi_run rest, done;
+    bzi_run later = { 0 }, done;
+    bzi_item *item;
 
     queues->reading++;
     bzi_queues_unlock(queues);
-    done = bzi_reader_read_run(reader, reader->run, &rest);
+    done = bzi_reader_read_run(reader, run, &later);
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
     queues->reading--;
 
-    reader->run = rest;
+    while ((item = bzi_run_take(&later, NULL)) != NULL) {
+        queues->stats.retries += item->not_before != 0;
+        bzi_item_plan(item);
+    }
     stage->busy_ns += took;
     stage->count += done.count;
     stage->bytes += done.bytes;
-    queues->stats.retries += reader->run_retries;
     if (!done.count)
         return 0;
 
@@ -26822,22 +26874,14 @@ static void *bzi_reader_run(void *argument)
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
     bzi_queues *queues = reader->queues;
-    bzna_error err;
-    const int entered = bzi_device_enter_thread(loader->setup.device, &err) == BZNA_OK;
+    bzi_run run;
 
     bzi_queues_lock(queues);
-    if (!entered)
-        bzi_queues_break(queues, &err);
-    while ((reader->run = bzi_reader_take(loader)).count) {
-        int in_pool = 0;
+    while ((run = bzi_reader_take(loader)).count) {
         queues->active++;
-        while (reader->run.count && !in_pool)
-            in_pool = bzi_reader_pass(reader);
-        queues->active -= !in_pool;
+        queues->active -= !bzi_reader_pass(reader, run);
     }
     bzi_queues_unlock(queues);
-    if (entered)
-        bzi_device_leave(loader->setup.device);
     return NULL;
 }
 
@@ -26950,7 +26994,7 @@ static int bzi_item_requeue(bzi_item *item)
     }
 
     bzi_plan_sample(item);
-    bzi_run_add(&queues->redo, item);
+    bzi_item_plan(item);
     bzi_item_done(item);
     return 1;
 }
@@ -27721,21 +27765,22 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     queues->active--;
 }
 
-/* Reads the next samples, or what is left of those before, if workers do that. What was read is ready then, and is
- * worked on before more is read, so that no sample that holds memory waits while memory is short. Returns 1, or 0 if
- * there is nothing to read. With the lock held, but not while it reads. */
-static int bzi_worker_read(bzi_worker *worker)
+/* Reads the next samples, if workers do that. What was read is ready then, and is worked on before more is read, so that
+ * no sample that holds memory waits while memory is short. Returns 1; 0 if there is nothing to read before *when, as
+ * bzi_reader_next says. With the lock held, but not while it reads. */
+static int bzi_worker_read(bzi_worker *worker, uint64_t *when)
 {
     bzi_queues *queues = worker->queues;
-    bzi_reader *reader = worker->reader;
+    bzi_run run = { 0 };
 
-    if (reader && !reader->run.count)
-        reader->run = bzi_reader_next(&worker->loader->plan, queues);
-    if (!reader || !reader->run.count || bzi_queues_interrupted(queues))
+    *when = UINT64_MAX;
+    if (worker->reader)
+        run = bzi_reader_next(&worker->loader->plan, queues, when);
+    if (!run.count)
         return 0;
 
     queues->active++;
-    bzi_reader_pass(reader);
+    bzi_reader_pass(worker->reader, run);
     queues->active--;
     return 1;
 }
@@ -27749,18 +27794,21 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
     bzi_run run = { 0 };
 
     while (!queues->quit) {
-        uint64_t start;
+        uint64_t start, when;
         int blocked;
         if (!bzi_queues_interrupted(queues) && queues->ready.count) {
             run = bzi_ready_pop(queues);
             break;
         }
-        if (bzi_worker_read(worker) || (worker->reader && bzi_reader_rank(&worker->loader->plan, queues)) ||
+        if (bzi_worker_read(worker, &when) || (worker->reader && bzi_reader_rank(&worker->loader->plan, queues)) ||
             bzi_worker_help(worker))
             continue;
         blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
-        bzi_queues_sleep(queues, BZI_ROLE_WORK, 0);
+        if (worker->reader)
+            bzi_queues_sleep_reader(queues, BZI_ROLE_WORK, when);
+        else
+            bzi_queues_sleep(queues, BZI_ROLE_WORK, 0);
         if (!queues->sessions)                              /* with NVDEC, idle workers are normal */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
@@ -28696,7 +28744,7 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     if (!BZI_KEEP(own, loader->items, loader->item_count) ||
         !BZI_KEEP(own, loader->workers, workers) ||
         !BZI_KEEP(own, loader->readers, readers) ||
-        !BZI_KEEP(own, loader->threads, workers + readers) ||
+        !BZI_KEEP(own, loader->threads, workers + readers + 1) ||
         (setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND &&
          !BZI_KEEP(own, queues->sound, setup->dataset->count / 32 + 1)) ||
         !BZI_KEEP(&setup->lent, queues->batches, batches))
@@ -28776,42 +28824,44 @@ static uint64_t bzi_order_fingerprint(const bzi_order *order, const bzna_dataset
     return hash;
 }
 
-/* Fails because a thread could not be started. cpu: the processor that it was to run on; -1: any. */
+/* Fails because the loader's thread of that number could not be started. cpu: the processor that it was to run on;
+ * -1: any. */
 BZI_COLD
-static bzna_status bzi_loader_fail_thread(const bzi_queues *queues, int reads, uint32_t i, int32_t cpu, int error,
+static bzna_status bzi_loader_fail_thread(const bzi_queues *queues, uint32_t number, int32_t cpu, int error,
                                           bzna_error *err)
 {
+    const uint32_t workers = queues->worker_count, readers = queues->reader_count;
     char place[32] = "";
 
     if (cpu >= 0)
         snprintf(place, sizeof place, " on processor %d", cpu);
+    if (number == workers + readers)
+        return BZI_FAIL_BY(err, BZNA_E_THREAD, error, "cannot start the thread that takes batches back%s: %s", place,
+                           bzi_os_error(error).text);
     return BZI_FAIL_BY(err, BZNA_E_THREAD, error, "loader_config.%s.threads%s: cannot start %s %u of %u%s: %s",
-                       reads ? "read" : "decode", cpu >= 0 ? ", pipeline.cpus" : "",
-                       reads ? "reader" : "decoder thread", i, reads ? queues->reader_count : queues->worker_count,
-                       place, bzi_os_error(error).text);
+                       number < workers ? "decode" : "read", cpu >= 0 ? ", pipeline.cpus" : "",
+                       number < workers ? "decoder thread" : "reader", number < workers ? number : number - workers,
+                       number < workers ? workers : readers, place, bzi_os_error(error).text);
 }
 
-/* Starts the thread of a worker or of reader number i, if there are threads. Readers run on the processors after those
- * of the workers. */
-static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, uint32_t i,
-                                           bzna_error *err)
+/* Starts the loader's thread of the next number, if there are threads: first the workers, then the readers, then the
+ * thread for batches that are retiring. They run on the caller's processors in turn. */
+static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, bzna_error *err)
 {
     const bzna_loader_pipeline *pipeline = &loader->setup.config.pipeline;
-    const bzi_queues *queues = &loader->queues;
-    const int reads = run == bzi_reader_run;
-    const uint32_t number = reads ? queues->worker_count + i : i;
+    const uint32_t number = loader->thread_count;
     const int32_t cpu = pipeline->cpus ? pipeline->cpus[number % pipeline->cpu_count] : -1;
     int error;
 
     if (pipeline->no_threads)
         return BZNA_OK;
-    if ((error = bzi_os_thread_start(&loader->threads[loader->thread_count], run, argument, cpu)) != 0)
-        return bzi_loader_fail_thread(queues, reads, i, cpu, error, err);
+    if ((error = bzi_os_thread_start(&loader->threads[number], run, argument, cpu)) != 0)
+        return bzi_loader_fail_thread(&loader->queues, number, cpu, error, err);
     loader->thread_count++;
     return BZNA_OK;
 }
 
-/* Starts workers and readers. After an error, those that run are ended with the loader. In the CUDA context, if batches
+/* Starts all threads. After an error, those that run are ended with the loader. In the CUDA context, if batches
  * lie on the device. */
 static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
@@ -28834,10 +28884,12 @@ static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err
         if (status == BZNA_OK && setup->on_device)
             status = bzi_worker_make_lane(worker, setup->lanes - queues->worker_count + i, err);
         if (status == BZNA_OK)
-            status = bzi_loader_start_thread(loader, bzi_worker_run, worker, i, err);
+            status = bzi_loader_start_thread(loader, bzi_worker_run, worker, err);
     }
     for (uint32_t i = 0; i < queues->reader_count && status == BZNA_OK; i++)
-        status = bzi_loader_start_thread(loader, bzi_reader_run, &loader->readers[i], i, err);
+        status = bzi_loader_start_thread(loader, bzi_reader_run, &loader->readers[i], err);
+    if (status == BZNA_OK && setup->device)
+        status = bzi_loader_start_thread(loader, bzi_retire_run, loader, err);
     return status;
 }
 
@@ -28984,31 +29036,34 @@ static void bzi_loader_unref(bzna_loader *loader)
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
 
-/* Does the next piece of the work that the batch to be delivered needs. The error that ends the loader, if there is
- * one, is in queues.poison. With the lock held, but not while it works. */
-static void bzi_loader_work(bzna_loader *loader)
+/* Does the next piece of the work that the batch to be delivered needs. Returns 0; if there is none yet, when there is. The error that ends the loader, if there is one, is in queues.poison. With the lock held, but not while it
+ * works. */
+static uint64_t bzi_loader_work(bzna_loader *loader)
 {
     const bzi_batches *pending = &loader->consumer.pending;
     bzi_queues *queues = &loader->queues;
+    uint64_t when = UINT64_MAX;
     bzna_error err;
 
     if (bzi_device_enter(loader->setup.device, &err) != BZNA_OK) {
         bzi_queues_break(queues, &err);
-        return;
+        return 0;
     }
 
     if (queues->ready.count) {
         bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
-    } else if (!bzi_worker_read(loader->workers) && !bzi_reader_rank(&loader->plan, queues)) {
-        if (bzi_can_reclaim(queues)) {
-            bzi_reader_reclaim(queues);
-        } else if (pending->first ? pending->first->state != BZI_BATCH_READY : bzi_plan_has_batch(&loader->plan)) {
+    } else if (!bzi_worker_read(loader->workers, &when) && !bzi_reader_rank(&loader->plan, queues)) {
+        if (bzi_can_retire(queues)) {
+            bzi_queues_retire(queues);
+        } else if (when == UINT64_MAX &&
+                   (pending->first ? pending->first->state != BZI_BATCH_READY : bzi_plan_has_batch(&loader->plan))) {
             /* else the batch has come by itself: one without samples is finished when it is planned */
             BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
             bzi_queues_break(queues, &err);
         }
     }
     bzi_device_leave(loader->setup.device);
+    return when == UINT64_MAX ? 0 : when;
 }
 
 
@@ -29068,7 +29123,9 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         if (status != BZNA_AGAIN || expired)
             return status;
         if (no_threads && !queues->paused) {
-            bzi_loader_work(loader);
+            const uint64_t when = bzi_loader_work(loader);
+            if (when && timeout_ns)
+                bzi_queues_sleep(queues, BZI_ROLE_DONE, deadline ? bzi_min(deadline, when) : when);
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
         } else {                                            /* then look once more */
             expired = timeout_ns == 0 || bzi_queues_sleep(queues, BZI_ROLE_DONE, deadline);
@@ -29317,10 +29374,7 @@ static void bzi_loader_clear(bzna_loader *loader)
     bzi_queues *queues = &loader->queues;
 
     bzi_run_free(&queues->ready, queues);
-    bzi_run_free(&queues->redo, queues);
-    for (uint32_t i = 0; !queues->reader_count && i < queues->worker_count; i++)
-        bzi_run_free(&loader->readers[i].run, queues);
-
+    bzi_run_free(&queues->planned, queues);
     while (loader->consumer.pending.first)
         bzi_batch_to_free(bzi_batches_take(&loader->consumer.pending));
     queues->open = NULL;
@@ -29679,7 +29733,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     bzi_queues_lock(queues);
     *stats = queues->stats;
     by_nvdec = queues->sessions && stats->samples_nvdec >= stats->samples_software;
-    read->depth = queues->redo.count;
+    read->depth = queues->planned.count;
     decode->depth = queues->ready.count;
     read->capacity = decode->capacity = loader->item_count;
     deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
@@ -30204,8 +30258,6 @@ static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
     else if (!config->read.threads && (setup->device || !bzi_setup_reads_at_once(setup)))
         queues->reader_count = !sessions ? 1 : sessions < 4 ? 2 : bzi_min32(sessions / 2, 8);
 
-    queues->reads_alone = queues->reader_count <= 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
-
     queues->memory_bytes = config->read.memory_bytes;
     queues->ahead_least = ahead ? ahead : (uint32_t)(2 * threads + 2 + 4 * sessions);
     queues->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, queues->memory_bytes / 4);
@@ -30475,7 +30527,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
                   bzi_loader_end_epoch(&setup->config, order->first_epoch));
     queues->plan = &loader->plan;
     queues->consumer = &loader->consumer;
-    queues->wanted_bytes = UINT64_MAX;
+    queues->alarm = UINT64_MAX;
     queues->has_locks = (uint32_t)bzi_os_locks_init(&queues->mutex, BZI_RANK_LOADER, queues->wake, BZI_ROLES);
     if (!queues->has_locks)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");

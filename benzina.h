@@ -2979,7 +2979,8 @@ typedef struct bzna_loader_read {
      * Opening a data set is not tried again */
     uint32_t retries;
     uint32_t reserved0;               /* must be 0 */
-    /* time before the first retry, in nanoseconds, doubled for each further one; default 10 ms */
+    /* time before the first retry, in nanoseconds, doubled for each further one; default 10 ms.
+     * A sample that waits for it holds up neither readers nor samples that need its memory */
     uint64_t backoff_ns;
     uint64_t reserved[8];             /* must be 0 */
 } bzna_loader_read;
@@ -3021,8 +3022,9 @@ typedef struct bzna_loader_pipeline {
     /* Advanced, used to change augmentation during a run: 1: bzna_loader_restore takes states of
      * runs that made other pixels, too */
     uint32_t          restore_any_pixels;
-    /* Advanced, used on machines with several sockets: thread i (decoders, then readers) runs on
-     * processor cpus[i % cpu_count]. Copied. NULL: anywhere */
+    /* Advanced, used on machines with several sockets: thread i runs on processor
+     * cpus[i % cpu_count]: decoders, then readers, then with a GPU the thread that waits until
+     * released batches may be written again. Copied. NULL: anywhere */
     const int32_t    *cpus;
     uint32_t          cpu_count;      /* processors at cpus */
     /* Advanced, used where threads may not be made, and to debug callbacks: 1: the loader starts no

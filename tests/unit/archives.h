@@ -227,6 +227,7 @@ typedef struct memory {
     archive         a;                /* what is read */
     _Atomic int64_t reads, closes, inside, failures;
     atomic_int      delay_us, jitter_us;      /* each read takes so long, and up to so much longer */
+    atomic_int      unreliable;       /* one of so many reads fails, which one does not depend on what; 0: none */
     atomic_int      blocked;          /* reads wait until it is 0 */
     uint64_t        at_most;          /* bytes a read; 0: all */
     bzna_status   (*meddle)(void);    /* called inside each read */
@@ -262,6 +263,8 @@ static int64_t memory_read(void *user, uint64_t offset, void *dst, uint64_t size
     if (m->meddle)
         m->meddle();
     m->inside--;
+    if (m->unreliable && ((uint64_t)number * 2654435761u >> 7) % (uint64_t)m->unreliable == 0)
+        return -1;
     f = memory_fault(m, offset, size);
     if (f) {
         int64_t n = m->failures++;

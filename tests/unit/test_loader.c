@@ -814,9 +814,9 @@ TEST(a_reset_drops_a_slot_that_waits_for_another_sample)
     c.pipeline.transform = refuse_first;
     r = run_of(&mixed, &c);
     loader = open_loader(dataset, &c);
-    for (int i = 0; i < 10000 && !peek(loader, &loader->queues.redo.count); i++)
+    for (int i = 0; i < 10000 && !peek(loader, &loader->queues.planned.count); i++)
         sleep_us(300);
-    CHECK_EQ(peek(loader, &loader->queues.redo.count), 1);
+    CHECK_EQ(peek(loader, &loader->queues.planned.count), 1);
     m.delay_us = 0;
     pthread_create(&opener, NULL, unblock_when_paused, loader);
     CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
@@ -2680,8 +2680,8 @@ static int storm_counts(storm *s, int all)
     int right = 1;
     bzi_os_lock(&q->mutex);
     for (uint32_t role = 0; role < BZI_ROLES; role++)
-        right &= !q->sleeping[role] || q->woken[role] || !bzi_can(q, role);
-    right &= q->sleeping[BZI_ROLE_READ] + q->reading + q->reclaiming <=
+        right &= !q->sleeping[role] || q->woken[role] || !bzi_can(q, role) || q->alarm <= bzi_os_now_ns();
+    right &= q->sleeping[BZI_ROLE_READ] + q->reading <=
              q->reader_count + (q->reader_count ? 0 : q->worker_count) &&
              q->sleeping[BZI_ROLE_WORK] + q->working <= q->worker_count && q->held_bytes <= q->memory_bytes;
     if (all)
@@ -2780,23 +2780,64 @@ static void *storm_control(void *argument)
 }
 
 /* Each of these waits ends by itself sooner or later, so that a storm does not show who was not woken. */
-TEST(who_waits_for_memory_a_pause_or_tiles_can_go_on_once_there_is_that)
+/* The numbers of a list's items, as digits. */
+static unsigned digits_of(const bzi_run *run, const bzi_item *items)
 {
-    static bzi_queues q = { .memory_bytes = 100, .held_bytes = 60, .wanted_bytes = 50 };
-    static bzi_item item;
-    CHECK(!bzi_can(&q, BZI_ROLE_MEMORY));
-    q.held_bytes = 50;
-    CHECK(bzi_can(&q, BZI_ROLE_MEMORY));
-    q.wanted_bytes = UINT64_MAX;
-    CHECK(!bzi_can(&q, BZI_ROLE_MEMORY));
-    bzi_run_add(&q.free, &item);
-    CHECK(!bzi_can(&q, BZI_ROLE_MEMORY));
-    item.bytes.capacity = 1;
-    CHECK(bzi_can(&q, BZI_ROLE_MEMORY));
-    item.bytes.capacity = 0;
-    CHECK(!bzi_can(&q, BZI_ROLE_PAUSE) && !bzi_can(&q, BZI_ROLE_TILES));
+    unsigned digits = 0;
+    for (const bzi_item *item = run->first; item; item = item->next)
+        digits = 10 * digits + (unsigned)(item - items);
+    return digits;
+}
+
+TEST(planned_samples_are_read_in_their_order_when_their_time_has_come_and_there_is_memory)
+{
+    static bzi_queues q = { .memory_bytes = 100, .held_bytes = 60 };
+    static bzi_item items[5];
+    static bzna_batch batches[3] = { { .number = 1 }, { .number = 2 }, { .epoch = 1 } };
+    const uint64_t later = bzi_os_now_ns() + 3600000000000u;
+    bzi_item *before;
+    uint64_t when;
+    CHECK(!bzi_queues_find_planned(&q, &before, &when) && when == UINT64_MAX);
+    for (uint32_t i = 1; i < 5; i++)
+        items[i] = (bzi_item){ .queues = &q, .batch = &batches[i == 4 ? 2 : i / 2], .slot = i, .not_before = later + i };
+    bzi_item_plan(&items[3]);
+    bzi_item_plan(&items[1]);
+    bzi_item_plan(&items[4]);
+    bzi_item_plan(&items[2]);
+    CHECK_EQ(digits_of(&q.planned, items), 1234);
+    CHECK_EQ(q.planned.count, 4);
+    CHECK(!bzi_queues_find_planned(&q, &before, &when) && when == later + 1);
+    CHECK(bzi_queues_alarm(&q) == later + 1);
+    items[3].not_before = 1;
+    CHECK(bzi_queues_find_planned(&q, &before, &when) && before == &items[2]);
+    CHECK(bzi_queues_alarm(&q) == UINT64_MAX);
+
+    /* what waits for memory holds up those after it, until there is some, or another item has some that can be freed */
+    CHECK(bzi_queues_first_short(&q) == NULL);
+    items[2].not_before = 0;
+    items[2].wants = 41;
+    CHECK(bzi_queues_first_short(&q) == &items[2]);
+    CHECK(!bzi_queues_find_planned(&q, &before, &when) && when == later + 1);
+    q.held_bytes = 59;
+    CHECK(bzi_queues_find_planned(&q, &before, &when) && before == &items[1]);
+    q.held_bytes = 60;
+    items[4].bytes.capacity = 1;
+    CHECK(bzi_queues_find_planned(&q, &before, &when) && before == &items[1]);
+    items[4].bytes.capacity = 0;
+    bzi_run_add(&q.free, &items[0]);
+    CHECK(!bzi_queues_find_planned(&q, &before, &when));
+    items[0].bytes.capacity = 1;
+    CHECK(bzi_queues_find_planned(&q, &before, &when) && before == &items[1]);
     q.stopped = 1;
-    CHECK(bzi_can(&q, BZI_ROLE_MEMORY) && bzi_can(&q, BZI_ROLE_PAUSE) && !bzi_can(&q, BZI_ROLE_TILES));
+    CHECK(bzi_queues_alarm(&q) == UINT64_MAX);
+}
+
+TEST(who_waits_for_tiles_can_go_on_once_they_are_decoded)
+{
+    static bzi_queues q;
+    CHECK(!bzi_can(&q, BZI_ROLE_TILES));
+    q.stopped = 1;
+    CHECK(!bzi_can(&q, BZI_ROLE_TILES));
     q.grids_over = 1;
     CHECK(bzi_can(&q, BZI_ROLE_TILES));
 }
@@ -2826,6 +2867,9 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
             require(bzna_dataset_open_memory(own, a->bytes, a->size, NULL, &dataset, NULL), "memory");
         }
         m.jitter_us = (int)(storm_random(&random) % 3 * 1000);
+        m.unreliable = storm_random(&random) % 3 ? 0 : 3;
+        c.read.retries = 60;
+        c.read.backoff_ns = 1 + storm_random(&random) % 20000;
         c.decode.threads = 1 + storm_random(&random) % 4;
         c.read.threads = in_memory ? 0 : storm_random(&random) % 8 ? 1 + storm_random(&random) % 3 : 40;
         bzi_lock_delays = storm_random(&random) % 2;
@@ -2943,7 +2987,8 @@ static void everything(void)
     RUN(waits_for_the_loaders_lock_are_counted)
     RUN(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
     RUN(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
-    RUN(who_waits_for_memory_a_pause_or_tiles_can_go_on_once_there_is_that)
+    RUN(planned_samples_are_read_in_their_order_when_their_time_has_come_and_there_is_memory)
+    RUN(who_waits_for_tiles_can_go_on_once_they_are_decoded)
     RUN(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
 }
 

@@ -2035,7 +2035,8 @@ structs! {
         retries: u32,
         /// Must be 0
         reserved0: u32,
-        /// Time before the first retry, in nanoseconds, doubled for each further one; default 10 ms
+        /// Time before the first retry, in nanoseconds, doubled for each further one; default 10 ms. A sample that
+        /// waits for it holds up neither readers nor samples that need its memory
         backoff_ns: u64,
         /// Must be 0
         reserved: [u64; 8],
@@ -2082,8 +2083,9 @@ structs! {
         /// Advanced, used to change augmentation during a run: 1: bzna_loader_restore takes states of runs that made
         /// other pixels, too
         restore_any_pixels: u32,
-        /// Advanced, used on machines with several sockets: thread i (decoders, then readers) runs on processor cpus\[i
-        /// % cpu_count\]. Copied. NULL: anywhere
+        /// Advanced, used on machines with several sockets: thread i runs on processor cpus\[i % cpu_count\]: decoders,
+        /// then readers, then with a GPU the thread that waits until released batches may be written again. Copied.
+        /// NULL: anywhere
         cpus: *const i32,
         /// Processors at cpus
         cpu_count: u32,
