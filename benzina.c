@@ -6495,7 +6495,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
     { .id = BZNA_CODEC_JPEG, .allow = BZNA_ALLOW_JPEG, .name = "JPEG",
-      .entries = { "mjpg", "jpeg" },             /* HEIF's, QuickTime's */
+      .entries = { "jpeg", "mjpg" },             /* QuickTime's, which all programs know; HEIF's */
       .inspect = bzi_jpeg_inspect,
       .stream = bzi_image_bytes,
       .nv_id = BZI_NV_ID(JPEG),                 /* only for loaders that ask for it */
@@ -7899,7 +7899,7 @@ typedef struct bzi_track {
     char       name[BZNA_NAME_MAX];   /* from hdlr; characters that cannot be printed are '?' */
     char       mime[64];              /* of mett, likewise */
     uint32_t   handler;               /* type of hdlr: 'vide', ... */
-    uint32_t   format;                /* type of its first sample entry; mjpg if that is mp4v and has JPEG */
+    uint32_t   format;                /* type of its first sample entry; jpeg if that is mp4v and has JPEG */
     uint32_t   stream;                /* what esds says that an mp4v entry has (objectTypeIndication); 0: nothing */
     uint32_t   flags;                 /* of tkhd */
     uint32_t   entries;               /* sample entries seen; only the first is kept */
@@ -8192,7 +8192,7 @@ static bzna_status bzi_box_esds(bzi_movie *movie, bzi_cursor *c)
     if (track->format == bzi_type("mp4v") && bzi_box_descriptor(c) == DECODER)
         track->stream = bzi_cursor_u8(c);
     if (track->stream == JPEG)
-        track->format = bzi_type("mjpg");
+        track->format = bzi_type("jpeg");
     c->overrun = 0;                                         /* it says nothing, then */
     return BZNA_OK;
 }
@@ -16166,7 +16166,7 @@ static void bzi_out_clap(bzi_out *out, const bzna_image *image)
     bzi_out_end(out);
 }
 
-/* Writes the sample entry: hvc1, avc1 and av01 with colors, or mjpg, whose pictures have their own. with_clap: adds a
+/* Writes the sample entry: hvc1, avc1 and av01 with colors, or jpeg, whose pictures have their own. with_clap: adds a
  * clean aperture. */
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
@@ -16649,8 +16649,6 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
     bzi_out_end(out);
 }
 
-#define BZI_ENTRY_SIZE_AT 32u         /* offset of width and height in a sample entry, 16 bits each */
-
 /* Makes the bytes of a sample. No lock is held. A picture that is small enough is its own thumbnail. */
 static bzna_status bzi_pending_make(bzi_pending *p, const bzi_host *host, const bzna_writer_sample *sample,
                                     bzna_error *err)
@@ -16713,8 +16711,6 @@ struct bzna_writer {
     uint64_t      position;           /* where the next sample goes, and at last the index */
     bzi_index     index;
     uint32_t      class_count;        /* of class_names */
-    uint32_t      thumb_width;        /* of the largest thumbnail, in pixels */
-    uint32_t      thumb_height;
     bzi_out       name_bytes;         /* names of samples, each with its NUL */
     bzi_out       class_names;        /* their number, where each begins and the last ends, and themselves */
     bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
@@ -16903,17 +16899,15 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
 
 /* --- Writing samples --- */
 
-/* Keeps the first thumbnail's configuration and compares the others', since the playable track has only one. JPEGs of
- * several sizes share one. Pre: there is room for it. */
+/* Keeps the first thumbnail's configuration and compares the others', since the playable track has only one. It has the
+ * size of the frames, too: if the first JPEG that libavcodec decodes is much lower than the entry says, it is taken for
+ * one of two fields. Pre: there is room for it. */
 static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 {
     bzi_out *first = &writer->thumb_entry;
     const uint64_t size = p->out.size - p->entry.size;
-    uint8_t *entry = p->out.buffer.data + p->entry.size, *edges = entry + BZI_ENTRY_SIZE_AT;
+    const uint8_t *entry = p->out.buffer.data + p->entry.size;
 
-    writer->thumb_width = bzi_max32(writer->thumb_width, bzi_be16(edges));
-    writer->thumb_height = bzi_max32(writer->thumb_height, bzi_be16(edges + 2));
-    memset(edges, 0, 4);
     if (writer->index.thumbs == 0)
         bzi_out_bytes(first, entry, size);
     else
@@ -17162,9 +17156,8 @@ static void bzi_writer_track(bzna_writer *writer, uint32_t table, uint32_t split
     if (table == BZI_TABLE_THUMBS) {  /* the one that players show */
         t.entry = &writer->thumb_entry;
         t.flags = 3;
-        t.width = writer->thumb_width;
-        t.height = writer->thumb_height;
-        bzi_put_be32(t.entry->buffer.data + BZI_ENTRY_SIZE_AT, t.width << 16 | t.height);
+        t.width = bzi_be16(t.entry->buffer.data + 32);
+        t.height = bzi_be16(t.entry->buffer.data + 34);
     }
     bzi_out_trak(&writer->tail, &t);
 }
@@ -17279,7 +17272,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
     if (status == BZNA_OK && !bzi_writer_has_thumbs(writer))
         bzi_log(writer->host, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s",
                 writer->index.thumbs != writer->index.counts[0] ? "not every sample has a thumbnail" :
-                                                      "the thumbnails do not share one decoder configuration");
+                                                      "the thumbnails do not share one size and decoder configuration");
     return status;
 }
 

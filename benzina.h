@@ -629,10 +629,10 @@
  * sample is E_NOT_FOUND only if it has no such field.
  *
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
- * are, with their EXIF orientation. The sample entry of JPEG is mjpg, as in HEIF, and QuickTime's
- * jpeg is read, too. The original Benzina tools refuse both. A sample that is no mp4 file of its
- * own, but a JPEG or another still, is read as that. examples/FORMAT.md describes archives byte by
- * byte.
+ * are, with their EXIF orientation. The sample entry of JPEG is jpeg, as in QuickTime. HEIF's mjpg,
+ * which version 0.3 wrote, and mp4v are read, too. The original Benzina tools decode none of them.
+ * A sample that is no mp4 file of its own, but a JPEG or another still, is read as that.
+ * examples/FORMAT.md describes archives byte by byte.
  *
  *     to decode on      pack                  because
  *     GPUs              H.265                 it is small, and GPUs decode it since Pascal
@@ -1595,7 +1595,7 @@ typedef struct bzna_field_info {
 typedef struct bzna_track_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t handler;                 /* four characters, such as "meta" or "vide" */
-    /* of the sample entry, such as "mett" or "hvc1"; "mjpg" if that is mp4v, and its esds box says
+    /* of the sample entry, such as "mett" or "hvc1"; "jpeg" if that is mp4v, and its esds box says
      * that the frames are JPEG */
     uint32_t format;
     uint32_t flags;                   /* of tkhd */
@@ -3700,9 +3700,9 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index,
 
 /* Writes the index of the archive, and waits until a file is on the disk. Nothing can be added to
  * writer afterwards. The outer bzna_thumb track is written if all samples have thumbnails that
- * share one decoder configuration; else a warning says so. Any thread. Statuses: E_NO_SAMPLES;
- * E_NOT_FOUND if indices were not given, which the message names, and which can still be given;
- * E_IO, which ends the writer; E_MEMORY. */
+ * share one size and decoder configuration; else a warning says so. Any thread. Statuses:
+ * E_NO_SAMPLES; E_NOT_FOUND if indices were not given, which the message names, and which can still
+ * be given; E_IO, which ends the writer; E_MEMORY. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
 
 /* Closes writer; NULL does nothing. Without bzna_writer_finish, as when the process was killed, the

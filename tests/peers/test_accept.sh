@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_accept.sh - archives are taken by programs that are not ours: the original tools' parser, FFmpeg, mediainfo
+# test_accept.sh - archives are taken by programs that are not ours: the original tools' parser, FFmpeg, mediainfo, MP4Box
 #
 #     sh tests/peers/test_accept.sh build/bzna build        from the repository's root
 #
@@ -57,6 +57,8 @@ accept() { # archive, how many samples, mediainfo's name of the codec and size o
     if ! command -v mediainfo >/dev/null 2>&1; then skip "mediainfo takes $what" "mediainfo is not installed [mediainfo]"
     else same "mediainfo takes $what" "$(mediainfo --Inform='General;%Format% %VideoCount%' "$1") $(mediainfo --Inform='Video;%Format% %Width% %Height% %FrameCount%' "$1")" \
         "MPEG-4 1 $3 $2"; fi
+    if ! command -v MP4Box >/dev/null 2>&1; then skip "MP4Box takes $what" "MP4Box is not installed"
+    else run MP4Box -info "$1"; cat "$t/out" >>"$t/err"; says "$t/err" "$4" "MP4Box takes $what"; fi
 }
 
 # Pictures of four classes in every codec; and as a shard, with labels, texts and vectors.
@@ -73,9 +75,35 @@ done
 expect 0 "pack of a shard" "$bzna" pack "$t/shard.tar" -o "$t/shard.bzna" --codec h264 --preset ultrafast
 expect 0 "pack of splits" "$bzna" pack --splits train="$t/drawn",test="$t/drawn" -o "$t/splits.bzna" --codec h264 \
     --preset ultrafast
-accept "$t/h265.bzna" 4 "HEVC 512 512"
-accept "$t/h264.bzna" 4 "AVC 512 512"
-accept "$t/av1.bzna" 4 "AV1 512 512"
-accept "$t/shard.bzna" 4 "AVC 512 512"
-accept "$t/splits.bzna" 8 "AVC 512 512"
+accept "$t/h265.bzna" 4 "HEVC 512 512" HEVC
+accept "$t/h264.bzna" 4 "AVC 512 512" AVC
+accept "$t/av1.bzna" 4 "AV1 512 512" AV1
+accept "$t/shard.bzna" 4 "AVC 512 512" AVC
+accept "$t/splits.bzna" 8 "AVC 512 512" AVC
+
+# JPEG: thumbnails of one size play; of several sizes, FFmpeg would take the first for one of two fields, and the outer
+# track is left out. Each sample is a video for all of them.
+if command -v ffmpeg >/dev/null 2>&1; then
+    mkdir -p "$t/equal/a" "$t/equal/b" "$t/several"
+    for picture in a/0 a/1 b/0 b/1; do
+        ffmpeg -v error -f lavfi -i "testsrc2=size=700x500:rate=1" -vf "hue=H=${picture#*/}" -frames:v 1 -q:v 2 "$t/equal/$picture.jpg" </dev/null
+    done
+    for size in 300x200 500x700 900x300; do
+        ffmpeg -v error -f lavfi -i "testsrc2=size=$size:rate=1" -frames:v 1 -q:v 2 "$t/several/$size.jpg" </dev/null
+    done
+    expect 0 "pack as JPEG" "$bzna" pack "$t/equal" -o "$t/equal.bzna" --codec jpeg
+    accept "$t/equal.bzna" 4 "JPEG 512 365" JPEG
+    expect 0 "pack as JPEG of several sizes" "$bzna" pack "$t/several" -o "$t/several.bzna" --codec jpeg
+    run "$bzna" info "$t/several.bzna"
+    same "thumbnails of several sizes have no outer track" "$(grep -c bzna_thumb "$t/out")" 0
+    same "FFmpeg finds nothing to decode wrongly in it" "$(ffprobe -v error -select_streams v -show_entries stream=index -of csv=p=0 "$t/several.bzna" 2>&1)" ""
+    "$bzna" list --json "$t/several.bzna" | sed -n 's/.*"offset":\([0-9]*\),"size":\([0-9]*\).*/\1 \2/p' >"$t/places"
+    while read -r offset size; do
+        tail -c +$((offset + 1)) "$t/several.bzna" | head -c "$size" >"$t/sample.mp4"
+        same "the picture and the thumbnail of a sample are frames of FFmpeg's" "$(frames "$t/sample.mp4" </dev/null)" "0 0 "
+    done <"$t/places"
+    same "there are three samples" "$(wc -l <"$t/places" | tr -d ' ')" 3
+else
+    skip "JPEG" "ffmpeg is not installed [ffmpeg]"
+fi
 finish

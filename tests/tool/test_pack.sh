@@ -134,7 +134,7 @@ copy_tests() {
     expect 0 "pack of JPEG files as they are" "$bzna" pack "$t/copied" -o "$t/copy.bzna" --codec copy
     expect 0 "verify --decode of them" "$bzna" verify --decode "$t/copy.bzna"
     expect 0 "list of them" "$bzna" list --json "$t/copy.bzna"
-    same "they are JPEG" "$(grep -c '"image":{"codec":"mjpg"\|"bzna_input":{"codec":"mjpg"' "$t/out")" \
+    same "they are JPEG" "$(grep -c '"image":{"codec":"jpeg"\|"bzna_input":{"codec":"jpeg"' "$t/out")" \
         "$(ls "$t/copied" | wc -l | tr -d ' ')"
     says "$t/out" '"width":25,"height":40,"frame_width":40,"frame_height":25' "a copied file keeps its orientation"
     expect 0 "they are files again" "$bzna" convert "$t/copy.bzna" -o "$t/files_again/"
@@ -150,12 +150,16 @@ copy_tests() {
     if command -v ffmpeg >/dev/null 2>&1; then
         mkdir "$t/two"
         cp "$t/copied/jpeg_420_progressive.jpg" "$t/two/a.jpg"
-        ffmpeg -v error -i "$t/two/a.jpg" -vf crop=24:16 -pix_fmt yuvj420p "$t/two/b.jpg"
-        expect 0 "pack of two sizes" "$bzna" pack "$t/two" -o "$t/two.bzna" --codec copy --overwrite
+        ffmpeg -v error -i "$t/two/a.jpg" -vf hflip -pix_fmt yuvj420p "$t/two/b.jpg"
+        expect 0 "pack of two of one size" "$bzna" pack "$t/two" -o "$t/two.bzna" --codec copy --overwrite
         same "ffprobe sees them as one track" "$(ffprobe -v error -count_frames -select_streams v -show_entries \
             stream=codec_name,width,height,nb_read_frames -of csv=p=0 "$t/two.bzna" 2>&1)" mjpeg,40,25,2
         same "ffmpeg decodes the archive as the files" "$(frames "$t/two.bzna")" \
             "$(frames "$t/two/a.jpg"; frames "$t/two/b.jpg")"
+        ffmpeg -v error -i "$t/two/a.jpg" -vf crop=24:16 -pix_fmt yuvj420p "$t/two/c.jpg"
+        expect 0 "pack of two sizes" "$bzna" pack "$t/two" -o "$t/two.bzna" --codec copy --overwrite
+        same "ffprobe sees no track of them, whose size it would not know" "$(ffprobe -v error -select_streams v \
+            -show_entries stream=index -of csv=p=0 "$t/two.bzna" 2>&1)" ""
     else skip "ffmpeg reads archives of JPEG" "ffmpeg is not installed [ffmpeg]"; fi
 
     cp "$t/drawn/plasma/01.ppm" "$t/copied/large.ppm"
@@ -166,7 +170,7 @@ copy_tests() {
     run "$bzna" list --json "$t/copy.bzna"
     same "what is no JPEG becomes one, without a thumbnail" \
         "$(grep -o '"name":"large.ppm".*\|.*"large.ppm".*' "$t/out" | grep -o '"codec":"[a-z]*"' | tr '\n' ' ')" \
-        '"codec":"mjpg" '
+        '"codec":"jpeg" '
 }
 
 jpeg_tests() {

@@ -2238,7 +2238,7 @@ TEST(an_mp4v_video_is_what_its_esds_says)
             CHECK(size && frame_of(dataset, k, other) == size && !memcmp(one, other, size));
         }
         CHECK_EQ(bzna_dataset_track_info(dataset, 0, &track, sizeof track, &err), BZNA_OK);
-        CHECK_EQ(track.format, be_get((const uint8_t *)"mjpg", 4));
+        CHECK_EQ(track.format, be_get((const uint8_t *)"jpeg", 4));
         bzna_dataset_close(dataset);
     }
     memcpy(esds, kept, sizeof kept);

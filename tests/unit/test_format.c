@@ -104,7 +104,7 @@ static void check_outer(const file *f)
         CHECK_STR((const char *)box_at + 32, names[i]);
         snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsd", i);
         box_at = at(f->bytes, f->size, path);
-        CHECK(!memcmp(box_at + 20, i == 3 ? "mjpg" : "mett", 4));
+        CHECK(!memcmp(box_at + 20, i == 3 ? "jpeg" : "mett", 4));
         CHECK(i == 3 || !memcmp(box_at + 24, "\0\0\0\0\0\0\0\1", 9));
         CHECK(i == 3 || !strcmp((const char *)box_at + 33, types[i]));
         snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsz", i);

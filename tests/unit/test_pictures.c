@@ -2490,7 +2490,7 @@ static void check_archived(bzna_dataset *dataset, uint64_t index, bytes b, const
     float *wanted = look(decoder, part), *pixels = NULL;
     CHECK_EQ(bzna_dataset_read_image(dataset, index, "image", memory, sizeof memory, &image, &last), BZNA_OK);
     CHECK_EQ(bzna_dataset_image_info(dataset, index, "image", &info, sizeof info, &last), BZNA_OK);
-    CHECK(image.codec == BZNA_CODEC_JPEG && info.fourcc == BZI_FOURCC('m', 'j', 'p', 'g'));
+    CHECK(image.codec == BZNA_CODEC_JPEG && info.fourcc == BZI_FOURCC('j', 'p', 'e', 'g'));
     CHECK(image.data_size == b.size && !memcmp(image.data, b.data, b.size));
     CHECK(wanted && (pixels = look(decoder, &image)) != NULL);
     CHECK(wanted && pixels && !memcmp(pixels, wanted, 3 * sizeof *pixels * seen.width * seen.height));
@@ -2538,29 +2538,34 @@ TEST(jpegs_in_an_archive_are_the_bytes_and_pixels_that_went_in)
     av_frame_free(&narrow);
 }
 
-/* An archive without its input track is a video of what its thumbnail track plays: here of two sizes, of which the
- * track says the largest edges, and once as QuickTime calls it. */
+/* An archive without its input track is a video of what its thumbnail track plays: here of two sizes, once as QuickTime
+ * calls it and once as HEIF does. The writer would not make such a track of two sizes, so that one of the JPEGs is
+ * exchanged. */
 TEST(a_video_of_jpegs_has_pictures_of_their_own_sizes)
 {
     NEEDS_JPEG;
     AVFrame *wide = frame_random(AV_PIX_FMT_YUVJ420P, 5);
-    bytes b[2] = { fixture("jpeg_exif_6.jpg"), { NULL, 0 } }, file;
+    bytes b[2] = { fixture("jpeg_exif_6.jpg"), encoded("mjpeg", wide) }, file, low;
     bzna_writer *writer = writer_new();
     wide->height = 16;
-    b[1] = encoded("mjpeg", wide);
+    low = encoded("mjpeg", wide);
     for (int i = 0; i < 2; i++) {
         bzna_image image = image_of(BZNA_CODEC_JPEG, b[i]);
         CHECK_EQ(add(writer, &image), BZNA_OK);
     }
     bzna_dataset_close(finished(writer, BZNA_ORIENTATION_APPLY));
     file = file_read(ARCHIVE);
-    size_t entry = find(file, find(file, 0, "bzna_thumb", 10), "mjpg", 4), input = 0, next = 0;
-    while ((entry = find(file, find(file, entry + 1, "bzna_thumb", 10), "mjpg", 4)) < file.size)
+    size_t entry = find(file, find(file, 0, "bzna_thumb", 10), "jpeg", 4), input = 0, next = 0;
+    while ((entry = find(file, find(file, entry + 1, "bzna_thumb", 10), "jpeg", 4)) < file.size)
         next = entry;
     while ((entry = find(file, input + 1, "bzna_input", 10)) < file.size)
         input = entry;
     CHECK(!memcmp(file.data + next + 28, "\0\50\0\31", 4));           /* 40x25 */
     file.data[input] = 'x';
+    const size_t at = find(file, 0, (const char *)b[1].data, b[1].size);
+    REQUIRE(low.size <= b[1].size && at < file.size);
+    memset(file.data + at, 0, b[1].size);
+    memcpy(file.data + at, low.data, low.size);
     for (int quicktime = 0; quicktime < 2; quicktime++) {
         bzna_dataset *dataset = NULL;
         memcpy(file.data + next, quicktime ? "jpeg" : "mjpg", 4);
@@ -2580,6 +2585,7 @@ TEST(a_video_of_jpegs_has_pictures_of_their_own_sizes)
     free(file.data);
     free(b[0].data);
     free(b[1].data);
+    free(low.data);
     av_frame_free(&wide);
 }
 

@@ -1161,7 +1161,7 @@ structs! {
         struct_size: u32,
         /// Four characters, such as "meta" or "vide"
         handler: u32,
-        /// Of the sample entry, such as "mett" or "hvc1"; "mjpg" if that is mp4v, and its esds box says that the frames
+        /// Of the sample entry, such as "mett" or "hvc1"; "jpeg" if that is mp4v, and its esds box says that the frames
         /// are JPEG
         format: u32,
         /// Of tkhd
