@@ -807,7 +807,8 @@ class Crops(unittest.TestCase):
         self.assertEqual({one[:2] for one in offsets}, theirs)
 
     def test_center_crop_copies_torchvisions_pixels(self):
-        for width, height, size in ((40, 38, (24, 30)), (42, 36, (24, 30)), (20, 18, (24, 30)), (16, 16, (16, 16))):
+        for width, height, size in ((40, 38, (24, 30)), (41, 38, (24, 30)), (41, 37, (24, 30)), (43, 39, (24, 30)),
+                                    (20, 18, (24, 30)), (17, 17, (16, 16)), (19, 21, (24, 30))):
             images = pictures(2, width, height)
             made_, _ = self.loaded(images, size, ops.CenterCrop(size))
             for image, mine in zip(images, made_):

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from ._arrays import from_arrays
 from ._modules import installed
+from ._tenbin import decode_buffer
 
 # (key with a point before it, bytes) -> a value, or None: it is another's
 Handler = Callable[[str, bytes], Any]
@@ -131,11 +132,11 @@ _BY_EXTENSION: Tuple[Tuple[str, Callable[[bytes], Any]], ...] = (
     ("pth", _torch_file),
     ("mp msg", _msgpack),
     ("cbor", _cbor),
+    ("ten tb", decode_buffer),
 )
 DECODERS = {extension: function for extensions, function in _BY_EXTENSION for extension in extensions.split()}
 _REFUSED = {
     **dict.fromkeys(("pkl", "pickle", "pyd"), "a pickle runs whatever code its file holds"),
-    **dict.fromkeys(("ten", "tb"), "tensors of WebDataset's own format are not read"),
 }
 
 

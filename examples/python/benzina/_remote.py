@@ -212,6 +212,25 @@ def _index_of(url: str, settings: _Settings) -> Optional[bytes]:
         over.close()
 
 
+def whole_file(url: str, **more: Any) -> bytes:
+    """The bytes of one file. more: as open_urls takes them."""
+    given: Dict[str, Any] = dict(block_size=1 << 20, cache_bytes=0, retries=4, timeout=30.0, storage_options=None)
+    given.update(more)
+    settings = _Settings(**given)
+    settings.pool.use()
+    over = RemoteSource(settings.file(url), settings.blocks)
+    try:
+        over.open()
+        data = bytearray(over.size())
+        over.read_into(0, memoryview(data))
+        return bytes(data)
+    except RemoteFailure as failure:
+        raise _error_of(failure, url) from failure.__cause__
+    finally:
+        over.close()
+        settings.pool.leave()
+
+
 def _open_one(name: str, context: Any, config: Any, settings: _Settings, remote: Remote) -> Any:
     handle, err = ctypes.c_void_p(), _c.new("error")
     if not is_url(name):

@@ -27,6 +27,7 @@ import bisect
 import collections
 import copy
 import glob
+import gzip
 import io
 import itertools
 import os
@@ -73,6 +74,7 @@ from ._errors import Error
 from ._loader import DataLoader
 from ._modules import installed, process_group
 from ._output import Output
+from ._remote import is_url, whole_file
 from ._sources import expanded
 
 __all__ = [
@@ -195,13 +197,28 @@ def split_by_worker(src: Iterable[Any]) -> Iterator[Any]:
     return itertools.islice(src, worker, None, count)
 
 
+def _is_read_whole(url: str) -> bool:
+    """Whether a shard cannot be read in place."""
+    return url.startswith("pipe:") or url.endswith((".tgz", ".tar.gz"))
+
+
+def _whole(url: str) -> bytes:
+    """The bytes of a shard, unpacked."""
+    if url.startswith("pipe:"):
+        data = subprocess.run(url[5:], shell=True, check=True, stdout=subprocess.PIPE).stdout
+    elif is_url(url):
+        data = whole_file(url)
+    else:
+        with open(url[5:] if url.startswith("file:") else url, "rb") as file:
+            data = file.read()
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
 def _opened(url: str) -> Optional[Dataset]:
     """None: it has no samples, as a shard that ShardWriter has left empty."""
     try:
-        if url.startswith("pipe:"):
-            return Dataset(
-                io.BytesIO(subprocess.run(url[5:], shell=True, check=True, stdout=subprocess.PIPE).stdout), name=url
-            )
+        if _is_read_whole(url):
+            return Dataset(io.BytesIO(_whole(url)), name=url)
         return Dataset(url[5:] if url.startswith("file:") else url)
     except Error as error:
         if error.status == _c.Status.E_NO_SAMPLES:
@@ -278,6 +295,9 @@ class _Shuffle:
                 yield self._drawn(held, rng)
         while held:
             yield self._drawn(held, rng)
+
+    def __call__(self, items: Iterable[Any]) -> Iterator[Any]:
+        return self.draw(items, 0, random.getrandbits(63))
 
     @staticmethod
     def _drawn(held: List[Any], rng: Any) -> Any:
@@ -360,7 +380,14 @@ class _Decode:
         return place.sample(values)
 
     def of_items(self, items: Iterable[Any]) -> Iterator[Any]:
-        return _tried(items, self.of_sample, self.on_error)
+        if self.spec is None or not self._is_plain:             # handlers run on the thread that iterates
+            return _tried(items, self.of_sample, self.on_error)
+        return _tried(_ahead(self.of_sample, items), Future.result, self.on_error)
+
+    def __call__(self, items: Iterable[Any]) -> Iterator[Any]:
+        if self.loader:
+            raise ValueError("decode(shape=...): WebDataset has it: a DataPipeline's samples are read from the front")
+        return self.of_items(items)
 
     def of_places(self, places: Iterable[_Place]) -> Iterator[Any]:
         return _tried(_ahead(self.of_place, places), Future.result, self.on_error)
@@ -581,12 +608,7 @@ def _rsample(items: Iterable[Any], p: float) -> Iterator[Any]:
 
 
 _ABSENT = {
-    "mcached": "shards are read in place, and the system keeps what memory has room for",
     "lmdb_cached": "a cache of decoded samples is not made; `bzna pack` makes an archive once",
-    "log_keys": "map() may log what goes by",
-    "xdecode": "decode() takes handlers",
-    "extract_keys": "to_tuple() and rename() name keys",
-    "rename_keys": "rename() names keys",
 }
 
 
@@ -597,8 +619,13 @@ class DataPipeline(_Base):                      # type: ignore[misc]
 
     def __init__(self, *stages: Any) -> None:
         self._stages: List[Any] = [stage for stage in stages if stage is not None]
-        self._repetitions, self._limit, self._epoch, self.seed = 1, -1, 0, 0
+        self._repetitions, self._limit, self._epoch = 1, -1, 0
+        self.seed = int(os.environ.get("WDS_SEED", random.randint(0, 1000000)))
         self._length: Optional[int] = None
+
+    def stage(self, i: int) -> Any:
+        """The source (0), or a stage."""
+        return self._stages[i]
 
     # -- stages
 
@@ -665,6 +692,30 @@ class DataPipeline(_Base):                      # type: ignore[misc]
     def listed(self, batchsize: int, partial: bool = True) -> Any:
         return self.batched(batchsize, None, partial)
 
+    def extract_keys(self, *patterns: Any, duplicate_is_error: bool = True, ignore_missing: bool = False) -> Any:
+        return self._by_name("extract_keys", *patterns, duplicate_is_error=duplicate_is_error,
+                             ignore_missing=ignore_missing)
+
+    def rename_keys(self, *args: Tuple[str, str], **kw: Any) -> Any:
+        return self._by_name("rename_keys", *args, **kw)
+
+    def xdecode(self, *args: Any, **kw: Any) -> Any:
+        return self._by_name("xdecode", *args, **kw)
+
+    def associate(self, associator: Any) -> Any:
+        return self._by_name("associate", associator)
+
+    def log_keys(self, logfile: Optional[str] = None) -> Any:
+        return self._by_name("log_keys", logfile)
+
+    def mcached(self) -> Any:
+        """Keeps what comes here in memory during the first pass, and gives it again."""
+        return self._by_name("Cached")
+
+    def _by_name(self, name: str, *args: Any, **kw: Any) -> Any:
+        from . import _wds_stages
+        return self.compose(getattr(_wds_stages, name)(*args, **kw))
+
     def unbatched(self) -> Any:
         return self.compose(_unbatched)
 
@@ -718,7 +769,8 @@ class DataPipeline(_Base):                      # type: ignore[misc]
     def _through(self, epoch: int) -> Iterator[Any]:
         if not self._stages:
             raise ValueError("a pipeline without a source")
-        return self._rest(iter(self._stages[0]), self._stages[1:], epoch)
+        source = self._stages[0]
+        return self._rest(iter(source if hasattr(source, "__iter__") else source()), self._stages[1:], epoch)
 
     def _rest(self, items: Iterator[Any], stages: List[Any], epoch: int) -> Iterator[Any]:
         for stage in stages:
@@ -762,7 +814,11 @@ class WebDataset(DataPipeline):
     seed          of shuffling; None: $WDS_SEED, or another one in every run
     verbose       nothing
 
-    Refused are cache_dir, cache_size, url_to_name, select_files and rename_files."""
+    select_files, rename_files
+                  functions that choose members by their names, and give them others; shards are then read from the
+                  front, in Python
+
+    Refused are cache_dir, cache_size and url_to_name."""
 
     def __init__(
         self,
@@ -786,19 +842,17 @@ class WebDataset(DataPipeline):
     ) -> None:
         super().__init__()
         cached = "shards are read in place, nothing is copied to a cache: leave it out"
-        renamed = "members are found by the library: to_tuple(), select() and rename() choose among fields and samples"
         _refuse(
             cache_size=(cache_size, -1, cached),
             cache_dir=(cache_dir, None, cached),
             url_to_name=(url_to_name, None, cached),
-            select_files=(select_files, None, renamed),
-            rename_files=(rename_files, None, renamed),
         )
         if mode not in (None, "resampled"):
             raise ValueError("mode: %r is neither None nor 'resampled'" % (mode,))
         self.urls = _urls_of(urls)
         if not self.urls:
             raise ValueError("urls: %r: there are no shards" % (urls,))
+        self._select, self._rename = select_files, rename_files
         self._handler, self._resampled, self._empty_check = handler, resampled or mode == "resampled", empty_check
         self._shards_at_a_time = 100 if shardshuffle is True else int(shardshuffle or 0)
         self._splitters = [splitter for splitter in (nodesplitter, workersplitter) if splitter]
@@ -837,7 +891,7 @@ class WebDataset(DataPipeline):
         if url in self._datasets:
             return self._datasets[url]
         found = _opened(url)
-        if not url.startswith("pipe:"):         # which may give something else the next time
+        if not _is_read_whole(url):             # a pipe may give something else the next time
             self._datasets[url] = found
         return found
 
@@ -854,6 +908,11 @@ class WebDataset(DataPipeline):
     def _through(self, epoch: int) -> Iterator[Any]:
         if self._process != os.getpid():        # what a worker has of its parent
             self._forget()
+        if self._select or self._rename:
+            from . import _wds_stages
+            shards = ({"url": url} for url in self._chosen(epoch))
+            items = _wds_stages.tarfile_samples(shards, self._handler, self._select, self._rename)
+            return self._rest(_wds_stages.non_empty(items) if self._empty_check else items, self._stages, epoch)
         places: Iterator[Any] = self._places(epoch)
         stages = list(self._stages)
         while stages and (
@@ -918,13 +977,8 @@ def WebLoader(
     **settings: Any,
 ) -> DataPipeline:
     """The pipeline that it is given, since threads do the work: num_workers, pin_memory, prefetch_factor and
-    persistent_workers have no effect. batch_size must be None: batched() makes the batches."""
-    if batch_size is not None:
-        raise ValueError("batch_size: None is needed: the pipeline makes the batches, by batched(%r)" % (batch_size,))
-    if collate_fn is not None:
-        raise ValueError(
-            "collate_fn: there is nothing to collate: the pipeline makes the batches, by batched(n, collation_fn=...)"
-        )
+    persistent_workers have no effect. batch_size: of the batches that collate_fn makes, by default torch's
+    default_collate, or default_collation_fn where torch is not installed; None: the pipeline's batched() makes them."""
     if shuffle:
         raise ValueError("shuffle: the pipeline shuffles, by shuffle(n)")
     without_effect = {
@@ -935,22 +989,34 @@ def WebLoader(
         "worker_init_fn",
         "multiprocessing_context",
     }
+    drop_last = bool(settings.pop("drop_last", False))
     unknown = sorted(set(settings) - without_effect)
     if unknown:
         raise TypeError("WebLoader has no argument %s" % ", ".join(unknown))
-    return DataPipeline(dataset)
+    if batch_size is None:
+        if collate_fn is not None:
+            raise ValueError("collate_fn: with batch_size=None the pipeline makes the batches: batched(n, collation_fn=)")
+        return DataPipeline(dataset)
+    if collate_fn is None:
+        collate_fn = default_collation_fn if _torch is None else _torch.utils.data.default_collate
+    made: DataPipeline = DataPipeline(dataset).batched(batch_size, collate_fn, partial=not drop_last)
+    return made
 
 
-def __getattr__(name: str) -> NoReturn:
+def __getattr__(name: str) -> Any:
+    from . import _wds_stages
+    if name in _wds_stages.NAMES:               # not imported above: map and slice are Python's here
+        return getattr(_wds_stages, name)
     why = {
-        **dict.fromkeys(
-            ("SimpleShardList", "ResampledShards", "tarfile_to_samples", "tar_file_expander"),
-            "WebDataset(urls) reads shards",
-        ),
         **dict.fromkeys(
             ("ShardWriter", "TarWriter"), "webdataset's writes tars that are read here, and benzina.Writer archives"
         ),
-        "RandomMix": "shuffle() mixes shards of one list",
-        "RoundRobin": "shards of one list come one after the other",
+        "DirectoryShardList": "WebDataset(\"folder/\") reads the shards that are there",
+        "LMDBCached": "a cache of decoded samples is not made; `bzna pack` makes an archive once",
     }.get(name)
     raise AttributeError("module 'benzina.wds' has no attribute %r%s" % (name, ": " + why if why else ""))
+
+
+def __dir__() -> List[str]:
+    from . import _wds_stages
+    return sorted({*globals(), *_wds_stages.NAMES})
