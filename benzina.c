@@ -2777,7 +2777,6 @@ static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, vo
     return BZNA_OK;
 }
 
-#ifndef BENZINA_NO_FOLDERS
 /* --- Samples that are held --- */
 
 /* The bytes of a sample. */
@@ -2786,7 +2785,7 @@ typedef struct bzi_held_sample {
     uint8_t  bytes[];
 } bzi_held_sample;
 
-/* Small samples that are files, by their numbers, which stay in memory once they were read. Any thread may find one or
+/* Small samples from files, by their numbers, which stay in memory once they were read. Any thread may find one or
  * add one at any time: a place is filled once, and what it has stays until all are freed. */
 typedef struct bzi_held {
     const bzi_memory *memory;
@@ -2867,7 +2866,6 @@ static void bzi_held_add(bzi_held *held, uint64_t index, const uint8_t *bytes, u
     }
     atomic_fetch_sub(&held->bytes, needed);
 }
-#endif
 
 /* A view of a source for walks whose offsets rise. */
 typedef struct bzi_window {
@@ -8921,19 +8919,22 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
 
 
 /* ==== 29. Containers ================================================================================================
- * Calls: rooms 2, 10.
+ * Calls: rooms 2, 10-11.
  *
- * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
+ * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
  * row of operations. An open container is immutable, but for the samples that it holds, and any thread may use it. No
  * code outside of rooms 28 to 48 knows which type of container a sample comes from. */
 
-/* The place of a sample's bytes: in a source, in a file of its own, or in memory. */
+/* The place of a sample's bytes: in a source, in a file that is opened to read them, or in memory. */
 typedef struct bzi_extent {
     uint64_t          offset;         /* of the first byte */
-    uint64_t          size;           /* bytes */
+    uint64_t          size;           /* bytes; BZI_TO_END: up to the end of the file, known when it is open */
     const bzi_source *source;         /* where they lie; NULL: in the container's source */
     const uint8_t    *data;           /* they lie in memory, here; NULL: they do not */
+    uint64_t          file;           /* they lie in this file of the container, counted from 1; 0: they do not */
 } bzi_extent;
+
+#define BZI_TO_END (UINT64_MAX - 1)   /* BZNA_SIZE_UNKNOWN, which builds without providers do not have */
 
 /* A sample. */
 typedef struct bzi_sample {
@@ -8943,6 +8944,23 @@ typedef struct bzi_sample {
 } bzi_sample;
 
 static bzi_span bzi_sample_span(const bzi_sample *sample) { return (bzi_span){ sample->bytes, sample->extent.size }; }
+
+#define BZI_ABSENT UINT64_MAX
+
+/* Finds one of the `count` parts of a sample, which lie one after the other, and after them the size of each, a
+ * uint64_t. BZI_ABSENT: the sample does not have it, and 0 is returned, else 1. */
+static int bzi_sample_part(const bzi_sample *sample, uint32_t count, uint32_t number, bzi_span *part)
+{
+    const uint8_t *sizes = sample->bytes + sample->extent.size - count * sizeof(uint64_t);
+    uint64_t at = 0, size = 0;
+
+    for (uint32_t i = 0; i <= number; i++) {
+        at += size == BZI_ABSENT ? 0 : size;
+        memcpy(&size, sizes + i * sizeof size, sizeof size);
+    }
+    *part = (bzi_span){ sample->bytes + at, size };
+    return size != BZI_ABSENT;
+}
 
 /* Which picture of a sample is wanted: one by name, or the one that the container chooses, which is a thumbnail if
  * there is one, unless `whole` is set. */
@@ -9009,7 +9027,9 @@ typedef struct bzi_container_ops {
     /* sets the members after `source` in bzi_container. Pre: config is checked. Returns BZNA_END, and makes an error,
      * for a file that adds no samples to those of others */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
-    /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets */
+    /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets. If the
+     * container has file_count files for a sample, the bytes are those of extent->file and of the files after it, each
+     * in turn, and then the size of each, a uint64_t */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
     /* gives a field's value. number: in fields; of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
@@ -9023,15 +9043,12 @@ typedef struct bzi_container_ops {
                          bzna_error *err);
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    /* returns 1 if samples of two containers, which have this row, differ in nothing but their bytes: one size, and the
-     * pictures at the same place. NULL: not even those of one container are so alike */
+    /* returns 1 if samples of two containers, which have this row, are alike, as in bzi_container.alike. NULL: they
+     * never are */
     int         (*alike)(const bzi_container *a, const bzi_container *b);
     void        (*close)(bzi_container *c); /* closes what own holds beside memory; NULL: nothing */
-    /* gives the path of a sample that is a file of its own, or that of one of its files, of which it has file_count.
-     * There is no locate then: sizes are found when they are opened. The bytes of a sample of several files are
-     * those of each in turn, and then the size of each, a uint64_t */
-    bzna_status (*path)(const bzi_container *c, uint64_t index, uint32_t number, char *path, uint64_t capacity,
-                        bzna_error *err);
+    /* gives the path of a file, counted from 0. NULL: no extent has a file */
+    bzna_status (*path)(const bzi_container *c, uint64_t file, char *path, uint64_t capacity, bzna_error *err);
     /* gives the name of a target's class */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
     void        (*describe)(const bzi_container *c, bzna_dataset_info *info); /* tracks, brands */
@@ -9068,10 +9085,11 @@ struct bzi_container {
     uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t         codec;           /* of all pictures; BZNA_CODEC_UNKNOWN: only each sample itself says it */
     uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
+    uint32_t         alike;           /* samples differ in nothing but bytes: one size, pictures at the same place */
+    uint32_t         holds;           /* small samples may be held once they were read */
+    uint64_t         max_bytes;       /* of a sample, beside max_sample_bytes; 0: no more than that */
     bzi_owned        kept;            /* its memory, which ends with it */
-#ifndef BENZINA_NO_FOLDERS
-    bzi_held        *held;            /* samples that were read, if they are files and small; NULL: none is held */
-#endif
+    bzi_held        *held;            /* samples that were read, if they are small; NULL: none is held */
     void            *own;             /* the state of its operations */
     const void      *given;           /* while it is opened: a folder's path, or a provider */
 };
@@ -9092,6 +9110,56 @@ static uint64_t bzi_container_hash(const bzi_container *c, uint64_t hash)
 {
     const uint64_t words[2] = { c->source.size, c->count };
     return bzi_hash_numbers(hash, words, sizeof words, 8);
+}
+
+/* Checks that an extent ends before its file does, and finds its size if that is not known. */
+static bzna_status bzi_extent_fit(bzi_extent *extent, uint64_t file_bytes, bzna_error *err)
+{
+    const uint64_t left = file_bytes - bzi_min(extent->offset, file_bytes);
+
+    if (extent->size == BZI_TO_END && extent->offset <= file_bytes)
+        extent->size = left;
+    if (extent->offset <= file_bytes && extent->size <= left)
+        return BZNA_OK;
+    if (extent->size == BZI_TO_END)
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, file_bytes, "the file ends at byte %llu, before byte %llu",
+                           (bzi_llu)file_bytes, (bzi_llu)extent->offset);
+    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, file_bytes, "the file ends at byte %llu, before the last of %llu bytes "
+                       "at byte %llu", (bzi_llu)file_bytes, (bzi_llu)extent->size, (bzi_llu)extent->offset);
+}
+
+/* Opens the file in which an extent lies, and finds its size if that is not known. */
+static bzna_status bzi_extent_open(const bzi_container *c, bzi_extent *extent, bzi_source *file, bzna_error *err)
+{
+    char path[BZI_LIMIT_PATH_BYTES];
+
+    memset(file, 0, sizeof *file);
+    if (c->ops->path(c, extent->file - 1, path, sizeof path, err) != BZNA_OK ||
+        bzi_source_open_file(file, path, err) != BZNA_OK)
+        return bzi_file_fail_gone(err);
+    if (bzi_extent_fit(extent, file->size, err) != BZNA_OK)
+        bzi_source_close(file);
+    else
+        return BZNA_OK;
+    return err->status;
+}
+
+/* Puts the path of the file in which an extent lies before the message, if it has one. */
+BZI_COLD
+static bzna_status bzi_extent_blame(const bzi_container *c, const bzi_extent *extent, bzna_error *err)
+{
+    char path[BZI_LIMIT_PATH_BYTES] = "";
+    bzna_error ignored;
+
+    if (!extent->file && extent->source && extent->source->path)
+        bzi_string_copy(path, sizeof path, extent->source->path);
+    if (extent->file && c->ops->path(c, extent->file - 1, path, sizeof path, &ignored) != BZNA_OK)
+        path[0] = 0;
+
+    for (char *p = path; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127)
+            *p = '?';                                       /* a message is one line */
+    return path[0] ? bzi_error_prefix(err, path) : err->status;
 }
 
 /* Makes the error for a picture that is not there. name: the one that was asked for; NULL: any. */
@@ -10391,7 +10459,7 @@ static const bzi_container_ops bzi_mp4_video = {
 
 
 /* ==== 34. Text ======================================================================================================
- * Calls: rooms 2, 8, 10-11.
+ * Calls: rooms 2, 4, 8, 10-11.
  *
  * Texts in one buffer: paths of files, names of classes. Readers of text in files: lines, words, numbers. */
 
@@ -10431,6 +10499,75 @@ static const char *bzi_names_get(const bzi_names *names, uint64_t i)
     memcpy(&at, names->at.data + i * sizeof at, sizeof at);
     return (const char *)names->text.data + at;
 }
+
+#ifndef BENZINA_NO_RECORDS
+/* --- Paths that are kept --- */
+
+/* Paths of files, without the folder that holds all of them. */
+typedef struct bzi_kept_paths {
+    const char  *folder;              /* that folder, absolute and with a slash */
+    const char **names;               /* what follows in each path */
+    uint32_t     folder_is_here;      /* they have no folder in common: it is the working folder, and a name may be an
+                                       * absolute path */
+} bzi_kept_paths;
+
+/* Returns how many bytes of a path are the folders that it has in common with another one, with the last slash. At most
+ * so many bytes count. */
+static size_t bzi_path_common(const char *path, const char *other, size_t most)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < most && path[i] && path[i] == other[i]; i++)
+        size = path[i] == '/' ? i + 1 : size;
+    return size;
+}
+
+/* Keeps paths. Pre: count > 0, and none is NULL. */
+static bzna_status bzi_kept_paths_make(bzi_kept_paths *paths, bzi_owned *kept, const char *const *given, uint64_t count,
+                                       bzna_error *err)
+{
+    char start[BZI_LIMIT_PATH_BYTES], folder[2 * BZI_LIMIT_PATH_BYTES];
+    size_t common = sizeof start - 1, size;
+    uint64_t bytes = 0;
+    char *text;
+
+    for (uint64_t i = 0; i < count; i++) {
+        common = bzi_path_common(given[0], given[i], common);
+        bytes += strlen(given[i]) + 1;
+    }
+
+    memcpy(start, given[0], common);
+    start[common] = 0;
+    if (!bzi_path_absolute(folder, sizeof folder - 1, start))
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    size = strlen(folder);
+    paths->folder_is_here = common == 0;
+    if (paths->folder_is_here && size)
+        memcpy(folder + size, "/", 2);
+
+    paths->folder = bzi_keep_copy(kept, folder, strlen(folder) + 1, 1);
+    text = bzi_keep_raw(kept, bytes - count * common, 1);
+    if (!paths->folder || !text || !BZI_KEEP(kept, paths->names, count))
+        return bzi_fail_memory(err, "the paths of files");
+    for (uint64_t i = 0; i < count; i++, text += size) {
+        size = strlen(given[i] + common) + 1;
+        paths->names[i] = memcpy(text, given[i] + common, size);
+    }
+    return BZNA_OK;
+}
+
+/* Gives a whole path. */
+static bzna_status bzi_kept_paths_get(const bzi_kept_paths *paths, uint64_t i, char *path, uint64_t capacity,
+                                      bzna_error *err)
+{
+    const int is_whole = paths->folder_is_here && bzi_os_is_absolute(paths->names[i]);
+
+    if (snprintf(path, capacity, "%s%s", is_whole ? "" : paths->folder, paths->names[i]) >= (int)capacity)
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    return BZNA_OK;
+}
+
+#endif
 
 #if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
 
@@ -11717,6 +11854,7 @@ static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *
     if (bzi_folder_find(c, config, err) != BZNA_OK)
         return err->status;
 
+    c->holds = 1;
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
         c->target_field = c->field_count;
@@ -11748,14 +11886,22 @@ static bzi_span bzi_folder_name(const bzi_folder *folder, uint64_t index)
     return (bzi_span){ (const uint8_t *)name, strlen(name) };
 }
 
+/* Each sample is a file. */
+static bzna_status bzi_folder_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    (void)c, (void)err;
+    extent->file = index + 1;
+    extent->size = BZI_TO_END;
+    return BZNA_OK;
+}
+
 /* Gives the path of a sample's file. A list may have absolute paths. */
-static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, uint32_t number, char *path,
-                                   uint64_t capacity, bzna_error *err)
+static bzna_status bzi_folder_path(const bzi_container *c, uint64_t file, char *path, uint64_t capacity,
+                                   bzna_error *err)
 {
     char name[BZI_LIMIT_PATH_BYTES];
     const bzi_folder *folder = c->own;
-    const bzi_span text = bzi_folder_name(folder, index);
-    (void)number;
+    const bzi_span text = bzi_folder_name(folder, file);
 
     bzi_text_copy(name, sizeof name, text.data, text.size);
     return bzi_path_join(path, capacity, bzi_os_is_absolute(name) ? "" : folder->root, name, err);
@@ -11815,6 +11961,7 @@ static const bzi_container_ops bzi_folder_ops = {
     .still = 1,
     .listed = 1,
     .open = bzi_folder_open,
+    .locate = bzi_folder_locate,
     .field = bzi_folder_field,
     .image = bzi_folder_image,
     .fingerprint = bzi_folder_fingerprint,
@@ -11957,16 +12104,25 @@ static bzna_status bzi_pairs_open(bzi_container *c, const bzna_dataset_config *c
         return status;
 
     c->file_count = c->field_count;
+    c->holds = 1;
     c->count = pairs->folders[0].tree.count;
     bzi_container_add_field(c, pairs->fields, BZNA_FIELD_TEXT, 0, "name");
     return BZNA_OK;
 }
 
-static bzna_status bzi_pairs_path(const bzi_container *c, uint64_t index, uint32_t number, char *path,
-                                  uint64_t capacity, bzna_error *err)
+static bzna_status bzi_pairs_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
-    const bzi_paired *folder = &((const bzi_pairs *)c->own)->folders[number];
-    return bzi_path_join(path, capacity, folder->root, folder->tree.names[index], err);
+    (void)err;
+    extent->file = index * c->file_count + 1;
+    extent->size = BZI_TO_END;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_pairs_path(const bzi_container *c, uint64_t file, char *path, uint64_t capacity,
+                                  bzna_error *err)
+{
+    const bzi_paired *folder = &((const bzi_pairs *)c->own)->folders[file % c->file_count];
+    return bzi_path_join(path, capacity, folder->root, folder->tree.names[file / c->file_count], err);
 }
 
 /* Gives the name: the first file's path below its folder. */
@@ -11983,15 +12139,11 @@ static bzna_status bzi_pairs_field(const bzi_container *c, const bzi_sample *sam
 static bzna_status bzi_pairs_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                    bzi_image *image, bzna_error *err)
 {
-    const uint8_t *sizes = sample->bytes + sample->extent.size - c->file_count * sizeof(uint64_t);
-    uint64_t at = 0, size = 0;
+    bzi_span bytes;
     bzna_status status;
 
-    for (uint32_t i = 0; i <= pick->number; i++) {
-        at += size;
-        memcpy(&size, sizes + i * sizeof size, sizeof size);
-    }
-    status = bzi_file_image(c->host, (bzi_span){ sample->bytes + at, size }, 0, image, err);
+    bzi_sample_part(sample, c->file_count, pick->number, &bytes);
+    status = bzi_file_image(c->host, bytes, 0, image, err);
     return status == BZNA_OK || !pick->number ? status : bzi_error_prefix(err, c->fields[pick->number].name);
 }
 
@@ -12010,6 +12162,7 @@ static const bzi_container_ops bzi_pairs_ops = {
     .own_bytes = sizeof(bzi_pairs),
     .still = 1,
     .open = bzi_pairs_open,
+    .locate = bzi_pairs_locate,
     .field = bzi_pairs_field,
     .image = bzi_pairs_image,
     .fingerprint = bzi_pairs_fingerprint,
@@ -13573,6 +13726,7 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
         bzi_records_count(c, own, err) != BZNA_OK)
         return err->status;
 
+    c->alike = 1;
     if (own->is_picture)
         bzi_container_add_field(c, own->fields, BZNA_FIELD_IMAGE, 1, "image");
     else
@@ -13750,12 +13904,10 @@ static const bzi_container_ops bzi_records_ops = {
  *
  *   one picture, which is located   its bytes, where they lie
  *   one picture, which is read      its bytes, fetched
- *   several pictures                fetched: a uint64_t for each picture's size (BZI_PROVIDER_NONE: it has none), then
- *                                   the bytes of all, in the order of the fields
+ *   several pictures                fetched: their bytes in the order of the fields, as bzi_sample_part finds them
  *
- * Other fields do not lie in the sample's bytes. Nothing that the functions say is trusted. */
-
-#define BZI_PROVIDER_NONE UINT64_MAX
+ * Other fields do not lie in the sample's bytes. Nothing that the functions say is trusted. As many files as a context
+ * keeps open are opened with the data set; of more, only the paths are kept, and each is opened when it is read. */
 
 typedef struct bzi_provider {
     bzna_provider c;                  /* the caller's; its arrays are copied below */
@@ -13765,8 +13917,9 @@ typedef struct bzi_provider {
     uint64_t    sizes[BZI_LIMIT_FIELDS];              /* bytes that a value must have; 0: any */
     uint32_t    pictures;             /* how many fields are pictures */
     uint32_t    picture;              /* number of the first of them */
-    bzi_source *files;                /* in which values lie */
-    uint32_t    file_count;           /* files that were opened */
+    bzi_kept_paths paths;             /* of the files */
+    bzi_source *files;                /* the files themselves; NULL: each is opened when it is read */
+    uint32_t    open_count;           /* those of them that were opened */
     bzi_names   classes;              /* their names */
     uint64_t    limit;                /* bytes of a value, at most */
 } bzi_provider;
@@ -13894,35 +14047,69 @@ static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own,
     return BZNA_OK;
 }
 
-/* Opens the files, and copies the names of classes. */
-static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, bzna_error *err)
+static bzna_status bzi_provider_open_classes(bzi_container *c, bzi_provider *own, bzna_error *err)
 {
     const bzna_provider *p = &own->c;
     bzna_status status = BZNA_OK;
 
-    if (!p->files != !p->file_count || !p->class_names != !p->class_count)
-        return BZI_MISUSE(err, "provider.files, class_names: each needs its count, and each count its array");
-    if (p->file_count > BZI_LIMIT_PARTS)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.files: %u are more than %u", p->file_count, BZI_LIMIT_PARTS);
+    if (!p->class_names != !p->class_count)
+        return BZI_MISUSE(err, "provider.class_names: needs its count, and the count its array");
 
     own->classes.memory = &c->host->memory;
-    for (uint32_t i = 0; i < p->class_count && status == BZNA_OK; i++)
+    for (uint64_t i = 0; i < p->class_count && status == BZNA_OK; i++)
         status = p->class_names[i] ? bzi_names_add(&own->classes, p->class_names[i], err) :
-                                     BZI_MISUSE(err, "provider.class_names[%u]: is NULL", i);
-    if (status != BZNA_OK || !p->file_count)
-        return status;
+                                     BZI_MISUSE(err, "provider.class_names[%llu]: is NULL", (bzi_llu)i);
+    return status;
+}
 
-    if (!BZI_KEEP(&c->kept, own->files, p->file_count))
+static bzna_status bzi_provider_path(const bzi_container *c, uint64_t file, char *path, uint64_t capacity,
+                                     bzna_error *err)
+{
+    return bzi_kept_paths_get(&((const bzi_provider *)c->own)->paths, file, path, capacity, err);
+}
+
+/* Keeps the paths of the files, and opens these if all of them may stay open. */
+static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, bzna_error *err)
+{
+    const uint64_t count = own->c.file_count;
+    char path[BZI_LIMIT_PATH_BYTES];
+
+    if (!own->c.files != !count)
+        return BZI_MISUSE(err, "provider.files: needs its count, and the count its array");
+    if (!count)
+        return BZNA_OK;
+    if (count > SIZE_MAX / sizeof *own->c.files)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.file_count: no array has %llu paths", (bzi_llu)count);
+    for (uint64_t i = 0; i < count; i++)
+        if (!own->c.files[i])
+            return BZI_MISUSE(err, "provider.files[%llu]: is NULL", (bzi_llu)i);
+    if (bzi_kept_paths_make(&own->paths, &c->kept, own->c.files, count, err) != BZNA_OK)
+        return err->status;
+    if (count > c->host->file_limit)
+        return BZNA_OK;
+
+    if (!BZI_KEEP(&c->kept, own->files, count))
         return bzi_fail_memory(err, "the files of a provider");
-    for (uint32_t i = 0; i < p->file_count; i++) {
-        if (!p->files[i])
-            return BZI_MISUSE(err, "provider.files[%u]: is NULL", i);
-        if (bzi_source_open_path(&own->files[i], c->host, p->files[i], err) != BZNA_OK)
-            return bzi_error_prefix(err, p->files[i]);
+    for (uint64_t i = 0; i < count; i++, own->open_count++) {
+        if (bzi_provider_path(c, i, path, sizeof path, err) != BZNA_OK ||
+            bzi_source_open_path(&own->files[i], c->host, path, err) != BZNA_OK)
+            return bzi_error_prefix(err, own->c.files[i]);
         bzi_source_settle(&own->files[i]);
-        own->file_count++;
     }
     return BZNA_OK;
+}
+
+/* Sets what the kinds of fields tell of all samples: whether they differ in nothing but their bytes, and whether small
+ * ones are held, which are those that may have to be read from files. */
+static void bzi_provider_set_traits(bzi_container *c, const bzi_provider *own)
+{
+    const bzna_provider_field *first = &own->given[own->picture];
+
+    c->alike = own->pictures == 1 && first->codec == BZNA_CODEC_RAW;
+    c->holds = own->pictures && own->c.file_count && (!c->alike || own->sizes[own->picture] <= BZI_HOLD_SAMPLE_BYTES);
+    for (uint32_t i = 0; i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE && !own->given[i].located)
+            c->holds = 0;
 }
 
 /* Opens a provider, which belongs to the caller until all has succeeded. */
@@ -13944,10 +14131,12 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
     c->count = provider->count;
     own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     own->limit = provider->max_bytes ? bzi_min(own->limit, provider->max_bytes) : own->limit;
-    if (bzi_provider_open_fields(c, own, err) != BZNA_OK ||
-        bzi_provider_open_lists(c, own, err) != BZNA_OK)
+    c->max_bytes = own->limit;
+    if (bzi_provider_open_fields(c, own, err) != BZNA_OK || bzi_provider_open_classes(c, own, err) != BZNA_OK ||
+        bzi_provider_open_files(c, own, err) != BZNA_OK)
         return err->status;
 
+    bzi_provider_set_traits(c, own);
     c->class_count = provider->class_count;
     own->c.files = own->c.class_names = NULL;
     return BZNA_OK;
@@ -13957,7 +14146,7 @@ static void bzi_provider_close(bzi_container *c)
 {
     bzi_provider *own = c->own;
 
-    for (uint32_t i = 0; i < own->file_count; i++)
+    for (uint32_t i = 0; i < own->open_count; i++)
         bzi_source_close(&own->files[i]);
     if (own->classes.memory)
         bzi_names_free(&own->classes);
@@ -13989,7 +14178,7 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
     const uint32_t kind = own->fields[number].kind;
     const char *const name = own->fields[number].name;
 
-    if (size == BZI_PROVIDER_NONE)
+    if (size >= BZNA_SIZE_UNKNOWN)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "the provider did not say how many bytes \"%s\" has", name);
     if (size > own->limit)
         return BZI_FAIL(err, own->c.max_bytes == own->limit ? BZNA_E_CALLBACK : BZNA_E_LIMIT,
@@ -14007,77 +14196,109 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
     return BZNA_OK;
 }
 
-/* Looks or asks where a value lies, and checks it. */
-static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t index, uint32_t number,
-                                             bzi_extent *extent, bzna_error *err)
+/* Looks or asks where a value lies. */
+static bzna_status bzi_provider_ask(const bzi_provider *own, uint64_t index, uint32_t number, bzna_place *place,
+                                    bzna_error *err)
 {
-    bzna_place place = { .size = BZI_PROVIDER_NONE };
     bzna_status status;
 
     if (own->c.places) {
-        place = own->c.places[index * own->c.field_count + number];
-        status = place.size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
+        *place = own->c.places[index * own->c.field_count + number];
+        status = place->size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
     } else {
+        *place = (bzna_place){ .size = BZI_ABSENT };
         bzi_os_callback_begin();
-        status = own->c.locate(own->c.user, index, number, &place);
+        status = own->c.locate(own->c.user, index, number, place);
         bzi_os_callback_end();
     }
-    if ((status = bzi_provider_judge(own, number, status, err)) != BZNA_OK ||
-        (status = bzi_provider_check_size(own, number, place.size, err)) != BZNA_OK)
-        return status;
+    return bzi_provider_judge(own, number, status, err);
+}
 
-    if (place.reserved0)
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "place.reserved0 of \"%s\": a reserved word must be 0",
-                        own->fields[number].name);
-    extent->offset = place.data ? 0 : place.offset;
-    extent->size = place.size;
-    extent->data = place.data;
+/* Finds where a value lies, and checks it: all but whether its file has it, if that is opened when it is read. A value
+ * of unknown size has the one that its field says, or ends with its file. */
+static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t index, uint32_t number,
+                                             bzi_extent *extent, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+    const char *const name = own->fields[number].name;
+    bzna_place place;
+
+    if (bzi_provider_ask(own, index, number, &place, err) != BZNA_OK)
+        return err->status;
+
+    if (place.size == BZNA_SIZE_UNKNOWN && !place.data && own->sizes[number])
+        place.size = own->sizes[number];
+    *extent = (bzi_extent){ .size = place.size, .data = place.data };
+    if ((place.size != BZNA_SIZE_UNKNOWN || place.data) &&
+        bzi_provider_check_size(own, number, place.size, err) != BZNA_OK)
+        return err->status;
     if (place.data)
         return BZNA_OK;
-    if (place.file >= own->file_count)
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" lies in file %u, but provider.files has %u",
-                        own->fields[number].name, place.file, own->file_count);
-    extent->source = &own->files[place.file];
-    if (place.offset > extent->source->size || place.size > extent->source->size - place.offset)
-        return BZI_FAIL_AT(err, BZNA_E_CALLBACK, place.offset,
-                           "\"%s\" ends past the end of file %u: %llu bytes at byte %llu of %llu",
-                           own->fields[number].name, place.file, (bzi_llu)place.size,
-                           (bzi_llu)place.offset, (bzi_llu)extent->source->size);
-    return BZNA_OK;
+
+    if (place.file >= own->c.file_count)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" lies in file %llu, but provider.files has %llu", name,
+                        (bzi_llu)place.file, (bzi_llu)own->c.file_count);
+    if (place.offset > INT64_MAX || (place.size != BZI_TO_END && place.size > INT64_MAX - place.offset))
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" lies where no file can have it: %llu bytes at byte %llu", name,
+                        (bzi_llu)place.size, (bzi_llu)place.offset);
+    extent->offset = place.offset;
+    extent->file = own->files ? 0 : place.file + 1;
+    extent->source = own->files ? &own->files[place.file] : NULL;
+    if (!own->files || bzi_extent_fit(extent, extent->source->size, err) == BZNA_OK)
+        return BZNA_OK;
+    bzi_error_prefix(err, name);
+    return bzi_extent_blame(c, extent, err);
+}
+
+/* Reads a value from its file, if it fits. Its size is known afterwards. */
+static bzna_status bzi_provider_read_file(const bzi_container *c, uint32_t number, bzi_extent *extent, uint8_t *bytes,
+                                          uint64_t capacity, bzna_error *err)
+{
+    const bzi_extent place = *extent;
+    const int is_picture = c->fields[number].kind == BZNA_FIELD_IMAGE;
+    bzi_source opened = { .size = 0 };
+    bzna_status status = extent->file ? bzi_extent_open(c, extent, &opened, err) : BZNA_OK;
+
+    if (status == BZNA_OK && !is_picture)
+        status = bzi_provider_check_size(c->own, number, extent->size, err);
+    if (status == BZNA_OK && extent->size && extent->size <= capacity)
+        status = bzi_source_read(extent->file ? &opened : extent->source, extent->offset, bytes, extent->size, err);
+    bzi_source_close(&opened);
+    if (status == BZNA_OK)
+        return BZNA_OK;
+    bzi_error_prefix(err, c->fields[number].name);
+    return bzi_extent_blame(c, &place, err);
 }
 
 /* Gets a value. Gives its size always, and its bytes if they fit. */
-static bzna_status bzi_provider_get(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
+static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint32_t number, uint8_t *bytes,
                                     uint64_t capacity, uint64_t *size, bzna_error *err)
 {
-    bzi_extent extent = { 0 };
+    const bzi_provider *own = c->own;
+    bzi_extent extent;
     bzna_status status;
 
     if (!own->given[number].located) {
-        *size = BZI_PROVIDER_NONE;
+        *size = BZI_ABSENT;
         bzi_os_callback_begin();
         status = own->c.read(own->c.user, index, number, bytes, capacity, size);
         bzi_os_callback_end();
 
-        if (status == BZNA_E_BUFFER && *size != BZI_PROVIDER_NONE && *size > capacity)
+        if (status == BZNA_E_BUFFER && *size != BZI_ABSENT && *size > capacity)
             status = BZNA_OK;                               /* it said how many bytes it needs */
         if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
             status = bzi_provider_check_size(own, number, *size, err);
         return status;
     }
 
-    if (bzi_provider_locate_field(own, index, number, &extent, err) != BZNA_OK)
-        return err->status;
-
-    *size = extent.size;
-    if (!extent.size || extent.size > capacity)
-        return BZNA_OK;
-    if (extent.data) {
+    if ((status = bzi_provider_locate_field(c, index, number, &extent, err)) != BZNA_OK)
+        return status;
+    if (!extent.data)
+        status = bzi_provider_read_file(c, number, &extent, bytes, capacity, err);
+    else if (extent.size <= capacity)
         bzi_copy(bytes, extent.data, extent.size);
-        return BZNA_OK;
-    }
-
-    return bzi_source_read(extent.source, extent.offset, bytes, extent.size, err);
+    *size = extent.size;
+    return status;
 }
 
 /* --- Samples --- */
@@ -14089,7 +14310,7 @@ static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, b
 
     if (own->pictures != 1 || !own->given[own->picture].located)
         return BZNA_AGAIN;
-    return bzi_provider_locate_field(own, index, own->picture, extent, err);
+    return bzi_provider_locate_field(c, index, own->picture, extent, err);
 }
 
 static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity,
@@ -14097,42 +14318,43 @@ static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, ui
 {
     const bzi_provider *own = c->own;
     const uint64_t table = own->pictures > 1 ? own->pictures * sizeof(uint64_t) : 0;
-    uint64_t at = table, one = 0;
-    uint32_t picture = 0;
+    uint64_t sizes[BZI_LIMIT_FIELDS], at = 0;
+    uint32_t pictures = 0;
 
     for (uint32_t i = 0; i < c->field_count; i++) {
         const uint64_t room = at < capacity ? capacity - at : 0;
+        uint64_t *one = &sizes[pictures];
         bzna_status status;
 
         if (c->fields[i].kind != BZNA_FIELD_IMAGE)
             continue;
-        status = bzi_provider_get(own, index, i, room ? bytes + at : NULL, room, &one, err);
+        status = bzi_provider_get(c, index, i, room ? bytes + at : NULL, room, one, err);
         if (status == BZNA_E_NOT_FOUND && table)
-            one = BZI_PROVIDER_NONE;
+            *one = BZI_ABSENT;
         else if (status != BZNA_OK)
             return status;
 
-        if (table && table <= capacity)
-            memcpy(bytes + picture++ * sizeof one, &one, sizeof one);
-        at += one == BZI_PROVIDER_NONE ? 0 : one;
+        pictures++;
+        at += *one == BZI_ABSENT ? 0 : *one;
         if (at > own->limit)
             return BZI_FAIL(err, BZNA_E_LIMIT, "its pictures have more bytes together than one value may have, %llu",
                             (bzi_llu)own->limit);
     }
 
-    *size = at;
+    *size = at + table;
+    if (*size <= capacity)
+        bzi_copy(bytes + at, sizes, table);
     return BZNA_OK;
 }
 
 static bzna_status bzi_provider_field_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                             bzi_value *value, bzna_error *err)
 {
-    const bzi_provider *own = c->own;
     int64_t integer = BZNA_TARGET_NONE;
     const int is_integer = c->fields[number].kind == BZNA_FIELD_INTEGER;
-    bzna_status status = is_integer ? bzi_provider_get(own, sample->index, number, (uint8_t *)&integer, sizeof integer,
+    bzna_status status = is_integer ? bzi_provider_get(c, sample->index, number, (uint8_t *)&integer, sizeof integer,
                                                        &value->size, err) :
-                                      bzi_provider_get(own, sample->index, number, value->data, value->capacity,
+                                      bzi_provider_get(c, sample->index, number, value->data, value->capacity,
                                                        &value->size, err);
 
     if (status == BZNA_E_NOT_FOUND) {
@@ -14145,27 +14367,6 @@ static bzna_status bzi_provider_field_value(const bzi_container *c, const bzi_sa
     return status;
 }
 
-/* Finds the bytes of a picture in those of its sample. Returns 0 if the sample does not have it. */
-static int bzi_provider_bytes(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_span *bytes)
-{
-    const bzi_provider *own = c->own;
-    uint64_t at = own->pictures * sizeof at, size = BZI_PROVIDER_NONE;
-    uint32_t picture = 0;
-
-    *bytes = bzi_sample_span(sample);
-    if (own->pictures == 1)
-        return 1;
-
-    for (uint32_t i = 0; i <= number; i++) {
-        if (c->fields[i].kind != BZNA_FIELD_IMAGE)
-            continue;
-        at += size == BZI_PROVIDER_NONE ? 0 : size;
-        memcpy(&size, sample->bytes + picture++ * sizeof size, sizeof size);
-    }
-    *bytes = (bzi_span){ sample->bytes + at, size };
-    return size != BZI_PROVIDER_NONE;
-}
-
 /* Describes a picture: by its codec if the caller said that, else as a file. The size of a stream is that which it
  * states. */
 static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
@@ -14174,10 +14375,13 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
     const bzi_provider *own = c->own;
     const uint32_t number = pick->number;
     const bzna_provider_field *f = &own->given[number];
+    bzi_span bytes = bzi_sample_span(sample);
+    uint32_t before = 0;              /* pictures */
     uint64_t offset;
-    bzi_span bytes;
 
-    if (!bzi_provider_bytes(c, sample, number, &bytes))
+    for (uint32_t i = 0; i < number; i++)
+        before += c->fields[i].kind == BZNA_FIELD_IMAGE;
+    if (own->pictures > 1 && !bzi_sample_part(sample, own->pictures, before, &bytes))
         return bzi_container_fail_image(c->fields[number].name, err);
 
     offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
@@ -14187,6 +14391,15 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
     if (f->codec == BZNA_CODEC_RAW)
         bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
     return bzi_image_complete(image, err);
+}
+
+static int bzi_provider_alike(const bzi_container *a, const bzi_container *b)
+{
+    const bzi_provider *own = a->own, *other = b->own;
+    const bzna_provider_field *x = &own->given[own->picture], *y = &other->given[other->picture];
+
+    return a->alike && b->alike && x->width == y->width && x->height == y->height && x->channels == y->channels &&
+           x->layout == y->layout;
 }
 
 /* Hashes the caller's fingerprint, and what the samples are. How values are got does not count. */
@@ -14222,8 +14435,10 @@ static const bzi_container_ops bzi_provider_ops = {
     .fetch = bzi_provider_fetch,
     .field = bzi_provider_field_value,
     .image = bzi_provider_image,
+    .alike = bzi_provider_alike,
     .fingerprint = bzi_provider_fingerprint,
     .class_name = bzi_provider_class_name,
+    .path = bzi_provider_path,
     .close = bzi_provider_close
 };
 
@@ -14698,7 +14913,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 46. Containers: opening =======================================================================================
- * Calls: rooms 2, 8, 10-11, 24, 30, 33, 37-38, 41-43.
+ * Calls: rooms 2, 8, 10-11, 24, 29-30, 33, 37-38, 41-43.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -14747,9 +14962,7 @@ static void bzi_container_free(bzi_container *c)
     bzi_host *host = c->host;
     if (c->own && c->ops->close)
         c->ops->close(c);
-#ifndef BENZINA_NO_FOLDERS
     bzi_held_free(c->held);
-#endif
     bzi_owned_free(&c->kept);
     bzi_release(&host->memory, c, 1, sizeof *c);
     bzi_host_drop(host);
@@ -14948,24 +15161,22 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
     return BZNA_OK;
 }
 
-/* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
- * instead of the container. */
+/* Puts "train.bzna: sample 12: " before the message. A sample of a folder is named by its file's path, instead of the
+ * container, and one of a provider by both. */
 BZI_COLD
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
-    char name[40], path[BZI_LIMIT_PATH_BYTES];
+    const int by_user = c->ops->fetch && err->status == BZNA_E_CALLBACK;      /* who is at fault, and not a file */
+    bzi_extent extent = { 0 };
+    char name[40];
     bzna_error ignored;
 
-    if (c->ops->path && c->ops->path(c, index, 0, path, sizeof path, &ignored) == BZNA_OK) {
-        for (char *p = path; *p; p++)
-            if ((unsigned char)*p < 32 || *p == 127)
-                *p = '?';                                   /* a message is one line */
-        bzi_error_prefix(err, path);
-    }
+    if (c->ops->path && !by_user && c->ops->locate(c, index, &extent, &ignored) == BZNA_OK)
+        bzi_extent_blame(c, &extent, err);
 
     snprintf(name, sizeof name, "sample %llu", (bzi_llu)index);
     bzi_error_prefix(err, name);
-    return c->ops->path ? err->status : bzi_error_prefix(err, c->name);
+    return c->ops->path && !c->ops->fetch ? err->status : bzi_error_prefix(err, c->name);
 }
 
 
@@ -14985,6 +15196,7 @@ typedef struct bzi_reading {
     bzi_source        own[BZI_LIMIT_PAIRED];          /* of a sample that is a file, or several */
     uint32_t          own_count;      /* files in own that are open */
     uint32_t          fetched;        /* it lies in no one place: the container fetches it, and says its size then */
+    uint32_t          is_held;        /* its bytes are those that the container holds */
 } bzi_reading;
 
 static void bzi_reading_end(bzi_reading *reading)
@@ -14995,91 +15207,78 @@ static void bzi_reading_end(bzi_reading *reading)
     reading->source = NULL;
 }
 
-#ifndef BENZINA_NO_FOLDERS
-
-/* Finds a sample of files that is held, or opens its files. The size of a file is the size of the sample. Several files
- * have their sizes after them. */
-static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
+/* Opens the sample's files. Several files have their sizes after them. */
+static bzna_status bzi_reading_open(bzi_reading *reading, bzna_error *err)
 {
+    const bzi_container *c = reading->container;
     const uint32_t count = c->file_count ? c->file_count : 1;
-    const bzi_held_sample *held = bzi_held_find(c->held, reading->sample.index);
     bzi_extent *extent = &reading->sample.extent;
-    char path[BZI_LIMIT_PATH_BYTES];
+    uint64_t bytes = count > 1 ? count * sizeof(uint64_t) : 0;
     bzna_status status = BZNA_OK;
 
-    if (held) {
-        *extent = (bzi_extent){ .size = held->size, .data = held->bytes };
-        return BZNA_OK;
-    }
-
-    extent->size = count > 1 ? count * sizeof(uint64_t) : 0;
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
-        path[0] = 0;
-        memset(&reading->own[i], 0, sizeof reading->own[i]);
-        if (c->ops->path(c, reading->sample.index, i, path, sizeof path, err) == BZNA_OK &&
-            bzi_source_open_file(&reading->own[i], path, err) == BZNA_OK) {
+        bzi_extent one = *extent;
+        one.file += i;
+        if ((status = bzi_extent_open(c, &one, &reading->own[i], err)) == BZNA_OK) {
             reading->own_count++;
-            if (!bzi_add(extent->size, reading->own[i].size, &extent->size))
-                extent->size = UINT64_MAX;                  /* more than any limit */
-        } else {
-            status = bzi_file_fail_gone(err);
-            if (i && path[0])
-                bzi_error_prefix(err, path);
+            if (!bzi_add(bytes, one.size, &bytes))
+                bytes = UINT64_MAX;                         /* more than any limit */
+        } else if (i) {
+            bzi_extent_blame(c, &one, err);                 /* the first one is named with the sample */
         }
     }
 
+    extent->size = bytes;
     reading->source = reading->own;
     if (status != BZNA_OK)
         bzi_reading_end(reading);
     return status;
 }
 
-/* Reads the sample's files, one after the other, and writes their sizes after them if there are several. A small sample
- * is held from then on. */
+/* Reads the sample's files, one after the other, and writes their sizes after them if there are several. */
 static bzna_status bzi_reading_read_files(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
-    const bzi_container *c = reading->container;
+    const bzi_extent *extent = &reading->sample.extent;
     const uint32_t count = reading->own_count;
     uint8_t *at = bytes;
-    char path[BZI_LIMIT_PATH_BYTES];
-    bzna_error ignored;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+    if (count == 1)
+        return bzi_source_read(reading->own, extent->offset, bytes, extent->size, err);
+
+    for (uint32_t i = 0; i < count; i++) {
         const uint64_t size = reading->own[i].size;
-        if ((status = bzi_source_read(&reading->own[i], 0, at, size, err)) != BZNA_OK && i &&
-            c->ops->path(c, reading->sample.index, i, path, sizeof path, &ignored) == BZNA_OK)
-            bzi_error_prefix(err, path);
+        const bzi_extent one = { .file = extent->file + i };
+        if (bzi_source_read(&reading->own[i], 0, at, size, err) != BZNA_OK)
+            return i ? bzi_extent_blame(reading->container, &one, err) : err->status;
         at += size;
     }
-    if (status != BZNA_OK)
-        return status;
-
-    for (uint32_t i = 0; i < count && count > 1; i++, at += sizeof(uint64_t))
+    for (uint32_t i = 0; i < count; i++, at += sizeof(uint64_t))
         memcpy(at, &reading->own[i].size, sizeof(uint64_t));
-    bzi_held_add(c->held, reading->sample.index, bytes, reading->sample.extent.size);
     return BZNA_OK;
 }
-#endif
 
 /* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
  * failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
-    const bzi_extent *extent = &reading->sample.extent;
-    uint64_t limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
-    bzna_status status;
+    const bzi_held_sample *held = bzi_held_find(c->held, index);
+    bzi_extent *extent = &reading->sample.extent;
+    const uint64_t most = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
+    const uint64_t limit = c->max_bytes ? bzi_min(most, c->max_bytes) : most;
+    bzna_status status = BZNA_OK;
 
     reading->container = c;
     reading->source = &c->source;
-    reading->own_count = 0;
+    reading->own_count = reading->fetched = 0;
+    reading->is_held = held != NULL;
     reading->sample = (bzi_sample){ index, { 0 }, NULL };
-#ifndef BENZINA_NO_FOLDERS
-    if (c->ops->path)
-        status = bzi_reading_open(reading, c, err);
-    else
-#endif
-        status = c->ops->locate(c, index, &reading->sample.extent, err);
+    if (held) {
+        *extent = (bzi_extent){ .size = held->size, .data = held->bytes };
+        return BZNA_OK;
+    }
+
+    if ((status = c->ops->locate(c, index, extent, err)) == BZNA_OK && extent->file)
+        status = bzi_reading_open(reading, err);
     reading->fetched = status == BZNA_AGAIN;
     if (status != BZNA_OK)
         return reading->fetched ? BZNA_OK : status;
@@ -15088,11 +15287,13 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     if (extent->size <= limit)
         return BZNA_OK;
     bzi_reading_end(reading);
-    return BZI_FAIL_AT(err, BZNA_E_LIMIT, extent->offset, "its %llu bytes are more than max_sample_bytes, %llu",
-                       (bzi_llu)extent->size, (bzi_llu)limit);
+    return BZI_FAIL_AT(err, BZNA_E_LIMIT, extent->offset, "its %llu bytes are more than %s, %llu",
+                       (bzi_llu)extent->size, limit < most ? "provider.max_bytes" : "max_sample_bytes",
+                       (bzi_llu)limit);
 }
 
-/* Reads the sample into `bytes`, which have room for the extent. */
+/* Reads the sample into `bytes`, which have room for the extent. A small one is held from then on, if the container
+ * holds any. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
     const bzi_container *c = reading->container;
@@ -15101,12 +15302,12 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
 
     if (extent->data)
         bzi_copy(bytes, extent->data, extent->size);
-#ifndef BENZINA_NO_FOLDERS
     else if (reading->own_count)
         status = bzi_reading_read_files(reading, bytes, err);
-#endif
     else
         status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
+    if (status == BZNA_OK && !extent->data)
+        bzi_held_add(c->held, reading->sample.index, bytes, extent->size);
     reading->sample.bytes = bytes;
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
 }
@@ -15128,6 +15329,8 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
 
     reading->sample.extent.size = size;
     reading->sample.bytes = bytes;
+    if (size <= capacity)
+        bzi_held_add(c->held, reading->sample.index, bytes, size);
     return size > capacity ? BZNA_AGAIN : BZNA_OK;
 }
 
@@ -15497,6 +15700,22 @@ static bzna_status bzi_dataset_give(bzna_dataset *dataset, bzna_status status, b
     return status;
 }
 
+/* Has small samples from files held once they were read. Each container may hold so many of these bytes as it has of
+ * the samples. bytes: 0 is the default. */
+static void bzi_dataset_hold(bzna_dataset *dataset, uint64_t bytes)
+{
+    const uint64_t most = bytes ? bytes : BZI_HOLD_BYTES;
+    uint64_t samples = 0;
+
+    for (uint32_t i = 0; i < dataset->part_count; i++)
+        samples += dataset->parts[i].container->holds ? dataset->parts[i].count : 0;
+    for (uint32_t i = 0; i < dataset->part_count && samples; i++) {
+        bzi_container *c = dataset->parts[i].container;
+        if (c->holds)
+            c->held = bzi_held_make(&c->host->memory, c->count, most / samples * c->count);
+    }
+}
+
 /* Opens one container. On failure what it was to be opened from still belongs to the caller. */
 static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, const char *name,
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
@@ -15507,6 +15726,8 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, cons
 
     if (status == BZNA_OK && (status = bzi_container_open(host, input, name, config, &container, err)) == BZNA_OK)
         status = bzi_dataset_append(dataset, container, 0, container->count, err);
+    if (status == BZNA_OK)
+        bzi_dataset_hold(dataset, config->hold_bytes);
     return bzi_dataset_give(dataset, status == BZNA_END ? err->status : status, out);
 }
 
@@ -15618,23 +15839,6 @@ static void bzi_dataset_load(bzna_dataset *dataset, uint64_t most)
     }
 }
 
-#ifndef BENZINA_NO_FOLDERS
-/* Has small samples that are files held once they were read. Each folder may hold so many of these bytes as it has of
- * the samples. */
-static void bzi_dataset_hold(bzna_dataset *dataset, uint64_t most)
-{
-    uint64_t files = 0;
-
-    for (uint32_t i = 0; i < dataset->part_count; i++)
-        files += dataset->parts[i].container->ops->path ? dataset->parts[i].count : 0;
-    for (uint32_t i = 0; i < dataset->part_count && files; i++) {
-        bzi_container *c = dataset->parts[i].container;
-        if (c->ops->path)
-            c->held = bzi_held_make(&c->host->memory, c->count, most / files * c->count);
-    }
-}
-#endif
-
 /* Opens all that paths stand for, on several threads, and lays it end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
@@ -15663,10 +15867,8 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
         status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "all of the %llu files are empty", (bzi_llu)found);
     if (status == BZNA_OK && config->records)
         bzi_dataset_load(all, hold_bytes);
-#ifndef BENZINA_NO_FOLDERS
     if (status == BZNA_OK)
-        bzi_dataset_hold(all, hold_bytes);
-#endif
+        bzi_dataset_hold(all, config->hold_bytes);
     for (uint64_t i = all ? all->part_count : found; i < found; i++)    /* after a failure */
         if (all->parts[i].container)
             bzi_container_drop(all->parts[i].container);
@@ -15818,9 +16020,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         uint64_t all = part->container->target_count;
         info->size_bytes += part->container->source.size;
         info->held_bytes += bzi_source_is_loaded(&part->container->source) ? part->container->source.size : 0;
-#ifndef BENZINA_NO_FOLDERS
         info->held_bytes += part->container->held ? atomic_load(&part->container->held->bytes) : 0;
-#endif
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
@@ -26632,10 +26832,8 @@ static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
     const uint8_t *bytes;
     bzi_extent extent;
 
-#ifndef BENZINA_NO_FOLDERS
     if (container)
         BZI_PREFETCH(bzi_held_find(container->held, next->local));
-#endif
     /* fetch: locate would call the user's code once more */
     if (!container || !reader->setup->column_count || !container->source.map || container->ops->fetch)
         return;
@@ -26698,6 +26896,8 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
         return status;
     }
 
+    if (reading.is_held)
+        item->data = NULL;                                  /* not what was read with a neighbor */
     status = bzi_reader_check_place(item, &reading, err);
     item->extent = reading.sample.extent;
     if (status == BZNA_OK && (status = bzi_reader_bytes(reader, item, &reading, err)) == BZNA_OK &&
@@ -26743,7 +26943,7 @@ static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *
     uint32_t count = 0;
     bzi_extent extent;
 
-    if (container->ops->path || container->ops->prepare || !first->next || first->next->local != first->local + 1 ||
+    if (container->ops->prepare || !first->next || first->next->local != first->local + 1 ||
         first->next->container != container || !bzi_item_locate(first, &extent))
         return 0;
 
@@ -27681,7 +27881,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
         item->warp_ns += bzi_worker_time(worker);
     }
 
-    worker->before = status == BZNA_OK && item->container->ops->alike ? item->container : NULL;
+    worker->before = status == BZNA_OK && item->container->alike ? item->container : NULL;
     worker->before_data = item->data;
 
     /* Another sample may take the slot, and nothing of this one may be written there after that. */

@@ -234,7 +234,9 @@
  *                                  a data set keeps a byte for 64 targets
  *     archive, opened in memory    none: entries are read where they lie
  *     archive, opened by source    12 bytes a sample and track, read in one piece
- *     provider                     none per sample
+ *     provider                     none per sample; of more than 64 files, their paths without the
+ *                                  folders that all of them have in common, and 8 bytes for each;
+ *                                  of pictures in files, small ones as folder, pairs
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     RecordIO                     8 bytes a record
  *     records, opened by path      all bytes of the files, if these are at most 256 MiB together
@@ -744,8 +746,22 @@
  *
  * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records.
  *
- * PROVIDERS are your own code: a database, a generator, or files of your own format. A
- * bzna_provider says which fields samples have, and gives their values, or says where they lie.
+ * PROVIDERS are your own code: a database, a generator, a list of files, or files of your own
+ * format. A bzna_provider says which fields samples have, and how each field's values are got:
+ *
+ *     places    a table says where they lie: in memory, or in files. Nothing is called
+ *     locate    a function says the same
+ *     read      a function writes them into the library's buffer
+ *
+ * The pixels of a picture may be RAW. RAW pixels that lie in memory are used there, and are as fast
+ * as records; `read` costs a copy. A million files are a provider whose places are whole files:
+ *
+ *     bzna_place place = { .file = i, .size = BZNA_SIZE_UNKNOWN };
+ *
+ * and folders side by side (images, masks) are one with two such fields. Up to 64 files are opened
+ * with the data set, and stay open. Of more, each is opened when a value in it is read, and closed
+ * again, so that opening the data set takes no more than copying the paths.
+ *
  * examples/lmdb.c reads a database, and examples/generator.c draws pictures.
  *
  * PICTURES are told apart by their content.
@@ -1539,9 +1555,9 @@ typedef struct bzna_dataset_config {
     uint64_t            index_bytes;  /* bytes at index */
     /* how many bytes of files that are opened by their paths may be held in memory, so that they
      * are not read again; 1: none. Files of records are read when they are opened, if all of them
-     * together have at most so many bytes. Samples of folders and pairs that have at most 16 KiB
-     * stay in memory once they were read, as long as there is room. Files of other kinds are not
-     * held. Default: 256 MiB */
+     * together have at most so many bytes. Samples of folders, of pairs, and of providers' files
+     * that have at most 16 KiB stay in memory once they were read, as long as there is room. Files
+     * of other kinds are not held. Default: 256 MiB */
     uint64_t            hold_bytes;
 } bzna_dataset_config;
 
@@ -1861,19 +1877,23 @@ typedef struct bzna_provider_field {
     uint64_t    reserved[2];          /* must be 0 */
 } bzna_provider_field;
 
-/* Where a value of a provider lies. */
+/* Where a value of a provider lies: in memory, in a part of a file, or in a whole file, which is
+ * { .file = number, .size = BZNA_SIZE_UNKNOWN }. */
 typedef struct bzna_place {
     /* its bytes in memory, which must stay as they are until provider.close: nothing is copied.
      * NULL: it lies in a file */
     const void *data;
     uint64_t    offset;               /* of its first byte in the file */
-    uint64_t    size;                 /* bytes; must be set */
-    uint32_t    file;                 /* number of the file in provider.files */
-    uint32_t    reserved0;            /* must be 0 */
+    uint64_t    size;                 /* bytes, or BZNA_SIZE_UNKNOWN; must be set */
+    uint64_t    file;                 /* number of the file in provider.files */
 } bzna_place;
 
 /* UINT64_MAX: in provider.places, the size of a value that a sample does not have. */
-#define BZNA_NO_VALUE 0xFFFFFFFFFFFFFFFF
+#define BZNA_NO_VALUE     0xFFFFFFFFFFFFFFFF
+/* UINT64_MAX - 1: in bzna_place, the size of a value that ends with its file, which the library
+ * finds when it reads the value. RAW pixels and INTEGERs have as many bytes as their field says,
+ * and their file may go on after them. */
+#define BZNA_SIZE_UNKNOWN 0xFFFFFFFFFFFFFFFE
 
 /* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
  * no more than capacity bytes. If it has more, nothing need be written, and the function is called
@@ -1913,8 +1933,11 @@ typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint3
  *
  * A size that cannot be right fails the sample with E_CALLBACK: one that changes between calls, one
  * above max_bytes, a picture without bytes, an INTEGER that has not 8 bytes, RAW pixels that are
- * not as many as their field says, or a place past the end of its file. Such failures cost their
- * own slots (errors.policy); errors.callback_policy has no effect on them. */
+ * not as many as their field says, or a place that no file can have. What is wrong with a file has
+ * the status of a data set's own files, and the message names it: E_IO if it cannot be opened or
+ * read, E_TRUNCATED if it ends before a value does, E_LIMIT if it is larger than max_bytes. All
+ * these failures cost their own slots (errors.policy); errors.callback_policy has no effect on
+ * them. */
 typedef struct bzna_provider {
     uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
     uint32_t    field_count;          /* fields at fields, 1..64 */
@@ -1929,10 +1952,12 @@ typedef struct bzna_provider {
      * places[i * field_count + f]. Those of fields that are not located are not looked at. It must
      * stay as it is until close. NULL: locate says it */
     const bzna_place *places;
-    const char *const *files;         /* paths of the files in which values lie; copied */
-    uint32_t    file_count;           /* paths at files, at most 65536 */
-    uint32_t    class_count;          /* names at class_names */
+    /* paths of the files in which values lie; copied. Up to 64 of them are opened with the data
+     * set. Of more, each is opened when it is read, so a missing one costs its samples only */
+    const char *const *files;
+    uint64_t    file_count;           /* paths at files: any number */
     const char *const *class_names;   /* of targets 0, 1, ...; copied. NULL: they have no names */
+    uint64_t    class_count;          /* names at class_names */
     /* tells these samples from others: a saved state is not restored with another fingerprint.
      * Default 0: providers are told apart by count and fields only */
     uint64_t    fingerprint;
@@ -1951,12 +1976,12 @@ BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size);
  *     provider   the struct and its arrays are copied. On success the data set owns user, and
  *                calls close exactly once. On failure it is still the caller's, and close was not
  *                called
- *     config     copied; NULL: all defaults. Only name, format ("provider"), orientation and
- *                palette have an effect
+ *     config     copied; NULL: all defaults. Only name, format ("provider"), target, orientation,
+ *                palette and hold_bytes have an effect
  *     out        becomes the data set, to be closed with bzna_dataset_close
  * Neither read nor locate is called here. Statuses: E_ARGUMENT for a provider that cannot be,
- * whose message names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file for
- * provider.files. */
+ * whose message names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file if
+ * provider.files are up to 64. */
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context,
     const bzna_provider *provider, const bzna_dataset_config *config, bzna_dataset **out,
     bzna_error *err);

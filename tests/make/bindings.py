@@ -215,8 +215,9 @@ def define_value(name, value, constants):
     """(C type, number) of a macro's value."""
     if name in DEFINE_TYPES:
         return DEFINE_TYPES[name], value.strip("()L")
-    if value == "0xFFFFFFFFFFFFFFFF":
-        return "uint64_t", "UINT64_MAX"
+    if re.fullmatch("0x[0-9A-F]{16}", value):
+        number = int(value, 16)
+        return "uint64_t", "UINT64_MAX" if number == 2**64 - 1 else str(number)
     expression = re.sub(r"BZNA_\w+", lambda m: constants[m[0]], value.strip("()"))
     if not re.fullmatch(r"[\d+* ]+", expression):
         raise Fault(value)

@@ -122,7 +122,7 @@ static bzna_status model_locate(void *user, uint64_t index, uint32_t field, bzna
     if (m->memory)
         place->data = m->memory + (index * FIELDS + field) * SLOT;
     if (m->mode == PAST_END && index == m->bad_index && field == m->bad_field)
-        place->offset = UINT64_MAX - 10;
+        place->offset = 12799;
     if (m->mode == NO_FILE && index == m->bad_index && field == m->bad_field)
         place->file = FILES;
     if (misbehave(m, index, field, 0, &place->size, &status) && m->mode != PAST_END && m->mode != NO_FILE)
@@ -465,8 +465,8 @@ TEST(a_provider_that_fails_or_lies_costs_its_slot)
         { IS_SHORT, IMAGE, 0, 0, BZNA_E_CALLBACK, "\"image\" has 7 bytes instead of 144" },
         { IS_SHORT, TARGET, 0, 0, BZNA_E_CALLBACK, "7 bytes instead of 8" },
         { IS_SHORT, BOX, 0, 0, BZNA_E_CALLBACK, "not whole numbers" },
-        { PAST_END, IMAGE, 3, 0, BZNA_E_CALLBACK, "ends past the end of file 1" },
-        { PAST_END, CAPTION, 16, 0, BZNA_E_CALLBACK, "ends past the end of file 1" },
+        { PAST_END, IMAGE, 3, 0, BZNA_E_TRUNCATED, "provider_1.bin: image: the file ends at byte 12800" },
+        { PAST_END, CAPTION, 16, 0, BZNA_E_TRUNCATED, "provider_1.bin: caption: the file ends at byte 12800" },
         { NO_FILE, IMAGE, 3, 0, BZNA_E_CALLBACK, "lies in file 3, but provider.files has 3" },
     };
     for (size_t i = 0; i < COUNT(lies); i++) {
@@ -743,7 +743,7 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.provider.files = NULL, BZNA_E_ARGUMENT, "provider.files");
     REFUSE(d.provider.files = none; d.provider.file_count = 1, BZNA_E_ARGUMENT, "provider.files[0]: is NULL");
     REFUSE(d.provider.files = lost; d.provider.file_count = 1, BZNA_E_NOT_FOUND, "no_such_file");
-    REFUSE(d.provider.file_count = 65537, BZNA_E_LIMIT, "provider.files");
+    REFUSE(d.provider.file_count = UINT64_MAX, BZNA_E_LIMIT, "provider.file_count");
     REFUSE(d.provider.class_count = 1, BZNA_E_ARGUMENT, "class_names");
     REFUSE(d.provider.class_names = none; d.provider.class_count = 1, BZNA_E_ARGUMENT, "provider.class_names[0]");
     REFUSE(d.provider.reserved[3] = 1, BZNA_E_STRUCT_SIZE, "provider.reserved[3]: ");

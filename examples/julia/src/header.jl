@@ -130,6 +130,7 @@ const BZNA_BESIDE_IMAGES = UInt32(4)
 const BZNA_BESIDE_SEQUENCE = UInt32(8)
 
 const BZNA_NO_VALUE = typemax(UInt64)
+const BZNA_SIZE_UNKNOWN = UInt64(18446744073709551614)
 
 # Operations, which have random numbers of their own for each sample.
 const BZNA_OPERATION_WARP = UInt32(0)
@@ -642,13 +643,13 @@ struct bzna_provider_field
     reserved::NTuple{2,UInt64}
 end
 
-# Where a value of a provider lies.
+# Where a value of a provider lies: in memory, in a part of a file, or in a whole file, which is { .file = number,
+# .size = BZNA_SIZE_UNKNOWN }.
 struct bzna_place
     data::Ptr{Cvoid}
     offset::UInt64
     size::UInt64
-    file::UInt32
-    reserved0::UInt32
+    file::UInt64
 end
 
 # Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several threads
@@ -667,9 +668,9 @@ mutable struct bzna_provider
     locate::Ptr{Cvoid}
     places::Ptr{bzna_place}
     files::Ptr{Cstring}
-    file_count::UInt32
-    class_count::UInt32
+    file_count::UInt64
     class_names::Ptr{Cstring}
+    class_count::UInt64
     fingerprint::UInt64
     close::Ptr{Cvoid}
     reserved::NTuple{4,UInt64}

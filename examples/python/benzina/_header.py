@@ -96,9 +96,9 @@ sample_ref: u32 struct_size, image_count; u64 index, offset, size; i64 target; c
 image_info: u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
     u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size; u32 orientation, beside
 provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 reserved[2]
-place: ptr data; u64 offset, size; u32 file, reserved0
+place: ptr data; u64 offset, size, file
 provider: u32 struct_size, field_count; ptr user; u64 count; ptr fields; u64 max_bytes; provider_read_fn read;
-    provider_locate_fn locate; ptr places, files; u32 file_count, class_count; ptr class_names; u64 fingerprint;
+    provider_locate_fn locate; ptr places, files; u64 file_count; ptr class_names; u64 class_count, fingerprint;
     close_fn close; u64 reserved[4]
 picture: u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
     chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]; u32 orientation, step[3]

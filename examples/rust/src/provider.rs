@@ -189,7 +189,7 @@ pub(crate) fn open<P: Provider + 'static, T>(provider: P, open: impl FnOnce(&raw
         fingerprint,
         read: Some(read::<P>),
         class_names: if classes.is_empty() { std::ptr::null() } else { classes.as_ptr() },
-        class_count: classes.len() as u32,
+        class_count: classes.len() as u64,
         close: Some(close::<P>),
         ..Default::default()
     };

@@ -347,6 +347,9 @@ pub const BZNA_BESIDE_SEQUENCE: u32 = 8;
 
 /// UINT64_MAX: in provider.places, the size of a value that a sample does not have.
 pub const BZNA_NO_VALUE: u64 = u64::MAX;
+/// UINT64_MAX - 1: in bzna_place, the size of a value that ends with its file, which the library finds when it reads
+/// the value. RAW pixels and INTEGERs have as many bytes as their field says, and their file may go on after them.
+pub const BZNA_SIZE_UNKNOWN: u64 = 18446744073709551614;
 
 // Operations, which have random numbers of their own for each sample.
 /// a loader's warps
@@ -519,7 +522,9 @@ pub const BZNA_RULE_TENSOR: u32 = 1;
 pub const BZNA_RULE_ROWS: u32 = 2;
 
 // Kinds of warps.
-/// Centered, one output pixel for one input pixel
+/// Centered, one output pixel for one input pixel, which is copied: torchvision's CenterCrop. Where an odd number of
+/// rows or columns is cut off, it begins at the half rounded to an even number; an odd margin has its larger part at
+/// the right and the bottom
 pub const BZNA_WARP_NONE: u32 = 0;
 /// a random crop, scaled to the output: training
 pub const BZNA_WARP_RANDOM_RESIZED_CROP: u32 = 1;
@@ -1109,8 +1114,8 @@ structs! {
         index_bytes: u64,
         /// How many bytes of files that are opened by their paths may be held in memory, so that they are not read
         /// again; 1: none. Files of records are read when they are opened, if all of them together have at most so many
-        /// bytes. Samples of folders and pairs that have at most 16 KiB stay in memory once they were read, as long as
-        /// there is room. Files of other kinds are not held. Default: 256 MiB
+        /// bytes. Samples of folders, of pairs, and of providers' files that have at most 16 KiB stay in memory once
+        /// they were read, as long as there is room. Files of other kinds are not held. Default: 256 MiB
         hold_bytes: u64,
     }
 
@@ -1272,19 +1277,18 @@ structs! {
         reserved: [u64; 2],
     }
 
-    /// Where a value of a provider lies.
+    /// Where a value of a provider lies: in memory, in a part of a file, or in a whole file, which is { .file = number,
+    /// .size = BZNA_SIZE_UNKNOWN }.
     struct bzna_place {
         /// Its bytes in memory, which must stay as they are until provider.close: nothing is copied. NULL: it lies in a
         /// file
         data: *const c_void,
         /// Of its first byte in the file
         offset: u64,
-        /// Bytes; must be set
+        /// Bytes, or BZNA_SIZE_UNKNOWN; must be set
         size: u64,
         /// Number of the file in provider.files
-        file: u32,
-        /// Must be 0
-        reserved0: u32,
+        file: u64,
     }
 
     /// Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several
@@ -1313,14 +1317,15 @@ structs! {
         /// field_count + f\]. Those of fields that are not located are not looked at. It must stay as it is until
         /// close. NULL: locate says it
         places: *const bzna_place,
-        /// Paths of the files in which values lie; copied
+        /// Paths of the files in which values lie; copied. Up to 64 of them are opened with the data set. Of more, each
+        /// is opened when it is read, so a missing one costs its samples only
         files: *const *const c_char,
-        /// Paths at files, at most 65536
-        file_count: u32,
-        /// Names at class_names
-        class_count: u32,
+        /// Paths at files: any number
+        file_count: u64,
         /// Of targets 0, 1, ...; copied. NULL: they have no names
         class_names: *const *const c_char,
+        /// Names at class_names
+        class_count: u64,
         /// Tells these samples from others: a saved state is not restored with another fingerprint. Default 0:
         /// providers are told apart by count and fields only
         fingerprint: u64,
