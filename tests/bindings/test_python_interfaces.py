@@ -770,6 +770,15 @@ class InMXNet(unittest.TestCase):
     def path(cls, name):
         return os.path.join(cls.folder, name)
 
+    def mean_file(self, shape=(3, 32, 32), version=0xF993FAC9, name="mean_img"):
+        """A mean image as MXNet's NDArray.save writes it, and its numbers."""
+        numbers = numpy.random.RandomState(1).rand(*shape).astype("<f4") * 200
+        dense = struct.pack("<i", 0) if version != 0xF993FAC8 else b""
+        with open(self.path("mean.bin"), "wb") as file:
+            file.write(struct.pack("<QQQI", 0x112, 0, 1, version) + dense + struct.pack("<i%dq" % len(shape), len(shape), *shape))
+            file.write(struct.pack("<iii", 1, 0, 0) + numbers.tobytes() + struct.pack("<QQ", 1, len(name)) + name.encode())
+        return self.path("mean.bin"), numbers
+
     def epochs(self, batches, count=3):
         """[(labels, pad), ...] of each epoch."""
         found = []
@@ -890,12 +899,68 @@ class MXNet(InMXNet):
             numpy.testing.assert_array_equal(*twice)
             self.assertGreater(float(numpy.abs(twice[0] - plain).mean()), 1, options)
 
+    def test_mean_img_is_the_file_that_mxnet_makes_and_is_mirrored_with_the_picture(self):
+        plain = self.records().next().data[0].asnumpy()
+        for version in (0xF993FAC8, 0xF993FAC9, 0xF993FACA):
+            path, mean = self.mean_file(version=version)
+            made = self.records(mean_img=path, mean_r=9, scale=0.5).next().data[0].asnumpy()
+            numpy.testing.assert_allclose(made, (plain - mean) * 0.5, atol=1e-4)
+        for method in (0, 1):
+            low, high = [self.records(mean_img=path, std_g=4, mirror=mirror, inter_method=method).next().data[0].asnumpy()
+                         for mirror in (False, True)]
+            numpy.testing.assert_allclose(high, low[..., ::-1], atol=1e-4)
+            drawn = self.records(mean_img=path, std_g=4, rand_mirror=True, seed_aug=3, inter_method=method).next().data[0].asnumpy()
+            found = [min((0, 1), key=lambda i: numpy.abs(one - pair[i]).max()) for one, *pair in zip(drawn, low, high)]
+            self.assertEqual(len(set(found)), 2, "another seed is needed")
+            for one, i, *pair in zip(drawn, found, low, high):
+                numpy.testing.assert_allclose(one, pair[i], atol=1e-3)
+        path, mean = self.mean_file((1, 32, 32))
+        gray = [self.records(data_shape=(1, 32, 32), **more).next().data[0].asnumpy() for more in ({}, {"mean_img": path})]
+        numpy.testing.assert_allclose(gray[1], gray[0] - mean, atol=1e-4)
+        self.assertRaisesRegex(FileNotFoundError, "mean_img: no.bin is not there. MXNet makes it", self.records, mean_img="no.bin")
+        self.assertRaisesRegex(ValueError, r"mean_img: .*mean.bin: it is of \(1, 32, 32\), not \(3, 32, 32\)", self.records, mean_img=path)
+        self.assertRaisesRegex(ValueError, "mean_img: pixels of uint8", self.records, mean_img=path, dtype="uint8")
+        self.assertRaisesRegex(ValueError, "mean_img, rand_mirror, max_random_contrast: two of", self.records,
+                               mean_img=self.mean_file()[0], rand_mirror=True, max_random_contrast=0.1)
+        with open(path, "rb") as file:
+            data = file.read()
+        for damaged in (b"", data[:20], data[:60], data[:2000], b"\1" + data[1:], data[:24] + b"\7" + data[25:],
+                        data[:32] + b"\xff" + data[33:], data[:68] + b"\x33" + data[69:]):
+            with open(path, "wb") as file:
+                file.write(damaged)
+            self.assertRaisesRegex(ValueError, "^mean_img: ", self.records, mean_img=path)
+
+    def test_a_crop_begins_where_crop_x_start_and_crop_y_start_say(self):
+        whole = self.records(data_shape=(3, 40, 50), batch_size=1).next().data[0].asnumpy()[0]
+        at = self.records(batch_size=1, crop_x_start=3, crop_y_start=5).next().data[0].asnumpy()[0]
+        numpy.testing.assert_array_equal(at, whole[:, 5:37, 3:35])
+        self.assertRaisesRegex(ValueError, "random_resized_crop, crop_x_start: one of the two", self.records,
+                               random_resized_crop=True, max_aspect_ratio=0.25, crop_x_start=3)
+
+    def test_nearest_pixels_are_opencvs(self):
+        whole = self.records(data_shape=(3, 40, 50), batch_size=1).next().data[0].asnumpy()[0]
+        for size in (20, 40):                   # the crop of 20 x 20, or 40 x 40, in the middle, as 32 x 32
+            taken = [i * size // 32 for i in range(32)]
+            x, y = (50 - size) // 2, (40 - size) // 2
+            crop = whole[:, y:y + size, x:x + size][:, taken][..., taken]
+            for mirror in (False, True):
+                made = self.records(batch_size=1, inter_method=0, max_crop_size=size, min_crop_size=size, mirror=mirror)
+                numpy.testing.assert_array_equal(made.next().data[0].asnumpy()[0], crop[..., ::-1] if mirror else crop)
+
+    def test_area_is_linear_where_pictures_are_rotated_or_scaled(self):
+        for method, same in ((3, 1), (9, 1)):
+            for options in (dict(rotate=30), dict(min_random_scale=0.9, max_random_scale=0.9)):
+                made = [self.records(inter_method=one, **options).next().data[0].asnumpy() for one in (method, same)]
+                numpy.testing.assert_array_equal(*made)
+        options = dict(resize=34)               # which shrinks
+        made = [self.records(inter_method=one, **options).next().data[0].asnumpy() for one in (3, 1)]
+        self.assertGreater(float(numpy.abs(made[0] - made[1]).max()), 5)
+
     def test_what_cannot_be_is_refused_by_name(self):
         for name, value in (
             ("aug_seq", "mine"),
             ("shuffle_chunk_size", 4),
             ("pca_noise", 0.1),
-            ("mean_img", "mean.bin"),
             ("mean_a", 1),
         ):
             self.assertRaisesRegex(ValueError, "^%s: %r: " % (name, value), self.records, **{name: value})
@@ -1086,6 +1151,12 @@ class BesideMXNet(InMXNet):
             (1.5, dict(rotate=30)),
             (0.6, dict(max_crop_size=30, min_crop_size=30)),
             (1, dict(data_shape=(1, 32, 32))),
+            # but for columns whose place is a whole number, which OpenCV's product of floats falls short of
+            (0.5, dict(inter_method=0, resize=36)),
+            (0, dict(inter_method=0, max_crop_size=30, min_crop_size=30, mirror=True)),
+            (0.5, dict(inter_method=3, min_random_scale=1.3, max_random_scale=1.3)),
+            (0.5, dict(inter_method=9, min_random_scale=1.3, max_random_scale=1.3)),
+            (1e-4, dict(mean_img=self.mean_file()[0], mean_r=9, std_b=3, mirror=True)),
         ):
             self.compare(
                 "ImageRecordIter",

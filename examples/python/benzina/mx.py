@@ -261,8 +261,6 @@ _REASONS = {
     "shuffle_chunk_size": "all samples are shuffled, not chunks of them: leave it 0",
     "shuffle_chunk_seed": "all samples are shuffled by seed: leave it 0",
     "pca_noise": "noise along principal components is not made here: leave it 0, or add it to the batch",
-    "mean_img": "files of NDArrays are not read: benzina.DataLoader takes a mean for each pixel as mean_image=, an "
-    "array",
     "mean_a": "there is no alpha channel",
     "std_a": "there is no alpha channel",
 }
@@ -273,6 +271,66 @@ def _refuse(**given: Any) -> None:
     for name, (value, taken) in given.items():
         if value != taken:
             raise ValueError("%s: %r: %s" % (name, value, _REASONS[name]))
+
+
+_ND_TYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64")
+
+
+def _mean_image(path: Path, shape: Sequence[int]) -> Any:
+    """The mean of each pixel, from the file of one NDArray that MXNet makes of it."""
+    name = os.fsdecode(path)
+    if not os.path.exists(name):
+        raise FileNotFoundError(
+            "mean_img: %s is not there. MXNet makes it of all pictures, and benzina.DataLoader takes a mean for each "
+            "pixel as mean_image=, an array" % name
+        )
+    with open(name, "rb") as file:
+        data = file.read()
+    try:
+        magic, _, count = numpy.frombuffer(data, "<u8", 3)
+        version, stype, dims = numpy.frombuffer(data, "<i4", 3, 24)
+        at = 28 + 4 * (version != -0x66C0538)   # the first version has dense arrays alone, and does not say so
+        dims = numpy.frombuffer(data, "<i4", 1, at)[0]
+        found = tuple(map(int, numpy.frombuffer(data, "<i8", dims if 0 < dims < 32 else 0, at + 4)))
+        if magic != 0x112 or count != 1 or not -0x66C0538 <= version <= -0x66C0536 or (at == 32 and stype != 0):
+            raise ValueError("it is no list of one dense NDArray")
+        if found != tuple(shape):
+            raise ValueError("it is of %r, not %r" % (found, tuple(shape)))
+        at += 4 + 8 * len(found)
+        dtype = _ND_TYPES[numpy.frombuffer(data, "<i4", 3, at)[2]]      # behind the device and its number
+        return numpy.frombuffer(data, dtype, int(numpy.prod(found)), at + 12).reshape(found).astype("float32")
+    except (IndexError, ValueError) as error:
+        raise ValueError("mean_img: %s: %s" % (name, error)) from None
+
+
+class _Nearest(ops.WarpTransform):
+    """A warp without rotation for pixels as OpenCV's INTER_NEAREST takes them: of x, the pixel floor(x scale), where
+    others take that at the center, floor((x + 0.5) scale)."""
+
+    _PART = 0.5 - 1 / 2048                      # products that are whole numbers stay above them
+
+    def __init__(self, warp: Any) -> None:
+        self._plain = warp
+
+    def __call__(self, index: int, in_size: Any, out_size: Any, rng: Any) -> Any:
+        matrix = list(self._plain(index, in_size, out_size, rng))
+        matrix[2] -= abs(matrix[0]) * self._PART
+        matrix[5] -= abs(matrix[4]) * self._PART
+        return matrix
+
+
+def _method_of(inter_method: int, warp: Any) -> int:
+    """OpenCV's warpAffine has no area filter, and takes the linear one."""
+    if not isinstance(warp, ops.MXNetAffine) or inter_method not in (3, 9):
+        return inter_method
+    drawn = warp._struct
+    is_affine = (
+        any(drawn.degrees) or drawn.shear_ratio or tuple(drawn.scale) != (1, 1) or tuple(drawn.ratio) != (1, 1)
+        or any(drawn.canvas_px)
+    )
+    if not is_affine:
+        return inter_method
+    return 2 if inter_method == 9 and min(drawn.scale) > 1 else 1
 
 
 def _dtype_of(dtype: Any) -> Tuple[str, str]:
@@ -326,6 +384,8 @@ def _warp_of(
         min_crop_size=-1,
         pad=0,
         rand_crop=False,
+        crop_x_start=-1,
+        crop_y_start=-1,
     )
     for name, value in plain.items():
         if affine[name] != value:
@@ -354,6 +414,11 @@ class ImageRecordIter(_LoaderIter):
                      threads that decode, and batches ahead
     random_resized_crop
                      areas are drawn as there; ratios log-uniformly, of a range that has both a ratio and its reciprocal
+    crop_x_start, crop_y_start
+                     where the crop begins, as in MXNet's releases before 1.0
+    mean_img         the file that MXNet has made; it is not made here. Mirrored pictures have the mirrored mean
+    inter_method     as there. Pictures that are rotated or scaled at random have 1 for 3 (area), as there, and for 9
+                     2 or 1
     brightness, contrast, saturation
                      factors as there, in this order
     verbose, ctx, device_id
@@ -362,7 +427,7 @@ class ImageRecordIter(_LoaderIter):
                      what provide_data and provide_label say
 
     The rest is as in MXNet's documentation. Refused are aug_seq, shuffle_chunk_size, shuffle_chunk_seed, pca_noise,
-    mean_img, mean_a, std_a."""
+    mean_a, std_a."""
 
     def __init__(
         self,
@@ -428,6 +493,8 @@ class ImageRecordIter(_LoaderIter):
         scale: float = 1,
         max_random_contrast: float = 0,
         max_random_illumination: float = 0,
+        crop_x_start: int = -1,
+        crop_y_start: int = -1,
         data_name: str = "data",
         label_name: str = "softmax_label",
     ) -> None:
@@ -436,7 +503,6 @@ class ImageRecordIter(_LoaderIter):
             shuffle_chunk_size=(shuffle_chunk_size, 0),
             shuffle_chunk_seed=(shuffle_chunk_seed, 0),
             pca_noise=(pca_noise, 0),
-            mean_img=(mean_img, ""),
             mean_a=(mean_a, 0),
             std_a=(std_a, 1),
         )
@@ -466,10 +532,15 @@ class ImageRecordIter(_LoaderIter):
                 pad=pad,
                 resize=resize,
                 rand_crop=rand_crop,
+                crop_x_start=crop_x_start,
+                crop_y_start=crop_y_start,
                 mirror=mirror,
                 rand_mirror=rand_mirror,
             ),
         )
+        inter_method = _method_of(inter_method, warp)
+        if inter_method == 0:
+            warp = _Nearest(warp)
         jitter = ops.ColorJitter(
             brightness,
             contrast,
@@ -485,6 +556,20 @@ class ImageRecordIter(_LoaderIter):
         if channels == 1:                       # MXNet takes the first of three
             means, factors = (mean_r,) * 3, (scale / std_r,) * 3
         made, dtype = _dtype_of(dtype)
+        mean_image: Any = None                  # what the loader subtracts
+        mirrored: Any = None                    # what is subtracted of each picture as it is mirrored
+        if mean_img and made == "uint8":
+            raise ValueError("mean_img: pixels of uint8 are as they are")
+        if mean_img:
+            mean_image = _mean_image(mean_img, data_shape)
+            if mirror:                          # MXNet subtracts before it mirrors
+                mean_image = mean_image[:, :, ::-1].copy()
+            elif rand_mirror and max_random_contrast:
+                raise ValueError("mean_img, rand_mirror, max_random_contrast: two of the three: the mean is subtracted "
+                                 "before contrast, and which picture is mirrored is known after that")
+            elif rand_mirror:
+                mirrored, mean_image = mean_image * numpy.array(factors[:channels], "f4")[:, None, None], None
+                made = "float32"
         loader = DataLoader(
             dataset,
             (height, width),
@@ -493,7 +578,9 @@ class ImageRecordIter(_LoaderIter):
             warp=warp,
             inter_method=inter_method,
             oob=fill_value,
-            bias=means,
+            bias=None if mean_img else means,
+            mean_image=mean_image,
+            geometry=mirrored is not None,
             norm=factors,
             jitter=jitter,
             seed=(seed if seed_aug is None else seed_aug) % 2**64,
@@ -510,6 +597,10 @@ class ImageRecordIter(_LoaderIter):
 
         def make(found: Any) -> Tuple[Any, Any]:
             images, _, fields = found
+            if mirrored is not None:
+                drawn = fields["geometry"]      # a warp that is drawn in Python does not say how it mirrors
+                flips = drawn[:, 0] < 0 if inter_method == 0 else drawn[:, 15] % 2 > 0
+                images = images - numpy.where(flips[:, None, None, None], mirrored[:, :, ::-1], mirrored)
             return images.astype(dtype, copy=False), fields["label"][:, 0] if label_width == 1 else fields["label"]
         draw = _permutations(seed) if shuffle else _sequence
         labels = (batch_size,) if label_width == 1 else (batch_size, label_width)
