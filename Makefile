@@ -40,11 +40,11 @@ endif
 # ---- Packages that are needed ----------------------------------------------------------------------------------------
 
 DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \
-              libffmpeg-nvenc-dev liblcms2-dev zlib1g-dev libzstd-dev clang
+              libffmpeg-nvenc-dev liblcms2-dev libjxl-dev zlib1g-dev libzstd-dev clang
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
 # says so.
 DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
-              python3-pil python3-braceexpand cppcheck clang-tidy
+              python3-pil python3-braceexpand libjxl-tools cppcheck clang-tidy
 
 .PHONY: deps
 # What tests need beyond the product is installed only when a test is asked for, too.
@@ -69,6 +69,7 @@ HAVE_JPEG     := $(shell pkg-config --exists libjpeg 2>/dev/null && printf '$(JP
                    $(CC) $$(pkg-config --cflags libjpeg) -x c -fsyntax-only - 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
 HAVE_LCMS2    := $(shell pkg-config --exists lcms2 2>/dev/null && echo yes)
+HAVE_JXL      := $(shell pkg-config --exists 'libjxl >= 0.7' 2>/dev/null && echo yes)
 HAVE_ZLIB     := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
 HAVE_ZSTD     := $(shell pkg-config --exists libzstd 2>/dev/null && echo yes)
 
@@ -113,6 +114,12 @@ ifeq ($(HAVE_LCMS2),yes)
 TOOL_CFLAGS += -DBZNA_LCMS2 $(shell pkg-config --cflags lcms2)
 TOOL_LIBS   += $(shell pkg-config --libs lcms2)
 endif
+# The worked example of a codec of a program's own, which the tool has where its library is installed.
+ifeq ($(HAVE_JXL),yes)
+TOOL_CFLAGS += -DBZNA_JXL $(shell pkg-config --cflags libjxl)
+TOOL_LIBS   += $(shell pkg-config --libs libjxl)
+FORMATS      = examples/formats/jxl.c
+endif
 # Streams unpack what these libraries know; without one, a shard that it packed is refused by name.
 ifeq ($(HAVE_ZLIB),yes)
 STREAM_CFLAGS += $(shell pkg-config --cflags zlib)
@@ -152,6 +159,7 @@ all: what $(LIB) $(PROGRAMS)
 WHAT_VIDEO = $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing))
 WHAT_JPEG  = $(if $(HAVE_JPEG),libjpeg-turbo,none (libjpeg-dev is missing))
 WHAT_ICC   = $(if $(HAVE_LCMS2),, without --icc convert (liblcms2-dev is missing))
+WHAT_JXL   = $(if $(HAVE_JXL),libjxl (in the tool),none (libjxl-dev is missing))
 WHAT_TOOL  = $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(WHAT_ICC),$(if $(FEWER),none (it needs what $(FEWER) $\
                 leaves out),none (libavformat-dev or libswscale-dev is missing)))
 WHAT_GPU   = $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,$\
@@ -163,7 +171,7 @@ WHAT_UNPACKS = $(if $(HAVE_ZLIB)$(HAVE_ZSTD),$(if $(HAVE_ZLIB),gzip$(if $(HAVE_Z
 what:
 	@$(if $(call have,pkg-config),,echo "pkg-config is missing: without it, no library is found";)
 	@echo "benzina $(VERSION): software decoders: $(WHAT_VIDEO); JPEG: $(WHAT_JPEG);" \
-	    "tool: $(WHAT_TOOL); streams unpack: $(WHAT_STREAM); GPU path: $(WHAT_GPU)"
+	    "tool: $(WHAT_TOOL); JPEG XL: $(WHAT_JXL); streams unpack: $(WHAT_STREAM); GPU path: $(WHAT_GPU)"
 
 # ---- Library ---------------------------------------------------------------------------------------------------------
 
@@ -196,8 +204,9 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 # Shards that cannot seek.
 STREAM   = examples/stream.c examples/stream_source.c
 STREAM_H = examples/stream.h examples/stream_source.h
-$(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) $(STREAM) $(STREAM_H) benzina.h $(BUILD)/libbenzina.a
-	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(STREAM) $(BUILD)/libbenzina.a \
+$(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h examples/formats/*.h) $(FORMATS) $(STREAM) $(STREAM_H) benzina.h \
+              $(BUILD)/libbenzina.a
+	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(FORMATS) $(STREAM) $(BUILD)/libbenzina.a \
 	    $(TOOL_LIBS) $(STREAM_LIBS) $(LIBS)
 
 $(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a

@@ -7357,6 +7357,9 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
+/* The same for pictures that examples/formats/ has a codec for. */
+#define BZI_BY_OWN_CODEC ", which is read by a codec of the program's own: examples/formats/jxl.c is one"
+
 /* A kind whose files begin with these bytes, whatever is looked for. */
 #define BZI_BEGINS(magic, what) { magic, 0, sizeof magic - 1, 0, what }
 
@@ -7391,8 +7394,8 @@ static const struct bzi_unread {
     { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
-    BZI_BEGINS("\0\0\0\x0cJXL ", "a JPEG XL picture, which is not read"),
-    BZI_BEGINS("\xff\x0a", "a JPEG XL picture, which is not read"),
+    BZI_BEGINS("\0\0\0\x0cJXL ", "a JPEG XL picture" BZI_BY_OWN_CODEC),
+    BZI_BEGINS("\xff\x0a", "a JPEG XL picture" BZI_BY_OWN_CODEC),
     BZI_BEGINS("8BPS", "a Photoshop file (PSD), which is not read"),
     BZI_BEGINS("v/1\x01", "an OpenEXR picture, which is not read"),
     BZI_BEGINS("%PDF-", "a PDF document, which is not read"),

@@ -10,8 +10,8 @@
  *
  *    1  Vendoring and building        6  Errors                       11  The GPU
  *    2  The first program             7  Color and coordinates        12  Kinds of data sets
- *    3  Objects, structs, lifetimes   8  Limits and hostile files     13  What it does not do
- *    4  Threads and callbacks         9  Determinism and resuming
+ *    3  Objects, structs, lifetimes   8  Limits and hostile files     13  Codecs of your own
+ *    4  Threads and callbacks         9  Determinism and resuming     14  What it does not do
  *    5  Memory                       10  Versions and the ABI
  *
  * Names are short here: E_IO stands for BZNA_E_IO, and output.device for that member of a
@@ -182,6 +182,11 @@
  *     provider.read, .locate       the loader's reader threads, concurrently; also the caller's
  *                                  thread, in bzna_dataset_* calls and in bzna_loader_open
  *     provider.close               the thread that releases the dataset last
+ *     codec.recognize              the loader's reader and decoder threads, the context's decode
+ *                                  sessions and the caller's thread, concurrently
+ *     codec, except recognize and  the same threads, each with its own state
+ *     close
+ *     codec.close                  the thread that releases the context's last object
  *     sink.write_at, .close        a thread that adds, finishes or closes; never concurrently
  *     log                          the caller's thread, inside bzna_* calls; with log_any_thread,
  *                                  any thread
@@ -194,7 +199,7 @@
  *     - No C++ exception and no longjmp may leave a callback. The frames above it are C, and would
  *       not be unwound.
  *     - An allocator or device_allocator must call no bzna_* function. The callback of a transform,
- *       picture or rule must call none that takes a context, data set or loader.
+ *       picture or rule must call none that takes a context, data set or loader, nor must a codec.
  *
  * Without threads: a loader with pipeline.no_threads starts none. bzna_loader_next then reads,
  * decodes and warps the samples of its batch on the thread that calls it, and all callbacks above
@@ -281,8 +286,8 @@
  *
  * A callback that fails is a fault of the program, not of the data. It ends the run with
  * E_CALLBACK, whatever errors.policy is. errors.callback_policy can choose to treat the sample as
- * one that cannot be decoded. A provider is the data itself, so that its failures cost their
- * samples only.
+ * one that cannot be decoded. A provider is the data itself, and a codec reads them, so that their
+ * failures cost their samples only.
  *
  * The library returns errors and never prints them. It keeps libavcodec's decoders from printing,
  * too. A few messages that libavcodec logs without naming a decoder reach stderr all the same, such
@@ -402,6 +407,7 @@
  *       it was built with: AV1 always by libdav1d. It sees a picture only after benzina.c read its
  *       headers and found its size, depth and kind within the limits above.
  *     - NVIDIA's driver decodes for NVDEC, in part in the kernel. It sees a picture only then, too.
+ *     - Codecs of your own (chapter 13) see all bytes of the pictures that they recognize.
  * To have fewer of them: context_config.codecs names the codecs that may be decoded, and the
  * switches of chapter 1 leave libraries out. A smaller max_edge_px and max_sample_bytes bound what
  * a picture may cost. To contain them, decode in a process of its own that may neither open files
@@ -467,7 +473,8 @@
  * A bzna_loader_state taken between two batches of a run can be restored with any number of threads
  * and any world size. It says by a hash how the run's pixels were made: sizes, warp, colors, and
  * which picture of a sample. A loader that makes pixels otherwise refuses the state, unless
- * pipeline.restore_any_pixels is set.
+ * pipeline.restore_any_pixels is set. The fingerprints of the context's own codecs are part of that
+ * hash.
  *
  *     result                                     has the same bits
  *     orders, random numbers, warps, colors,     on every machine, with every compiler
@@ -653,8 +660,9 @@
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder. Each folder in the
  * root is a class, and all pictures below it belong to that class. A root without such folders has
  * no targets. Files are known by their names, in lower or upper case: jpg jpeg png ppm pgm pbm pnm
- * bmp webp tif tiff gif jp2 j2k heic heif hif avif. Names that begin with a dot are left out. Links
- * are followed. A file is not looked at before it is read.
+ * bmp webp tif tiff gif jp2 j2k heic heif hif avif, and the extensions of the context's own codecs.
+ * Names that begin with a dot are left out. Links are followed. A file is not looked at before it
+ * is read.
  *
  * A folder is refused
  *     - if a link in it leads back to a folder above it
@@ -702,7 +710,7 @@
  *     cls cls2 index inx id                                                integer
  *     txt text transcript                                                  text
  *     jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff
- *     jp2 j2k jpx jpf heic heif hif avif                                   picture
+ *     jp2 j2k jpx jpf heic heif hif avif, those of the context's codecs    picture
  *     any other                                                            bytes
  *
  * A tar without any files adds no samples to those of other shards: writers of shards leave such
@@ -780,7 +788,7 @@
  *
  * STILLS are all other pictures but HEIF and AVIF: PNG, WebP, GIF (its first picture), BMP, TIFF,
  * PNM and JPEG 2000. The library refuses kinds that libavcodec would decode to wrong pixels, for
- * instance TIFF of 16-bit CMYK or JPEG 2000 part 15. The message names the kind, and chapter 13
+ * instance TIFF of 16-bit CMYK or JPEG 2000 part 15. The message names the kind, and chapter 14
  * lists them.
  *
  * HEIF AND AVIF. The picture is the primary item, else the first picture of a track. An item is
@@ -790,7 +798,82 @@
  * is used only if fields.image names it. Overlays are refused. bzna_image_info.beside says what
  * else the file holds.
  *
- * 13. WHAT IT DOES NOT DO
+ * 13. CODECS OF YOUR OWN
+ *
+ * A bzna_codec decodes pictures of a kind that the library does not know. It is a struct of
+ * functions, and can be written in an afternoon:
+ *
+ *     recognize      is this file mine? It sees the first 512 bytes
+ *     thread_begin   what do I keep for a thread? A decoder of the library that I call, perhaps
+ *     inspect        what is the picture: its size, kind of pixels, depth, orientation?
+ *     decode         writes pixels into memory that the library has made
+ *     unwrap         instead of decode: where in these bytes is a picture that the library decodes?
+ *
+ * This is one for pictures of gray pixels after a head of twelve bytes, "GRAY" and two numbers:
+ *
+ *     static int32_t recognize(void *user, const void *head, uint64_t bytes)
+ *     {
+ *         return bytes >= 12 && !memcmp(head, "GRAY", 4);
+ *     }
+ *
+ *     static bzna_status inspect(void *state, const void *data, uint64_t bytes,
+ *                                bzna_codec_shape *shape, bzna_error *err)
+ *     {
+ *         memcpy(&shape->width, (const char *)data + 4, 4);
+ *         memcpy(&shape->height, (const char *)data + 8, 4);
+ *         shape->pixels = BZNA_PIXELS_GRAY;
+ *         if ((bytes - 12) / (shape->width ? shape->width : 1) >= shape->height)
+ *             return BZNA_OK;
+ *         snprintf(err->message, sizeof err->message, "there are only %llu bytes",
+ *                  (unsigned long long)bytes);
+ *         return BZNA_E_TRUNCATED;
+ *     }
+ *
+ *     static bzna_status decode(void *state, const void *data, uint64_t bytes,
+ *                               const bzna_rectangle *needed, const bzna_codec_planes *planes,
+ *                               bzna_error *err)
+ *     {
+ *         for (uint32_t y = needed->y0; y < needed->y1; y++)
+ *             memcpy((char *)planes->plane[0] + y * planes->pitch[0],
+ *                    (const char *)data + 12 + (size_t)y * planes->width, planes->width);
+ *         return BZNA_OK;
+ *     }
+ *
+ *     bzna_codec gray = { .struct_size = sizeof gray, .name = "gray", .extensions = "gray",
+ *                         .recognize = recognize, .inspect = inspect, .decode = decode };
+ *     bzna_context_config config = { .struct_size = sizeof config,
+ *                                    .own_codecs = { .ptr = &gray, .count = 1 } };
+ *
+ * examples/formats/jxl.c is one for JPEG XL, by libjxl, with comments that teach, and
+ * examples/own_codec.c is a program that registers it.
+ *
+ * WHEN THEY ARE ASKED. The library's own kinds come first. What none of them takes is shown to the
+ * codecs in their order, until one recognizes it. That holds for each picture that is a file:
+ * in folders, pairs, tars, RecordIO, fields of archives, providers whose field has codec UNKNOWN,
+ * and for bzna_decoder, where bzna_image.codec is BZNA_CODEC_OWN for the first codec, one more for
+ * the second, and so on. A build without a kind (BENZINA_NO_HEIF, BENZINA_NO_STILLS) leaves it to
+ * the codecs.
+ *
+ * A folder opens no file to list it, so it takes files by their extensions: give those of the codec
+ * in bzna_codec.extensions. In a tar they say which fields are pictures. Once a file is read, its
+ * bytes decide, and not its name.
+ *
+ * WHAT THE LIBRARY DOES. After inspect, it compares the size with max_edge_px and with the number
+ * of coded bytes (chapter 8), draws the transforms, and says in decode which rectangle the warp
+ * reads. It turns the picture, converts colors, applies palettes, and drops what is not needed, in
+ * the same pass as for other pictures. Planes belong to it, and are kept for the next picture of
+ * the thread. NVDEC's sessions unwrap too, so a wrapper around H.265, H.264, AV1 or JPEG is decoded
+ * where that picture would be.
+ *
+ * WHAT A CODEC MUST KEEP TO. It gives the same pixels for the same bytes, on every thread, whatever
+ * it decoded before: results depend on nothing else (chapter 9). It takes bytes from strangers:
+ * all of them may be wrong, and those that inspect has checked are the same in decode. Its
+ * functions do not wait for one another, since without threads they all run on one.
+ *
+ * In Python and Julia, callbacks would run on foreign threads. Decode there in a source of your own
+ * and use a provider with RAW fields, or register a codec that is written in C or Rust.
+ *
+ * 14. WHAT IT DOES NOT DO
  *
  *     - Video is not decoded as video: every sample is a frame of its own, and one that depends on
  *       other frames is refused. So are tracks whose matrix scales or skews.
@@ -799,7 +882,8 @@
  *     - ICC profiles, transfer functions and primaries are not applied, so there is no HDR tone
  *       mapping. `bzna pack --icc convert` converts pictures to sRGB before they are coded.
  *     - Samples are not mixed with one another (MixUp, CutMix): that is done with whole batches.
- *     - JPEG XL, animated WebP, lossless JPEG and subsampled RGB JPEG are not read.
+ *     - Animated WebP, lossless JPEG and subsampled RGB JPEG are not read. JPEG XL is read by a
+ *       codec of your own only (chapter 13).
  *     - BigTIFF is not read, nor TIFF that is tiled, compressed as JPEG, floating-point, L*a*b* or
  *       16-bit CMYK.
  *     - JPEG 2000 part 15 is not read, nor JPEG 2000 of CMYK.
