@@ -321,5 +321,80 @@ class Untouched(unittest.TestCase):
                 self.assertTrue((images[0] == expected.reshape(images[0].shape)).all())
 
 
+PICTURE = b"P5\n4 4\n255\n" + bytes(16)
+
+
+class Listed:
+    """Samples of a list, which is no list of files here."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        return self.samples[index]
+
+
+def dicts(key, *labels, **more):
+    return Listed([{"image": PICTURE, key: label, **more} for label in labels])
+
+
+class Labels(unittest.TestCase):
+    """A label is a target, a field that was asked for, or refused by its name; never -1 without a word."""
+
+    def targets(self, source, tensors=None, **settings):
+        dataset = benzina.Dataset(source, **settings)
+        loader = benzina.DataLoader(dataset, 4, len(dataset), output="field", tensors=tensors)
+        (batch,) = loader
+        self.assertEqual(list(batch[1].memoryview()), list(dataset.targets))
+        return list(batch[1].memoryview()) if tensors is None else batch[2][tensors[0]].memoryview().tolist()
+
+    def refused(self, source, words, **settings):
+        with self.assertRaisesRegex(ValueError, words):
+            benzina.DataLoader(benzina.Dataset(source, **settings), 4)
+
+    def test_whole_numbers_are_targets_whatever_the_key(self):
+        for key in ("target", "label", "labels", "cls", "fine_label"):
+            self.assertEqual(self.targets(dicts(key, 3, 0, 300)), [3, 0, 300])
+        self.assertEqual(self.targets(dicts("label", 3, None)), [3, -1])
+        self.assertEqual(self.targets(dicts("label", 3, 4), tensors=["label"]), [3, 4])
+        self.assertEqual(self.targets(dicts("label", 3, 4, target=9)), [9, 9])
+        self.assertEqual(self.targets(dicts("label", 3, 4, fine_label=9)), [3, 4])
+
+    def test_one_of_several_labels_is_chosen_by_its_key(self):
+        both = dicts("fine_label", 3, 4, coarse_label=1)
+        self.assertEqual(self.targets(both, target="coarse_label"), [1, 1])
+        self.assertEqual(self.targets(both, target="fine_label"), [3, 4])
+        self.refused(both, "field 'coarse_label' is one of several.*target='coarse_label'|'fine_label' is one of several")
+        self.refused(both, "target: samples have no 'label' among 'image', 'fine_label', 'coarse_label'", target="label")
+
+    def test_numbers_with_fractions_and_lists_are_refused_unless_asked_for(self):
+        for key in ("label", "labels", "category"):
+            for label in (0.5, [1, 2]):
+                self.refused(dicts(key, label), "field '%s' is not one whole number.*tensors=\\['%s'\\]" % (key, key))
+                self.assertEqual(self.targets(dicts(key, label), tensors=[key]), [label if type(label) is list else [label]])
+
+    def test_names_are_numbers_by_classes(self):
+        for source in (dicts("label", "b", "a"), dicts("cls", "b", "a"), Listed([(PICTURE, "b"), (PICTURE, "a")])):
+            self.assertEqual(self.targets(source, classes=["a", "b"]), [1, 0])
+            self.assertEqual(benzina.Dataset(source, classes=["a", "b"]).classes, ["a", "b"])
+        self.refused(dicts("label", "b"), "field 'label' is not one whole number.*classes=")
+        self.refused(Listed([(PICTURE, "b")]), "field 'target' is not one whole number.*classes=")
+        with self.assertRaisesRegex(ValueError, "label: 'c' is none of classes, 'a', 'b'"):
+            benzina.Dataset(dicts("label", "b", "c"), classes=["a", "b"]).targets
+
+    def test_arrays_take_names_too(self):
+        made = benzina.from_arrays([PICTURE] * 3, ["b", "a", "b"], classes=["a", "b"])
+        self.assertEqual(list(made.targets), [1, 0, 1])
+        with self.assertRaisesRegex(ValueError, "labels: 'b' is a name: give classes="):
+            benzina.from_arrays([PICTURE], ["b"])
+
+    def test_pictures_alone_are_loaded_when_that_is_said(self):
+        for label in (0.5, "a", [1, 2]):
+            self.assertEqual(self.targets(dicts("label", label), fields=["image"]), [-1])
+
+
 if __name__ == "__main__":
     run_tests(sys.modules["__main__"])

@@ -8,7 +8,8 @@ from typing import Any, Optional, Sequence
 from . import _arguments as arg
 from . import _c
 from ._dataset import Dataset
-from ._provider import Arrays, Field, array_of, integer_bytes, picture_bytes, shape_of_pixels, text_bytes, vector_bytes
+from ._provider import (Arrays, Field, array_of, integer_bytes, numbers_of_names, picture_bytes, shape_of_pixels, text_bytes,
+                        vector_bytes)
 from ._sources import address_of
 
 
@@ -73,7 +74,13 @@ def _array_of_images(images):
 def _add_labels(made, labels):
     numbers = array_of(labels)
     numbers = numbers.tolist() if numbers is not None else list(labels)
-    if all(hasattr(label, "__index__") for label in numbers):
+    if any(isinstance(label, str) for label in numbers):
+        if made.classes is None:
+            raise ValueError("labels: %r is a name: give classes=[names of classes], of which numbers are made" % next(
+                label for label in numbers if isinstance(label, str)))
+        convert = numbers_of_names(list(made.classes))
+        made.add(Field("target", _c.FIELD_INTEGER, located=True), *_joined([convert(label) for label in numbers]))
+    elif all(hasattr(label, "__index__") for label in numbers):
         made.add(Field("target", _c.FIELD_INTEGER, located=True), *_joined([integer_bytes(label) for label in numbers]))
     else:
         made.add(Field("label", _c.FIELD_VECTOR, located=True), *_joined([vector_bytes(label) for label in numbers]))
@@ -90,7 +97,8 @@ def from_arrays(images: Any, labels: Optional[Any] = None, names: Optional[Seque
     images     bytes of files (JPEG, PNG, ...), PIL.Images, or arrays of uint8, each H x W, or H x W x 1 or 3; or one
                array of all: N x H x W, N x H x W x C, or N x C x H x W. Arrays of one shape are pixels that nobody
                copies; of several shapes, they are copied once
-    labels     whole numbers, which are targets; or numbers or rows of numbers, which are the field "label"
+    labels     whole numbers, or names among classes, which are targets; or numbers or rows of numbers, which are the
+               field "label"
     names      of the samples
     classes    names of targets 0, 1, ...
     settings   of Dataset: name, orientation, palette, context, fields

@@ -368,8 +368,10 @@ class Dataset(_handles.Handled):
     Or an object with __len__ and __getitem__, as torch's data sets are. What __getitem__(index) gives is a sample: a
     picture, or a pair of picture and target, or a dict of fields. Pictures are bytes of files, PIL.Images, or arrays of
     uint8; other fields are numbers, rows of numbers, text and bytes, as the first sample has them, and may be None in
-    others. The second thing of a pair is the field "label" where it is not one whole number, but numbers. It is called by several threads, one at a time, since each holds the interpreter's lock, and must give the
-    same sample for the same index. An exception costs its sample only; OSError and EOFError are tried again
+    others. The second thing of a pair is the target, as is the "target", "label", "labels", "cls", ... of a dict: a
+    whole number, or with classes= a name, of which its number is made. Where it is another number, or several, it is the
+    field "label" (of a dict, the field of its name). __getitem__ is called by several threads, one at a time, since each
+    holds the interpreter's lock, and must give the same sample for the same index. An exception costs its sample only; OSError and EOFError are tried again
     (read_retries). last_exception is the last one.
 
     Or a URL: https://, s3://, gs://, hf:// and whatever else fsspec knows; also braces, lists, and "a::b". README.md
@@ -380,14 +382,14 @@ class Dataset(_handles.Handled):
     format           "archive", "folder", "tar", "RecordIO", ... (see info.container): other kinds are refused
     fields           names of fields: dataset.fields and dataset[i].fields show these alone; None: all. A DataLoader
                      delivers picture and target, and whatever else its tensors and bytes name
-    target           the field of integers that is the target: "cls2" of a tar, "bzna_target_b" of an mp4's tracks;
-                     None: the usual one
+    target           the field of integers that is the target: "cls2" of a tar, "bzna_target_b" of an mp4's tracks, the
+                     key of a dict; None: the usual one
     list             path of a list of samples (.lst, .csv, lines of path label): which files of a folder, or what labels
                      of a .rec. Whole numbers, one for each sample, are targets, and -1 is none; others are the field
                      "label"
     classes          of a folder: its class folders, in the order of their numbers; None: all, in class_order. A folder
                      of pictures beside one of masks is no data set of two classes, and refused unless they are named
-                     here
+                     here. Of an object: the names of targets 0, 1, ..., by which samples may name their labels
     class_order      "text": "10" comes before "2"; "numeric": after it
     allow_empty      True: class folders without pictures are classes, too, with numbers of their own, as in torchvision;
                      False: they are refused
@@ -490,7 +492,11 @@ class Dataset(_handles.Handled):
         elif arg.is_path(source):
             check(lib.bzna_dataset_open(context.handle, arg.path_bytes(source), config, handle, err), err)
         elif isinstance(source, (_provider.Arrays, _provider.Items)) or _provider.is_items(source):
-            samples = source if isinstance(source, (_provider.Arrays, _provider.Items)) else _provider.Items(source)
+            samples = source
+            if not isinstance(source, (_provider.Arrays, _provider.Items)):
+                samples = _provider.Items(source, target, classes and [*classes])
+                config.target = config.classes = None           # it has made use of them
+                config.class_count = 0
             self._source = _Failure()
             samples.kept = weakref.ref(self._source)
             callbacks, key, pointed = _provider.callbacks_of(samples)
@@ -812,10 +818,12 @@ class Dataset(_handles.Handled):
 
     def _unlike_targets(self):
         """The name of a field that has what targets cannot be, where no sample or not the first one has a target: numbers
-        with fractions, several numbers, text. None where there is none."""
+        with fractions, several numbers, text; or one of several labels. None where there is none."""
         kinds = {name: kind for name, kind in self._field_kinds().items() if name in self.fields}
         if kinds.get("target", _c.FIELD_INTEGER) != _c.FIELD_INTEGER:
             return "target"
+        if self.info.container == b"provider" and "target" not in kinds:
+            return next((name for name in _provider.LABELS if kinds.get(name, _c.FIELD_IMAGE) != _c.FIELD_IMAGE), None)
         if kinds.get("label") != _c.FIELD_VECTOR or not len(self):
             return None
         if "target" not in kinds:

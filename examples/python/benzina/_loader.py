@@ -585,15 +585,20 @@ class DataLoader(_handles.Handled):
         kind = dataset._kind(name)
         if kind == _c.FIELD_IMAGE:
             way = "outputs=benzina.Output.mask(%r, 'mask') gives it as fields['mask']" % name
+        elif kind == _c.FIELD_INTEGER:
+            way = "Dataset(..., target=%r) says that it is the target" % name
         elif kind != _c.FIELD_VECTOR:
             way = "bytes=[%r] gives it as fields[%r]" % (name, name)
+            if dataset.info.container == b"provider" and kind == _c.FIELD_TEXT:
+                way += ", and Dataset(..., classes=[names of classes]) makes numbers of such names"
         elif name == "target":
             way = "give it the name 'label', and tensors=['label'] gives it as fields['label']"
         else:
-            way = "tensors=['label'] gives it as fields['label'], or 'label:2' two numbers of each"
+            way = "tensors=[%r] gives it as fields[%r], or '%s:2' two numbers of each" % (name, name, name)
+        what = "one of several" if kind == _c.FIELD_INTEGER else "not one whole number for each sample"
         raise ValueError(
-            "dataset: its field %r is not one whole number for each sample, so all targets would be -1: %s. To load "
-            "pictures alone, leave it out: Dataset(..., fields=[\"image\"])" % (name, way)
+            "dataset: its field %r is %s, so all targets would be -1: %s. To load pictures alone, leave it out: "
+            "Dataset(..., fields=[\"image\"])" % (name, what, way)
         )
 
     def _slots_of(self, batch: Batch) -> int:

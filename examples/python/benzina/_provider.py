@@ -104,6 +104,19 @@ def vector_bytes(value):
     return vector.tobytes()
 
 
+def numbers_of_names(names):
+    """What makes a class's number, as integer_bytes, of its name, or of a number."""
+    known = {name: number for number, name in enumerate(names)}
+
+    def convert(value):
+        if not isinstance(value, str):
+            return integer_bytes(value)
+        if value not in known:
+            raise ValueError("label: %r is none of classes, %s" % (value, ", ".join(map(repr, names[:20]))))
+        return integer_bytes(known[value])
+    return convert
+
+
 def text_bytes(value):
     return value.encode("utf-8", "surrogateescape")
 
@@ -156,21 +169,58 @@ def _mapping_of(item):
     return {"image": item}
 
 
-class Items:
-    """Samples that an object's __getitem__ gives, called by several threads."""
+# What dicts call a sample's label; with several of these, target= says which one it is.
+LABELS = ("label", "labels", "cls", "class", "class_id", "category", "fine_label", "coarse_label", "y")
 
-    places = classes = None
+
+class Items:
+    """Samples that an object's __getitem__ gives, called by several threads. target: the key of the label; classes: the
+    names of targets 0, 1, ..., of which numbers are made."""
+
+    places = None
     _MOST_THREADS = 64                          # whose last samples are kept: threads come and go
 
-    def __init__(self, thing: Any) -> None:
-        self.thing, self.count = thing, len(thing)
+    def __init__(self, thing: Any, target: Any = None, classes: Any = None) -> None:
+        self.thing, self.count, self.classes = thing, len(thing), classes
         first = thing[0] if self.count else {}
-        self._keys = [*_mapping_of(first)]
-        self.fields = [_field_of(name, value) for name, value in _mapping_of(first).items()]
+        values = _mapping_of(first)
+        self._keys = [*values]
+        self.fields = [_field_of(name, value) for name, value in values.items()]
         for field in self.fields:               # of a pair; a target is a whole number, as in from_arrays
             if isinstance(first, (tuple, list)) and field.name == "target" and field.kind == _c.FIELD_VECTOR:
                 field.name = "label"
+        key = self._label_key(target)
+        if key is not None:
+            self._add_target(key)
         self._last: Dict[int, Tuple[int, Any, Dict[int, Any]]] = {}
+
+    def _label_key(self, target: Any) -> Any:
+        if target is not None:
+            if target not in self._keys:
+                raise ValueError("target: samples have no %r among %s" % (target, ", ".join(map(repr, self._keys))))
+            return target
+        if "target" in self._keys:
+            return "target"
+        known = [key for key in LABELS if key in self._keys]
+        return known[0] if len(known) == 1 or "label" in known else None
+
+    def _add_target(self, key: Any) -> None:
+        """The target that a label is: a whole number, or a name among classes."""
+        number = self._keys.index(key)
+        field, convert = self.fields[number], integer_bytes
+        if field.kind == _c.FIELD_TEXT and self.classes is not None:
+            convert = numbers_of_names(list(self.classes))
+        elif field.kind != _c.FIELD_INTEGER:
+            return                              # a DataLoader refuses it, if it is not asked for by its name
+        made = Field("target", _c.FIELD_INTEGER, convert)
+        if key == "target":
+            self.fields[number] = made
+            return
+        for other, known in enumerate(self._keys):
+            if known == "target":               # which has another name here, since it is not the label
+                raise ValueError("target: %r, but samples have a 'target', too: leave one out" % (key,))
+        self.fields.append(made)
+        self._keys.append(key)
 
     def value(self, index: int, number: int) -> Any:
         """The bytes of a field, or None. A thread asks for the fields of a sample one after the other, and perhaps
