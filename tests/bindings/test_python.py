@@ -386,8 +386,10 @@ class Errors(unittest.TestCase):
                 self.assertIn("scale: ", str(caught.exception))
                 self.assertIn(meaning, str(caught.exception))
                 self.assertIn("shape", str(caught.exception))
-            for scale in (2, 10, 0.05, 224 / 256):
-                crop(scale)
+        for scale in (2, 10, 0.05, 224 / 256):
+            ops.CenterResizedCrop(scale)
+            with self.assertRaisesRegex(TypeError, "scale: .* is one number: give two"):        # torchvision's is one, too
+                ops.RandomResizedCrop(scale)
 
     @needs_decoder
     def test_a_bad_setting_is_named(self):

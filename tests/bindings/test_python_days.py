@@ -14,7 +14,7 @@ import unittest
 
 from needs import needs
 from test_python import needs_decoder, run_tests
-from test_python_loops import benzina, python
+from test_python_loops import benzina, ops, python
 
 COUNT = 101                                     # of a data set whose number no batch divides
 
@@ -394,6 +394,92 @@ class Labels(unittest.TestCase):
     def test_pictures_alone_are_loaded_when_that_is_said(self):
         for label in (0.5, "a", [1, 2]):
             self.assertEqual(self.targets(dicts("label", label), fields=["image"]), [-1])
+
+
+class Refused(unittest.TestCase):
+    """What would have no effect, or another one than is meant."""
+
+    @staticmethod
+    def loader(**options):
+        return benzina.DataLoader(Numbered(8), **{"shape": 4, "batch_size": 4, "output": "field", **options})
+
+    def test_a_random_resized_crop_takes_pairs_as_torchvisions(self):
+        for options in (dict(scale=0.08), dict(ratio=0.75), dict(scale=1), dict(ratio=1.0)):
+            (name,) = options
+            for law in ("torchvision", "benzina"):
+                with self.assertRaisesRegex(TypeError, "%s: .* is one number: give two" % name):
+                    ops.RandomResizedCrop(law=law, **options)
+        for options in (dict(scale=(1, 0.08)), dict(ratio=(4 / 3, 3 / 4))):
+            with self.assertRaisesRegex(ValueError, "the smaller number comes first"):
+                ops.RandomResizedCrop(**options)
+        self.assertEqual(ops.RandomResizedCrop(scale=[0.5, 1]).scale, (0.5, 1.0))
+
+    @needs("torch", "torchvision")
+    def test_torchvision_refuses_the_same_numbers(self):
+        from torchvision.transforms import RandomResizedCrop
+        for options in (dict(scale=0.08), dict(ratio=0.75)):
+            with self.assertRaises(TypeError):
+                RandomResizedCrop(4, **options)
+
+    @needs("numpy")
+    def test_the_originals_module_keeps_its_law(self):
+        from benzina.torch import operations
+        crop = operations.RandomResizedCrop(0.08, (4 / 3, 3 / 4))
+        self.assertEqual((crop.scale, crop.ratio, crop.law), ((0.08, 12.5), (3 / 4, 4 / 3), "benzina"))
+
+    @needs("numpy")
+    def test_whole_numbers_of_a_table_stay_what_they_are(self):
+        import numpy
+        from benzina import mx
+        numbers = [[2**24 + 1, -(2**53) - 1], [2**62 + 1, 7]]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "numbers.csv")
+
+            def batch(dtype, rows, **options):
+                with open(path, "w") as file:
+                    file.write("".join(",".join(map(str, row)) + "\n" for row in rows))
+                return next(mx.CSVIter(data_csv=path, data_shape=(2,), batch_size=2, dtype=dtype, **options))
+            found = batch("int64", numbers, label_csv=path, label_shape=(2,))
+            self.assertEqual((found.data[0].tolist(), found.label[0].tolist()), (numbers, numbers))
+            self.assertEqual(found.data[0].dtype, numpy.int64)
+            self.assertEqual(batch("int32", [[2**24 + 1, 2], [3, 4.0]]).data[0].tolist(), [[2**24 + 1, 2], [3, 4]])
+            self.assertEqual(batch("float64", [[0.1, 2**53 - 1], [1, 2]]).data[0].tolist(), [[0.1, 2**53 - 1], [1, 2]])
+            self.assertEqual(batch(None, [[0.5, 1], [1, 2]]).data[0].dtype, numpy.float32)
+            for dtype, rows, words in (("int32", [[2**31, 1], [1, 2]], "cannot hold"), ("uint8", [[256, 1], [1, 2]], "uint8"),
+                                       ("int64", [[1, 1], [1.5, 2]], "row 2: .* are not whole numbers"),
+                                       ("int64", [[1.5, 1], [1, 2]], "row 1: .* are not whole numbers")):
+                with self.assertRaisesRegex(ValueError, words):
+                    batch(dtype, rows)
+
+    def test_gray_pictures_take_one_number(self):
+        for name, three in (("mean", (1, 2, 3)), ("std", (1, 2, 3)), ("bias", [1, 2, 3]), ("norm", [1, 2, 3]), ("oob", (1, 2, 3))):
+            with self.assertRaisesRegex(ValueError, "%s, channels: gray pictures have one channel" % name):
+                self.loader(channels="gray", **{name: three})
+            with self.assertRaisesRegex(ValueError, "%s, channels: gray pictures have one channel" % name):
+                benzina.Output("more", channels="grey", **{name: three})
+        for mean in (2, (2,), [2, 2, 2]):       # torchvision's Normalize of MNIST has one in a tuple
+            images, _ = next(iter(self.loader(channels="gray", mean=mean, std=mean, warp=None)))
+            self.assertEqual(list(images.memoryview().cast("B").cast("f"))[::16], [(n - 2) / 2 for n in range(4)])
+
+    def test_a_loader_keeps_its_arguments(self):
+        loader = self.loader()
+        for name, value in (("batch_size", 5), ("weights", [1] * 8), ("shuffle", True), ("dataset", None), ("seed", 4), ("rank", 1),
+                            ("shape", 8), ("mean", 0), ("output", "torch"), ("drop_last", True), ("num_threads", 2)):
+            with self.assertRaisesRegex(AttributeError, "%s: a DataLoader keeps what it was made with" % name):
+                setattr(loader, name, value)
+        for name in ("epoch", "sampler"):
+            with self.assertRaises(AttributeError):
+                setattr(loader, name, 1)
+        loader.timeout, loader.notes = 9, "mine"            # which is looked at, and which is the caller's own
+        self.assertEqual((loader.timeout, loader.notes, len(list(loader))), (9, "mine", 2))
+
+    @needs("numpy")
+    def test_what_a_callback_returns_is_refused(self):
+        for name in ("transform", "picture"):
+            loader = self.loader(**{name: lambda sample, rng, thing: thing})
+            with self.assertRaisesRegex(TypeError, "%s: it returned '.*ansform|%s: it returned 'Picture'" % (name, name)):
+                list(loader)
+            self.assertEqual(len(list(self.loader(**{name: lambda sample, rng, thing: None}))), 2)
 
 
 if __name__ == "__main__":

@@ -75,6 +75,13 @@ def _some(what, numbers):
     return numbers
 
 
+def _nothing(what, returned, given):
+    """Refuses what nobody would look at."""
+    if returned is not None:
+        raise TypeError("%s: it returned %r: it changes the %s that it is given, and returns nothing" % (
+            what, type(returned).__name__, given))
+
+
 class Hooks:
     """What a loader's transform callback does to a sample: each of these (index, in_size, out_size, rng), or None."""
 
@@ -114,7 +121,7 @@ class Hooks:
         if self.mixing and info.output == 0:
             self.mixing.apply(info, rng, transform)
         if self.whole:
-            self.whole(info, rng, transform)
+            _nothing("transform", self.whole(info, rng, transform), "transform")
 
 
 def _hooks_of(user):
@@ -196,7 +203,7 @@ def _draw(function, info, rng, struct, addresses):
     numbers = [i for i in range(3) if addresses[i]]
     picture = Picture(struct, [_plane_of(i, struct, addresses[i]).copy() for i in numbers])
     drawn = list(picture._frame)
-    function(info, rng, picture)
+    _nothing("picture", function(info, rng, picture), "planes of the picture")
     for i, own in zip(numbers, drawn):
         _plane_of(i, struct, addresses[i])[...] = own
 

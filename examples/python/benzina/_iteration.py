@@ -129,7 +129,7 @@ def lender_of(loader: Any) -> Lender:
     if loader.output is None:                   # found out now: what an import leaves behind must not hold a batch
         info = loader.info
         on_host = info.image.device.kind == _c.DEVICE_CPU
-        loader.output = found(on_host, "bfloat16" if info.image.dtype == _c.DTYPE_BFLOAT16 else "")
+        loader._adopt(output=found(on_host, "bfloat16" if info.image.dtype == _c.DTYPE_BFLOAT16 else ""))
     return Lender(loader, loader.output)
 
 

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
+import inspect
 import os
 import random
 import sys
@@ -31,6 +33,7 @@ from ._samplers import Lists, check_samplers
 from ._settings import (
     as_warp,
     field_names,
+    of_channels,
     refuse_unknown,
     set_colors,
     set_distortion,
@@ -54,6 +57,12 @@ def _release(arrived: Any, process: Optional[int] = None) -> None:
     handle, arrived.value = arrived.value, None
     if handle and process in (None, os.getpid()):
         lib.bzna_batch_release(handle)
+
+
+@functools.lru_cache(maxsize=None)
+def _arguments_of(kind: Any) -> Set[str]:
+    signatures = inspect.signature(kind.__init__).parameters, inspect.signature(DataLoader.__init__).parameters
+    return {name for parameters in signatures for name in parameters} - {"self", "of_torch"}
 
 
 class DataLoader(_handles.Handled):
@@ -227,6 +236,20 @@ class DataLoader(_handles.Handled):
         "which can be pickled, and give it this one's state_dict()"
     )
     _gone = "the loader is closed"
+    _is_made = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """An argument is not to be changed: nobody would look at it any more."""
+        if self._is_made and name != "timeout" and name in _arguments_of(type(self)):
+            raise AttributeError(
+                "%s: a %s keeps what it was made with: make another one, and give it this one's state_dict()"
+                % (name, type(self).__name__)
+            )
+        super().__setattr__(name, value)
+
+    def _adopt(self, **found: Any) -> None:
+        """What is found out later than when it was made."""
+        vars(self).update(found)
 
     def __init__(
         self,
@@ -382,6 +405,7 @@ class DataLoader(_handles.Handled):
         self._spreads = not drop_last and last_batch is None
         last_batch = "drop" if drop_last else last_batch or ("pad" if self.world_size > 1 else "partial")
         self._drops = last_batch == "drop"
+        mean, std, bias, norm, oob = of_channels(channels, mean=mean, std=std, bias=bias, norm=norm, oob=oob)
         set_colors(config.color, mean, std, None, None, None)
         warn_of_colors(mean, std, bias, norm)
         kept.append(set_mean_image(config.color, mean_image))
@@ -490,6 +514,7 @@ class DataLoader(_handles.Handled):
         self._arrived = ctypes.c_void_p()       # a batch, between its delivery and its Batch
         weakref.finalize(self, _release, self._arrived, os.getpid()).atexit = False
         self._lent: Dict[int, Optional[weakref.ref[Batch]]] = {}        # batches that were taken, by their handles
+        self._is_made = True
 
     @staticmethod
     def _memory(context: Any, output: Optional[str], memory: Optional[str]) -> Any:
@@ -528,9 +553,9 @@ class DataLoader(_handles.Handled):
             self._settle_on(found)
 
     def _settle_on(self, found: Distributed) -> None:
-        self.rank, self.world_size, self._is_settled = found.rank, found.world_size, True
+        self._adopt(rank=found.rank, world_size=found.world_size, _is_settled=True)
         if not self._seed_is_given:
-            self.seed = _AUTO_SEED
+            self._adopt(seed=_AUTO_SEED)
         say_once(
             "share",
             20,
@@ -806,7 +831,7 @@ class DataLoader(_handles.Handled):
         check(lib.bzna_loader_restore(self.handle, state, err), err)
         self._forget()
         state = told("loader_state", lib.bzna_loader_save, self.handle)      # in this machine's byte order
-        self.seed, self._epoch = state.seed, state.epoch
+        self._adopt(seed=state.seed, _epoch=state.epoch)
         self._inside = self._resumed = state.position > 0
         self._is_iterated = False
         left, step = state.sample_count - state.position, self.batch_size * self.world_size

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 from . import _arguments as arg
 from ._augment import set_augment
 from ._c import structs
-from ._settings import LIBRARY_WARPS, as_warp, library_warp, set_colors, set_mean_image
+from ._settings import LIBRARY_WARPS, as_warp, library_warp, of_channels, set_colors, set_mean_image
 from ._types import Antialias, Channels, Dtype, Filter, Layout, Numbers, Shape
 
 
@@ -81,6 +81,7 @@ class Output:
         arg.put(e, "views", views)
         e.name, e.field = arg.text("name", name), None if field is None else arg.text("field", field)
         self._kept: List[Any] = []              # what the struct points to lives as long as this
+        mean, std, bias, norm, oob = of_channels(channels, mean=mean, std=std, bias=bias, norm=norm, oob=oob)
         colors = (mean, std, bias, norm, oob, mean_image, matrix, fill_space)
         if arg.flag("own_color", own_color) or any(given is not None for given in colors):
             own = structs.loader_color()

@@ -4,7 +4,7 @@ from __future__ import annotations
 import array
 import math
 import os
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ._dataset import Dataset
 from ._types import Path
@@ -60,34 +60,50 @@ def cifar(paths: Union[Path, Sequence[Path]], classes: int = 10, **settings: Any
                                        label_offset=labels - 1, label_type="uint8"), **settings)
 
 
-def csv(path: Path, target: Optional[int] = None, **settings: Any) -> Dataset:
-    """A file of numbers with commas between them: a Dataset of vectors, the field "data", in memory. target: the number
-    of the column that holds it. A first line of other words is left out."""
+def rows_of_csv(path: Path, number_of: Callable[[str], Any] = float) -> Iterator[Tuple[int, List[Any]]]:
+    """The rows of a file of numbers with commas between them, counted from 1. A first line of other words is left
+    out."""
     import csv as reader
-    columns, packed = None, []
+    columns = 0
     with open(path, newline="") as file:
         for number_of_row, row in enumerate(filter(None, reader.reader(file)), 1):
             try:
-                values = [float(word) for word in row]
+                values = [number_of(word) for word in row]
             except ValueError:
-                if number_of_row == 1:
+                if number_of_row == 1 and not _are_numbers(row):
                     continue
-                raise ValueError("%s: row %d: %r are not numbers" % (os.fspath(path), number_of_row, row)) from None
-            if columns not in (None, len(values)):
-                raise ValueError(
-                    "%s: row %d has %d columns, not %d" % (os.fspath(path), number_of_row, len(values), columns)
-                )
+                raise ValueError("%s: row %d: %r are not %snumbers" % (
+                    os.fspath(path), number_of_row, row, "whole " if _are_numbers(row) else "")) from None
+            if columns not in (0, len(values)):
+                raise ValueError("%s: row %d has %d columns, not %d" % (
+                    os.fspath(path), number_of_row, len(values), columns))
             columns = len(values)
-            if target is not None:
-                number = values.pop(target)
-                if not number.is_integer():
-                    raise ValueError(
-                        "%s: row %d: the target, %g, is no whole number" % (os.fspath(path), number_of_row, number)
-                    )
-                packed.append(array.array("q", [int(number)]).tobytes())
-            packed.append(array.array("f", values).tobytes())
-    if not packed:
+            yield number_of_row, values
+    if not columns:
         raise ValueError("%s: there are no numbers" % os.fspath(path))
+
+
+def _are_numbers(words: Sequence[str]) -> bool:
+    try:
+        return bool([float(word) for word in words])
+    except ValueError:
+        return False
+
+
+def csv(path: Path, target: Optional[int] = None, **settings: Any) -> Dataset:
+    """A file of numbers with commas between them: a Dataset of vectors, the field "data", in memory. target: the number
+    of the column that holds it. A first line of other words is left out."""
+    columns, packed = 0, []
+    for number_of_row, values in rows_of_csv(path):
+        columns = len(values)
+        if target is not None:
+            number = values.pop(target)
+            if not number.is_integer():
+                raise ValueError(
+                    "%s: row %d: the target, %g, is no whole number" % (os.fspath(path), number_of_row, number)
+                )
+            packed.append(array.array("q", [int(number)]).tobytes())
+        packed.append(array.array("f", values).tobytes())
     records = dict(width=columns - (target is not None), height=1, channels=1, data_type="float32")
     if target is not None:
         records.update(label_type="int64", data_offset=8)

@@ -7,7 +7,7 @@ import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import _arguments as arg
-from . import _handles, ops
+from . import _c, _handles, ops
 from ._callbacks import Hooks
 
 # Warps that the library draws itself. Whoever adds a kind gives it _warp(), which may be None: it is called then.
@@ -132,6 +132,22 @@ def set_mean_image(color: Any, image: Any) -> Any:
     kept = ctypes.create_string_buffer(view.tobytes(), view.nbytes)
     color.mean_image, color.mean_image_bytes = ctypes.addressof(kept), view.nbytes
     return kept
+
+
+def of_channels(channels: Any, **given: Any) -> List[Any]:
+    """Numbers of each channel. Gray pictures have one, for which one number stands, and not three that differ."""
+    if arg.choice("channels", channels) != _c.CHANNELS_GRAY:
+        return list(given.values())
+    numbers = []
+    for what, values in given.items():
+        values = values.tolist() if hasattr(values, "tolist") else values
+        if values is not None and arg.is_list(values):
+            known = list(values)
+            if any(one != known[0] for one in known) or len(known) not in (1, 3):
+                raise ValueError("%s, channels: gray pictures have one channel: give one number, not %r" % (what, values))
+            values = known[0]
+        numbers.append(values)
+    return numbers
 
 
 def set_colors(color: Any, mean: Any, std: Any, bias: Any, norm: Any, oob: Any) -> None:

@@ -342,7 +342,8 @@ class Stream(DataLoader):
             raise ValueError("state: %d bytes, not %d" % (len(data), ctypes.sizeof(state)))
         ctypes.memmove(ctypes.addressof(state), bytes(data), len(data))
         if state.loader.seed != self.seed and not self._seed_is_given:      # as a DataLoader takes it over
-            self.seed = self._config[0].order.seed = state.loader.seed
+            self._adopt(seed=state.loader.seed)
+            self._config[0].order.seed = state.loader.seed
             self._reset(self._epoch)
         check(_library().bzna_stream_restore(self.handle, state, err), err)
         self._is_past = False

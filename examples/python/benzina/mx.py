@@ -29,7 +29,7 @@ import numpy
 from . import ops
 from ._dataset import Dataset
 from ._loader import DataLoader
-from ._records import csv, idx
+from ._records import idx, rows_of_csv
 from ._types import Path
 
 __all__ = [
@@ -686,7 +686,7 @@ class MNISTIter(_LoaderIter):
 class CSVIter(DataIter):
     """Batches of rows of a file of numbers. data_shape: of each row; label_csv: another file, whose rows have
     label_shape. Files are read whole when it is made. round_batch, data_name and label_name are as of an
-    ImageRecordIter; the numbers are float32, and what dtype says after that."""
+    ImageRecordIter; numbers are read as what dtype says, whole ones exactly."""
 
     def __init__(
         self,
@@ -705,11 +705,11 @@ class CSVIter(DataIter):
     ) -> None:
         super().__init__(batch_size)
         _, dtype = _dtype_of(dtype)
-        self._data = _rows_of("data_csv", data_csv, "data_shape", data_shape).astype(dtype)
+        self._data = _rows_of("data_csv", data_csv, "data_shape", data_shape, dtype)
         if label_csv == "NULL":
             self._label = numpy.zeros((len(self._data), *label_shape), dtype)
         else:
-            self._label = _rows_of("label_csv", label_csv, "label_shape", label_shape).astype(dtype)
+            self._label = _rows_of("label_csv", label_csv, "label_shape", label_shape, dtype)
         if len(self._label) != len(self._data):
             raise ValueError("label_csv: %d rows for %d of data_csv" % (len(self._label), len(self._data)))
         if tuple(label_shape) == (1,):
@@ -735,26 +735,34 @@ class CSVIter(DataIter):
         return True
 
 
-def _rows_of(what: str, path: Path, shape_name: str, shape: Sequence[int]) -> Any:
+def _rows_of(what: str, path: Path, shape_name: str, shape: Sequence[int], dtype: str) -> Any:
     """The numbers of a file, or of those of a folder one after the other."""
     paths = (
         sorted(os.path.join(os.fsdecode(path), name) for name in os.listdir(os.fsdecode(path)))
         if os.path.isdir(path)
         else [os.fsdecode(path)]
     )
-    rows = []
-    for one in paths:
-        data = csv(one)
-        for _, _, fields in DataLoader(
-            data, batch_size=4096, tensors=["data"], output="numpy", epochs=1, copy=True, shard=False
-        ):
-            rows.append(fields["data"])
-    numbers = numpy.concatenate(rows)
+    whole = numpy.issubdtype(dtype, numpy.integer)
+    rows = [row for one in paths for _, row in rows_of_csv(one, _whole_number if whole else float)]
+    numbers = numpy.array(rows, "int64" if whole else "float64")
+    if whole and numbers.size and not (numbers == numbers.astype(dtype)).all():
+        raise ValueError("%s: it has numbers that %s cannot hold" % (what, dtype))
+    numbers = numbers.astype(dtype)
     if numbers.shape[1] != numpy.prod(shape, dtype=int):
         raise ValueError(
             "%s: rows of %s have %d numbers, not those of %r" % (shape_name, what, numbers.shape[1], tuple(shape))
         )
     return numbers.reshape(len(numbers), *shape)
+
+
+def _whole_number(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        number = float(word)
+    if not number.is_integer():
+        raise ValueError("%s is no whole number" % word)
+    return int(number)
 
 
 class NDArrayIter(DataIter):

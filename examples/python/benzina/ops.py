@@ -253,6 +253,12 @@ class RandomResizedCrop(SimilarityTransform):
     def __init__(self, scale: Range = (0.08, 1.0), ratio: Range = (3 / 4, 4 / 3), flip_h: float = 0.0,
                  law: Optional[Law] = "torchvision") -> None:
         _sensible_scale(scale, "the crop's area as a fraction of the picture's, (0.08, 1.0) by default")
+        for what, given in (("scale", scale), ("ratio", ratio)):
+            if not arg.is_list(given):
+                raise TypeError("%s: %r is one number: give two, (lo, hi)" % (what, given))
+            low, high = arg.pair(what, given, None)
+            if low > high:
+                raise ValueError("%s: %r: the smaller number comes first" % (what, (low, high)))
         SimilarityTransform.__init__(self, scale=scale, ratio=ratio, flip_h=flip_h, resize=True, random_crop=True,
                                      law=law or "torchvision")
 

@@ -97,8 +97,7 @@ class DataLoader(_loader.DataLoader):
     def __iter__(self) -> Iterator[Any]:
         if self._items.has_plain_targets():
             return super().__iter__()
-        self._settle(True)
-        self._is_iterated = True
+        self._iterate()
         if self._lender is None:
             self._lender = lender_of(self)
         lender = self._lender

@@ -110,7 +110,7 @@ class RandomResizedCrop(ops.RandomResizedCrop):
     """A random part of the picture, resized to the output."""
 
     def __init__(self, scale: Range = (+0.08, +1.0), ratio: Range = (3. / 4., 4. / 3.)) -> None:
-        super().__init__(scale=scale, ratio=ratio, law="benzina")
+        ops.SimilarityTransform.__init__(self, scale=scale, ratio=ratio, resize=True, random_crop=True, law="benzina")
 
     def __call__(self, index: int, in_shape: Size, out_shape: Size, rng: Any) -> Matrix:
         return super().__call__(index, in_shape, out_shape, _library_random(rng))
