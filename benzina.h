@@ -770,7 +770,15 @@
  * with the data set, and stay open. Of more, each is opened when a value in it is read, and closed
  * again, so that opening the data set takes no more than copying the paths.
  *
- * examples/lmdb.c reads a database, and examples/generator.c draws pictures.
+ * A loader asks for what it needs of a sample, value by value on one thread: the target, then the
+ * pictures, then other fields. A row of a table is three questions then, so keep the row that was
+ * found last. Several threads ask at once, each for its own sample: as many as read.threads, for
+ * data sets without pictures as decode.threads, and those that call bzna_dataset_* beside them.
+ * What serves one thread at a time, such as a connection to a database, stands in a pool of the
+ * provider's: a thread takes it, and gives it back. There is no call that begins or ends a thread.
+ *
+ * examples/lmdb.c reads a database where it lies, by places. examples/sqlite.c reads rows of a
+ * table, by `read` and a pool. examples/generator.c draws pictures.
  *
  * PICTURES are told apart by their content.
  *     - Alpha is dropped, as PIL's convert("RGB") does it.
@@ -1940,8 +1948,8 @@ typedef struct bzna_provider_field {
     const char *name;
     /* BZNA_FIELD_..., which says what a value is, and must be given:
      *     IMAGE     a picture, as codec says
-     *     INTEGER   an int64_t
-     *     VECTOR    float32 numbers
+     *     INTEGER   an int64_t, in the machine's byte order
+     *     VECTOR    float32 numbers, likewise; any number of them
      *     TEXT      UTF-8 without a NUL
      *     BYTES     any bytes */
     uint32_t    kind;
@@ -1981,7 +1989,9 @@ typedef struct bzna_place {
 
 /* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
  * no more than capacity bytes. If it has more, nothing need be written, and the function is called
- * again with a larger buffer. bzna_provider says what it returns, and on which threads it runs.
+ * again with a larger buffer, by the same thread; both times it returns BZNA_OK. A loader offers
+ * more than most samples need, so that this is rare. bzna_provider says what the function returns,
+ * and on which threads it runs.
  *     user       bzna_provider.user
  *     index      of the sample, 0..count - 1
  *     field      number of the field in bzna_provider.fields
@@ -2009,11 +2019,14 @@ typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint3
  * long. Without pictures, decoder threads read.
  *
  * They return BZNA_OK, or a failure:
- *     BZNA_E_NOT_FOUND   the sample has no such value. That is no error, except of the picture that
- *                        is wanted
+ *     BZNA_E_NOT_FOUND   the sample has no such value: a missing target is BZNA_TARGET_NONE, missing
+ *                        numbers are NaN, missing text and bytes are NULL, and a missing picture
+ *                        fails the sample if it is wanted
  *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
  *                        attempts
- *     any other number   the sample fails with E_CALLBACK, and the number becomes native_code
+ *     any other number   the sample fails with E_CALLBACK, and the number becomes native_code: the
+ *                        code of a library that you ask may be returned as it is, if it is not one
+ *                        of the above
  *
  * A size that cannot be right fails the sample with E_CALLBACK: one that changes between calls, one
  * above max_bytes, a picture without bytes, an INTEGER that has not 8 bytes, RAW pixels that are

@@ -394,6 +394,46 @@ if ! have "${CC:-cc}"; then skip lmdb_c "no C compiler [gcc]"
 elif ! echo '#include <lmdb.h>' | ${CC:-cc} -E - >/dev/null 2>&1; then skip lmdb_c "no lmdb.h [liblmdb-dev]"
 else test_lmdb_c; fi
 
+# --- sqlite.c ---
+make_rows() { # 40 pictures of two classes
+    mkdir -p "$T/rows/a" "$T/rows/b" && for n in $(seq 10 29); do for c in a b; do
+        { printf 'P5\n8 8\n255\n'; awk -v n="$n$c" 'BEGIN { for (i = 0; i < 64; i++) printf "%c", 32 + (n * 7 + i * (n ~ /a/ ? 1 : 3)) % 90 }'; } >"$T/rows/$c/$n.pgm"
+    done; done
+}
+table_is_the_folder() { # pixels, targets and order, on any number of threads
+    rm -f "$T/rows.db" && "$T/sqlite" pack "$T/rows.db" "$T/rows" | grep -qx '40 rows' &&
+        "$T/sqlite" load "$T/rows" 2 >"$T/rows.folder" && grep -q '^40 pictures, 0 of them failed, sum [1-9]' "$T/rows.folder" &&
+        for threads in 1 2 5; do "$T/sqlite" load "$T/rows.db" "$threads" | cmp - "$T/rows.folder" || return 1; done
+}
+rows_change() { # SQL, which changes a copy of the table
+    cp "$T/rows.db" "$T/changed.db" && "${PYTHON:-python3}" - "$T/changed.db" "$1" <<'EOS'
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as db:
+    db.executescript(sys.argv[2])
+EOS
+}
+a_table_that_is_not_there() { rows_change 'DROP TABLE samples' && refuses 'no such table: samples' "$T/sqlite" load "$T/changed.db"; }
+rows_that_lack_something() { # gone rows are no samples; without a target it has none; without an image it fails
+    rows_change 'DELETE FROM samples WHERE rowid IN (3, 17)' && "$T/sqlite" load "$T/changed.db" 3 | grep -q '^38 pictures, 0 of' &&
+        rows_change 'UPDATE samples SET target = NULL, name = NULL WHERE rowid = 5' &&
+        "$T/sqlite" load "$T/changed.db" 3 >"$T/lacks.out" && grep -q '^40 pictures, 0 of' "$T/lacks.out" &&
+        ! cmp -s "$T/lacks.out" "$T/rows.folder" &&
+        rows_change 'UPDATE samples SET image = NULL WHERE rowid = 5' && "$T/sqlite" load "$T/changed.db" 3 | grep -q '^40 pictures, 1 of' &&
+        rows_change "UPDATE samples SET image = 'no picture' WHERE rowid > 20" && "$T/sqlite" load "$T/changed.db" 3 | grep -q '^40 pictures, 20 of'
+}
+test_sqlite_c() {
+    check sqlite_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/sqlite.c -o "$T/sqlite" -lsqlite3 $LIBS || return
+    check sqlite_c_has_its_data make_rows || return
+    check sqlite_c_gives_what_the_folder_gives table_is_the_folder || return
+    if "${PYTHON:-python3}" -c 'import sqlite3' 2>/dev/null; then
+        check sqlite_c_loses_no_more_than_what_rows_lack rows_that_lack_something
+        check sqlite_c_says_that_there_is_no_table a_table_that_is_not_there
+    else skip sqlite_c_loses_no_more_than_what_rows_lack "no sqlite3 in Python [python3]"; fi
+}
+if ! have "${CC:-cc}"; then skip sqlite_c "no C compiler [gcc]"
+elif ! echo '#include <sqlite3.h>' | ${CC:-cc} -E - >/dev/null 2>&1; then skip sqlite_c "no sqlite3.h [libsqlite3-dev]"
+else test_sqlite_c; fi
+
 # --- mpi.c ---
 ranks() { # number, arguments...
     n=$1; shift

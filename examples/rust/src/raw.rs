@@ -72,8 +72,9 @@ pub type bzna_codec_decode_fn = Option<unsafe extern "C" fn(state: *mut c_void, 
 pub type bzna_codec_unwrap_fn = Option<unsafe extern "C" fn(state: *mut c_void, data: *const c_void, bytes: u64, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status>;
 
 /// Gives a value of a provider's sample: sets \*size to its bytes, and writes it to buffer if it has no more than
-/// capacity bytes. If it has more, nothing need be written, and the function is called again with a larger buffer.
-/// bzna_provider says what it returns, and on which threads it runs.
+/// capacity bytes. If it has more, nothing need be written, and the function is called again with a larger buffer, by
+/// the same thread; both times it returns BZNA_OK. A loader offers more than most samples need, so that this is rare.
+/// bzna_provider says what the function returns, and on which threads it runs.
 /// ```text
 /// user       bzna_provider.user
 /// index      of the sample, 0..count - 1
@@ -1247,8 +1248,8 @@ structs! {
         /// BZNA_FIELD_..., which says what a value is, and must be given:
         /// ```text
         /// IMAGE     a picture, as codec says
-        /// INTEGER   an int64_t
-        /// VECTOR    float32 numbers
+        /// INTEGER   an int64_t, in the machine's byte order
+        /// VECTOR    float32 numbers, likewise; any number of them
         /// TEXT      UTF-8 without a NUL
         /// BYTES     any bytes
         /// ```
