@@ -9576,7 +9576,7 @@ static bzna_status bzi_own_settle(bzi_own *own, bzi_span wrapper, bzna_image *in
     if (inner->codec < BZNA_CODEC_H264 || inner->codec > BZNA_CODEC_STILL)
         return BZI_FAIL(err, BZNA_E_CODEC, "unwrap: codec %u is not H264, H265, AV1, JPEG or STILL", inner->codec);
     if (!bzi_add(inner->data_size, inner->config_size, &total) || total > own->host->max_sample_bytes)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "unwrap: a picture of %llu bytes, more than max_sample_bytes",
+        return BZI_FAIL(err, BZNA_E_LIMIT, "unwrap: a picture of %llu bytes, more than context_config.max_sample_bytes",
                         (bzi_llu)inner->data_size);
     if (bzi_span_holds(wrapper, inner->data, inner->data_size) &&
         (!inner->config_size || bzi_span_holds(wrapper, inner->config, inner->config_size)))
@@ -14186,7 +14186,7 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
     if (size > own->limit)
         return BZI_FAIL(err, own->c.max_bytes == own->limit ? BZNA_E_CALLBACK : BZNA_E_LIMIT,
                         "\"%s\" has %llu bytes, more than %s, %llu", name, (bzi_llu)size,
-                        own->c.max_bytes == own->limit ? "provider.max_bytes" : "max_sample_bytes",
+                        own->c.max_bytes == own->limit ? "provider.max_bytes" : "context_config.max_sample_bytes",
                         (bzi_llu)own->limit);
     if (own->sizes[number] && size != own->sizes[number])
         return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes instead of %llu", name, (bzi_llu)size,
@@ -15291,7 +15291,7 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
         return BZNA_OK;
     bzi_reading_end(reading);
     return BZI_FAIL_AT(err, BZNA_E_LIMIT, extent->offset, "its %llu bytes are more than %s, %llu",
-                       (bzi_llu)extent->size, limit < most ? "provider.max_bytes" : "max_sample_bytes",
+                       (bzi_llu)extent->size, limit < most ? "provider.max_bytes" : "context_config.max_sample_bytes",
                        (bzi_llu)limit);
 }
 

@@ -938,6 +938,7 @@ class Copies(unittest.TestCase):
             with self.assertRaises(Error) as caught:
                 benzina.Dataset(ARCHIVE, context=twin)[3]
             self.assertEqual(caught.exception.status, Status.E_LIMIT)
+            self.assertRegex(str(caught.exception), r"its \d+ bytes are more than Context\(max_sample_bytes=\) allows, 1000")
         for twin in self.both(dataset):
             self.assertIs(twin._context, dataset._context)
         mine = benzina.Dataset(ARCHIVE, context=benzina.Context("cpu"))

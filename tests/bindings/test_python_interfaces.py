@@ -153,17 +153,39 @@ class Tracks(unittest.TestCase):
         self.assertEqual([struct.unpack("<q", one.value)[0] for one in targets], TARGETS[:6])
         self.assertEqual(Track(MINI, "bzna_fname")[0].value, b"00_plasma_land.JPEG")
 
+    def test_a_sample_as_a_file_has_its_own_tracks(self):
+        with open(MINI, "rb") as file:
+            whole = file.read()
+        data = benzina.Dataset(MINI)
+        for i, sample in enumerate(Track(MINI, "bzna_input")):
+            inner = sample.as_file()
+            self.assertEqual((inner.offset, inner.name), (data[i].offset, MINI))
+            for label in ("bzna_input", "bzna_thumb"):
+                track = Track(inner, label)
+                info = data[i].image_info(label)
+                self.assertEqual((len(track), track.shape), (1, (info.width, info.height)))
+                self.assertEqual(track.sample_location(0), (info.data_offset, info.data_size))
+                offset, size = track[0].location
+                self.assertTrue(data[i].offset < offset < offset + size <= data[i].offset + data[i].size)
+                self.assertEqual(track[0].value, whole[offset:offset + size])
+                config, size = track.video_configuration_location()
+                self.assertEqual(whole[config - 4:config], b"hvcC")
+                self.assertTrue(data[i].offset < config < config + size <= data[i].offset + data[i].size)
+            self.assertEqual(Track(inner, "bzna_fname")[0].value.decode(), data[i].filename)
+            self.assertEqual(inner.trak("bzna_target") is None, data[i].target == -1)
+            if data[i].target != -1:
+                self.assertEqual(Track(inner, b"bzna_target")[0].value, struct.pack("<q", data[i].target))
+            self.assertIsNone(inner.trak("bzna_large"))
+            self.assertEqual(Track(File(MINI, inner.offset), "bzna_thumb")[0].value, Track(inner, "bzna_thumb")[0].value)
+        self.assertIsNotNone(File(MINI).trak(b"bzna_input\0"))
+
     def test_what_is_not_known_is_refused_by_name(self):
         self.assertRaisesRegex(ValueError, "no track 'x' among bzna_input, ", len, Track(MINI, "x"))
         self.assertRaisesRegex(
             NotImplementedError, "Track.shape: bzna_target has no pictures", lambda: Track(MINI, "bzna_target").shape
         )
-        self.assertRaisesRegex(
-            NotImplementedError,
-            "File.subfile: .*input_label names the picture",
-            Track(MINI, "bzna_input")[0].as_file,
-        )
-        self.assertRaisesRegex(NotImplementedError, "File.trak", File(MINI).trak, "bzna_input")
+        self.assertRaisesRegex(ValueError, "samples of bzna_thumb are no files", Track(MINI, "bzna_thumb")[0].as_file)
+        self.assertRaisesRegex(ValueError, "no sample begins at byte 41", len, Track(File(MINI, 41), "bzna_input"))
         self.assertRaisesRegex(TypeError, "disk_file: a path is needed", File, io.BytesIO())
 
 
@@ -632,8 +654,8 @@ class OriginalsLoader(unittest.TestCase):
         self.assertRaisesRegex(ValueError, "sampler, shuffle", self.order, sampler=[1], shuffle=True)
 
     def test_a_batch_sampler_says_the_batches(self):
-        self.assertEqual(self.order(batch_sampler=[[4], [2, 0], [7, 6, 5]]), [[4], [2, 0], [7, 6, 5]])
-        self.assertRaisesRegex(ValueError, "batch_sampler, drop_last", self.order, batch_sampler=[[1]], drop_last=True)
+        self.assertEqual(self.order(batch_sampler=[[4], [2, 0], [7, 6, 5]], batch_size=1), [[4], [2, 0], [7, 6, 5]])
+        self.assertRaisesRegex(ValueError, "batch_sampler, drop_last", self.order, batch_sampler=[[1]], batch_size=1, drop_last=True)
 
     @needs("torch")
     def test_torchs_samplers_and_subsets_are_taken(self):
@@ -672,22 +694,61 @@ class OriginalsLoader(unittest.TestCase):
         half = self.bz.ImageDataset(each(), lambda target: target / 2)
         self.assertEqual(self.order(half)[1], [1.5, 2.0, 2.5])
 
-    def test_collate_fn_other_than_none_is_refused_with_the_reason(self):
-        for loader in (self.bz.DataLoader, benzina.DataLoader):
-            with self.assertRaisesRegex(
-                (TypeError, ValueError),
-                "collate_fn.*batches are made in place, so that there are no samples to collate",
-            ):
-                loader(self.data if loader is self.bz.DataLoader else each(), 8, collate_fn=list)
+    def test_collate_fn_is_given_what_items_have_beside_their_pictures(self):
+        with self.assertRaisesRegex(
+            (TypeError, ValueError), "collate_fn.*batches are made in place, so that there are no samples to collate"
+        ):
+            benzina.DataLoader(each(), 8, collate_fn=list)
+        seen = []
+
+        def collate(beside):
+            seen.append(beside)
+            return [sum(target for target, in beside), "two"]
+        batches = list(self.bz.DataLoader(self.data, 8, batch_size=3, collate_fn=collate))
+        self.assertEqual(seen, [[(0,), (1,), (2,)], [(3,), (4,), (5,)], [(6,), (7,)]])
+        self.assertEqual([tuple(batch[1:]) for batch in batches], [(3, "two"), (12, "two"), (13, "two")])
+        self.assertEqual([len(batch[0]) for batch in batches], [3, 3, 2])
+        self.assertEqual(images_of(batches[0]), images_of(next(iter(self.bz.DataLoader(self.data, 8, batch_size=3)))))
         self.assertEqual(len(self.order(collate_fn=None)), 3)
         if importable("torch"):
             import torch.utils.data
             self.assertEqual(len(self.order(collate_fn=torch.utils.data.default_collate)), 3)
 
     def test_what_cannot_be_is_refused(self):
-        self.assertRaisesRegex(ValueError, "path: samples are read from", self.bz.DataLoader, self.data, 8, MINI)
+        self.assertRaisesRegex(ValueError, "path: .* is no copy of", self.bz.DataLoader, self.data, 8, MINI)
+        self.assertRaisesRegex(ValueError, "batch_sampler, batch_size: give one", self.order, batch_sampler=[[1]], batch_size=2)
+        self.assertRaisesRegex(ValueError, "multibuffering: 0: at least one", self.order, multibuffering=0)
         self.assertRaisesRegex(TypeError, "dataset: .* is none of benzina.torch.dataset", self.bz.DataLoader, each(), 8)
         self.assertEqual(len(self.bz.DataLoader(self.data, 8, each())), 8)
+
+    @needs_writer
+    def test_path_names_a_copy_of_the_archive_from_which_pictures_are_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = ["n00000001_%d" % i if i < 3 else "ILSVRC2012_val_%08d" % i for i in range(6)]
+            path, copy = archive_of(folder, "one.bzna", 6, names=names), os.path.join(folder, "copy.bzna")
+            shutil.copy(path, copy)
+            for data in (self.bz.ClassificationDataset(path), self.bz.ImageNet(path, "val")):
+                expected = [(images_of(batch), listed(batch[1])) for batch in self.bz.DataLoader(data, 8, batch_size=2)]
+                loader = self.bz.DataLoader(data, 8, copy, 2)
+                self.assertEqual(loader.path, copy)
+                with open(path, "r+b") as file:         # it is read no more
+                    whole = file.read()
+                    file.seek(100)
+                    file.write(bytes(len(whole) // 2))
+                self.assertEqual([(images_of(batch), listed(batch[1])) for batch in loader], expected)
+                with open(path, "wb") as file:
+                    file.write(whole)
+            other = archive_of(folder, "other.bzna", 5)
+            self.assertRaisesRegex(ValueError, "path: .*other.bzna is no copy of .*one.bzna", self.bz.DataLoader, data, 8, other)
+
+    def test_a_warning_about_colors_points_at_the_programs_line(self):
+        for make in (lambda: self.bz.DataLoader(self.data, 8, norm_transform=(58, 57, 57)), lambda: benzina.DataLoader(each(), 8, norm=58),
+                     lambda: benzina.DataLoader(each(), 8, mean=0.5)):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                make()
+            self.assertEqual([(os.path.basename(one.filename), one.lineno) for one in told],
+                             [(os.path.basename(__file__), make.__code__.co_firstlineno)])
 
     @needs("numpy")
     def test_transforms_in_python_get_both_shapes_and_numpys_random_state(self):
@@ -1257,7 +1318,7 @@ class InWebDataset(unittest.TestCase):
 def plain(thing):
     """What can be compared of what pipelines give."""
     if isinstance(thing, dict):
-        return {key: plain(value) for key, value in thing.items() if key != "__local_path__"}
+        return {key: plain(value) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):
         return type(thing)(map(plain, thing))
     if hasattr(thing, "tobytes"):
@@ -1294,6 +1355,7 @@ class WebDataset(InWebDataset):
                 expected = {
                     "__key__": "d/%d_%d" % (shard, i),
                     "__url__": self.path("t-%03d.tar" % shard),
+                    "__local_path__": self.path("t-%03d.tar" % shard),
                     **dict(self.members(shard, i)),
                 }
                 self.assertEqual(samples[number], expected)

@@ -958,7 +958,7 @@ TEST(a_wrapper_at_fault_costs_its_sample)
 {
     static const struct { bzna_status status; const char *says; } says[WRAP_MODES] = {
         { BZNA_OK, "" }, { BZNA_E_UNSUPPORTED, "Wrapper: unwrap returned" }, { BZNA_E_CODEC, "unwrap: codec 6 is not" },
-        { BZNA_E_LIMIT, "more than max_sample_bytes" }, { BZNA_E_DECODE, "image.data: no bytes" },
+        { BZNA_E_LIMIT, "more than context_config.max_sample_bytes" }, { BZNA_E_DECODE, "image.data: no bytes" },
         { BZNA_E_DECODE, "unwrap returned -7" }, { BZNA_E_CODEC, "unwrap: codec 1000 is not" } };
     for (uint32_t mode = 0; mode < WRAP_MODES; mode++) {
         model m = { 0 };

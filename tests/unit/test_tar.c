@@ -811,7 +811,8 @@ TEST(a_sample_whose_members_lie_far_apart_fails_alone)
     dataset = open_tar(context, &t, NULL);
     REQUIRE(dataset);
     CHECK_EQ(bzna_dataset_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_E_LIMIT);
-    CHECK_CONTAINS(err.message, "memory: sample 0: its 12289 bytes are more than max_sample_bytes, 4096");
+    CHECK_CONTAINS(err.message,
+                   "memory: sample 0: its 12289 bytes are more than context_config.max_sample_bytes, 4096");
     CHECK_STR(value_of(dataset, 1, "bin"), "one");
     CHECK_STR(value_of(dataset, 0, "name"), "0");
     bzna_dataset_close(dataset);

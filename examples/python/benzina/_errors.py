@@ -173,6 +173,8 @@ _WORDS = (
         re.compile(r"\b(?:pipeline|output|order|read|decode|fields|errors|shard)\.(\w+)"),
         lambda found: arg.KEYWORDS.get(found[0], found[0]),
     ),
+    # A context's limit is met far from where it was set.
+    (re.compile(r"\bmore than context_config\.(\w+)"), lambda found: "more than Context(%s=) allows" % found[1]),
     (re.compile(r"\b(?:context|dataset|writer)_config\.(\w+)"), lambda found: found[1]),
     (re.compile(r"\bBZNA_E_(\w+)"), lambda found: "E_" + found[1]),
     (re.compile(r"\bbzna_(loader_next)\b"), lambda found: "the loader's next batch"),

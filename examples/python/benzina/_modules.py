@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Any
 
@@ -14,6 +15,14 @@ def installed(name: str) -> Any:
         return __import__(name)
     except (ImportError, OSError):              # OSError: it is there, and what it needs is not
         return None
+
+
+def users_line() -> int:
+    """The stacklevel by which warnings.warn, from the function that asks, points at the program's own line."""
+    level, frame, package = 1, sys._getframe(1), os.path.dirname(__file__) + os.sep
+    while frame.f_code.co_filename.startswith(package) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def torch_with_cuda() -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 from . import _arguments as arg
 from . import _c, _handles, ops
 from ._callbacks import Hooks
+from ._modules import users_line
 
 # Warps that the library draws itself. Whoever adds a kind gives it _warp(), which may be None: it is called then.
 LIBRARY_WARPS = {
@@ -83,7 +84,9 @@ def warn_of_colors(mean: Any, std: Any, bias: Any, norm: Any) -> None:
         advice = "mean=" + times_255(arg.floats("mean", mean, 3))
         if std is not None and max(arg.floats("std", std, 3)) < 1:
             advice += ", std=" + times_255(arg.floats("std", std, 3))
-        warnings.warn("mean: below 1, but pictures are in 0..255 here, not in 0..1: write " + advice, stacklevel=3)
+        warnings.warn(
+            "mean: below 1, but pictures are in 0..255 here, not in 0..1: write " + advice, stacklevel=users_line()
+        )
     norm = getattr(norm, "norm", norm)
     if norm is not None and not callable(norm) and min(arg.floats("norm", norm, 3)) > 2:
         numbers = ", ".join("%.6g" % n for n in arg.floats("norm", norm, 3))
@@ -91,7 +94,7 @@ def warn_of_colors(mean: Any, std: Any, bias: Any, norm: Any) -> None:
             "norm: (%s) looks like a standard deviation, but norm multiplies: write std=(%s), which divides, and mean= "
             "instead of bias=, or norm=(%s)"
             % (numbers, numbers, ", ".join("1 / %.6g" % n for n in arg.floats("norm", norm, 3))),
-            stacklevel=3,
+            stacklevel=users_line(),
         )
 
 

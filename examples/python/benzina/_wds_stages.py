@@ -222,7 +222,7 @@ def _grouped(url: str, members: Iterable[Tuple[str, bytes]]) -> Iterator[Sample]
         if sample.get("__key__") != key:
             if sample:
                 yield sample
-            sample = {"__key__": key, "__url__": url}
+            sample = wds._named(key, url)
         if extension in sample:
             raise ValueError("%s: duplicate file name in tar file: %s.%s" % (url, key, extension))
         sample[extension] = data

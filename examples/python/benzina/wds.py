@@ -265,8 +265,16 @@ def _bytes_of(kind: int, data: Optional[bytes]) -> Optional[bytes]:
     return data
 
 
-def _sample_of(key: Any, url: Any, values: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
-    return {"__key__": key, "__url__": url, **{name: value for name, value in values if value is not None}}
+def _named(key: Any, url: str) -> Dict[str, Any]:
+    """What a sample says of itself: its key, its shard, and the file that this is."""
+    named = {"__key__": key, "__url__": url}
+    if not url.startswith("pipe:") and not is_url(url):
+        named["__local_path__"] = url[5:] if url.startswith("file:") else url
+    return named
+
+
+def _sample_of(key: Any, url: str, values: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
+    return {**_named(key, url), **{name: value for name, value in values if value is not None}}
 
 
 # ---- Stages ----------------------------------------------------------------------------------------------------------
@@ -798,7 +806,7 @@ class DataPipeline(_Base):                      # type: ignore[misc]
 
 
 class WebDataset(DataPipeline):
-    """Samples of tar shards: dicts of bytes by extension, with __key__ and __url__.
+    """Samples of tar shards: dicts of bytes by extension, with __key__, __url__ and __local_path__.
 
     urls          a pattern ("shard-{000..146}.tar", "a.tar::b.tar"), a folder ("shards/"), or a list: paths, "file:",
                   "pipe:", and whatever else a Dataset opens, such as "https://"

@@ -25,10 +25,11 @@ class DataLoader(_loader.DataLoader):
 
     dataset          of benzina.torch.dataset, or torch's Subset of one
     shape            (height, width), or one number for both. Pictures are not resized to it: warp_transform does that
-    path             None, or the archive of the data set
+    path             None, or the archive of the data set, or a copy of it, from which pictures are read then
     batch_size, shuffle, sampler, batch_sampler, drop_last, timeout
                      as torch's
-    collate_fn       None: batches are made in place, so that there are no samples to collate
+    collate_fn       is given what items have beside their pictures, a tuple each, and makes of it what a batch has
+                     beside its pictures; None: torch's default_collate. Pictures are decoded in place
     device           "cuda:1", "cpu", a torch.device, ...; None: the GPU where there is one
     multibuffering   batches being filled, ready or in use
     seed             of the order and of the random warps; None: a number of torch's
@@ -59,18 +60,16 @@ class DataLoader(_loader.DataLoader):
         norm_transform: Any = None,
         warp_transform: Any = None,
     ) -> None:
-        if collate_fn is not None and getattr(collate_fn, "__name__", "") != "default_collate":
-            raise ValueError(
-                "collate_fn: batches are made in place, so that there are no samples to collate: leave it None. What a "
-                "subclass's "
-                "items have as their target is collated by torch's default_collate"
-            )
-        self._items, data = _unwrapped(dataset)
-        if path is not None and not os.path.samefile(path, self._items.filename):
-            raise ValueError("path: samples are read from %s, where their data set found them" % self._items.filename)
+        if batch_sampler is not None and batch_size != 1:
+            raise ValueError("batch_sampler, batch_size: give one of the two")
+        if multibuffering < 1:
+            raise ValueError("multibuffering: %r: at least one batch is needed" % (multibuffering,))
+        is_default = collate_fn is None or getattr(collate_fn, "__name__", "") == "default_collate"
+        self._collate_fn = None if is_default else collate_fn
+        self._items, data = _unwrapped(dataset, path)
         if seed is None and installed("torch") is not None:
             seed = int(installed("torch").randint(2**32, ()))
-        self.path, self.device, self.multibuffering = self._items.filename, device, multibuffering
+        self.path, self.device, self.multibuffering = path or self._items.filename, device, multibuffering
         self.warp_transform = _made(warp_transform, ops.WarpTransform, ops.ConstantWarpTransform)
         self.norm_transform = _made(norm_transform, ops.NormTransform, ops.ConstantNormTransform)
         self.bias_transform = _made(bias_transform, ops.BiasTransform, ops.ConstantBiasTransform)
@@ -95,7 +94,7 @@ class DataLoader(_loader.DataLoader):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        if self._items.has_plain_targets():
+        if self._collate_fn is None and self._items.has_plain_targets():
             return super().__iter__()
         self._iterate()
         if self._lender is None:
@@ -105,18 +104,19 @@ class DataLoader(_loader.DataLoader):
         def read(batch: Batch) -> Tuple[Any, ...]:
             indices = list(batch.indices.memoryview())[:self._slots_of(batch)]
             images = lender.read(self, batch)[0]
-            return (images, *_collated([self._items[index] for index in indices]))
+            return (images, *_collated([self._items[index] for index in indices], self._collate_fn))
         return Epoch(self, read)
 
 
-def _unwrapped(dataset: Any) -> Tuple[Dataset, Any]:
-    """A data set of ours, and what of it is loaded, of it or of torch's Subset of it."""
+def _unwrapped(dataset: Any, path: Optional[str]) -> Tuple[Dataset, Any]:
+    """A data set of ours, and what is loaded of it or of torch's Subset of it; from a copy if path names one."""
     if hasattr(dataset, "dataset") and hasattr(dataset, "indices"):
-        items, data = _unwrapped(dataset.dataset)
+        items, data = _unwrapped(dataset.dataset, path)
         return items, data[dataset.indices]
     if not isinstance(dataset, Dataset):
         raise TypeError("dataset: %r is none of benzina.torch.dataset; benzina.DataLoader takes others" % (dataset,))
-    return dataset, dataset.data
+    is_copy = path is not None and not os.path.samefile(path, dataset.filename)
+    return dataset, dataset.data_at(path) if is_copy else dataset.data
 
 
 def _made(transform: Any, kind: Any, constant: Any) -> Any:
@@ -143,8 +143,10 @@ def _taken(transform: Any) -> Any:
     return transform if type(transform) in _NEED_NO_NUMBERS else _Called(transform)
 
 
-def _collated(items: Iterable[Any]) -> Tuple[Any, ...]:
+def _collated(items: Iterable[Any], collate_fn: Any = None) -> Tuple[Any, ...]:
     beside = [item.target if hasattr(item, "target") else getattr(item, "aux", ()) for item in items]
+    if collate_fn is not None:
+        return tuple(collate_fn(beside))
     if not beside or not beside[0]:
         return ()
     from torch.utils.data import default_collate

@@ -8,7 +8,7 @@ import warnings
 from typing import Any, Callable, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 from .._dataset import Dataset as _Dataset
-from .._modules import installed
+from .._modules import installed, users_line
 from ..utils.file import Sample, Track, split_of
 
 _Place = Union[None, str, "os.PathLike[str]"]
@@ -76,7 +76,7 @@ class Dataset:
         split = split_of(label)[1]
         if split is not None:
             settings["split"] = split
-        self._filename, self._track = path, Track(path, label)
+        self._filename, self._track, self._settings = path, Track(path, label), settings
         self.data = _Dataset(path, **settings)  # benzina's own
         self._places: Optional[Sequence[int]] = None       # the numbers of its samples in the track; None: all
         tracks = {track.name: track.sample_count for track in self.data.tracks if track.name.startswith("bzna_")}
@@ -86,6 +86,25 @@ class Dataset:
     @property
     def filename(self) -> str:
         return self._filename
+
+    def data_at(self, path: _Place) -> _Dataset:
+        """The same samples of a copy of the archive."""
+        whole = _Dataset(_path_of(path, "path"), **self._settings)
+        mine = _Dataset(self._filename, **self._settings)
+
+        def looks(data: _Dataset) -> Any:
+            ends = [(data[i].offset, data[i].size) for i in (0, -1)] if len(data) else []
+            return len(data), data.info.size_bytes, ends
+        if looks(whole) != looks(mine):
+            raise ValueError("path: %s is no copy of %s, of which the data set is" % (path, self._filename))
+        return self._chosen(whole)
+
+    def _chosen(self, data: _Dataset) -> _Dataset:
+        """Those of self._places."""
+        places = self._places
+        if places is None:
+            return data
+        return data[places[0]:places[-1] + 1] if isinstance(places, range) else data[places]
 
     def picture(self) -> Optional[str]:
         """Which picture of its samples a DataLoader takes. None: the usual one."""
@@ -202,8 +221,7 @@ class ImageNet(ClassificationDataset):
                 return
         places = self._named(split)
         self._places = self._at(split) if places is None else places
-        self.data = self.data[self._places[0]:self._places[-1] + 1] if isinstance(self._places, range) else \
-            self.data[self._places]
+        self.data = self._chosen(self.data)
 
     @staticmethod
     def _found(root: str, split: Optional[str]) -> Tuple[str, Optional[str]]:
@@ -247,7 +265,7 @@ class ImageNet(ClassificationDataset):
         warnings.warn(
             "split: %s has neither tracks of splits nor ImageNet's names: %r is taken to be samples %d to %d of %d. If "
             "the archive lacks some of ImageNet's, other samples are among them"
-            % (self._filename, split, places[0], places[-1], count), stacklevel=3
+            % (self._filename, split, places[0], places[-1], count), stacklevel=users_line()
         )
         return places
 

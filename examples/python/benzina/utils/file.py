@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, NoReturn, Optional, Tuple, Union, overload
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, overload
 
 from .._dataset import Dataset
 from .._dataset import Sample as _Sample
@@ -26,18 +26,16 @@ def split_of(label: str) -> Tuple[str, Optional[str]]:
 
 
 class File:
-    """An archive, or another mp4, by its path."""
+    """An archive, or another mp4, by its path; or a sample of an archive, which is an mp4 of its own, by the offset at
+    which it begins: Sample.as_file() has that. Tracks of such a File have one sample."""
 
     def __init__(self, disk_file: Union[str, "os.PathLike[str]"], offset: int = 0) -> None:
         if not isinstance(disk_file, (str, os.PathLike)):
             raise TypeError("disk_file: a path is needed, not %r: benzina.Dataset reads open files" % (disk_file,))
-        if offset:
-            raise ValueError(
-                "offset: %r: files inside of files are not opened; a Sample's value has the bytes" % (offset,)
-            )
-        self._path = os.fspath(disk_file)
+        self._path, self._offset = os.fspath(disk_file), offset
         self._file: Any = None
         self._data: Dict[Optional[str], Dataset] = {}
+        self._inner: Optional[_Sample] = None
 
     def __enter__(self) -> File:
         self.open()
@@ -56,7 +54,7 @@ class File:
 
     @property
     def offset(self) -> int:
-        return 0
+        return self._offset
 
     @property
     def closed(self) -> bool:
@@ -85,16 +83,34 @@ class File:
             self._data[split] = Dataset(self._path, split=split)  # type: ignore[arg-type]  # whoever named its tracks
         return self._data[split]
 
-    def trak(self, label: Any) -> NoReturn:
-        raise NotImplementedError(
-            "File.trak: places of boxes are not known here: Track(path, label) has what a track holds"
-        )
+    def sample(self) -> _Sample:
+        """The sample that this is, of a File inside of an archive."""
+        if self._inner is None:
+            self._inner = next((one for one in self.dataset() if one.offset == self._offset), None)
+        if self._inner is None:
+            raise ValueError("%s: no sample begins at byte %d" % (self._path, self._offset))
+        return self._inner
 
-    def subfile(self, offset: int) -> NoReturn:
-        raise NotImplementedError(
-            "File.subfile: files inside of files are not opened: a Sample's value has the bytes, and Dataset's "
-            "input_label names the picture"
-        )
+    def labels(self) -> Dict[str, int]:
+        """Its tracks, and how many samples they have."""
+        if not self._offset:
+            return {track.name: track.sample_count for track in self.dataset().tracks}
+        one = self.sample()
+        more = [label for label, there in (("bzna_fname", one.filename), ("bzna_target", one.target != -1)) if there]
+        return dict.fromkeys([*one.images, *more], 1)
+
+    def trak(self, label: Union[str, bytes]) -> Optional[Track]:
+        """Its track of a label, or None where it has none."""
+        track = Track(self, label)
+        return track if track.label in self.labels() else None
+
+    def subfile(self, offset: int, sample: Optional[_Sample] = None) -> File:
+        """The sample that begins there, as a file."""
+        if self._offset:
+            raise ValueError("File.subfile: %s at byte %d is a sample already" % (self._path, self._offset))
+        inner = File(self._path, offset)
+        inner._data, inner._inner = self._data, sample
+        return inner
 
 
 class Track:
@@ -108,12 +124,12 @@ class Track:
 
     def open(self) -> None:
         if self._len is None:
-            tracks = {track.name: track for track in self._file.dataset().tracks}
+            tracks = self._file.labels()
             if self._label not in tracks:
                 raise ValueError(
                     "%s: there is no track %r among %s" % (self._file.path, self._label, ", ".join(tracks))
                 )
-            self._len = tracks[self._label].sample_count
+            self._len = tracks[self._label]
 
     def close(self) -> None:
         self._file.close()
@@ -166,6 +182,8 @@ class Track:
 
     def _sample(self, index: int) -> _Sample:
         self.open()
+        if self._file.offset:
+            return self._file.sample()
         return self._file.dataset(self._split)[index]
 
     def _picture(self, sample: _Sample, what: str) -> str:
@@ -177,7 +195,7 @@ class Track:
     def sample_location(self, index: int) -> Tuple[int, int]:
         """(offset, size) of a sample's bytes in the file, of tracks of pictures."""
         sample = self._sample(index)
-        if self._picture(sample, "sample_location") == "bzna_input":
+        if self._picture(sample, "sample_location") == "bzna_input" and not self._file.offset:
             return sample.offset, sample.size
         info = sample.image_info(self._base)
         return info.data_offset, info.data_size
@@ -194,8 +212,12 @@ class Track:
             return value.to_bytes(8, "little", signed=True)
         return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value or b"")
 
-    def sample_as_file(self, index: int) -> NoReturn:
-        self._file.subfile(0)
+    def sample_as_file(self, index: int) -> File:
+        """A sample of bzna_input as the file that it is."""
+        sample = self._sample(index)
+        if self._base != "bzna_input":
+            raise ValueError("Track.sample_as_file: samples of %s are no files" % self._label)
+        return self._file.subfile(sample.offset, sample)
 
     def video_configuration_location(self) -> Tuple[int, int]:
         """(offset, size) of the decoder's configuration in the file, of the first picture."""
@@ -224,5 +246,5 @@ class Sample:
     def location(self) -> Tuple[int, int]:
         return self._track.sample_location(self._index)
 
-    def as_file(self) -> NoReturn:
-        self._track.sample_as_file(self._index)
+    def as_file(self) -> File:
+        return self._track.sample_as_file(self._index)
