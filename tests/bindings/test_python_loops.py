@@ -44,7 +44,7 @@ if "BENZINA_LIBRARY" in os.environ:             # programs that tests start else
 import benzina  # noqa: E402
 from benzina import Error, ops  # noqa: E402
 from needs import importable, needs  # noqa: E402
-from test_python import ARCHIVE, COUNT, needs_decoder, run_tests  # noqa: E402
+from test_python import ARCHIVE, BZNA, COUNT, needs_decoder, run_tests  # noqa: E402
 
 FOLDER = tempfile.TemporaryDirectory()          # what write_folder makes, for all tests
 
@@ -1016,6 +1016,28 @@ class Words(unittest.TestCase):
                 for part in ("MAJOR", "MINOR", "PATCH")
             )
         self.assertEqual(benzina.__version__, "%s.%s.%s" % (major, minor, patch))
+
+    def test_the_module_is_the_tool(self):
+        environment = {**os.environ, "PYTHONPATH": PACKAGE, "BENZINA_LIBRARY": os.path.abspath(benzina.lib._name),
+                       "BENZINA_TOOL": os.path.abspath(BZNA)}
+
+        def run(*arguments, **more):
+            return subprocess.run([sys.executable, "-m", "benzina", *arguments], capture_output=True, text=True,
+                                  env={**environment, **more})
+        if os.access(BZNA, os.X_OK):
+            done = run("--version")
+            self.assertEqual((done.returncode, done.stdout), (0, "bzna %s\n" % benzina.__version__))
+            with tempfile.TemporaryDirectory() as folder:
+                os.mkdir(os.path.join(folder, "in"))
+                write_png(os.path.join(folder, "in", "a.png"), 64, 64, 1)
+                path = os.path.join(folder, "out.bzna")
+                done = run("pack", os.path.join(folder, "in"), "-o", path, "--codec", "jpeg")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(len(benzina.Dataset(path)), 1)
+            self.assertEqual(run("nonsense").returncode, subprocess.run([BZNA, "nonsense"], capture_output=True).returncode)
+        done = run("--version", BENZINA_TOOL="/nowhere/bzna")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "bzna was not found: neither at /nowhere/bzna. It is built where libavformat")
 
     @needs("mypy")
     def test_mypy_takes_a_users_script_strictly_and_finds_its_slips(self):

@@ -94,6 +94,15 @@ same_pixels() { diff "$t/expected" "$t/looked"; }
 
 # ---- pip, with and without the checkout ----
 
+tool_works() { # name, the command, the interpreter: the tool of a package packs, and what it packed is read
+    check "$1_has_the_command" says "bzna $version" "$2" --version
+    check "$1_packs" "$2" pack "$t/data/drawn" -o "$t/packed.bzna" --codec jpeg --overwrite
+    check "$1_packs_by_its_module" "$3" -m benzina pack "$t/data/drawn" -o "$t/packed.bzna" --codec copy --overwrite
+    check "$1_reads_what_it_packed" says "16" sh -c \
+        "cd '$t' && '$3' -c 'import benzina; print(len(benzina.Dataset(\"packed.bzna\")))'"
+    check "$1_verifies" "$2" verify "$t/packed.bzna"
+    check "$1_indexes" sh -c "cd '$t/data' && tar -cf ../shard.tar drawn && '$2' index ../shard.tar && test -s ../shard.idx"
+}
 installed() { # name, venv, what pip is to install: the package is in the venv, complete, and makes the same pixels
     check "$1_installs_by_pip" "$t/$2/bin/python" -m pip install --disable-pip-version-check "$3" || return
     check "$1_has_a_tutorial" says "DataLoader" sh -c "cd '$t' && '$t/$2/bin/python' -c 'import benzina; help(benzina)'"
@@ -101,6 +110,7 @@ installed() { # name, venv, what pip is to install: the package is in the venv, 
     check "$1_loads" look "$t/$2/bin/python" || return
     check "$1_brings_its_own_library" grep -q "$t/$2/.*/benzina/_lib/libbenzina.so" "$t/library"
     check "$1_makes_the_same_pixels" same_pixels
+    if pkg-config --exists libavformat libswscale; then tool_works "$1" "$t/$2/bin/bzna" "$t/$2/bin/python"; fi
     if have clang && pkg-config --exists ffnvcodec; then
         check "$1_has_the_kernels_ptx" grep -qa "^.target sm_60" \
             "$t/$2"/lib/python*/site-packages/benzina/_lib/libbenzina.so
@@ -121,7 +131,7 @@ else
         check sdist_has_the_pair grep -q 'entry bzi_kernel_warp_any' "$unpacked/pair/benzina.c"
         check sdist_has_a_licence cmp LICENSE "$unpacked/LICENSE"
         check sdist_has_nothing_else says " 1 " sh -c "cd '$unpacked' && echo \" \$(find . -type f | sed 's,^./,,' |
-            grep -vxcE 'LICENSE|README.md|PKG-INFO|CMakeLists.txt|pyproject.toml|pair/(benzina.[ch]|CMakeLists.txt|stream/stream(_source)?.[ch])|benzina/(.*/)?[a-z_]+.py|benzina/py.typed' |
+            grep -vxcE 'LICENSE|README.md|PKG-INFO|CMakeLists.txt|pyproject.toml|pair/(benzina.[ch]|CMakeLists.txt|stream/stream(_source)?.[ch]|examples/(bzna/)?[a-z_]+.[ch])|benzina/(.*/)?[a-z_]+.py|benzina/py.typed' |
             sed 's/^0\$/1/') \""
         installed sdist sdist "$build/dist/python/benzina-$version.tar.gz"
     fi
@@ -161,7 +171,7 @@ check bundled_ffmpeg_is_lgpl_without_gpl_parts ffmpeg_is_lgpl
 check wheel_has_no_path_of_the_machine_that_built_it sh -c "! grep -rla '$here' '$t/wheel'"
 check wheel_needs_nothing_of_others says \
     " 0 " sh -c "echo \" \$(for file in '$t/wheel'/benzina.libs/*.so* '$t/wheel'/benzina/_lib/*.so; do readelf -d \$file; done |
-    sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vcE '^lib(c|m|dl|pthread|rt)\.so|^ld-linux|^libav(codec|util)-|^libbenzina\.so') \""
+    sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vcE '^lib(c|m|dl|pthread|rt)\.so|^ld-linux|^lib(av(codec|format|util)|swscale)-|^libbenzina\.so') \""
 
 root="$build/python/root"
 if [ "$(id -u)" -ne 0 ] || ! have debootstrap; then skip "the wheel in Debian 11" "this needs root and debootstrap [debootstrap]"; end; fi
@@ -181,6 +191,9 @@ check wheel_installs_in_debian_11 inside python3 -m pip install --no-index "/dat
 check wheel_has_a_tutorial_in_debian_11 says "DataLoader" inside python3 -c 'import benzina; help(benzina)'
 look_inside() { # shellcheck disable=SC2086  # words
     inside sh -c "cd /data && python3 wheel_look.py $sources" >"$t/looked" 2>"$t/library"; code=$?; cat "$t/library"; return $code; }
+check wheel_has_the_command_in_debian_11 says "bzna $version" inside bzna --version
+check wheel_packs_in_debian_11 inside bzna pack /data/drawn -o /data/packed.bzna --codec jpeg
+check wheel_says_what_it_cannot_encode refuses "has no libx265" inside bzna pack /data/drawn -o /data/no.bzna
 check wheel_loads_in_debian_11 look_inside && check wheel_makes_the_same_pixels_in_debian_11 same_pixels
 check wheel_brings_its_own_library grep -q "dist-packages/benzina/_lib/libbenzina.so" "$t/library"
 rm -rf "$root/data"

@@ -3,7 +3,7 @@
 # calls, and dav1d. Nothing in them is GPL.
 #     sh tests/make/codecs.sh FOLDER          static libraries: FOLDER/lib/pkgconfig has libavcodec, libavformat,
 #                                             libswscale, libavutil, dav1d
-#     sh tests/make/codecs.sh FOLDER wheel    what a wheel bundles: libavcodec and libavutil as shared libraries, which
+#     sh tests/make/codecs.sh FOLDER wheel    what a wheel bundles: FFmpeg's four libraries as shared ones, which
 #                                             whoever has the wheel can replace, with dav1d and zlib inside; a static
 #                                             libjpeg-turbo; and the headers of this system's libffmpeg-nvenc-dev
 # H.264, H.265 and the stills are FFmpeg's own decoders, AV1 is dav1d's. The sources come by apt, as the packages of
@@ -72,8 +72,9 @@ fi
 # --- FFmpeg: LGPL 2.1, since neither --enable-gpl nor --enable-nonfree is given ---
 if [ "$kind" = wheel ]; then
     export PKG_CONFIG_LIBDIR="$folder/lib/pkgconfig"                   # nothing of the system's
-    set -- --disable-static --enable-shared --disable-avformat --disable-swscale \
-        --extra-cflags="-I$folder/include" --extra-ldflags="-L$folder/lib"
+    set -- --disable-static --enable-shared --enable-encoder=png,mjpeg,ppm \
+        --enable-parser=h264,hevc,av1,mjpeg,png --enable-demuxer=image2,image2pipe,gif,mov,matroska,webp_pipe \
+        --enable-demuxer='image_*_pipe' --enable-protocol=file,pipe --extra-cflags="-I$folder/include" --extra-ldflags="-L$folder/lib"
 else
     set -- --enable-static --disable-shared --enable-decoder=targa,pcx,sunrast --enable-encoder=png,mjpeg,ppm \
         --enable-parser=h264,hevc,av1,mjpeg,png --enable-demuxer=image2,image2pipe,gif,mov,matroska,apng,webp_pipe \
@@ -101,7 +102,7 @@ if [ "$kind" = wheel ]; then
     rm -rf sources && mkdir sources && mv "$src"/*.dsc "$src"/*.tar.* sources/
     {
         cat <<'END'
-This wheel bundles libavcodec and libavutil of FFmpeg (LGPL 2.1 or later), built without any part that is GPL or
+This wheel bundles libavcodec, libavformat, libswscale and libavutil of FFmpeg (LGPL 2.1 or later), built without any part that is GPL or
 non-free. They are shared libraries, which you may replace by others with the same interface. Inside libavcodec are
 dav1d (BSD, 2 clauses) and zlib (zlib's license). Inside libbenzina.so is libjpeg-turbo (IJG; BSD, 3 clauses; zlib's
 license). Their licenses stand beside this file.

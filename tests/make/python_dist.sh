@@ -32,6 +32,9 @@ rm -rf "$work/$name/benzina/_lib"
 find "$work/$name" -name __pycache__ -prune -exec rm -rf {} +
 sh tests/make/pair.sh "$work/$name/pair" "$ptx"
 rm -r "$work/$name/pair/install"
+mkdir -p "$work/$name/pair/examples/bzna"
+cp examples/bzna/*.[ch] "$work/$name/pair/examples/bzna/"
+cp examples/stream.[ch] examples/stream_source.[ch] "$work/$name/pair/examples/"
 tool "scikit-build-core>=0.11"
 log="$work/sdist.log"
 (cd "$work/$name" && "$tools/python" -c 'import sys

@@ -4,7 +4,7 @@
     >>> pipeline = wds.DataPipeline(wds.SimpleShardList("shard-{000..002}.tar"), wds.tarfile_to_samples(),
     ...                             wds.shuffle(100), wds.decode("rgb8"), wds.to_tuple("png", "cls"))
     >>> sum(1 for picture, label in pipeline)
-    12
+    4
 
 Shards are read from the front, so that .tgz and pipes are read as they come.
 """
