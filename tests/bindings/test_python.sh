@@ -44,5 +44,6 @@ run_tests tests/bindings/test_python_loops.py
 run_tests tests/bindings/test_python_interfaces.py
 run_tests tests/bindings/test_python_days.py
 run_tests tests/bindings/test_augment.py
+run_tests tests/bindings/test_python_data.py
 echo "tests/bindings/test_python.sh: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -831,6 +831,11 @@ class Pages(unittest.TestCase):
         (text,), (expected,) = (blocks(page("Accelerate"), kind) for kind in ("python", "text"))
         self.assertEqual("".join(processes(text, 2, cwd=self.folder)), expected)
 
+    @needs("torch", "numpy", "PIL", "datasets", "transformers", "accelerate")
+    def test_hugging_face(self):
+        with unittest.mock.patch.dict(os.environ, HF_HOME=os.path.join(self.folder, "hf"), HF_HUB_OFFLINE="1"):
+            self.check_page("Hugging Face")
+
     @needs("numpy", "PIL")
     def test_notebooks(self):
         self.check_page("Notebooks")

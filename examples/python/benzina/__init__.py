@@ -99,7 +99,7 @@ which is valid while the object lives: keep the object in a variable. The librar
 """
 
 from . import _numbers, ops
-from ._arrays import from_arrays
+from ._arrays import from_arrays, from_table
 from ._batch import Batch, Field
 from ._blocks import RemoteStatistics
 from ._c import Status, lib, structs, version
@@ -146,6 +146,7 @@ __all__ = [
     "device_count",
     "distributed_from_env",
     "from_arrays",
+    "from_table",
     "idx",
     "lib",
     "ops",

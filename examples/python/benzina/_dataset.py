@@ -23,7 +23,7 @@ from typing import (
 )
 
 from . import _arguments as arg
-from . import _c, _foreign, _handles, _provider, _remote
+from . import _c, _foreign, _handles, _provider, _remote, _tables
 from ._blocks import RemoteStatistics
 from ._c import Status, lib
 from ._context import Context, _shared_context
@@ -343,6 +343,9 @@ _MASK_FOLDERS = {
 }
 
 
+_PROVIDERS = _provider.Arrays, _provider.Items, _tables.Table
+
+
 class Dataset(_handles.Handled):
     """The samples of a data set.
 
@@ -373,6 +376,9 @@ class Dataset(_handles.Handled):
     field "label" (of a dict, the field of its name). __getitem__ is called by several threads, one at a time, since each
     holds the interpreter's lock, and must give the same sample for the same index. An exception costs its sample only; OSError and EOFError are tried again
     (read_retries). last_exception is the last one.
+
+    Or a datasets.Dataset of Hugging Face's, a pyarrow.Table, or files "*.parquet" of one: its rows are samples, and
+    pictures are read where pyarrow has them, without copies. See from_table.
 
     Or a URL: https://, s3://, gs://, hf:// and whatever else fsspec knows; also braces, lists, and "a::b". README.md
     has a chapter on it. Archives, mp4, tars, .rec and records are read there by range requests, in blocks that a cache
@@ -447,6 +453,9 @@ class Dataset(_handles.Handled):
     ) -> None:
         _handles.dispose_put_off()
         context = context or _shared_context()
+        if _tables.is_table(source) or _tables.is_parquet(source):
+            source = _tables.open_table(source, label=target, classes=classes)
+            target = classes = None             # it has made use of them
         if records is None and format is None and arg.is_path(source):
             records = idx_records(source)
         if index is not None and (not isinstance(index, (bytes, bytearray)) or not index):
@@ -491,9 +500,9 @@ class Dataset(_handles.Handled):
             check(lib.bzna_dataset_open_list(context.handle, array, len(paths), config, handle, err), err)
         elif arg.is_path(source):
             check(lib.bzna_dataset_open(context.handle, arg.path_bytes(source), config, handle, err), err)
-        elif isinstance(source, (_provider.Arrays, _provider.Items)) or _provider.is_items(source):
+        elif isinstance(source, _PROVIDERS) or _provider.is_items(source):
             samples = source
-            if not isinstance(source, (_provider.Arrays, _provider.Items)):
+            if not isinstance(source, _PROVIDERS):
                 samples = _provider.Items(source, target, classes and [*classes])
                 config.target = config.classes = None           # it has made use of them
                 config.class_count = 0

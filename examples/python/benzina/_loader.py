@@ -10,6 +10,7 @@ import random
 import sys
 import time
 import weakref
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, NoReturn, Optional, Sequence, Set, Union
 
 from . import _arguments as arg
@@ -227,6 +228,8 @@ class DataLoader(_handles.Handled):
     on_callback_error
                      "stop": an exception of a callback is raised where the next batch is asked for, whatever on_error
                      is; "sample": its sample counts as one that fails (Batch.errors() has the exceptions)
+    batch_map        a callable (images, targets), or (images, targets, fields) where there are fields, whose result the
+                     loop is given: lambda images, targets: {"pixel_values": images, "labels": targets}
     restore_any_pixels
                      True: load_state_dict takes states of other pixels (another shape, warp or color), too
     """
@@ -334,6 +337,7 @@ class DataLoader(_handles.Handled):
         on_error: Literal["fill", "replace", "stop"] = "fill",
         on_callback_error: Literal["stop", "sample"] = "stop",
         restore_any_pixels: bool = False,
+        batch_map: Optional[Callable[..., Any]] = None,
         **of_torch: NoReturn,
     ) -> None:
         _handles.dispose_put_off()
@@ -417,6 +421,9 @@ class DataLoader(_handles.Handled):
             _handles.check_callback("picture", picture, "sample, rng, picture")
             if installed("numpy") is None:
                 raise ImportError("picture: it is given numpy arrays, and numpy is not installed")
+        if batch_map is not None and not callable(batch_map):
+            raise TypeError("batch_map: %r cannot be called" % (batch_map,))
+        self._batch_map = batch_map
         hooks.picture, self._failures = picture, Failures()
         hooks._failures = weakref.ref(self._failures)
         if (rotate, shear, perspective) != (0, 0, 0):
@@ -691,10 +698,11 @@ class DataLoader(_handles.Handled):
         self._iterate()
         if self._lender is None:
             self._lender = lender_of(self)
-        lender, mixing = self._lender, self._hooks.mixing
-        if mixing is not None:
-            return Epoch(self, lambda batch: mixing.read(lender, self, batch))
-        return Epoch(self, lambda batch: lender.read(self, batch))
+        lender, mixing, batch_map = self._lender, self._hooks.mixing, self._batch_map
+        read = lender.read if mixing is None else partial(mixing.read, lender)
+        if batch_map is None:
+            return Epoch(self, lambda batch: read(self, batch))
+        return Epoch(self, lambda batch: batch_map(*read(self, batch)))
 
     def batches(self) -> Iterator[Batch]:
         """The Batches of one epoch, with indices, states and errors, each on loan until it is released. Where a

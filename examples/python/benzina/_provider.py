@@ -323,6 +323,11 @@ def callbacks_of(samples: Any) -> Any:
         provider.read = _read_thunk
     else:
         provider.places = ctypes.addressof(places)
+    files = getattr(samples, "files", None)
+    if files:
+        paths = (ctypes.c_char_p * len(files))(*map(arg.path_bytes, files))
+        provider.files, provider.file_count = ctypes.addressof(paths), len(files)
+        kept.append(paths)
     if samples.classes is not None:
         names = (ctypes.c_char_p * len(samples.classes))(*[arg.text("classes", name) for name in samples.classes])
         provider.class_names, provider.class_count = ctypes.addressof(names), len(names)
