@@ -1289,8 +1289,9 @@ typedef void (*bzna_codec_thread_end_fn)(void *user, void *state);
  *     data    all bytes of the file, which recognize took. They may be damaged in any way
  *     bytes   how many they are
  *     shape   cleared; to be filled in
- *     err     a complete struct without an error, never NULL: a function that fails may write
- *             err->message, in UTF-8, and err->native_code. It need not */
+ *     err     a complete struct without an error, never NULL. A function that fails may write
+ *             err->message, in UTF-8; err->byte_offset, which counts from data; and
+ *             err->native_code. Without a message, the library's has the number that it returns */
 typedef bzna_status (*bzna_codec_inspect_fn)(void *state, const void *data, uint64_t bytes,
     bzna_codec_shape *shape, bzna_error *err);
 

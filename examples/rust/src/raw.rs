@@ -43,8 +43,9 @@ pub type bzna_codec_thread_end_fn = Option<unsafe extern "C" fn(user: *mut c_voi
 /// data    all bytes of the file, which recognize took. They may be damaged in any way
 /// bytes   how many they are
 /// shape   cleared; to be filled in
-/// err     a complete struct without an error, never NULL: a function that fails may write
-///         err->message, in UTF-8, and err->native_code. It need not
+/// err     a complete struct without an error, never NULL. A function that fails may write
+///         err->message, in UTF-8; err->byte_offset, which counts from data; and
+///         err->native_code. Without a message, the library's has the number that it returns
 /// ```
 pub type bzna_codec_inspect_fn = Option<unsafe extern "C" fn(state: *mut c_void, data: *const c_void, bytes: u64, shape: *mut bzna_codec_shape, err: *mut bzna_error) -> bzna_status>;
 
