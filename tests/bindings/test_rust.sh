@@ -171,6 +171,22 @@ if [ -x "$build/decode_batch" ]; then
 else
     skip "decode_batch in Rust against C" "$build/decode_batch is not there"
 fi
+
+# A codec in Rust: files of QOI that ffmpeg writes have the means of the PNMs that they were made of.
+if ffmpeg -v error -encoders 2>/dev/null | grep -q ' qoi '; then
+    mkdir -p "$t/qoi/a" "$t/ppm/a"
+    for source in mandelbrot=s=131x97 testsrc2=s=77x150 color=red:s=50x60; do
+        name=${source%%=*}
+        ffmpeg -v error -f lavfi -i "$source" -frames:v 1 -pix_fmt rgb24 "$t/ppm/a/$name.ppm" &&
+            ffmpeg -v error -i "$t/ppm/a/$name.ppm" "$t/qoi/a/$name.qoi"
+    done
+    means=0
+    for kind in qoi ppm; do "$CARGO_TARGET_DIR/debug/own_codec" "$t/$kind" >"$t/$kind.txt" 2>&1 || means=1; done
+    if [ "$means" -eq 0 ] && [ "$(wc -l <"$t/qoi.txt")" -eq 3 ] && cmp -s "$t/qoi.txt" "$t/ppm.txt"; then pass
+    else fail "own_codec in Rust decodes what ffmpeg writes" "$(cat "$t/qoi.txt" "$t/ppm.txt")"; fi
+else
+    skip "own_codec in Rust" "no ffmpeg that writes QOI [ffmpeg]"
+fi
 if "$example" no/such/file.bzna "$t" >"$t/out" 2>&1 || ! grep -q 'no/such/file.bzna: cannot open' "$t/out"; then
     fail "decode_batch in Rust names a file that is missing" "$(head -n 5 "$t/out")"
 else

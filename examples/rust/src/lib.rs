@@ -47,6 +47,7 @@ mod host;
 #[macro_use]
 pub mod layout;
 mod loader;
+mod own_codec;
 mod picture;
 mod provider;
 #[rustfmt::skip] // made by `make bindings`
@@ -64,6 +65,7 @@ pub use loader::{
     Batch, Batches, Channels, DecodeWith, Drawing, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnCallbackError, OnError,
     Output, Plane, State, Weighting,
 };
+pub use own_codec::{OwnCodec, Pixels, Planes, Rectangle, Shape, Wrapped};
 pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Value, Writer, WriterOptions};
 pub use provider::{Kind, Provider, ProviderField, ValueWriter};
 pub use raw::bzna_codec_info as CodecInfo;
@@ -168,6 +170,11 @@ pub struct Error {
 }
 
 impl Error {
+    /// An error of an [`OwnCodec`]'s.
+    pub fn of(status: Status, message: impl Into<String>) -> Self {
+        Error::new(status.0, message)
+    }
+
     fn new(status: i32, message: impl Into<String>) -> Self {
         Error { status: Status(status), message: message.into(), byte_offset: None, native_code: 0, fourcc: None }
     }
@@ -317,6 +324,7 @@ pub struct ContextConfig {
     config: raw::bzna_context_config,
     allocator: Option<Box<host::Allocator>>,
     log: Option<Box<host::LogFn>>,
+    codecs: Vec<Result<own_codec::Registered>>,
 }
 
 impl fmt::Debug for ContextConfig {
@@ -356,6 +364,12 @@ impl ContextConfig {
     /// must not call into this crate. All blocks are aligned to 64 bytes.
     pub fn allocator(mut self, allocator: impl GlobalAlloc + Send + Sync + 'static) -> Self {
         self.allocator = Some(Box::new(allocator));
+        self
+    }
+
+    /// A codec that is asked for pictures that no kind of the library's takes, after those that were given before.
+    pub fn codec(mut self, codec: impl OwnCodec) -> Self {
+        self.codecs.push(own_codec::Registered::new(codec));
         self
     }
 
@@ -507,7 +521,9 @@ pub struct DatasetOptions<'a> {
 
 impl Context {
     pub fn new(config: ContextConfig) -> Result<Context> {
-        let ContextConfig { mut config, allocator, log } = config;
+        let ContextConfig { mut config, allocator, log, codecs } = config;
+        let mut codecs = codecs.into_iter().collect::<Result<Vec<_>>>()?;
+        let raw_codecs: Vec<_> = codecs.iter().map(|codec| codec.raw).collect();
         // Behind an Arc from the start: C is given its address, which a move of a Box would put into question.
         let host = Arc::new(host::Host { allocator, log });
         let user: *mut c_void = Arc::as_ptr(&host).cast_mut().cast();
@@ -519,8 +535,12 @@ impl Context {
             config.log = Some(host::log);
             config.log_user = user;
         }
+        if !raw_codecs.is_empty() {
+            config.own_codecs = raw::bzna_own_codecs { ptr: raw_codecs.as_ptr(), count: raw_codecs.len() as u64, ..Default::default() };
+        }
         // SAFETY: the config is whole, and `host` lives as long as the context, which every object of this crate keeps alive.
         let raw = make(|out, err| unsafe { raw::bzna_context_open(&config, out, err) })?;
+        codecs.iter_mut().for_each(|codec| codec.taken = true); // the library closes them
         Ok(Context(Arc::new(ContextInner { raw, _host: host })))
     }
 
