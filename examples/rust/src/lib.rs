@@ -67,7 +67,7 @@ pub use loader::{
 };
 pub use own_codec::{OwnCodec, Pixels, Planes, Rectangle, Shape, Wrapped};
 pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Value, Writer, WriterOptions};
-pub use provider::{Kind, Provider, ProviderField, ValueWriter};
+pub use provider::{Kind, Place, Provider, ProviderField, ValueWriter};
 pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;

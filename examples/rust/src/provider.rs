@@ -1,10 +1,11 @@
 //! Samples that a program gives by itself, field by field: a database, a generator, files of its own.
 
 use crate::host::{close, guard};
-use crate::{c_string, raw, Codec, Layout, Result};
+use crate::{c_path, c_string, raw, Codec, Layout, Result};
 use std::ffi::{c_char, c_void, CString};
 use std::io;
 use std::mem::size_of;
+use std::path::PathBuf;
 
 /// What the values of a field are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,18 +33,43 @@ pub enum Kind {
 pub struct ProviderField {
     pub name: String,
     pub kind: Kind,
+    /// [`Provider::locate`] says in which file a value lies, instead of [`Provider::read`].
+    pub located: bool,
 }
 
 impl ProviderField {
     pub fn new(name: impl Into<String>, kind: Kind) -> Self {
-        ProviderField { name: name.into(), kind }
+        ProviderField { name: name.into(), kind, located: false }
+    }
+
+    /// The same field, whose values lie in files.
+    pub fn located(self) -> Self {
+        ProviderField { located: true, ..self }
+    }
+}
+
+/// Where a value lies in one of [`Provider::files`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the file.
+    pub file: u64,
+    /// Of its first byte.
+    pub offset: u64,
+    /// Bytes; `None`: all to the file's end, and of pixels and integers as many as they have.
+    pub size: Option<u64>,
+}
+
+impl Place {
+    /// A whole file.
+    pub fn whole(file: u64) -> Self {
+        Place { file, offset: 0, size: None }
     }
 }
 
 /// Samples that a program gives by itself.
 ///
-/// `read` is called by the loader's reader threads, several at once, and by the thread that calls functions of a [`Dataset`] or opens a
-/// [`Loader`]. It must give the same value for the same sample and field, perhaps twice. A loader has one reader thread by default: raise
+/// `read` and `locate` are called by the loader's reader threads, several at once, and by the thread that calls functions of a [`Dataset`] or
+/// opens a [`Loader`]. They must give the same value for the same sample and field, perhaps twice. A loader has one reader thread by default: raise
 /// [`LoaderBuilder::reader_threads`] where `read` calculates much.
 ///
 /// [`Dataset`]: crate::Dataset
@@ -58,8 +84,24 @@ pub trait Provider: Send + Sync {
 
     /// Puts a value: that of the field with a number, of a sample. To put nothing is to say that the sample has no such value. An error
     /// is trouble with the data, which fails the sample after [`LoaderBuilder::read_retries`](crate::LoaderBuilder::read_retries) more attempts. A panic fails the
-    /// sample with [`Status::CALLBACK`](crate::Status::CALLBACK).
-    fn read(&self, index: u64, field: usize, value: &mut ValueWriter<'_>) -> io::Result<()>;
+    /// sample with [`Status::CALLBACK`](crate::Status::CALLBACK). Without fields that it reads, a provider needs none.
+    fn read(&self, index: u64, field: usize, value: &mut ValueWriter<'_>) -> io::Result<()> {
+        let _ = (index, field, value);
+        Ok(())
+    }
+
+    /// Says where a value of a located field lies, which the library then reads by itself; `None`: the sample has no such value. Errors and
+    /// panics are those of `read`.
+    fn locate(&self, index: u64, field: usize) -> io::Result<Option<Place>> {
+        let _ = (index, field);
+        Ok(None)
+    }
+
+    /// The files in which values of located fields lie, any number of them. Up to 64 are opened with the data set; of more, each is opened
+    /// when it is read. Asked once.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Tells these samples from others: a saved state is not restored with another one. Asked once.
     fn fingerprint(&self) -> u64 {
@@ -154,9 +196,27 @@ unsafe extern "C" fn read<P: Provider>(
     status
 }
 
-fn field(name: *const c_char, kind: Kind) -> raw::bzna_provider_field {
-    let mut field = raw::bzna_provider_field { name, kind: raw::BZNA_FIELD_IMAGE, ..Default::default() };
-    match kind {
+unsafe extern "C" fn locate<P: Provider>(user: *mut c_void, index: u64, field: u32, place: *mut raw::bzna_place) -> raw::bzna_status {
+    let provider = &*user.cast::<P>();
+    guard(raw::BZNA_E_CALLBACK, || loop {
+        match provider.locate(index, field as usize) {
+            Ok(Some(found)) => {
+                let size = found.size.unwrap_or(raw::BZNA_SIZE_UNKNOWN);
+                // SAFETY: the library gives a place that only this call writes.
+                unsafe { *place = raw::bzna_place { file: found.file, offset: found.offset, size, ..Default::default() } };
+                return raw::BZNA_OK;
+            }
+            Ok(None) => return raw::BZNA_E_NOT_FOUND,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return raw::BZNA_E_IO,
+        }
+    })
+}
+
+fn field(name: *const c_char, of: &ProviderField) -> raw::bzna_provider_field {
+    let located = u32::from(of.located);
+    let mut field = raw::bzna_provider_field { name, kind: raw::BZNA_FIELD_IMAGE, located, ..Default::default() };
+    match of.kind {
         Kind::Picture => {}
         Kind::Frame(codec) => field.codec = codec as u32,
         Kind::Pixels { width, height, channels, layout } => {
@@ -175,7 +235,9 @@ fn field(name: *const c_char, kind: Kind) -> raw::bzna_provider_field {
 pub(crate) fn open<P: Provider + 'static, T>(provider: P, open: impl FnOnce(&raw::bzna_provider) -> Result<T>) -> Result<T> {
     let fields = provider.fields();
     let names = fields.iter().map(|field| c_string(&field.name)).collect::<Result<Vec<CString>>>()?;
-    let fields: Vec<_> = fields.iter().zip(&names).map(|(of, name)| field(name.as_ptr(), of.kind)).collect();
+    let fields: Vec<_> = fields.iter().zip(&names).map(|(of, name)| field(name.as_ptr(), of)).collect();
+    let paths = provider.files().iter().map(|path| c_path(path)).collect::<Result<Vec<CString>>>()?;
+    let files: Vec<_> = paths.iter().map(|path| path.as_ptr()).collect();
     let class_names = provider.class_names().iter().map(|name| c_string(name)).collect::<Result<Vec<CString>>>()?;
     let classes: Vec<_> = class_names.iter().map(|name| name.as_ptr()).collect();
     let (count, max_bytes, fingerprint) = (provider.count(), provider.max_bytes(), provider.fingerprint());
@@ -188,6 +250,9 @@ pub(crate) fn open<P: Provider + 'static, T>(provider: P, open: impl FnOnce(&raw
         max_bytes,
         fingerprint,
         read: Some(read::<P>),
+        locate: Some(locate::<P>),
+        files: if files.is_empty() { std::ptr::null() } else { files.as_ptr() },
+        file_count: files.len() as u64,
         class_names: if classes.is_empty() { std::ptr::null() } else { classes.as_ptr() },
         class_count: classes.len() as u64,
         close: Some(close::<P>),

@@ -3,7 +3,7 @@
 mod common;
 
 use benzina::{
-    Context, ContextConfig, DatasetOptions, Kind, LogLevel, OnCallbackError, Provider, ProviderField, Sample, Source, Split, Status, Value,
+    Context, ContextConfig, DatasetOptions, Kind, LogLevel, OnCallbackError, Place, Provider, ProviderField, Sample, Source, Split, Status, Value,
     ValueWriter, WriterOptions,
 };
 use common::{archive, collect, quiet};
@@ -407,6 +407,55 @@ fn a_provider_that_fails_or_panics_costs_its_slot() {
         assert_eq!((0..8).filter(|slot| batch.error(*slot).is_some()).collect::<Vec<_>>(), [3]);
         assert_eq!(batch.error(3).unwrap().status, status);
         assert_eq!(batch.image()[48 * 4], 40.0);
+    }
+}
+
+/// Pictures, each a whole file, and targets that lie in one file. Sample 5 has no target, and the file of sample 7 is not there.
+struct Files(Vec<std::path::PathBuf>);
+
+impl Provider for Files {
+    fn count(&self) -> u64 {
+        self.0.len() as u64 - 1
+    }
+
+    fn fields(&self) -> Vec<ProviderField> {
+        vec![ProviderField::new("image", Kind::Picture).located(), ProviderField::new("target", Kind::Integer).located()]
+    }
+
+    fn locate(&self, index: u64, field: usize) -> io::Result<Option<Place>> {
+        Ok(match field {
+            0 => Some(Place::whole(index)),
+            _ if index == 5 => None,
+            _ => Some(Place { file: self.count(), offset: index * 8, size: Some(8) }),
+        })
+    }
+
+    fn files(&self) -> Vec<std::path::PathBuf> {
+        self.0.clone()
+    }
+}
+
+#[test]
+fn a_provider_of_more_files_than_stay_open_says_where_values_lie() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider_files");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut paths: Vec<_> = (0..100).map(|i| folder.join(format!("{i}.pgm"))).collect();
+    for (i, path) in paths.iter().enumerate() {
+        std::fs::write(path, [b"P5\n4 4\n255\n".as_slice(), &[i as u8; 16]].concat()).unwrap();
+    }
+    std::fs::remove_file(&paths[7]).unwrap();
+    paths.push(folder.join("targets"));
+    std::fs::write(&paths[100], (0..100i64).flat_map(|i| (i + 50).to_ne_bytes()).collect::<Vec<u8>>()).unwrap();
+    let ctx = Context::new(ContextConfig::default()).unwrap();
+    let data = ctx.open_provider(Files(paths), Default::default()).unwrap();
+    let loader = data.loader().batch_size(100).size(4, 4).shuffle(1).open().unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    for (slot, index) in batch.indices().iter().enumerate() {
+        assert_eq!(batch.targets()[slot], if *index == 5 { -1 } else { *index as i64 + 50 });
+        match batch.error(slot) {
+            Some(error) => assert!(*index == 7 && error.status == Status::IO && error.message.contains("7.pgm"), "{}", error.message),
+            None => assert!(*index != 7 && batch.image()[slot * 48..][..48].iter().all(|value| *value == *index as f32)),
+        }
     }
 }
 
