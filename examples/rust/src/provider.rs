@@ -203,7 +203,7 @@ unsafe extern "C" fn locate<P: Provider>(user: *mut c_void, index: u64, field: u
             Ok(Some(found)) => {
                 let size = found.size.unwrap_or(raw::BZNA_SIZE_UNKNOWN);
                 // SAFETY: the library gives a place that only this call writes.
-                unsafe { *place = raw::bzna_place { file: found.file, offset: found.offset, size, ..Default::default() } };
+                unsafe { *place = raw::bzna_place { file: found.file, offset: found.offset, size, data: std::ptr::null() } };
                 return raw::BZNA_OK;
             }
             Ok(None) => return raw::BZNA_E_NOT_FOUND,

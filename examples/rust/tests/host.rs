@@ -3,8 +3,8 @@
 mod common;
 
 use benzina::{
-    Context, ContextConfig, DatasetOptions, Kind, LogLevel, OnCallbackError, Place, Provider, ProviderField, Sample, Source, Split, Status, Value,
-    ValueWriter, WriterOptions,
+    Context, ContextConfig, DatasetOptions, Kind, LogLevel, OnCallbackError, Place, Provider, ProviderField, Sample, Source, Split, Status,
+    Value, ValueWriter, WriterOptions,
 };
 use common::{archive, collect, quiet};
 use std::alloc::{GlobalAlloc, Layout, System};
