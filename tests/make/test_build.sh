@@ -896,9 +896,9 @@ EOF
         "$T/configurations" tests/data/mini_h265.bzna > "$T/said" && cat "$T/said" && [ "$(cat "$T/said")" = "a batch a batch a batch " ]; }
 check whole_configurations_of_the_header_open_loaders configurations
 
-# --- README's links and picture lead somewhere ---
+# --- READMEs' links and picture lead somewhere ---
 links_lead() {
-    grep -oE '\]\([^):]+\)' README.md tests/BENCHMARKS.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" &&
+    grep -oE '\]\([^):]+\)' README.md tests/README.md tests/BENCHMARKS.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" &&
         [ "$(wc -l < "$T/links")" -gt 8 ] &&
         while read -r page target; do
             file=$(dirname "$page")/${target%%#*}
