@@ -371,6 +371,7 @@ $(BUILD)/tests/test_augment_device: tests/unit/test_augment.c tests/fake/nvdec.h
 $(BUILD)/tests/test_jpeg_device: tests/unit/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/unit/test_outputs.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif_nvdec: tests/unit/test_heif.c tests/fake/nvdec.h
+$(BUILD)/tests/test_codec_nvdec: tests/unit/test_codec.c tests/fake/nvdec.h
 
 # ---- Checks: what is no suite ----------------------------------------------------------------------------------------
 

@@ -9454,7 +9454,16 @@ static uint64_t bzi_own_hash(const bzi_host *host, uint64_t hash)
     return hash;
 }
 
-/* Returns 1 if a codec may wrap pictures that the library decodes, else 0. */
+/* Returns 1 if a codec of the program's own may wrap pictures that the library decodes, else 0. */
+static int bzi_own_wraps(const bzi_host *host)
+{
+    for (uint32_t i = 0; i < host->own_codec_count; i++)
+        if (host->own_codecs[i].c.unwrap)
+            return 1;
+    return 0;
+}
+
+/* Returns 1 if this codec may, else 0. */
 BZI_MAYBE_UNUSED static int bzi_own_may_wrap(const bzi_host *host, uint32_t codec)
 {
     return codec - BZNA_CODEC_OWN < host->own_codec_count && host->own_codecs[codec - BZNA_CODEC_OWN].c.unwrap;
@@ -26790,7 +26799,7 @@ static bzna_status bzi_reader_reserve(bzi_item *item, uint64_t bytes, bzna_error
 
 
 /* ==== 79. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 10-11, 21, 47, 71-73, 75, 78.
+ * Calls: rooms 2, 4, 10-11, 21, 31, 47, 71-73, 75, 78.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -26987,7 +26996,9 @@ static void bzi_reader_read_neighbors(bzi_item *item)
 static int bzi_reader_submit(bzi_item *item)
 {
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
-    const int is_still = item->container->still && !bzi_heif_probe(bytes);
+    const int may_wrap = item->container->codec == BZNA_CODEC_UNKNOWN && bzi_own_wraps(item->setup->host) &&
+                         bzi_codec_declines(bytes);
+    const int is_still = item->container->still && !bzi_heif_probe(bytes) && !may_wrap;
     const int to_pool = !is_still && !bzi_queues_interrupted(item->queues);
 
     if (to_pool && bzi_pool_submit(item->setup->pool, item))

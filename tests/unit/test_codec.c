@@ -3,6 +3,11 @@
  * they must not: their samples fail, and the others have the bits that they have without them. */
 #include "library.h"
 #include "test.h"
+#ifdef TEST_NVDEC
+#  include "../fake/nvdec.h"
+#else
+#  define TEST_NVDEC 0
+#endif
 #include "known.h"
 #include "sink.h"
 #include "tars.h"
@@ -296,7 +301,8 @@ static bzna_dataset *files_open(bzna_context *context, file_set *f, const bzna_d
 static bzna_context *context_with(const bzna_codec *codecs, uint64_t count, uint32_t allowed, uint32_t no_threads)
 {
     bzna_context_config c = { .struct_size = sizeof c, .codecs = allowed, .no_threads = no_threads,
-                              .device = { BZNA_DEVICE_CPU, 0 }, .own_codecs = { .ptr = codecs, .count = count } };
+                              .device = { TEST_NVDEC && !no_threads ? BZNA_DEVICE_AUTO : BZNA_DEVICE_CPU, 0 },
+                              .own_codecs = { .ptr = codecs, .count = count } };
     bzna_context *context = NULL;
     bzna_error err = fresh_error();
     if (bzna_context_open(&c, &context, &err) != BZNA_OK) {
@@ -315,6 +321,7 @@ typedef struct result {
     bzna_status status[FILES];
     char        message[FILES][256];
     uint32_t    count;
+    uint64_t    by_nvdec, fallbacks;
 } result;
 
 static bzna_loader_config config_of(void)
@@ -332,8 +339,12 @@ static void run(bzna_context *context, bzna_dataset *dataset, const bzna_loader_
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
     bzna_error err = fresh_error();
+    bzna_loader_config software = *c;
+    bzna_statistics statistics = { .struct_size = sizeof statistics };
     memset(r, 0, sizeof *r);
-    if (bzna_loader_open(context, dataset, c, &loader, &err) != BZNA_OK) {
+    if (context->config.device.kind == BZNA_DEVICE_CPU)
+        software.decode.decoder = BZNA_DECODER_SOFTWARE;
+    if (bzna_loader_open(context, dataset, &software, &loader, &err) != BZNA_OK) {
         printf("  loader: %s\n", err.message);
         exit(1);
     }
@@ -352,6 +363,9 @@ static void run(bzna_context *context, bzna_dataset *dataset, const bzna_loader_
         }
         bzna_batch_release(batch);
     }
+    bzna_loader_statistics(loader, &statistics, sizeof statistics, NULL);
+    r->by_nvdec = statistics.samples_nvdec;
+    r->fallbacks = statistics.fallbacks;
     if (err.status < 0) {
         printf("  next: %s\n", err.message);
         test_failures++;
@@ -764,6 +778,91 @@ TEST(what_a_codec_unwraps_is_decoded_as_if_it_had_come_alone)
             CHECK_EQ(m.begins, m.ends);
             CHECK_EQ(m.closes, 1);
         }
+}
+
+/* A wrapper "FRAM": the codec, the bytes of its lengths, those of config, sizes, color, config and access unit. */
+enum { FRAME_HEAD = 48 };
+
+static int32_t frame_recognize(void *user, const void *head, uint64_t bytes)
+{
+    (void)user;
+    return bytes >= 16 && !memcmp(head, "FRAM", 4);
+}
+
+static bzna_status frame_unwrap(void *user, const void *data, uint64_t bytes, bzna_image *image, bzna_error *err)
+{
+    const uint8_t *p = data;
+    uint32_t sizes[6], config;
+    (void)user, (void)err;
+    memcpy(&config, p + 8, sizeof config);
+    memcpy(sizes, p + 16, sizeof sizes);
+    image->codec = p[4];
+    image->length_size = p[5];
+    image->orientation = p[6];
+    image->config = p + FRAME_HEAD;
+    image->config_size = config;
+    image->data = p + FRAME_HEAD + config;
+    image->data_size = bytes - FRAME_HEAD - config;
+    image->width = sizes[0];
+    image->height = sizes[1];
+    image->frame_width = sizes[2];
+    image->frame_height = sizes[3];
+    image->crop_x = sizes[4];
+    image->crop_y = sizes[5];
+    memcpy(&image->color, p + 40, sizeof image->color);
+    return BZNA_OK;
+}
+
+/* Frames of H.264 and H.265 that a codec unwraps are those of the archive that they were taken from, in software as on
+ * NVDEC, which decodes all of them. */
+TEST(frames_that_a_codec_unwraps_are_those_of_their_archive)
+{
+    static const char *const paths[] = { "tests/data/small_h264.bzna", "tests/data/small_h265.bzna" };
+    const bzna_codec codec = { .struct_size = sizeof codec, .name = "frame", .recognize = frame_recognize,
+                               .unwrap = frame_unwrap };
+    bzna_context *context = context_with(&codec, 1, 0, 0);
+    for (uint32_t n = 0; n < COUNT(paths); n++) {
+        bzna_loader_config c = config_number(1);
+        bzna_dataset *archive = open_path(context, paths[n], NULL), *a;
+        static uint8_t room[ROOM];
+        c.fields.image = "image";                            /* not the thumbnail */
+        REQUIRE(archive);
+        toys.count = 0;
+        for (uint64_t i = 0; i < bzna_dataset_count(archive) && i < FILES; i++) {
+            bzna_image image;
+            uint8_t *out = toys.bytes[toys.count];
+            uint32_t sizes[6], config;
+            bzna_image_init(&image, sizeof image);
+            REQUIRE(bzna_dataset_read_image(archive, i, "image", room, sizeof room, &image, NULL) == BZNA_OK);
+            config = (uint32_t)image.config_size;
+            memcpy(sizes, (uint32_t[6]){ image.width, image.height, image.frame_width, image.frame_height,
+                                         image.crop_x, image.crop_y }, sizeof sizes);
+            memcpy(out, "FRAM", 4);
+            out[4] = (uint8_t)image.codec;
+            out[5] = (uint8_t)image.length_size;
+            out[6] = (uint8_t)image.orientation;
+            memcpy(out + 8, &config, sizeof config);
+            memcpy(out + 16, sizes, sizeof sizes);
+            memcpy(out + 40, &image.color, sizeof image.color);
+            memcpy(out + FRAME_HEAD, image.config, config);
+            memcpy(out + FRAME_HEAD + config, image.data, (size_t)image.data_size);
+            toys.sizes[toys.count++] = FRAME_HEAD + config + (size_t)image.data_size;
+        }
+        a = files_open(context, &toys, NULL);
+        run(context, archive, &c, &second);
+        run(context, a, &c, &first);
+        CHECK(first.count == toys.count && second.count >= toys.count && first.count > 0);
+        for (uint32_t i = 0; i < first.count; i++) {
+            CHECK_STR(first.message[i], "");
+            CHECK_EQ(difference(&first, &second, i), 0);
+        }
+        CHECK_EQ(first.by_nvdec, second.by_nvdec);
+        CHECK_EQ(first.by_nvdec, TEST_NVDEC ? first.count : 0);
+        CHECK_EQ(first.fallbacks, 0);
+        bzna_dataset_close(a);
+        bzna_dataset_close(archive);
+    }
+    bzna_context_close(context);
 }
 
 TEST(a_wrapper_says_how_its_picture_is_turned)
@@ -1217,6 +1316,7 @@ TEST_MAIN(RUN(pixels_are_those_of_pnm_files_in_every_form_depth_and_orientation)
           RUN(tars_know_pictures_by_the_extensions_of_codecs)
           RUN(archives_hold_files_of_codecs_as_fields)
           RUN(what_a_codec_unwraps_is_decoded_as_if_it_had_come_alone)
+          RUN(frames_that_a_codec_unwraps_are_those_of_their_archive)
           RUN(a_wrapper_says_how_its_picture_is_turned)
           RUN(a_sample_whose_codec_is_at_fault_fails_alone)
           RUN(sizes_that_change_between_inspect_and_decode_are_noticed)
