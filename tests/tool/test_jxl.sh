@@ -85,5 +85,7 @@ damage() {
 }
 check damage_costs_its_samples damage
 
+extracted() { "$BZNA" extract "$T/jxl" 0 -o "$T/0.ppm" && cmp "$T/0.ppm" "$T/djxl/a/10.ppm"; }
+check extract_gives_djxls_file extracted
 check every_picture_is_verified "$BZNA" verify "$T/jxl" --decode
 end

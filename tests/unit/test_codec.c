@@ -627,7 +627,25 @@ TEST(tars_know_pictures_by_the_extensions_of_codecs)
     bzna_context_close(context);
 }
 
-TEST(archives_hold_files_of_codecs_as_fields)
+TEST(records_of_recordio_hold_files_of_codecs)
+{
+    model m = { 0 };
+    const bzna_codec codec = toy_codec(&m);
+    bzna_context *context = context_with(&codec, 1, 0, 0);
+    tar bytes = { 0 };                                      /* bytes that grow: it is no tar */
+    make_six();
+    for (uint32_t i = 0; i < 6; i++) {
+        const uint32_t length = 24 + (uint32_t)toys.sizes[i], head[8] = { 0xced7230a, length, 0, 0, i, 0, 0, 0 };
+        tar_raw(&bytes, head, sizeof head);
+        tar_raw(&bytes, toys.bytes[i], toys.sizes[i]);
+        tar_raw(&bytes, NULL, (4 - toys.sizes[i] % 4) % 4);
+    }
+    check_six(context, open_memory(context, bytes.bytes, bytes.size), NULL);
+    tar_free(&bytes);
+    bzna_context_close(context);
+}
+
+TEST(archives_hold_files_of_codecs)
 {
     model m = { 0 };
     const bzna_codec codec = toy_codec(&m);
@@ -638,6 +656,8 @@ TEST(archives_hold_files_of_codecs_as_fields)
     memory_sink memory;
     bzna_sink sink = sink_of(&memory);
     bzna_writer *writer = NULL;
+    bzna_dataset *dataset;
+    const bzna_loader_config c = config_number(0);
     bzna_error err = fresh_error();
     make_six();
     REQUIRE(jpeg);
@@ -654,6 +674,20 @@ TEST(archives_hold_files_of_codecs_as_fields)
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
     bzna_writer_close(writer);
     check_six(context, open_memory(context, memory.data, memory.size), "toy");
+    /* a sample that is no mp4 file of its own, but a file of the codec's */
+    dataset = open_memory(context, memory.data, memory.size);
+    for (uint32_t i = 0; i < 6 && dataset; i++) {
+        bzna_sample_ref ref;
+        REQUIRE(bzna_dataset_sample(dataset, i, &ref, sizeof ref, NULL) == BZNA_OK);
+        memcpy(memory.data + ref.offset, toys.bytes[i], toys.sizes[i]);
+    }
+    bzna_dataset_close(dataset);
+    check_six(context, open_memory(context, memory.data, memory.size), NULL);
+    dataset = open_memory(without, memory.data, memory.size);
+    run(without, dataset, &c, &first);
+    for (uint32_t i = 0; i < 6; i++)
+        CHECK(first.status[i] < 0);
+    bzna_dataset_close(dataset);
     free(memory.data);
     free(jpeg);
     bzna_context_close(context);
@@ -1314,7 +1348,8 @@ TEST_MAIN(RUN(pixels_are_those_of_pnm_files_in_every_form_depth_and_orientation)
           RUN(orientation_is_ignored_where_the_data_set_says_so)
           RUN(folders_and_pairs_list_files_by_the_extensions_of_codecs)
           RUN(tars_know_pictures_by_the_extensions_of_codecs)
-          RUN(archives_hold_files_of_codecs_as_fields)
+          RUN(records_of_recordio_hold_files_of_codecs)
+          RUN(archives_hold_files_of_codecs)
           RUN(what_a_codec_unwraps_is_decoded_as_if_it_had_come_alone)
           RUN(frames_that_a_codec_unwraps_are_those_of_their_archive)
           RUN(a_wrapper_says_how_its_picture_is_turned)
