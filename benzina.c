@@ -20,7 +20,7 @@
  *      28  sample tables     the places of a track's samples
  *      29  containers        their types: a type of container is a row of operations
  *      30  HEIF files        alone, or among other pictures
- *      31  pictures          that are files
+ *      31  pictures          that are files, of the library's kinds or of the program's own codecs
  *   32-33  mp4               archives, plain video; their samples
  *      34  text              names in one buffer; lines, words, numbers
  *      35  lists             of samples, as text
@@ -40,7 +40,7 @@
  *      57  kernels           a picture and a transform -> what the kernels read
  *      58  operations        what is drawn -> the passes of the kernels
  *      59  JPEG decode       libjpeg-turbo; nothing else touches it
- *   60-61  software decode   libavcodec; nothing else touches it; who decodes what; regions, grids
+ *   60-61  software decode   libavcodec; nothing else touches it; who decodes what; grids; the program's own codecs
  *   62-64  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   65-68  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
  *   69-70  loader            its state; the locks live here; its tensors
@@ -20779,12 +20779,14 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 61. Software decode: HEIF =====================================================================================
+/* ==== 61. Software decode: HEIF, own codecs =========================================================================
  * Calls: rooms 2, 7-8, 10, 22-23, 25, 31, 57, 60.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
- * Therefore several threads may decode them, in any order. */
+ * Therefore several threads may decode them, in any order.
+ *
+ * Codecs of the program's own write planes that are made here, and what they leave or overwrite is looked for. */
 
 /* Returns the samples of chroma, which are subsampled by a shift, for so many of luma. */
 static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
