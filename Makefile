@@ -206,8 +206,8 @@ STREAM   = examples/stream.c examples/stream_source.c
 STREAM_H = examples/stream.h examples/stream_source.h
 $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h examples/formats/*.h) $(FORMATS) $(STREAM) $(STREAM_H) benzina.h \
               $(BUILD)/libbenzina.a
-	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(FORMATS) $(STREAM) $(BUILD)/libbenzina.a \
-	    $(TOOL_LIBS) $(STREAM_LIBS) $(LIBS)
+	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(FORMATS) $(STREAM) \
+	    $(BUILD)/libbenzina.a $(TOOL_LIBS) $(STREAM_LIBS) $(LIBS)
 
 $(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)

@@ -853,8 +853,8 @@
  *                                    .own_codecs = { .ptr = &gray, .count = 1 } };
  *
  * examples/formats/jxl.c is one for JPEG XL, by libjxl, with comments that teach, and
- * examples/own_codec.c is a program that registers it. examples/rust/src/bin/own_codec.rs has one for
- * QOI in Rust.
+ * examples/own_codec.c is a program that registers it. examples/rust/src/bin/own_codec.rs has one
+ * for QOI in Rust.
  *
  * WHEN THEY ARE ASKED. The library's own kinds come first. What none of them takes is shown to the
  * codecs in their order, until one recognizes it. That holds for each picture that is a file:
