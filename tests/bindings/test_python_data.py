@@ -7,15 +7,20 @@ Prints FAIL and SKIP lines, and a count last.
 """
 import io
 import os
+import pickle
+import signal
+import subprocess
 import sys
+import tarfile
 import tempfile
+import threading
+import time
 import unittest
 
 from needs import importable, needs
 from test_python import needs_decoder, run_tests
 
 import benzina
-from benzina import ops
 
 numpy = importable("numpy")
 pyarrow = importable("pyarrow")
@@ -199,6 +204,290 @@ class Tables(unittest.TestCase):
         self.assertEqual(list(fields), [3, 3, 3])
         with self.assertRaisesRegex(TypeError, "batch_map"):
             benzina.DataLoader(data, 8, 4, batch_map={})
+
+
+class Server:
+    """A web server of files in memory, with ranges, that counts what it was asked for."""
+
+    def __init__(self):
+        import http.server
+        files, asked = self.files, self.asked = {}, []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(handler):
+                data = files.get(handler.path.lstrip("/"))
+                if data is None:
+                    handler.send_response(404)
+                    handler.send_header("Content-Length", "0")
+                    handler.end_headers()
+                    return
+                first, last = handler.headers["Range"].split("=")[1].split("-")
+                part = data[int(first):int(last) + 1]
+                asked.append((handler.path.lstrip("/"), len(part)))
+                handler.send_response(206)
+                handler.send_header("Content-Range", "bytes %s-%d/%d" % (first, int(first) + len(part) - 1, len(data)))
+                handler.send_header("Content-Length", str(len(part)))
+                handler.end_headers()
+                handler.wfile.write(part)
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def url(self, name):
+        return "http://127.0.0.1:%d/%s" % (self.server.server_port, name)
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def shard(first, count, padding=0):
+    """A tar of pictures of these numbers, with classes of these numbers."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for number in range(first, first + count):
+            for name, data in (("png", png(number)), ("cls", b"%d" % number), ("bin", bytes(padding))):
+                member = tarfile.TarInfo("%04d.%s" % (number, name))
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    return file.getvalue()
+
+
+def has_streams():
+    try:
+        benzina._stream._library()
+    except ImportError:
+        return False
+    return True
+
+
+@needs_decoder
+@needs("numpy", "PIL")
+@unittest.skipUnless(has_streams(), "libbenzina_stream.so was not built [zlib1g-dev libzstd-dev]")
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.holder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.holder.cleanup)
+        self.folder = self.holder.name
+        self.cache = os.path.join(self.folder, "cache")
+
+    def write(self, name, data):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(data)
+        return path
+
+    @staticmethod
+    def stream(sources, **settings):
+        given = dict(seed=3, output="numpy", dtype="uint8", warp=None)
+        return benzina.Stream(sources, (20, 24), 4, **{**given, **settings})
+
+    def sizes(self):
+        """Of what counts in the cache."""
+        return {name: os.path.getsize(os.path.join(self.cache, name)) for name in os.listdir(self.cache)
+                if name.endswith((".shard", ".part"))}
+
+
+class Cache(InFolder):
+    """Stream(cache=, cache_bytes=)"""
+
+    PROGRAM = os.path.join("examples", "python", "benzina", "_cache.py")
+
+    def get(self, source, limit=0, **more):
+        return subprocess.Popen([sys.executable, self.PROGRAM, self.cache, str(limit), source], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, **more)
+
+    def serve(self):
+        server = Server()
+        self.addCleanup(server.close)
+        for number in range(3):
+            server.files["s-%d.tar" % number] = shard(5 * number, 5, 100000)
+        return server
+
+    def test_shards_are_fetched_once_for_all_epochs_and_processes(self):
+        server = self.serve()
+        plain = self.stream([self.write(name, data) for name, data in server.files.items()])
+        expected = [[t.tolist() for _, t in plain] for _ in range(2)]
+        cached = self.stream(server.url("s-{0..2}.tar"), cache=self.cache)
+        self.assertEqual([[t.tolist() for _, t in cached] for _ in range(2)], expected)
+        self.assertEqual(cached.source_of(0), server.url("s-0.tar"))
+        cached.close()
+        fetched = sum(count for _, count in server.asked)
+        self.assertLess(fetched, 1.5 * sum(map(len, server.files.values())))
+        self.assertEqual(sorted(self.sizes().values()), sorted(map(len, server.files.values())))
+        del server.asked[:]
+        again = self.stream(server.url("s-{0..2}.tar"), cache=self.cache)
+        self.assertEqual([t.tolist() for _, t in again], expected[0])
+        self.assertEqual(server.asked, [])
+
+    def test_commands_are_kept_where_they_end_well(self):
+        data = shard(0, 3)
+        path = self.write("a.tar", data)
+        count = os.path.join(self.folder, "count")
+        command = "pipe:echo x >> %s; cat %s" % (count, path)
+        for _ in range(2):
+            self.assertEqual([t.tolist() for _, t in self.stream(command, cache=self.cache)], [[0, 1, 2]])
+        with open(count) as file:
+            self.assertEqual(file.read(), "x\n")
+        failing = self.get("pipe:cat %s; exit 3" % path)
+        said, words = failing.communicate()
+        self.assertEqual((said, failing.returncode), (b"", 1))
+        self.assertIn(b"it ended with status 3", words)
+        self.assertEqual(len(self.sizes()), 1)
+
+    def test_the_limit_holds_and_what_was_used_longest_ago_goes_first(self):
+        paths = [self.write("%d" % number, bytes([number]) * 2500000) for number in range(4)]
+        sources = ["pipe:cat " + path for path in paths]
+
+        def read(number):
+            said, _ = self.get(sources[number], 6000000).communicate()
+            self.assertEqual(said, bytes([number]) * 2500000)
+            self.assertLessEqual(sum(self.sizes().values()), 6000000)
+
+        def kept():
+            found = set()
+            for name in self.sizes():
+                with open(os.path.join(self.cache, name), "rb") as file:
+                    found.add(file.read(1)[0])
+            return found
+
+        for number in (0, 1):
+            read(number)
+            os.utime(os.path.join(self.cache, max(self.sizes(), key=lambda n: os.path.getmtime(
+                os.path.join(self.cache, n)))), (1000 + number, 1000 + number))
+        read(0)                                 # used again, so that 1 is the older one
+        read(2)
+        self.assertEqual(kept(), {0, 2})
+        self.write("3", bytes(7000000))
+        said, _ = self.get("pipe:cat " + paths[3], 6000000).communicate()
+        self.assertEqual(len(said), 7000000)    # passed on
+        self.assertLessEqual(sum(self.sizes().values()), 6000000)
+        self.assertFalse([name for name in self.sizes() if name.endswith(".part")])
+
+    def test_processes_share_a_folder(self):
+        count, path = os.path.join(self.folder, "count"), self.write("a", bytes(range(256)) * 20000)
+        command = "pipe:echo x >> %s; cat %s" % (count, path)
+        processes = [self.get(command) for _ in range(6)]
+        with open(path, "rb") as file:
+            expected = file.read()
+        for process in processes:
+            self.assertEqual(process.communicate()[0], expected)
+        with open(count) as file:
+            self.assertEqual(file.read(), "x\n")
+
+    def test_a_process_that_is_killed_leaves_nothing_that_is_read(self):
+        ready, path = os.path.join(self.folder, "ready"), self.write("a", bytes(range(256)) * 20000)
+        # the first part, and the rest when somebody says so
+        command = "pipe:head -c 3000000 %s; while ! test -e %s; do sleep 0.05; done; tail -c +3000001 %s" % (path, ready, path)
+        for _ in range(3):
+            process = self.get(command)
+            while not any(size for size in (self.sizes() if os.path.isdir(self.cache) else {}).values()):
+                self.assertIsNone(process.poll())
+                time.sleep(0.02)
+            process.send_signal(signal.SIGKILL)
+            process.wait()                      # its command goes on, and holds no lock
+            process.stdout.close()
+            process.stderr.close()
+            self.assertEqual([name[-5:] for name in self.sizes()], [".part"])
+        self.write("ready", b"")
+        with open(path, "rb") as file:
+            expected = file.read()
+        for _ in range(2):
+            self.assertEqual(self.get(command).communicate()[0], expected)
+        self.assertEqual([name[-6:] for name in self.sizes()], [".shard"])
+
+    def test_what_a_killed_process_left_makes_room(self):
+        self.assertEqual(len(self.get("pipe:true").communicate()[0]), 0)
+        with open(os.path.join(self.cache, "0" * 40 + ".part"), "wb") as file:
+            file.write(bytes(5000000))
+        said, _ = self.get("pipe:head -c 4000000 /dev/zero", 6000000).communicate()
+        self.assertEqual(len(said), 4000000)
+        self.assertEqual(sorted(self.sizes().values())[-1], 4000000)
+
+    def test_settings_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "cache_bytes: give cache="):
+            self.stream("a.tar", cache_bytes=1)
+        with self.assertRaisesRegex(ValueError, "cache_bytes: 0"):
+            self.stream("a.tar", cache=self.cache, cache_bytes=0)
+
+
+class Mixed(InFolder):
+    """Stream([...], weights=)"""
+
+    def sources(self):
+        paths = [self.write("m-%d.tar" % number, shard(1000 * number, 13)) for number in range(3)]
+        return ["pipe:cat " + path for path in paths]
+
+    def mixed(self, **settings):
+        given = dict(weights=[1, 2, 5], samples_per_epoch=30, shuffle=True)
+        return self.stream(self.sources(), **{**given, **settings})
+
+    def test_streams_are_mixed_by_their_weights(self):
+        made = self.mixed(samples_per_epoch=2000)
+        found = numpy.concatenate([targets for _, targets in made])
+        self.assertEqual((len(made), len(found)), (500, 2000))
+        for number, share in enumerate((1 / 8, 2 / 8, 5 / 8)):
+            count = int((found // 1000 == number).sum())
+            self.assertLess(abs(count - 2000 * share), 5 * (2000 * share * (1 - share)) ** 0.5, number)
+            own = found[found // 1000 == number] % 1000
+            for at in range(0, len(own) - 13, 13):      # each pass through a stream has each sample once
+                self.assertEqual(sorted(own[at:at + 13]), [*range(13)])
+
+    def test_samples_are_their_pictures(self):
+        for images, targets, fields in self.mixed(bytes=["name"], outputs=[benzina.Output("half", shape=(10, 12))]):
+            self.assertEqual(fields["half"].shape, (len(targets), 3, 10, 12))
+            for image, target, name in zip(images, targets, fields["name"]):
+                self.assertEqual(name, "%04d" % target)
+                self.assertTrue((image.transpose(1, 2, 0) == pixels_of(int(target))).all(), target)
+
+    def test_a_run_resumes_exactly_wherever_it_was_left(self):
+        def rest(made, batches):
+            found = []
+            while len(found) < batches:
+                for _, targets in made:
+                    found.append(targets.tolist())
+                    if len(found) == batches:
+                        break
+            return found
+
+        whole = rest(self.mixed(), 20)
+        self.assertEqual([len(batch) for batch in whole], ([4] * 7 + [2]) * 2 + [4] * 4)
+        for count in (0, 1, 3, 7, 8, 9, 15, 16, 19):
+            first = self.mixed()
+            self.assertEqual(rest(first, count), whole[:count])
+            state = pickle.loads(pickle.dumps(first.state_dict()))
+            first.close()
+            again = self.mixed()
+            again.load_state_dict(state)
+            self.assertEqual((again.epoch, again.batches_left), (count // 8, 8 - count % 8))
+            self.assertEqual(rest(again, 20 - count), whole[count:], count)
+
+    def test_ranks_draw_their_own_and_the_cache_may_be_beneath(self):
+        sources = [["pipe:cat " + self.write("r-%d-%d.tar" % (i, j), shard(1000 * i + 100 * j, 5)) for j in range(2)]
+                   for i in range(2)]
+        seen = []
+        for rank in range(2):
+            made = self.stream(sources, weights=[1, 1], samples_per_epoch=40, rank=rank, world_size=2, cache=self.cache)
+            seen.append([target for _, targets in made for target in targets.tolist()])
+        self.assertEqual([len(one) for one in seen], [20, 20])
+        self.assertFalse(set(seen[0]) & set(seen[1]))   # shards are of one rank each
+
+    def test_what_cannot_be_is_refused(self):
+        for words, kind, settings in (
+            ("one for each", ValueError, dict(weights=[1])),
+            ("samples_per_epoch", TypeError, dict(samples_per_epoch=0)),
+            ("weights: ", ValueError, dict(weights=[1, -1, 1])),
+            ("weights: ", ValueError, dict(weights=[0, 0, 0])),
+            ("output", ValueError, dict(output="field")),
+            ("epochs", TypeError, dict(epochs=3)),
+        ):
+            with self.assertRaisesRegex(kind, words):
+                self.mixed(**settings)
 
 
 if __name__ == "__main__":

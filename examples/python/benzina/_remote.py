@@ -8,7 +8,7 @@ import os
 import re
 import urllib.parse
 import weakref
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 from . import _arguments as arg
 from . import _c, _handles
@@ -210,6 +210,26 @@ def _index_of(url: str, settings: _Settings) -> Optional[bytes]:
         raise
     finally:
         over.close()
+
+
+def chunks_of(url: str, size: int) -> Iterator[bytes]:
+    """The bytes of one file, from the front. An Error, where it ends too early or changes."""
+    settings = _Settings(block_size=4096, cache_bytes=0, retries=4, timeout=30.0, storage_options=None)
+    settings.pool.use()
+    over = RemoteSource(settings.file(url), settings.blocks)
+    try:
+        over.open()
+        length = over.size()
+        for at in range(0, length, size):
+            data = bytearray(min(size, length - at))
+            if over.read_into(at, memoryview(data)) != len(data):
+                raise RemoteFailure("it ended after %d of %d bytes" % (at, length))
+            yield bytes(data)
+    except RemoteFailure as failure:
+        raise _error_of(failure, url) from failure.__cause__
+    finally:
+        over.close()
+        settings.pool.leave()
 
 
 def whole_file(url: str, **more: Any) -> bytes:

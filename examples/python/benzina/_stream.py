@@ -12,10 +12,14 @@ from . import _arguments as arg
 from . import _c, _handles
 from ._batch import Batch
 from ._c import Status, lib, structs, types_by_name
+from ._cache import cached_source
 from ._context import _device_of, _shared_context
 from ._dataset import Dataset
 from ._errors import Error, check, error_of, first_failed, in_python, told
 from ._loader import DataLoader
+from ._mixed import mixed_stream
+from ._remote import is_url
+from ._sources import expanded
 
 _u32, _u64, _ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
 
@@ -147,6 +151,13 @@ class Stream(DataLoader):
     memory_bytes      of all shards in memory, unpacked; 0: 1 GiB. A shard may have a third of it
     samples_per_epoch of all ranks together, so that each rank has the same number of batches; 0: an epoch has each
                       shard once, and len() is not known
+    weights           one for each of the sources, each of which is a stream of its own then: a text, or a list. Samples
+                      of batches are drawn from the streams, each as likely as its weight says; a stream that ends
+                      begins anew. samples_per_epoch is needed. state_dict is of each rank, and resumes exactly
+    cache             a folder: shards of URLs and of "pipe:" are kept there, and read from there the next time. Any
+                      number of processes may share it, and any of them may be killed
+    cache_bytes       what the folder may hold, in bytes: the shard that was used longest ago goes first; None: any
+                      number
     on_shard_error    "stop"; "leave": a shard that cannot be read is left out, and the log tells
     literal           True: braces stand for themselves
     format, orientation, palette
@@ -167,6 +178,9 @@ class Stream(DataLoader):
         *,
         memory_bytes: int = 0,
         samples_per_epoch: int = 0,
+        weights: Optional[Sequence[float]] = None,
+        cache: Union[None, str, os.PathLike[str]] = None,
+        cache_bytes: Optional[int] = None,
         on_shard_error: Literal["stop", "leave"] = "stop",
         literal: bool = False,
         format: Optional[str] = None,
@@ -178,12 +192,17 @@ class Stream(DataLoader):
         **options: Any,
     ) -> None:
         _library()
-        for name in ("indices", "weights", "weighting", "weights_by_part", "epoch_samples", "sampler", "batch_sampler"):
+        for name in ("indices", "weighting", "weights_by_part", "epoch_samples", "sampler", "batch_sampler"):
             if options.get(name):
                 raise TypeError("%s: a Stream has all samples of its shards" % name)
         if on_shard_error not in ("stop", "leave"):
             raise ValueError("on_shard_error: %r is neither 'stop' nor 'leave'" % (on_shard_error,))
         given: List[Any] = [sources] if isinstance(sources, (str, bytes, os.PathLike)) else list(sources)
+        self._named: Dict[str, str] = {}        # what sources are called that go through the cache
+        if cache is not None:
+            given, literal = self._through_cache(given, cache, cache_bytes, literal), True
+        elif cache_bytes is not None:
+            raise ValueError("cache_bytes: give cache=, the folder that it is for")
         names = [os.fsencode(source) for source in given]
         self._sources = (ctypes.c_char_p * len(names))(*names)
         self._of_shards = _c.new("dataset_config")
@@ -209,6 +228,27 @@ class Stream(DataLoader):
             drop_last=drop_last,
             **options,
         )
+
+    def __new__(cls, sources: Any, shape: Any = None, batch_size: int = 1, shuffle: bool = False, **options: Any) -> Any:
+        """With weights, a MixedStream."""
+        weights = options.pop("weights", None)
+        if weights is None:
+            return super().__new__(cls)
+        samples, drop_last = options.pop("samples_per_epoch", 0), options.pop("drop_last", False)
+        return mixed_stream(cls, sources, shape, batch_size, shuffle, weights, samples, drop_last, **options)
+
+    def _through_cache(self, sources: List[Any], cache: Any, cache_bytes: Optional[int], literal: bool) -> List[Any]:
+        """The sources, of which those that are elsewhere are commands that read the cache."""
+        limit = 0 if cache_bytes is None else arg.number("cache_bytes", cache_bytes, _u64, 1)
+        found: List[Any] = []
+        for source in map(os.fsdecode, sources):
+            for name in [source] if literal else expanded(source):
+                if is_url(name) or name.startswith("pipe:"):
+                    command = cached_source(name, os.fspath(cache), limit)
+                    self._named[command] = name
+                    name = command
+                found.append(name)
+        return found
 
     # -- opening
 
@@ -313,7 +353,7 @@ class Stream(DataLoader):
         found = _library().bzna_stream_source(self.handle, index)
         if found is None:
             raise IndexError("index: %d is of no shard" % index)
-        return os.fsdecode(found)
+        return self._named.get(os.fsdecode(found), os.fsdecode(found))
 
     # -- going elsewhere
 
