@@ -483,8 +483,8 @@ $(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/
               tests/bench/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
-$(BUILD)/bench/writer $(BUILD)/bench/provider $(BUILD)/bench/augment $(BUILD)/bench/files: $(BUILD)/bench/%: tests/bench/bench_%.c \
-              benzina.h $(BUILD)/libbenzina.a
+$(BUILD)/bench/writer $(BUILD)/bench/provider $(BUILD)/bench/augment $(BUILD)/bench/files: $(BUILD)/bench/%: \
+              tests/bench/bench_%.c benzina.h $(BUILD)/libbenzina.a
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
 $(BUILD)/bench/lib%.so.1: tests/bench/null_driver.c tests/bench/null_driver.h

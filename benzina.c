@@ -26677,7 +26677,8 @@ static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues, uint64_t *whe
     return bzi_plan_run(plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
 }
 
-/* Waits for a run to read, and returns it. Meanwhile it ranks samples. The run is empty if the loader closes. With the lock held, but not during the wait. */
+/* Waits for a run to read, and returns it. Meanwhile it ranks samples. The run is empty if the loader closes. With the
+ * lock held, but not during the wait. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
@@ -26718,8 +26719,8 @@ static bzi_item *bzi_queues_find_memory(const bzi_queues *queues)
     return item ? item : bzi_run_find_memory(&queues->planned);
 }
 
-/* Frees the memory of one item that is free or planned. Returns 1, or 0 if none of them has any. With the lock held, but
- * not during the call of the user's allocator. */
+/* Frees the memory of one item that is free or planned. Returns 1, or 0 if none of them has any. With the lock held,
+ * but not during the call of the user's allocator. */
 static int bzi_reader_trim(bzi_queues *queues)
 {
     bzi_item *item = bzi_queues_find_memory(queues);
@@ -26922,8 +26923,9 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
 }
 
-/* Reads a sample. Returns BZNA_AGAIN if it is to be read later: its `wants` says that memory is short, or its not_before
- * that reading is tried again after an I/O error, as often as the config allows. Returns BZNA_END for padding. */
+/* Reads a sample. Returns BZNA_AGAIN if it is to be read later: its `wants` says that memory is short, or its
+ * not_before that reading is tried again after an I/O error, as often as the config allows. Returns BZNA_END for
+ * padding. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     const bzna_loader_config *config = &reader->setup->config;
@@ -27974,9 +27976,9 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     queues->active--;
 }
 
-/* Reads the next samples, if workers do that. What was read is ready then, and is worked on before more is read, so that
- * no sample that holds memory waits while memory is short. Returns 1; 0 if there is nothing to read before *when, as
- * bzi_reader_next says. With the lock held, but not while it reads. */
+/* Reads the next samples, if workers do that. What was read is ready then, and is worked on before more is read, so
+ * that no sample that holds memory waits while memory is short. Returns 1; 0 if there is nothing to read before *when,
+ * as bzi_reader_next says. With the lock held, but not while it reads. */
 static int bzi_worker_read(bzi_worker *worker, uint64_t *when)
 {
     bzi_queues *queues = worker->queues;
@@ -29245,8 +29247,9 @@ static void bzi_loader_unref(bzna_loader *loader)
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
 
-/* Does the next piece of the work that the batch to be delivered needs. Returns 0; if there is none yet, when there is. The error that ends the loader, if there is one, is in queues.poison. With the lock held, but not while it
- * works. */
+/* Does the next piece of the work that the batch to be delivered needs. Returns 0; if there is no work before some
+ * time, that time. The error that ends the loader, if there is one, is in queues.poison. With the lock held, but not
+ * while it works. */
 static uint64_t bzi_loader_work(bzna_loader *loader)
 {
     const bzi_batches *pending = &loader->consumer.pending;

@@ -2021,9 +2021,9 @@ typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint3
  * long. Without pictures, decoder threads read.
  *
  * They return BZNA_OK, or a failure:
- *     BZNA_E_NOT_FOUND   the sample has no such value: a missing target is BZNA_TARGET_NONE, missing
- *                        numbers are NaN, missing text and bytes are NULL, and a missing picture
- *                        fails the sample if it is wanted
+ *     BZNA_E_NOT_FOUND   the sample has no such value: a missing target is BZNA_TARGET_NONE,
+ *                        missing numbers are NaN, missing text and bytes are NULL, and a missing
+ *                        picture fails the sample if it is wanted
  *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
  *                        attempts
  *     any other number   the sample fails with E_CALLBACK, and the number becomes native_code: the

@@ -5,8 +5,8 @@
  *     ./a.out load train.db [THREADS]           an epoch in shuffled order: its rate, and a sum of its pixels
  *     ./a.out load train/ [THREADS]             the same of any other data set
  *
- * The table is samples(image BLOB, target INTEGER, name TEXT). A row without a target has none, and one without an image
- * fails when its image is wanted.
+ * The table is samples(image BLOB, target INTEGER, name TEXT). A row without a target has none, and one without an
+ * image fails when its image is wanted.
  *
  * The library asks for values one by one, and on several threads at once. A connection of SQLite serves one thread at a
  * time, so that connections stand in a pool: who reads takes one, and gives it back. The fields of a sample are asked

@@ -2799,7 +2799,8 @@ TEST(planned_samples_are_read_in_their_order_when_their_time_has_come_and_there_
     uint64_t when;
     CHECK(!bzi_queues_find_planned(&q, &before, &when) && when == UINT64_MAX);
     for (uint32_t i = 1; i < 5; i++)
-        items[i] = (bzi_item){ .queues = &q, .batch = &batches[i == 4 ? 2 : i / 2], .slot = i, .not_before = later + i };
+        items[i] = (bzi_item){ .queues = &q, .batch = &batches[i == 4 ? 2 : i / 2], .slot = i,
+                               .not_before = later + i };
     bzi_item_plan(&items[3]);
     bzi_item_plan(&items[1]);
     bzi_item_plan(&items[4]);
