@@ -868,6 +868,51 @@ class Pages(unittest.TestCase):
     def test_augmentation(self):
         self.check_page("Augmentation")
 
+    @needs("numpy", "PIL")
+    def test_recipes(self):
+        import numpy
+        import PIL.Image
+        os.makedirs(os.path.join(self.folder, "cifar"))
+        for name in ("data_batch_1", "data_batch_2", "test_batch"):
+            with open(os.path.join(self.folder, "cifar", name + ".bin"), "wb") as file:
+                file.write(b"".join(bytes([i]) + bytes([i * 9] * 3072) for i in range(8)))
+        if not os.path.isdir(os.path.join(self.folder, "val")):
+            shutil.copytree(os.path.join(self.folder, "train"), os.path.join(self.folder, "val"))
+        for folder in ("JPEGImages", "SegmentationClass"):
+            os.makedirs(os.path.join(self.folder, "VOC2012", folder))
+        with tarfile.open(os.path.join(self.folder, "coco.tar"), "w") as tar:
+            for number in range(4):
+                pixels = numpy.full((48, 64, 3), 60 * number, numpy.uint8)
+                PIL.Image.fromarray(pixels).save(os.path.join(self.folder, "VOC2012", "JPEGImages", "%d.jpg" % number))
+                mask = PIL.Image.fromarray(numpy.where(numpy.arange(48 * 64).reshape(48, 64) % 5, 0, 7).astype("uint8"), "P")
+                mask.putpalette([i * 37 % 256 for i in range(768)])
+                mask.save(os.path.join(self.folder, "VOC2012", "SegmentationClass", "%d.png" % number))
+                coded = io.BytesIO()
+                PIL.Image.fromarray(pixels).save(coded, "png")
+                for name, data in (("png", coded.getvalue()), ("json", b'{"boxes_xywhc": [[10, 5, 20, 20, 7]]}')):
+                    member = tarfile.TarInfo("%d.%s" % (number, name))
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+        self.check_page("Recipes")
+
+    @needs("numpy", "s3fs", "moto", "boto3", "flask")
+    def test_recipe_of_s3(self):
+        import boto3
+        from moto.server import ThreadedMotoServer
+        server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+        server.start()
+        self.addCleanup(server.stop)
+        host, port = server.get_host_and_port()
+        settings = dict(AWS_ENDPOINT_URL="http://%s:%d" % (host, port), AWS_ACCESS_KEY_ID="k", AWS_SECRET_ACCESS_KEY="s",
+                        AWS_DEFAULT_REGION="us-east-1")
+        with unittest.mock.patch.dict(os.environ, settings):
+            client = boto3.client("s3")
+            client.create_bucket(Bucket="photos")
+            for number in range(3):
+                with open(os.path.join(self.folder, "scenes.tar"), "rb") as file:
+                    client.put_object(Bucket="photos", Key="shard-%03d.tar" % number, Body=file.read())
+            self.check_page("Recipe: S3")
+
     @needs("numpy")
     def test_resuming(self):
         self.check_page("Resuming")
