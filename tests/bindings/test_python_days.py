@@ -6,11 +6,14 @@ scaled nor colored, samples of any kind, what is refused, and settings that are 
 Prints FAIL and SKIP lines, and a count last.
 """
 import collections
+import io
 import json
 import os
 import sys
+import tarfile
 import tempfile
 import unittest
+import warnings
 
 from needs import needs
 from test_python import needs_decoder, run_tests
@@ -480,6 +483,55 @@ class Refused(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, "%s: it returned '.*ansform|%s: it returned 'Picture'" % (name, name)):
                 list(loader)
             self.assertEqual(len(list(self.loader(**{name: lambda sample, rng, thing: None}))), 2)
+
+
+class Truncated(unittest.TestCase):
+    """A shard whose end is missing."""
+
+    def shard(self, folder, name, samples, cut):
+        path = os.path.join(folder, name)
+        with tarfile.open(path, "w") as tar:
+            for number in samples:
+                for kind, data in (("cls", b"%d" % number), ("pgm", PICTURE[:-16] + bytes([number]) * 16)):
+                    member = tarfile.TarInfo("%03d.%s" % (number, kind))
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+        if cut is not None:
+            os.truncate(path, cut)
+        return path
+
+    def passed(self, urls, handler, shape=None):
+        from benzina import wds
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            pipeline = wds.WebDataset(urls, handler=handler, shardshuffle=False)
+            if shape:
+                pipeline = pipeline.decode("rgb8", shape=shape, warp=None)
+            return [int(sample["__key__"]) for sample in pipeline], sum("Error" in str(one.message) for one in said)
+
+    @needs("numpy")
+    def test_its_whole_samples_are_delivered(self):
+        from benzina import wds
+        with tempfile.TemporaryDirectory() as folder:
+            for cut, whole in ((4 * 2048 + 700, [0, 1, 2, 3]), (4 * 2048 + 2047 - 500, [0, 1, 2, 3]), (5 * 2048 + 100, [0, 1, 2, 3, 4]),
+                               (3 * 2048 + 1024 + 512 + 3, [0, 1, 2])):
+                urls = [self.shard(folder, "a.tar", range(10), cut), self.shard(folder, "b.tar", range(20, 22), None)]
+                for shape in (None, 4):
+                    self.assertEqual(self.passed(urls, wds.warn_and_continue, shape), (whole + [20, 21], 1), (cut, shape))
+                    self.assertEqual(self.passed(urls, wds.ignore_and_continue, shape), (whole + [20, 21], 0), (cut, shape))
+                    self.assertEqual(self.passed(urls, wds.warn_and_stop, shape), (whole, 1), (cut, shape))
+                with self.assertRaises(benzina.Error):
+                    self.passed(urls, wds.reraise_exception)
+
+    @needs("numpy", "webdataset")
+    def test_webdatasets_own_gives_the_same(self):
+        import webdataset
+        from benzina import wds
+        with tempfile.TemporaryDirectory() as folder:
+            for cut in (4 * 2048 + 100, 7 * 2048 + 300):
+                url = self.shard(folder, "a.tar", range(10), cut)
+                theirs = webdataset.WebDataset(url, handler=webdataset.ignore_and_continue, shardshuffle=False)
+                self.assertEqual([int(sample["__key__"]) for sample in theirs], self.passed([url], wds.ignore_and_continue)[0])
 
 
 if __name__ == "__main__":

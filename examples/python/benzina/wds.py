@@ -76,6 +76,7 @@ from ._modules import installed, process_group
 from ._output import Output
 from ._remote import is_url, whole_file
 from ._sources import expanded
+from ._wds_cut import part_of
 
 __all__ = [
     "Continue",
@@ -810,7 +811,8 @@ class WebDataset(DataPipeline):
 
     urls          a pattern ("shard-{000..146}.tar", "a.tar::b.tar"), a folder ("shards/"), or a list: paths, "file:",
                   "pipe:", and whatever else a Dataset opens, such as "https://"
-    handler       what an Error of a shard is given to: reraise_exception, warn_and_continue, ...
+    handler       what an Error of a shard is given to: reraise_exception, warn_and_continue, ... Of one that ends too
+                  early, the whole samples come before that
     mode, resampled
                   "resampled": shards are drawn again and again, without an end (see with_epoch)
     repeat        nothing, as there: see the method of that name
@@ -870,11 +872,12 @@ class WebDataset(DataPipeline):
     def _forget(self) -> None:
         self._process = os.getpid()
         self._datasets: Dict[str, Optional[Dataset]] = {}
+        self._parts: Dict[str, Optional[Dataset]] = {}          # of those that end too early
         # (DataLoader, names of pictures, Dataset, first numbers of shards, next epoch)
         self._loading: Any = None
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**vars(self), "_datasets": {}, "_loading": None, "_process": None}
+        return {**vars(self), "_datasets": {}, "_parts": {}, "_loading": None, "_process": None}
 
     def __repr__(self) -> str:
         return "<benzina.wds.WebDataset: %d shards, %d stages>" % (len(self.urls), len(self._stages))
@@ -903,12 +906,24 @@ class WebDataset(DataPipeline):
             self._datasets[url] = found
         return found
 
+    def _part(self, url: str) -> Tuple[Any, Optional[Exception]]:
+        """What can be read of a shard, and why that is not all."""
+        try:
+            return self._dataset(url), None
+        except Exception as error:
+            if url not in self._parts:
+                self._parts[url] = part_of(url) if isinstance(error, Error) else None
+            return self._parts[url], error
+
     def _places(self, epoch: int) -> Iterator[_Place]:
         is_empty = True
-        for url, shard in _tried(self._chosen(epoch), lambda url: (url, self._dataset(url)), self._handler):
+        for url in self._chosen(epoch):
+            shard, error = self._part(url)
             for index in range(len(shard or ())):
                 is_empty = False
                 yield _Place(url, shard, index)
+            if error is not None and not self._handler(error):
+                break
         if is_empty and self._empty_check:
             raise ValueError("No samples found in dataset; perhaps you have fewer shards than workers.\n"
                              "Turn off using empty_check=False in the WebDataset constructor.")
@@ -942,7 +957,7 @@ class WebDataset(DataPipeline):
                 "decode(shape=...): samples of shards from pipes cannot be asked for by number: benzina.Stream loads "
                 "them"
             )
-        parts = [self._dataset(url) for url in self.urls]
+        parts = [self._part(url)[0] for url in self.urls]
         firsts = [0, *itertools.accumulate(len(part or ()) for part in parts)]
         whole = Dataset.concat([part for part in parts if part is not None])
         return (*decode.open_loader(whole, self.seed), whole, firsts)
