@@ -534,5 +534,42 @@ class Truncated(unittest.TestCase):
                 self.assertEqual([int(sample["__key__"]) for sample in theirs], self.passed([url], wds.ignore_and_continue)[0])
 
 
+class Said(unittest.TestCase):
+    """What a program prints when something fails."""
+
+    PROGRAM = """
+import sys, benzina
+class Numbered:
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        if index == 3 and sys.argv[1] == "item":
+            raise KeyError("mine")
+        return b"P5\\n4 4\\n255\\n" + bytes(3 if index == 3 and sys.argv[1] == "sample" else 16), index
+def fails(sample, rng, thing):
+    raise RuntimeError("mine")
+settings = {"transform": fails} if sys.argv[1] == "transform" else {}
+loader = benzina.DataLoader(Numbered(), 4, 4, output="field", **settings)
+for epoch in range(3):
+    for images, targets in loader:
+        pass
+"""
+
+    def said(self, kind):
+        return python(self.PROGRAM, kind).stderr
+
+    @unittest.skipIf(sys.version_info < (3, 11), "exceptions have notes from Python 3.11 on")
+    def test_an_exception_of_a_callback_is_its_traceback_alone(self):
+        said = self.said("transform")
+        self.assertTrue(said.startswith("Traceback (most recent call last):\n"), said)
+        self.assertEqual((said.count("Traceback"), said.count("RuntimeError: mine"), said.count("the transform callback")), (1, 1, 1))
+        self.assertRegex(said, "RuntimeError: mine\nprovider: sample \\d: the transform callback returned -\\d+\n$")
+
+    def test_a_broken_sample_is_logged_once(self):
+        for kind, words in (("sample", "provider: sample 3: PNM, byte 11"), ("item", "provider: sample 3: the provider's read returned")):
+            lines = [line for line in self.said(kind).split("\n") if line.startswith(words)]
+            self.assertEqual(len(lines), 1, lines)
+
+
 if __name__ == "__main__":
     run_tests(sys.modules["__main__"])

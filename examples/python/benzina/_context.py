@@ -160,9 +160,28 @@ _LEVELS = {
 }
 
 
+class Told(threading.local):
+    """What the log was told of the loader whose next batch this thread asks for."""
+
+    texts: Any = None                           # a set; None: nobody asks
+
+
+told_of_loader = Told()
+_MOST_TEXTS = 10000
+_RAISED = re.compile(r"(the (transform|picture) callback|the rule \".*\") returned -\d+")
+
+
 @_c.callback("log_fn")
 def _logging_thunk(user, level, code, message):
-    log.log(_LEVELS.get(level, logging.WARNING), "%s", in_python(message.decode("utf-8", "replace")))
+    """A sample that fails is told once, though it may come again in the epochs that are read ahead. What a loader's
+    callback raised is raised there, or is in Batch.errors()."""
+    text, texts = in_python(message.decode("utf-8", "replace")), told_of_loader.texts
+    if code < 0 and texts is not None:
+        if _RAISED.search(text) or text in texts:
+            return
+        if len(texts) < _MOST_TEXTS:
+            texts.add(text)
+    log.log(_LEVELS.get(level, logging.WARNING), "%s", text)
 
 
 @_c.callback("log_fn")

@@ -223,10 +223,14 @@ def _blaming(error: Error, cause: Optional[BaseException]) -> Error:
 
 
 def raise_of_callback(exception: BaseException, error: Error) -> NoReturn:
-    """Raises what a user's callback raised, on whatever thread, with its own traceback; error says for which sample."""
+    """Raises what a user's callback raised, on whatever thread, with its own traceback. error says for which sample, in
+    a note, before Python 3.11 as the cause."""
     if isinstance(exception, StopIteration):    # which would end a loop over a loader in silence
         raise RuntimeError("%s: it raised StopIteration" % error.message) from exception
-    if exception.__cause__ is None and exception.__context__ is None:
+    if hasattr(exception, "add_note"):
+        if error.message not in getattr(exception, "__notes__", ()):
+            exception.add_note(error.message)
+    elif exception.__cause__ is None and exception.__context__ is None:
         raise exception from error
     raise exception
 

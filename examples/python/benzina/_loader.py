@@ -19,7 +19,7 @@ from ._augment import set_augment
 from ._batch import Batch
 from ._c import Status, lib, structs
 from ._callbacks import INTER_METHODS, Failures, picture_thunk, transform_thunk
-from ._context import _device_of, _shared_context
+from ._context import _device_of, _shared_context, told_of_loader
 from ._dataset import Dataset
 from ._distributed import Distributed, say_once, share_of_group, warn_of_variables
 from ._errors import Error, check, error_of, first_failed, in_python, raise_of_callback, told
@@ -515,6 +515,7 @@ class DataLoader(_handles.Handled):
         self._is_iterated = False               # since the last load_state_dict
         self._counts: Any = None                # Lightning's, where it resumed this loader
         self._held: Any = None                  # a batch of a later epoch, and the state before it
+        self._told: Set[str] = set()            # by the log
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._lender: Optional[Lender] = None
         self._iterator: Any = None
@@ -872,7 +873,13 @@ class DataLoader(_handles.Handled):
     def _ask(self, call: Callable[..., int], timeout_ns: int, err: Any) -> int:
         """Asks the library for a batch. An interrupt from the keyboard is raised right behind the call, which may have
         brought one: that is the next one then."""
-        return Status.OK if self._arrived.value else call(self.handle, timeout_ns, self._arrived, err)
+        if self._arrived.value:
+            return Status.OK
+        try:
+            told_of_loader.texts = self._told
+            return call(self.handle, timeout_ns, self._arrived, err)
+        finally:
+            told_of_loader.texts = None
 
     def _take(self) -> Batch:
         handle = self._arrived.value
