@@ -6,9 +6,11 @@ scaled nor colored, samples of any kind, what is refused, and settings that are 
 Prints FAIL and SKIP lines, and a count last.
 """
 import collections
+import copy
 import io
 import json
 import os
+import pickle
 import sys
 import tarfile
 import tempfile
@@ -569,6 +571,89 @@ for epoch in range(3):
         for kind, words in (("sample", "provider: sample 3: PNM, byte 11"), ("item", "provider: sample 3: the provider's read returned")):
             lines = [line for line in self.said(kind).split("\n") if line.startswith(words)]
             self.assertEqual(len(lines), 1, lines)
+
+
+def doubled(data, sample):
+    """What a rule makes of a field."""
+    return [2 * data[0]]
+
+
+SETTINGS = [
+    benzina.Output("small", 8, warp=ops.RandomResizedCrop((0.5, 1)), mean=(1, 2, 3), augment=[ops.RandAugment()], antialias=True),
+    benzina.Output.mask("image", "mask", oob=7),
+    benzina.Rule("label", doubled, "twice", shape=3, rows=2, dtype="int64"),
+    benzina.Rule(".json"),
+    ops.MXNetAffine(max_rotate_angle=10, min_random_scale=0.5),
+    ops.ColorJitter(0.4, 0.3),
+    ops.SimilarityTransform(degrees=10),
+    ops.RandomApply([ops.GaussianBlur(3)], 0.5),
+    ops.Policy([ops.Operation("rotate", 5)]),
+    benzina.Random(seed=3),
+    benzina.structs.transform(bias=(1, 2, 3)),
+]
+
+
+class Kept(unittest.TestCase):
+    """Settings that are kept in files, and sent to other processes."""
+
+    def test_settings_are_pickled_copied_and_printed(self):
+        for one in SETTINGS:
+            for again in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), copy.copy(one)):
+                self.assertIs(type(again), type(one))
+                self.assertEqual(repr(again), repr(one))
+                self.assertEqual(repr(pickle.loads(pickle.dumps(again))), repr(one))
+        self.assertEqual(repr(SETTINGS[0]), "Output(name='small', shape=8, warp=RandomResizedCrop(scale=(0.5, 1)), "
+                         "mean=(1, 2, 3), antialias=True, augment=[RandAugment()])".replace("(0.5, 1)", "(0.5, 1.0)"))
+        self.assertEqual(repr(SETTINGS[2]), "Rule(field='label', function=doubled, name='twice', shape=3, dtype='int64', rows=2)")
+
+    def test_copies_make_the_same_batches(self):
+        def batch(outputs, warp):
+            loader = benzina.DataLoader(Numbered(8), 8, 4, output="field", outputs=outputs, warp=warp, shuffle=True, seed=3)
+            images, _, fields = next(iter(loader))
+            return [bytes(one.memoryview().cast("B")) for one in (images, fields["small"], fields["mask"])]
+        outputs, warp = SETTINGS[:2], SETTINGS[4]
+        self.assertEqual(batch(outputs, warp), batch(*pickle.loads(pickle.dumps((outputs, warp)))))
+        self.assertEqual(batch(outputs, warp), batch(*copy.deepcopy((outputs, warp))))
+
+    @needs("torch", "numpy", "lightning")
+    def test_lightning_keeps_them_as_hyperparameters(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = python(LIGHTNING + """
+class Kept(Model):
+    def __init__(self, output, warp, jitter):
+        super().__init__()
+        self.save_hyperparameters()
+model = Kept(benzina.Output("small", 8, mean=(1, 2, 3)), benzina.ops.MXNetAffine(max_rotate_angle=10), benzina.ops.ColorJitter(0.4))
+trainer = lightning.Trainer(accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, default_root_dir=sys.argv[1],
+                            logger=lightning.pytorch.loggers.CSVLogger(sys.argv[1]))
+trainer.fit(model, benzina.DataLoader(Numbered(), 4, batch_size=50))
+trainer.save_checkpoint(sys.argv[1] + "/kept.ckpt")
+again = Kept.load_from_checkpoint(sys.argv[1] + "/kept.ckpt", weights_only=False)
+print(again.hparams.output, again.hparams.warp.__class__.__name__, again.hparams.jitter)
+""", folder)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        self.assertIn("Output(name='small', shape=8, mean=(1, 2, 3)) MXNetAffine ColorJitter(", done.stdout)
+
+    @needs("hydra", "omegaconf")
+    def test_hydra_makes_them(self):
+        import hydra
+        import omegaconf
+        config = omegaconf.OmegaConf.create({
+            "_target_": "benzina.DataLoader", "shape": [4, 4], "batch_size": 4, "mean": [1, 2, 3], "std": [4, 5, 6], "output": "field",
+            "warp": {"_target_": "benzina.ops.RandomResizedCrop", "scale": [0.5, 1.0]},
+            "augment": [{"_target_": "benzina.ops.RandAugment", "num_ops": 1}],
+            "outputs": [{"_target_": "benzina.Output.mask", "field": "image", "name": "mask", "shape": [2, 2]}],
+        })
+        images, _, fields = next(iter(hydra.utils.instantiate(config, dataset=Numbered(8))))
+        self.assertEqual((images.shape, fields["mask"].shape), ((4, 3, 4, 4), (4, 1, 2, 2)))
+
+    @needs("cloudpickle")
+    def test_cloudpickle_takes_them_as_ray_does(self):
+        import cloudpickle
+        for one in SETTINGS:
+            self.assertEqual(repr(pickle.loads(cloudpickle.dumps(one))), repr(one))
+        rule = cloudpickle.loads(cloudpickle.dumps(benzina.Rule("label", lambda data, sample: [1], shape=1)))
+        self.assertIn("lambda", repr(rule))
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ def _define_structs():
                     kind = kind * int(size)
                 fields.append((field, kind))
         types_by_name[name] = type("bzna_" + name, (_Struct,), {"_fields_": fields})
+        globals()["bzna_" + name] = types_by_name[name]         # where pickle looks for it
         setattr(structs, name, types_by_name[name])
 
 

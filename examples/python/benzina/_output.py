@@ -7,11 +7,12 @@ from typing import Any, Dict, List, Optional
 from . import _arguments as arg
 from ._augment import set_augment
 from ._c import structs
+from ._shown import Remade
 from ._settings import LIBRARY_WARPS, as_warp, library_warp, of_channels, set_colors, set_mean_image
 from ._types import Antialias, Channels, Dtype, Filter, Layout, Numbers, Shape
 
 
-class Output:
+class Output(Remade):
     """A further output of a DataLoader's samples, from the same decode: other sizes, other views, another picture of
     each sample. It is fields[name] in the loop, and Batch.tensor(name). Its arrays are shaped as the loader's images
     are, in its own sizes.
@@ -64,6 +65,7 @@ class Output:
         augment: Any = None,
         beyond_crop: bool = False,
     ) -> None:
+        self._keep(Output, locals())
         warp = as_warp(warp)
         if warp is not None and (type(warp) not in LIBRARY_WARPS or warp._warp() is None):
             raise TypeError(
@@ -131,7 +133,3 @@ class Output:
     def _at(self, struct: Any) -> int:
         self._kept.append(struct)
         return ctypes.addressof(struct)
-
-    def __repr__(self) -> str:
-        size = " %d x %d" % (self._struct.height, self._struct.width) if self._struct.width else ""
-        return "<benzina.Output %r%s%s>" % (self.name, size, " of " + repr(self.field) if self.field else "")

@@ -9,6 +9,7 @@ from . import _arguments as arg
 from . import _c, _handles
 from ._c import Status, lib, structs
 from ._modules import installed
+from ._shown import Remade
 
 
 class Geometry:
@@ -72,7 +73,7 @@ class RuleSample:
         self.geometry: Optional[Geometry] = self.views[0] if self.views else None
 
 
-class Rule:
+class Rule(Remade):
     """What batches of a DataLoader have of a field. A field belongs to the first of the loader's rules that it matches.
 
     field            the field's name; or ".json" for "json" and all names that end so; or a pattern with * and ?
@@ -107,6 +108,7 @@ class Rule:
         dtype: str = "float32",
         rows: Optional[int] = None,
     ) -> None:
+        self._keep(Rule, locals())
         if function is not None:
             _handles.check_callback("function", function, "data, sample")
             if installed("numpy") is None:
@@ -128,9 +130,6 @@ class Rule:
         if len(whole) > len(s.shape):
             raise ValueError("shape: a sample has at most %d dimensions" % len(s.shape))
         s.dimensions, s.shape[:len(whole)] = len(whole), whole
-
-    def __repr__(self) -> str:
-        return "<benzina.Rule %r of %r>" % (self.name, self.field)
 
     def _fill(self, struct: Any, out: Any, count: Any) -> None:
         numpy = installed("numpy")
