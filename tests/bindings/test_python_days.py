@@ -17,7 +17,7 @@ import tempfile
 import unittest
 import warnings
 
-from needs import needs
+from needs import needs, why_not
 from test_python import needs_decoder, run_tests
 from test_python_loops import benzina, ops, python
 
@@ -581,7 +581,6 @@ def doubled(data, sample):
 SETTINGS = [
     benzina.Output("small", 8, warp=ops.RandomResizedCrop((0.5, 1)), mean=(1, 2, 3), augment=[ops.RandAugment()], antialias=True),
     benzina.Output.mask("image", "mask", oob=7),
-    benzina.Rule("label", doubled, "twice", shape=3, rows=2, dtype="int64"),
     benzina.Rule(".json"),
     ops.MXNetAffine(max_rotate_angle=10, min_random_scale=0.5),
     ops.ColorJitter(0.4, 0.3),
@@ -591,6 +590,10 @@ SETTINGS = [
     benzina.Random(seed=3),
     benzina.structs.transform(bias=(1, 2, 3)),
 ]
+
+
+if why_not("numpy") is None:
+    SETTINGS.append(benzina.Rule("label", doubled, "twice", shape=3, rows=2, dtype="int64"))
 
 
 class Kept(unittest.TestCase):
@@ -604,14 +607,18 @@ class Kept(unittest.TestCase):
                 self.assertEqual(repr(pickle.loads(pickle.dumps(again))), repr(one))
         self.assertEqual(repr(SETTINGS[0]), "Output(name='small', shape=8, warp=RandomResizedCrop(scale=(0.5, 1)), "
                          "mean=(1, 2, 3), antialias=True, augment=[RandAugment()])".replace("(0.5, 1)", "(0.5, 1.0)"))
-        self.assertEqual(repr(SETTINGS[2]), "Rule(field='label', function=doubled, name='twice', shape=3, dtype='int64', rows=2)")
+
+    @needs("numpy")
+    def test_a_rule_names_its_function(self):
+        text = "Rule(field='label', function=doubled, name='twice', shape=3, dtype='int64', rows=2)"
+        self.assertEqual(repr(SETTINGS[-1]), text)
 
     def test_copies_make_the_same_batches(self):
         def batch(outputs, warp):
             loader = benzina.DataLoader(Numbered(8), 8, 4, output="field", outputs=outputs, warp=warp, shuffle=True, seed=3)
             images, _, fields = next(iter(loader))
             return [bytes(one.memoryview().cast("B")) for one in (images, fields["small"], fields["mask"])]
-        outputs, warp = SETTINGS[:2], SETTINGS[4]
+        outputs, warp = SETTINGS[:2], SETTINGS[3]
         self.assertEqual(batch(outputs, warp), batch(*pickle.loads(pickle.dumps((outputs, warp)))))
         self.assertEqual(batch(outputs, warp), batch(*copy.deepcopy((outputs, warp))))
 
@@ -647,13 +654,33 @@ print(again.hparams.output, again.hparams.warp.__class__.__name__, again.hparams
         images, _, fields = next(iter(hydra.utils.instantiate(config, dataset=Numbered(8))))
         self.assertEqual((images.shape, fields["mask"].shape), ((4, 3, 4, 4), (4, 1, 2, 2)))
 
-    @needs("cloudpickle")
+    @needs("cloudpickle", "numpy")
     def test_cloudpickle_takes_them_as_ray_does(self):
         import cloudpickle
         for one in SETTINGS:
             self.assertEqual(repr(pickle.loads(cloudpickle.dumps(one))), repr(one))
         rule = cloudpickle.loads(cloudpickle.dumps(benzina.Rule("label", lambda data, sample: [1], shape=1)))
         self.assertIn("lambda", repr(rule))
+
+
+class Subinterpreters(unittest.TestCase):
+    PROGRAM = """
+try:
+    import _interpreters
+    number = _interpreters.create("isolated")
+except ImportError:
+    import _xxsubinterpreters as _interpreters
+    number = _interpreters.create(isolated=True)
+_interpreters.run_string(number, "import sys\\ntry:\\n import benzina\\n print('imported', flush=True)\\n"
+                                 "except ImportError as error:\\n print(error, flush=True)\\n")
+"""
+
+    def test_an_isolated_one_is_refused_with_the_reason(self):
+        done = python(self.PROGRAM)
+        if "No module named" in done.stderr:
+            self.skipTest("this Python has no subinterpreters")
+        found = "isolated subinterpreter .* the main interpreter" if sys.version_info >= (3, 13) else "_ctypes|imported"
+        self.assertRegex(done.stdout, found)
 
 
 if __name__ == "__main__":

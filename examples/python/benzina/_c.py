@@ -12,6 +12,24 @@ from ._header import Status as Status  # which other modules take from here
 from ._numbers import *  # noqa: F401, F403
 from ._version import __version__
 
+
+def _refuse_isolated() -> None:
+    """A subinterpreter with a lock of its own: ctypes calls back into the main interpreter, whose objects are others.
+    Before 3.13, ctypes cannot be imported there."""
+    try:
+        import _interpreters
+    except ImportError:
+        return
+    current, main = _interpreters.get_current(), _interpreters.get_main()
+    number = current[0] if isinstance(current, tuple) else current
+    if current != main and getattr(_interpreters.get_config(number), "gil", "") == "own":
+        raise ImportError(
+            "benzina: this is an isolated subinterpreter (its GIL is its own), into which the library's threads cannot "
+            "call back: import it in the main interpreter, or start a process"
+        )
+
+
+_refuse_isolated()
 structs = types.SimpleNamespace()              # structs.error mirrors struct bzna_error, and so on
 
 types_by_name = {
