@@ -3035,7 +3035,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_EXTRA_ONLY(filter),
     BZI_EXTRA_ONLY(color),
     BZI_EXTRA_ONLY(augment),
-    BZI_RESERVED(loader_output, reserved0),
+    BZI_CHOICE(loader_output, palette, BZNA_PALETTE_INDEX),
     BZI_RESERVED(loader_output, reserved),
 
     BZI_FIRST_ONLY(batch_size),
@@ -3044,7 +3044,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_FIRST_ONLY(stream),
     BZI_FIRST_ONLY(buffers),
     BZI_FIRST_ONLY(buffer_count),
-    BZI_ROW(extra_output, RESERVED, loader_output, reserved0, 0, 0, 0),
+    BZI_ROW(extra_output, CHOICE, loader_output, palette, 0, BZNA_PALETTE_INDEX, 0),
     BZI_ROW(extra_output, RESERVED, loader_output, reserved, 0, 0, 0),
 
     BZI_COUNT64(loader_outputs, count, BZI_LIMIT_OUTPUTS - 1, 0),
@@ -8971,6 +8971,7 @@ typedef struct bzi_pick {
     const char *name;                 /* NULL: the container chooses */
     uint32_t    whole;                /* with name NULL: not the thumbnail */
     uint32_t    number;               /* of the field, for containers whose pictures are those of their fields */
+    uint32_t    palette;              /* BZNA_PALETTE_INDEX: indices, whatever the container says */
 } bzi_pick;
 
 /* A field that samples have. */
@@ -15432,7 +15433,7 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
 
     if (c->orientation == BZNA_ORIENTATION_IGNORE)
         image->coded.orientation = 1;
-    image->coded.palette = c->palette;
+    image->coded.palette = bzi_default(pick->palette, c->palette);
     return BZNA_OK;
 }
 
@@ -30280,8 +30281,9 @@ static bzna_status bzi_setup_mean(const bzna_loader_color *c, bzi_output *output
     return BZNA_OK;
 }
 
-/* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
-static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, bzna_error *err)
+/* Completes an output from its own settings and the outputs before it, and adds it. field: its picture; palette: how
+ * that is delivered, which must be so for all outputs of it, since it is decoded once. */
+static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t palette, bzna_error *err)
 {
     bzi_output *output = &setup->outputs[setup->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
@@ -30296,7 +30298,10 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, bzna_error
     while (output->picture < setup->pick_count && !bzi_name_is(field, setup->picks[output->picture].name))
         output->picture++;
     if (output->picture == setup->pick_count)
-        setup->picks[setup->pick_count++].name = field;
+        setup->picks[setup->pick_count++] = (bzi_pick){ .name = field, .palette = palette };
+    if (setup->picks[output->picture].palette != palette)
+        return BZI_MISUSE(err, "%s.palette: another output has the same field, which is decoded once, and says otherwise",
+                          output->where);
 
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);
@@ -30369,7 +30374,7 @@ static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *
 
     for (uint32_t i = 0; i < number; i++)
         output->random += setup->outputs[i].own_warp ? setup->outputs[i].views : 0;
-    return bzi_setup_add(setup, e->field ? e->field : setup->config.fields.image, err);
+    return bzi_setup_add(setup, e->field ? e->field : setup->config.fields.image, e->palette, err);
 }
 
 /* Makes all outputs. The first one has the config's own groups as settings. */
@@ -31758,6 +31763,7 @@ BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *na
     output->field = field;
     output->dtype = BZNA_DTYPE_UINT8;
     output->channels = BZNA_CHANNELS_GRAY;
+    output->palette = BZNA_PALETTE_INDEX;
     output->filter = &nearest;
     output->color = &plain;
 }

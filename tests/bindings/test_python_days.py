@@ -11,11 +11,13 @@ import io
 import json
 import os
 import pickle
+import struct
 import sys
 import tarfile
 import tempfile
 import unittest
 import warnings
+import zlib
 
 from needs import needs, why_not
 from test_python import needs_decoder, run_tests
@@ -344,6 +346,54 @@ class Listed:
 
 def dicts(key, *labels, **more):
     return Listed([{"image": PICTURE, key: label, **more} for label in labels])
+
+
+def palette_png(width, height, indices):
+    """A PNG with a palette, whose colors are not gray."""
+    rows = b"".join(b"\0" + bytes(indices[y * width:(y + 1) * width]) for y in range(height))
+    colors = bytes((index * k) % 256 for index in range(256) for k in (31, 57, 101))
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)) +
+            chunk(b"PLTE", colors) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+@needs_decoder
+class Masks(unittest.TestCase):
+    """A mask implies the indices of its palette."""
+
+    CLASSES = [7, 0, 255, 21, 1, 2, 3, 4] * 2
+
+    def loader(self, output, **settings):
+        mask = palette_png(4, 4, self.CLASSES)
+        source = Listed([{"image": PICTURE, "masks": mask}] * 2)
+        return benzina.DataLoader(benzina.Dataset(source, **settings), 4, 2, warp=None, output="field", outputs=output)
+
+    def test_a_palettes_mask_has_its_indices_whatever_the_data_set_says(self):
+        for settings in ({}, {"palette": "colors"}, {"palette": "index"}):
+            _, _, fields = next(iter(self.loader(benzina.Output.mask("masks"), **settings)))
+            self.assertEqual(list(fields["masks"].memoryview().cast("B")), self.CLASSES * 2)
+
+    def test_an_output_that_is_no_mask_has_colors(self):
+        _, _, fields = next(iter(self.loader(benzina.Output("masks", field="masks", dtype="uint8", own_color=True))))
+        red = [index * 31 % 256 for index in self.CLASSES]
+        self.assertEqual(list(fields["masks"].memoryview().cast("B"))[:16], red)
+        colors = self.loader(benzina.Output.mask("masks", palette="colors", channels="RGB"))
+        self.assertEqual(list(next(iter(colors))[2]["masks"].memoryview().cast("B"))[:16], red)
+
+    def test_outputs_of_one_field_that_differ_are_refused(self):
+        outputs = [benzina.Output.mask("masks"), benzina.Output("shown", field="masks")]
+        with self.assertRaisesRegex(ValueError, r"outputs\[1\].palette: another output has the same field"):
+            self.loader(outputs)
+
+    @needs("PIL", "numpy")
+    def test_the_numbers_are_those_of_pil(self):
+        import numpy
+        from PIL import Image
+        expected = numpy.asarray(Image.open(io.BytesIO(palette_png(4, 4, self.CLASSES))))
+        _, _, fields = next(iter(self.loader(benzina.Output.mask("masks"))))
+        self.assertTrue((fields["masks"].numpy()[0, 0] == expected).all())
 
 
 class Labels(unittest.TestCase):

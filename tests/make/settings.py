@@ -20,6 +20,7 @@ output.layout                   layout              -                       layo
 output.channels                 channels            channels:CHANNELS       channels:Channels
 output.views                    views               views                   views
 output.slices                   -                   -                       -
+output.palette                  -                   -                       -
 output.device.kind              -                   -                       -
 output.device.ordinal           -                   -                       -
 extra_outputs.count             -                   -                       -

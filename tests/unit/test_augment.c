@@ -749,6 +749,7 @@ TEST(outputs_have_policies_of_their_own_and_masks_follow_what_moves)
     memset(c.color.std, 0, sizeof c.color.std);
     memset(more, 0, sizeof more);
     bzna_loader_output_mask(&more[0], "mask", "image");
+    more[0].palette = BZNA_PALETTE_COLORS;                  /* as the first output, whose picture it is */
     more[1].name = "own";
     more[1].warp = &whole;
     more[1].augment = &blurs;

@@ -636,8 +636,8 @@ static archive masks_build(void)
     return a;
 }
 
-/* Counts the masks of an epoch whose bytes are the rows of `picture`. */
-static uint32_t count_masks(bzna_dataset *dataset, const bzna_picture *picture)
+/* Counts the masks of an epoch whose bytes are the rows of `picture`. palette: the output's. */
+static uint32_t count_masks(bzna_dataset *dataset, const bzna_picture *picture, uint32_t palette)
 {
     plan p = plan_of(dataset);
     extra *e = plan_add(&p, "mask");
@@ -647,6 +647,7 @@ static uint32_t count_masks(bzna_dataset *dataset, const bzna_picture *picture)
     p.c.order.epochs = 1;
     p.c.decode.decoder = BZNA_DECODER_SOFTWARE;             /* as all outputs of several fields */
     e->field = "mask";
+    e->first.palette = palette;
     e->width = picture->width;
     e->height = picture->height;
     e->own_warp = e->own_color = e->own_filter = 1;         /* pixel by pixel */
@@ -670,7 +671,8 @@ static uint32_t count_masks(bzna_dataset *dataset, const bzna_picture *picture)
     return right;
 }
 
-/* As a tar or a folder with the same setting; without it, an archive has the colors, too. */
+/* As a tar or a folder with the same setting of the data set or of the output; without both, an archive has the colors,
+ * too. */
 TEST(an_archives_palette_masks_have_their_class_numbers)
 {
     const bzna_picture *indices = &known[1][0].picture;
@@ -683,7 +685,8 @@ TEST(an_archives_palette_masks_have_their_class_numbers)
         config.palette = palette;
         CHECK_EQ(bzna_dataset_open_memory(context, a.bytes, (size_t)a.size, &config, &dataset, &e), BZNA_OK);
         if (dataset)
-            CHECK_EQ(count_masks(dataset, indices), palette == BZNA_PALETTE_INDEX ? SAMPLES : 0);
+            for (uint32_t own = 0; own < 2; own++)
+                CHECK_EQ(count_masks(dataset, indices, own), palette == BZNA_PALETTE_INDEX || own ? SAMPLES : 0);
         bzna_dataset_close(dataset);
     }
     archive_clear(&a);
@@ -1522,7 +1525,9 @@ static refusal spoil_output(plan *p, int i)
     BAD(e[1].first.buffers = (bzna_buffer *)p, E_ARGUMENT,
         "extra_outputs[1].buffers: can only be set for the first output")
     BAD(e[1].first.buffer_count = 3, E_ARGUMENT, "extra_outputs[1].buffer_count: can only be set for the first output")
-    BAD(e[1].first.reserved0 = 3, E_STRUCT_SIZE, "extra_outputs[1].reserved0: a reserved word must be 0")
+    BAD(e[1].first.palette = 2, E_ARGUMENT, "extra_outputs[1].palette: 2")
+    BAD(p->c.output.palette = 2, E_ARGUMENT, "output.palette: 2")
+    BAD(e[0].first.palette = 1, E_ARGUMENT, "extra_outputs[0].palette: another output has the same field, which is decoded")
     BAD(e[1].first.reserved[6] = 3, E_STRUCT_SIZE, "extra_outputs[1].reserved[6]: a reserved word must be 0")
     BAD(p->c.output.name = "image", E_ARGUMENT, "output.name: is only for extra_outputs")
     BAD(p->c.output.field = "image", E_ARGUMENT, "output.field: is only for extra_outputs")

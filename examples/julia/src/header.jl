@@ -984,7 +984,7 @@ struct bzna_loader_output
     stream::Ptr{Cvoid}
     buffers::Ptr{bzna_buffer}
     buffer_count::UInt32
-    reserved0::UInt32
+    palette::UInt32
     name::Cstring
     field::Cstring
     warp::Ptr{bzna_warp}

@@ -13,6 +13,7 @@ A further output of a loader's samples, from the same decode: other sizes, other
     filter = nothing, antialias = nothing as a loader's; nothing, both: the loader's
     mean, std, bias, scale, fill          as a loader's; none of them: the loader's
     plain = false                         true: pixels are 0..255, as masks need them
+    indices = false                       true: pictures with a palette come as its indices, the numbers of classes
     augment = nothing, beyond_crop = false
                                           `Policy`s of its own; () are none at all. nothing: the loader's
 """
@@ -31,10 +32,11 @@ struct Output
                     law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, uint8::Bool = false, gray::Bool = false,
                     filter::Union{Nothing,Symbol} = nothing, antialias::Union{Nothing,Bool} = nothing,
                     mean = nothing, std = nothing, bias = nothing, scale = nothing, fill = nothing, plain::Bool = false,
-                    augment = nothing, beyond_crop::Bool = false)
+                    indices::Bool = false, augment = nothing, beyond_crop::Bool = false)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))             # whose groups are zero
         raw = changed(config.output; width = size[1], height = size[2], views = views,
+                      palette = indices ? BZNA_PALETTE_INDEX : BZNA_PALETTE_COLORS,
                       dtype = uint8 ? BZNA_DTYPE_UINT8 : BZNA_DTYPE_FLOAT32, channels = gray ? BZNA_CHANNELS_GRAY : BZNA_CHANNELS_RGB)
         drawn = warp === nothing ? nothing : drawn_warp(config.warp, warp, crop_area, crop_ratio, law, flip, flip_v)
         filtered = filter === nothing && antialias === nothing ? nothing :

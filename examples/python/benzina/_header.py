@@ -131,7 +131,7 @@ loader_filter: u32 kind, antialias; u64 reserved[8]
 loader_color: f32 mean[3], std[3], bias[3], scale[3], fill[3]; u32 fill_space, matrix, reserved0; ptr mean_image;
     u64 mean_image_bytes; jitter jitter; u64 reserved[8]
 loader_output: u32 batch_size, width, height, dtype, layout, channels, views, slices; device device; ptr stream,
-    buffers; u32 buffer_count, reserved0; str name, field; ptr warp, filter, color, augment; u64 reserved[7]
+    buffers; u32 buffer_count, palette; str name, field; ptr warp, filter, color, augment; u64 reserved[7]
 loader_outputs: ptr ptr; u64 count, reserved[8]
 loader_order: u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; ptr weights; u64
     weight_count; u32 weighting, weights_by_part; u64 epoch_samples; f64 pad_value; i64 pad_target; u64 reserved[6]

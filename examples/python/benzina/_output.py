@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Literal, Optional
 
 from . import _arguments as arg
 from ._augment import set_augment
@@ -34,6 +34,9 @@ class Output(Remade):
                      policies of its own, as the DataLoader's; [] are none. None: the DataLoader's, drawn anew where it
                      has a warp of its own, else as they were drawn for the images
 
+    palette          "index": pictures with a palette come as its indices, whatever the Dataset's palette says; all
+                     outputs of one field must say the same. "colors": as the Dataset says
+
     >>> small = benzina.Output("small", shape=64)
     >>> loader = benzina.DataLoader("train.bzna", shape=128, batch_size=4, output="numpy", outputs=[small])
     >>> images, targets, fields = next(iter(loader))
@@ -64,6 +67,7 @@ class Output(Remade):
         antialias: Optional[Antialias] = None,
         augment: Any = None,
         beyond_crop: bool = False,
+        palette: Literal["colors", "index"] = "colors",
     ) -> None:
         self._keep(Output, locals())
         warp = as_warp(warp)
@@ -81,6 +85,7 @@ class Output(Remade):
             arg.choice("channels", channels),
         )
         arg.put(e, "views", views)
+        e.palette = arg.choice("palette", palette, arg.OTHER_CHOICES)
         e.name, e.field = arg.text("name", name), None if field is None else arg.text("field", field)
         self._kept: List[Any] = []              # what the struct points to lives as long as this
         mean, std, bias, norm, oob = of_channels(channels, mean=mean, std=std, bias=bias, norm=norm, oob=oob)
@@ -116,7 +121,7 @@ class Output(Remade):
         **settings: Any,
     ) -> Output:
         """Masks of classes beside the pictures, warped as these are: N x 1 x H x W, whose numbers are those of the
-        mask's pixels (nearest, no colors, no jitter), and oob outside. field is the picture field that has them, name
+        mask's pixels, or the indices of its palette (nearest, no colors, no jitter), and oob outside. field is the picture field that has them, name
         by default the same.
 
             dataset = benzina.Dataset("set", pairs=("images", "masks"))
@@ -126,7 +131,7 @@ class Output(Remade):
                 masks = fields["masks"]
 
         dtype="float32" and norm=257 keep the units of depth in 16 bits. settings: more of Output's."""
-        given: Dict[str, Any] = dict(channels="gray", own_color=True, filter="nearest")
+        given: Dict[str, Any] = dict(channels="gray", own_color=True, filter="nearest", palette="index")
         given.update(settings)
         return cls(field if name is None else name, shape, field, oob=oob, dtype=dtype, **given)
 

@@ -159,7 +159,14 @@ impl Output {
     /// have, and 0 outside.
     pub fn mask(name: &str, field: &str) -> Self {
         let mask = Output::new(name).field(field).dtype(Dtype::U8).channels(Channels::Gray);
-        mask.filter(Filter::Nearest).plain_color()
+        mask.filter(Filter::Nearest).plain_color().palette_indices(true)
+    }
+
+    /// True: pictures with a palette come as its indices, whatever the data set's options say. All outputs of one
+    /// field must say the same.
+    pub fn palette_indices(mut self, indices: bool) -> Self {
+        self.raw.palette = if indices { raw::BZNA_PALETTE_INDEX } else { raw::BZNA_PALETTE_COLORS };
+        self
     }
 
     /// In pixels. Default: the size of the loader's images.

@@ -1899,8 +1899,9 @@ structs! {
         buffers: *const bzna_buffer,
         /// Buffers at buffers
         buffer_count: u32,
-        /// Must be 0
-        reserved0: u32,
+        /// BZNA_PALETTE_INDEX: pictures with a palette come as its indices, whatever the data set's config says. All
+        /// outputs of one field must say the same. Default: as that says
+        palette: u32,
         /// Further outputs: the name of the tensor, 1..31 bytes; must be given; copied
         name: *const c_char,
         /// Further outputs: the image field that it is made of; copied. A field is decoded once. NULL: the first
