@@ -1429,7 +1429,7 @@ typedef struct bzna_context_config {
      * most 256. Default: sessions_per_engine for each engine */
     uint32_t       sessions;
     /* Advanced, used by configurations for several kinds of GPUs: NVDEC decode sessions for each
-     * engine of the device, at most 256 (and 256 in all). Default 2, or 3 where there is a single
+     * engine of the device, at most 256 (and 256 in all). Default 4, or 3 where there is a single
      * engine. sessions has precedence */
     uint32_t       sessions_per_engine;
     /* Advanced, used to tune decoding: how many pictures one session decodes at once, at most 16;

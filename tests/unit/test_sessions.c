@@ -3720,12 +3720,12 @@ TEST(where_the_drivers_calls_spin_a_session_maps_only_pictures_that_are_done)
     }
 }
 
-TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_three_of_one_or_as_many_as_asked_for)
+TEST(all_engines_are_busy_and_sessions_are_four_an_engine_or_three_of_one_or_as_many_as_asked_for)
 {
     static const struct {
         int engines;
         uint32_t wanted, sessions;
-    } ways[] = { { 7, 0, 14 }, { 1, 0, 3 }, { 7, 9, 9 }, { 2, 1, 1 }, { 3, 0, 6 } };
+    } ways[] = { { 7, 0, 28 }, { 1, 0, 3 }, { 7, 9, 9 }, { 2, 1, 1 }, { 3, 0, 12 } };
     archive *a;
     BEGIN;
     a = plain_archive(150);
@@ -5251,7 +5251,7 @@ TEST_MAIN(setup();
     RUN(a_batch_whose_last_pictures_go_elsewhere_waits_for_those_that_were_launched)
     RUN(sessions_have_as_many_pictures_in_flight_and_mapped_as_asked_for)
     RUN(where_the_drivers_calls_spin_a_session_maps_only_pictures_that_are_done)
-    RUN(all_engines_are_busy_and_sessions_are_two_an_engine_or_three_of_one_or_as_many_as_asked_for)
+    RUN(all_engines_are_busy_and_sessions_are_four_an_engine_or_three_of_one_or_as_many_as_asked_for)
     RUN(a_codec_that_is_supported_by_no_engine_has_one)
     RUN(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
     RUN(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failure)

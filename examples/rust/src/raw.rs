@@ -943,7 +943,7 @@ structs! {
         /// Default: sessions_per_engine for each engine
         sessions: u32,
         /// Advanced, used by configurations for several kinds of GPUs: NVDEC decode sessions for each engine of the
-        /// device, at most 256 (and 256 in all). Default 2, or 3 where there is a single engine. sessions has
+        /// device, at most 256 (and 256 in all). Default 4, or 3 where there is a single engine. sessions has
         /// precedence
         sessions_per_engine: u32,
         /// Advanced, used to tune decoding: how many pictures one session decodes at once, at most 16; default 4

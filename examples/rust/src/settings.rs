@@ -240,7 +240,7 @@ impl ContextConfig {
     }
 
     /// `sessions_per_engine`: Advanced, used by configurations for several kinds of GPUs: NVDEC decode sessions for
-    /// each engine of the device, at most 256 (and 256 in all). Default 2, or 3 where there is a single engine.
+    /// each engine of the device, at most 256 (and 256 in all). Default 4, or 3 where there is a single engine.
     /// sessions has precedence
     pub fn sessions_per_engine(mut self, sessions_per_engine: u32) -> Self {
         self.config.sessions_per_engine = sessions_per_engine;
