@@ -339,9 +339,9 @@
  *     config.extra_outputs.count = 1;
  *
  * A mask with a palette comes as its indices, the class numbers, since palette of its output is
- * BZNA_PALETTE_INDEX, in an archive, too, which keeps masks as the files that they were. PNG, PNM and TIFF of 16 bits a
- * sample are decoded with all bits, and come as x / 257 in 0..255, which float32 holds to 1 part in
- * 2^23. So a depth map is in its own units with dtype FLOAT32 and color.scale[0] = 257.
+ * BZNA_PALETTE_INDEX, in an archive, too, which keeps masks as the files that they were. PNG, PNM
+ * and TIFF of 16 bits a sample are decoded with all bits, and come as x / 257 in 0..255, which
+ * float32 holds to 1 part in 2^23. So a depth map is in its own units with dtype FLOAT32 and color.scale[0] = 257.
  * Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can be a field of bytes.
  *
  * POLICIES are random augmentations beyond crop, flips and jitter: RandAugment, TrivialAugmentWide,
@@ -2984,8 +2984,8 @@ typedef struct bzna_loader_output {
      *     - Where there is a GPU, device must be named: CPU, or CUDA for device addresses */
     const bzna_buffer        *buffers;
     uint32_t                  buffer_count;  /* buffers at buffers */
-    /* BZNA_PALETTE_INDEX: pictures with a palette come as its indices, whatever the data set's config
-     * says. All outputs of one field must say the same. Default: as that says */
+    /* BZNA_PALETTE_INDEX: pictures with a palette come as its indices, whatever the data set's
+     * config says. All outputs of one field must say the same. Default: as that says */
     uint32_t                  palette;
     /* Further outputs: the name of the tensor, 1..31 bytes; must be given; copied */
     const char               *name;
@@ -3421,8 +3421,8 @@ BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_
 /* Makes output, an element of config.extra_outputs, one for the masks of the first output's
  * pictures. They have the warp drawn for the picture, and their numbers stay as they are. The
  * output has one channel of uint8, the indices of palettes, the filter NEAREST, no colors of the
- * first output, and the fill 0. Other members are 0: set what should differ, such as dtype, or color for another fill. Any
- * thread.
+ * first output, and the fill 0. Other members are 0: set what should differ, such as dtype, or
+ * color for another fill. Any thread.
  *     output   cleared, and filled in
  *     name     of the tensor; must live until the loader is open
  *     field    the image field that masks are made of; likewise */

@@ -5,6 +5,7 @@ scaled nor colored, samples of any kind, what is refused, and settings that are 
 
 Prints FAIL and SKIP lines, and a count last.
 """
+
 import collections
 import copy
 import io
@@ -23,7 +24,7 @@ from needs import needs, why_not
 from test_python import needs_decoder, run_tests
 from test_python_loops import benzina, ops, python
 
-COUNT = 101                                     # of a data set whose number no batch divides
+COUNT = 101  # of a data set whose number no batch divides
 
 
 class Numbered:
@@ -81,7 +82,7 @@ class Trainer:
 
     def epoch(self, steps=None):
         """The targets of an epoch, or of its first steps, in batches."""
-        if self.is_resumed and self.count >= self.length:       # the checkpoint is of an epoch's end
+        if self.is_resumed and self.count >= self.length:  # the checkpoint is of an epoch's end
             self.count = 0
             self.begin()
         elif not self.is_resumed and self.count:
@@ -90,8 +91,8 @@ class Trainer:
         self.is_resumed, seen = False, []
         while self.count < min(self.length, steps or self.length):
             for iterator in self.iterators:
-                with next(iterator) as batch:                   # behind its count, a batch holds what makes ranks equal
-                    seen.append(list(batch.targets.memoryview()[:batch.count]))
+                with next(iterator) as batch:  # behind its count, a batch holds what makes ranks equal
+                    seen.append(list(batch.targets.memoryview()[: batch.count]))
             self.count += 1
         return seen
 
@@ -103,7 +104,14 @@ def flat(batches):
     return [number for batch in batches for number in batch]
 
 
-MOVES = (((1, 2), (1, 3)), ((1, 3), (1, 2)), ((10, 1), (20, 1)), ((10, 1), (33, 1)), ((20, 1), (10, 1)), ((7, 2), (3, 3)))
+MOVES = (
+    ((1, 2), (1, 3)),
+    ((1, 3), (1, 2)),
+    ((10, 1), (20, 1)),
+    ((10, 1), (33, 1)),
+    ((20, 1), (10, 1)),
+    ((7, 2), (3, 3)),
+)
 
 
 class Resuming(unittest.TestCase):
@@ -223,8 +231,7 @@ class Lightning(unittest.TestCase):
     def test_a_run_goes_on_with_another_batch_size(self):
         with tempfile.TemporaryDirectory() as folder:
             done = python(
-                LIGHTNING
-                + """
+                LIGHTNING + """
 first = fit(sys.argv[1], 1, 10, 1, steps=1)
 fit(sys.argv[1] + "/epoch", 1, 10, 1, every_n_epochs=1, save_on_train_epoch_end=True)
 fit(sys.argv[1] + "/judged", 1, 10, 1, every_n_epochs=1, save_on_train_epoch_end=False)
@@ -243,7 +250,7 @@ print(json.dumps(said))
             with self.subTest(saved=saved, batch_size=batch_size):
                 self.check(seen, delivered)
                 self.assertEqual(sorted(seen["2"]), [*range(COUNT)])
-                epoch = -(-COUNT // batch_size)                 # it is judged behind each epoch, and only there
+                epoch = -(-COUNT // batch_size)  # it is judged behind each epoch, and only there
                 self.assertEqual(judged[-2:], [[1, epoch], [2, epoch]])
 
     @needs("torch", "numpy", "lightning")
@@ -253,14 +260,13 @@ print(json.dumps(said))
                 self.run_processes(folder, before, 1, 17)
                 delivered = self.seen(folder, before)["0"]
                 length = len(delivered) // before
-                for steps in (17, length // 17 * 17):           # in the middle; at the end of 2 processes' epoch
+                for steps in (17, length // 17 * 17):  # in the middle; at the end of 2 processes' epoch
                     self.run_processes(folder, after, 2, 0, os.path.join(folder, "step=%d.ckpt" % steps))
-                    self.check(self.seen(folder, after), delivered[:steps * before])
+                    self.check(self.seen(folder, after), delivered[: steps * before])
 
     def run_processes(self, folder, devices, epochs, steps, *checkpoint):
         done = python(
-            LIGHTNING
-            + """
+            LIGHTNING + """
 folder, devices, epochs, steps, *checkpoint = sys.argv[1:]
 model = fit(folder, int(devices), 1, int(epochs), *checkpoint, steps=int(steps))
 with open(os.path.join(folder, "%d" % int(os.environ.get("LOCAL_RANK", 0))), "w") as file:
@@ -296,8 +302,14 @@ class Untouched(unittest.TestCase):
     def test_without_a_warp_pixels_are_copied_also_where_margins_are_odd(self):
         for width, height, out_width, out_height in self.SIZES:
             pixels = self.pixels(width, height)
-            loader = benzina.DataLoader(One(b"P5\n%d %d\n255\n" % (width, height) + pixels), (out_height, out_width),
-                                        warp=None, output="field", dtype="uint8", channels="gray")
+            loader = benzina.DataLoader(
+                One(b"P5\n%d %d\n255\n" % (width, height) + pixels),
+                (out_height, out_width),
+                warp=None,
+                output="field",
+                dtype="uint8",
+                channels="gray",
+            )
             (images,) = [list(images.memoryview().cast("B")) for images, _ in loader]
             left, top = (self.first(*pair) for pair in ((width, out_width), (height, out_height)))
             expected = [
@@ -317,11 +329,19 @@ class Untouched(unittest.TestCase):
         import numpy
         from PIL import Image
         from torchvision.transforms import CenterCrop
+
         for width, height, out_width, out_height in self.SIZES:
             for channels in (1, 3):
                 pixels = numpy.random.RandomState(width).randint(0, 256, (height, width, channels), "uint8")
-                loader = benzina.DataLoader(One(pixels), (out_height, out_width), warp=None, output="numpy",
-                                            dtype="uint8", layout="NHWC", channels="gray" if channels == 1 else "RGB")
+                loader = benzina.DataLoader(
+                    One(pixels),
+                    (out_height, out_width),
+                    warp=None,
+                    output="numpy",
+                    dtype="uint8",
+                    layout="NHWC",
+                    channels="gray" if channels == 1 else "RGB",
+                )
                 ((images, _),) = loader
                 picture = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
                 expected = numpy.asarray(CenterCrop((out_height, out_width))(picture))
@@ -350,13 +370,19 @@ def dicts(key, *labels, **more):
 
 def palette_png(width, height, indices):
     """A PNG with a palette, whose colors are not gray."""
-    rows = b"".join(b"\0" + bytes(indices[y * width:(y + 1) * width]) for y in range(height))
+    rows = b"".join(b"\0" + bytes(indices[y * width : (y + 1) * width]) for y in range(height))
     colors = bytes((index * k) % 256 for index in range(256) for k in (31, 57, 101))
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)) +
-            chunk(b"PLTE", colors) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0))
+        + chunk(b"PLTE", colors)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
 
 
 @needs_decoder
@@ -391,6 +417,7 @@ class Masks(unittest.TestCase):
     def test_the_numbers_are_those_of_pil(self):
         import numpy
         from PIL import Image
+
         expected = numpy.asarray(Image.open(io.BytesIO(palette_png(4, 4, self.CLASSES))))
         _, _, fields = next(iter(self.loader(benzina.Output.mask("masks"))))
         self.assertTrue((fields["masks"].numpy()[0, 0] == expected).all())
@@ -422,14 +449,20 @@ class Labels(unittest.TestCase):
         both = dicts("fine_label", 3, 4, coarse_label=1)
         self.assertEqual(self.targets(both, target="coarse_label"), [1, 1])
         self.assertEqual(self.targets(both, target="fine_label"), [3, 4])
-        self.refused(both, "field 'coarse_label' is one of several.*target='coarse_label'|'fine_label' is one of several")
-        self.refused(both, "target: samples have no 'label' among 'image', 'fine_label', 'coarse_label'", target="label")
+        self.refused(
+            both, "field 'coarse_label' is one of several.*target='coarse_label'|'fine_label' is one of several"
+        )
+        self.refused(
+            both, "target: samples have no 'label' among 'image', 'fine_label', 'coarse_label'", target="label"
+        )
 
     def test_numbers_with_fractions_and_lists_are_refused_unless_asked_for(self):
         for key in ("label", "labels", "category"):
             for label in (0.5, [1, 2]):
                 self.refused(dicts(key, label), "field '%s' is not one whole number.*tensors=\\['%s'\\]" % (key, key))
-                self.assertEqual(self.targets(dicts(key, label), tensors=[key]), [label if type(label) is list else [label]])
+                self.assertEqual(
+                    self.targets(dicts(key, label), tensors=[key]), [label if type(label) is list else [label]]
+                )
 
     def test_names_are_numbers_by_classes(self):
         for source in (dicts("label", "b", "a"), dicts("cls", "b", "a"), Listed([(PICTURE, "b"), (PICTURE, "a")])):
@@ -472,6 +505,7 @@ class Refused(unittest.TestCase):
     @needs("torch", "torchvision")
     def test_torchvision_refuses_the_same_numbers(self):
         from torchvision.transforms import RandomResizedCrop
+
         for options in (dict(scale=0.08), dict(ratio=0.75)):
             with self.assertRaises(TypeError):
                 RandomResizedCrop(4, **options)
@@ -479,6 +513,7 @@ class Refused(unittest.TestCase):
     @needs("numpy")
     def test_the_originals_module_keeps_its_law(self):
         from benzina.torch import operations
+
         crop = operations.RandomResizedCrop(0.08, (4 / 3, 3 / 4))
         self.assertEqual((crop.scale, crop.ratio, crop.law), ((0.08, 12.5), (3 / 4, 4 / 3), "benzina"))
 
@@ -486,6 +521,7 @@ class Refused(unittest.TestCase):
     def test_whole_numbers_of_a_table_stay_what_they_are(self):
         import numpy
         from benzina import mx
+
         numbers = [[2**24 + 1, -(2**53) - 1], [2**62 + 1, 7]]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "numbers.csv")
@@ -494,45 +530,68 @@ class Refused(unittest.TestCase):
                 with open(path, "w") as file:
                     file.write("".join(",".join(map(str, row)) + "\n" for row in rows))
                 return next(mx.CSVIter(data_csv=path, data_shape=(2,), batch_size=2, dtype=dtype, **options))
+
             found = batch("int64", numbers, label_csv=path, label_shape=(2,))
             self.assertEqual((found.data[0].tolist(), found.label[0].tolist()), (numbers, numbers))
             self.assertEqual(found.data[0].dtype, numpy.int64)
             self.assertEqual(batch("int32", [[2**24 + 1, 2], [3, 4.0]]).data[0].tolist(), [[2**24 + 1, 2], [3, 4]])
             self.assertEqual(batch("float64", [[0.1, 2**53 - 1], [1, 2]]).data[0].tolist(), [[0.1, 2**53 - 1], [1, 2]])
             self.assertEqual(batch(None, [[0.5, 1], [1, 2]]).data[0].dtype, numpy.float32)
-            for dtype, rows, words in (("int32", [[2**31, 1], [1, 2]], "cannot hold"), ("uint8", [[256, 1], [1, 2]], "uint8"),
-                                       ("int64", [[1, 1], [1.5, 2]], "row 2: .* are not whole numbers"),
-                                       ("int64", [[1.5, 1], [1, 2]], "row 1: .* are not whole numbers")):
+            for dtype, rows, words in (
+                ("int32", [[2**31, 1], [1, 2]], "cannot hold"),
+                ("uint8", [[256, 1], [1, 2]], "uint8"),
+                ("int64", [[1, 1], [1.5, 2]], "row 2: .* are not whole numbers"),
+                ("int64", [[1.5, 1], [1, 2]], "row 1: .* are not whole numbers"),
+            ):
                 with self.assertRaisesRegex(ValueError, words):
                     batch(dtype, rows)
 
     def test_gray_pictures_take_one_number(self):
-        for name, three in (("mean", (1, 2, 3)), ("std", (1, 2, 3)), ("bias", [1, 2, 3]), ("norm", [1, 2, 3]), ("oob", (1, 2, 3))):
+        for name, three in (
+            ("mean", (1, 2, 3)),
+            ("std", (1, 2, 3)),
+            ("bias", [1, 2, 3]),
+            ("norm", [1, 2, 3]),
+            ("oob", (1, 2, 3)),
+        ):
             with self.assertRaisesRegex(ValueError, "%s, channels: gray pictures have one channel" % name):
                 self.loader(channels="gray", **{name: three})
             with self.assertRaisesRegex(ValueError, "%s, channels: gray pictures have one channel" % name):
                 benzina.Output("more", channels="grey", **{name: three})
-        for mean in (2, (2,), [2, 2, 2]):       # torchvision's Normalize of MNIST has one in a tuple
+        for mean in (2, (2,), [2, 2, 2]):  # torchvision's Normalize of MNIST has one in a tuple
             images, _ = next(iter(self.loader(channels="gray", mean=mean, std=mean, warp=None)))
             self.assertEqual(list(images.memoryview().cast("B").cast("f"))[::16], [(n - 2) / 2 for n in range(4)])
 
     def test_a_loader_keeps_its_arguments(self):
         loader = self.loader()
-        for name, value in (("batch_size", 5), ("weights", [1] * 8), ("shuffle", True), ("dataset", None), ("seed", 4), ("rank", 1),
-                            ("shape", 8), ("mean", 0), ("output", "torch"), ("drop_last", True), ("num_threads", 2)):
+        for name, value in (
+            ("batch_size", 5),
+            ("weights", [1] * 8),
+            ("shuffle", True),
+            ("dataset", None),
+            ("seed", 4),
+            ("rank", 1),
+            ("shape", 8),
+            ("mean", 0),
+            ("output", "torch"),
+            ("drop_last", True),
+            ("num_threads", 2),
+        ):
             with self.assertRaisesRegex(AttributeError, "%s: a DataLoader keeps what it was made with" % name):
                 setattr(loader, name, value)
         for name in ("epoch", "sampler"):
             with self.assertRaises(AttributeError):
                 setattr(loader, name, 1)
-        loader.timeout, loader.notes = 9, "mine"            # which is looked at, and which is the caller's own
+        loader.timeout, loader.notes = 9, "mine"  # which is looked at, and which is the caller's own
         self.assertEqual((loader.timeout, loader.notes, len(list(loader))), (9, "mine", 2))
 
     @needs("numpy")
     def test_what_a_callback_returns_is_refused(self):
         for name in ("transform", "picture"):
             loader = self.loader(**{name: lambda sample, rng, thing: thing})
-            with self.assertRaisesRegex(TypeError, "%s: it returned '.*ansform|%s: it returned 'Picture'" % (name, name)):
+            with self.assertRaisesRegex(
+                TypeError, "%s: it returned '.*ansform|%s: it returned 'Picture'" % (name, name)
+            ):
                 list(loader)
             self.assertEqual(len(list(self.loader(**{name: lambda sample, rng, thing: None}))), 2)
 
@@ -554,6 +613,7 @@ class Truncated(unittest.TestCase):
 
     def passed(self, urls, handler, shape=None):
         from benzina import wds
+
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             pipeline = wds.WebDataset(urls, handler=handler, shardshuffle=False)
@@ -564,13 +624,22 @@ class Truncated(unittest.TestCase):
     @needs("numpy")
     def test_its_whole_samples_are_delivered(self):
         from benzina import wds
+
         with tempfile.TemporaryDirectory() as folder:
-            for cut, whole in ((4 * 2048 + 700, [0, 1, 2, 3]), (4 * 2048 + 2047 - 500, [0, 1, 2, 3]), (5 * 2048 + 100, [0, 1, 2, 3, 4]),
-                               (3 * 2048 + 1024 + 512 + 3, [0, 1, 2])):
+            for cut, whole in (
+                (4 * 2048 + 700, [0, 1, 2, 3]),
+                (4 * 2048 + 2047 - 500, [0, 1, 2, 3]),
+                (5 * 2048 + 100, [0, 1, 2, 3, 4]),
+                (3 * 2048 + 1024 + 512 + 3, [0, 1, 2]),
+            ):
                 urls = [self.shard(folder, "a.tar", range(10), cut), self.shard(folder, "b.tar", range(20, 22), None)]
                 for shape in (None, 4):
-                    self.assertEqual(self.passed(urls, wds.warn_and_continue, shape), (whole + [20, 21], 1), (cut, shape))
-                    self.assertEqual(self.passed(urls, wds.ignore_and_continue, shape), (whole + [20, 21], 0), (cut, shape))
+                    self.assertEqual(
+                        self.passed(urls, wds.warn_and_continue, shape), (whole + [20, 21], 1), (cut, shape)
+                    )
+                    self.assertEqual(
+                        self.passed(urls, wds.ignore_and_continue, shape), (whole + [20, 21], 0), (cut, shape)
+                    )
                     self.assertEqual(self.passed(urls, wds.warn_and_stop, shape), (whole, 1), (cut, shape))
                 with self.assertRaises(benzina.Error):
                     self.passed(urls, wds.reraise_exception)
@@ -579,11 +648,14 @@ class Truncated(unittest.TestCase):
     def test_webdatasets_own_gives_the_same(self):
         import webdataset
         from benzina import wds
+
         with tempfile.TemporaryDirectory() as folder:
             for cut in (4 * 2048 + 100, 7 * 2048 + 300):
                 url = self.shard(folder, "a.tar", range(10), cut)
                 theirs = webdataset.WebDataset(url, handler=webdataset.ignore_and_continue, shardshuffle=False)
-                self.assertEqual([int(sample["__key__"]) for sample in theirs], self.passed([url], wds.ignore_and_continue)[0])
+                self.assertEqual(
+                    [int(sample["__key__"]) for sample in theirs], self.passed([url], wds.ignore_and_continue)[0]
+                )
 
 
 class Said(unittest.TestCase):
@@ -614,11 +686,16 @@ for epoch in range(3):
     def test_an_exception_of_a_callback_is_its_traceback_alone(self):
         said = self.said("transform")
         self.assertTrue(said.startswith("Traceback (most recent call last):\n"), said)
-        self.assertEqual((said.count("Traceback"), said.count("RuntimeError: mine"), said.count("the transform callback")), (1, 1, 1))
+        self.assertEqual(
+            (said.count("Traceback"), said.count("RuntimeError: mine"), said.count("the transform callback")), (1, 1, 1)
+        )
         self.assertRegex(said, "RuntimeError: mine\nprovider: sample \\d: the transform callback returned -\\d+\n$")
 
     def test_a_broken_sample_is_logged_once(self):
-        for kind, words in (("sample", "provider: sample 3: PNM, byte 11"), ("item", "provider: sample 3: the provider's read returned")):
+        for kind, words in (
+            ("sample", "provider: sample 3: PNM, byte 11"),
+            ("item", "provider: sample 3: the provider's read returned"),
+        ):
             lines = [line for line in self.said(kind).split("\n") if line.startswith(words)]
             self.assertEqual(len(lines), 1, lines)
 
@@ -629,7 +706,9 @@ def doubled(data, sample):
 
 
 SETTINGS = [
-    benzina.Output("small", 8, warp=ops.RandomResizedCrop((0.5, 1)), mean=(1, 2, 3), augment=[ops.RandAugment()], antialias=True),
+    benzina.Output(
+        "small", 8, warp=ops.RandomResizedCrop((0.5, 1)), mean=(1, 2, 3), augment=[ops.RandAugment()], antialias=True
+    ),
     benzina.Output.mask("image", "mask", oob=7),
     benzina.Rule(".json"),
     ops.MXNetAffine(max_rotate_angle=10, min_random_scale=0.5),
@@ -655,8 +734,11 @@ class Kept(unittest.TestCase):
                 self.assertIs(type(again), type(one))
                 self.assertEqual(repr(again), repr(one))
                 self.assertEqual(repr(pickle.loads(pickle.dumps(again))), repr(one))
-        self.assertEqual(repr(SETTINGS[0]), "Output(name='small', shape=8, warp=RandomResizedCrop(scale=(0.5, 1)), "
-                         "mean=(1, 2, 3), antialias=True, augment=[RandAugment()])".replace("(0.5, 1)", "(0.5, 1.0)"))
+        self.assertEqual(
+            repr(SETTINGS[0]),
+            "Output(name='small', shape=8, warp=RandomResizedCrop(scale=(0.5, 1)), "
+            "mean=(1, 2, 3), antialias=True, augment=[RandAugment()])".replace("(0.5, 1)", "(0.5, 1.0)"),
+        )
 
     @needs("numpy")
     def test_a_rule_names_its_function(self):
@@ -665,9 +747,12 @@ class Kept(unittest.TestCase):
 
     def test_copies_make_the_same_batches(self):
         def batch(outputs, warp):
-            loader = benzina.DataLoader(Numbered(8), 8, 4, output="field", outputs=outputs, warp=warp, shuffle=True, seed=3)
+            loader = benzina.DataLoader(
+                Numbered(8), 8, 4, output="field", outputs=outputs, warp=warp, shuffle=True, seed=3
+            )
             images, _, fields = next(iter(loader))
             return [bytes(one.memoryview().cast("B")) for one in (images, fields["small"], fields["mask"])]
+
         outputs, warp = SETTINGS[:2], SETTINGS[3]
         self.assertEqual(batch(outputs, warp), batch(*pickle.loads(pickle.dumps((outputs, warp)))))
         self.assertEqual(batch(outputs, warp), batch(*copy.deepcopy((outputs, warp))))
@@ -675,7 +760,8 @@ class Kept(unittest.TestCase):
     @needs("torch", "numpy", "lightning")
     def test_lightning_keeps_them_as_hyperparameters(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = python(LIGHTNING + """
+            done = python(
+                LIGHTNING + """
 class Kept(Model):
     def __init__(self, output, warp, jitter):
         super().__init__()
@@ -687,7 +773,9 @@ trainer.fit(model, benzina.DataLoader(Numbered(), 4, batch_size=50))
 trainer.save_checkpoint(sys.argv[1] + "/kept.ckpt")
 again = Kept.load_from_checkpoint(sys.argv[1] + "/kept.ckpt", weights_only=False)
 print(again.hparams.output, again.hparams.warp.__class__.__name__, again.hparams.jitter)
-""", folder)
+""",
+                folder,
+            )
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         self.assertIn("Output(name='small', shape=8, mean=(1, 2, 3)) MXNetAffine ColorJitter(", done.stdout)
 
@@ -695,18 +783,27 @@ print(again.hparams.output, again.hparams.warp.__class__.__name__, again.hparams
     def test_hydra_makes_them(self):
         import hydra
         import omegaconf
-        config = omegaconf.OmegaConf.create({
-            "_target_": "benzina.DataLoader", "shape": [4, 4], "batch_size": 4, "mean": [1, 2, 3], "std": [4, 5, 6], "output": "field",
-            "warp": {"_target_": "benzina.ops.RandomResizedCrop", "scale": [0.5, 1.0]},
-            "augment": [{"_target_": "benzina.ops.RandAugment", "num_ops": 1}],
-            "outputs": [{"_target_": "benzina.Output.mask", "field": "image", "name": "mask", "shape": [2, 2]}],
-        })
+
+        config = omegaconf.OmegaConf.create(
+            {
+                "_target_": "benzina.DataLoader",
+                "shape": [4, 4],
+                "batch_size": 4,
+                "mean": [1, 2, 3],
+                "std": [4, 5, 6],
+                "output": "field",
+                "warp": {"_target_": "benzina.ops.RandomResizedCrop", "scale": [0.5, 1.0]},
+                "augment": [{"_target_": "benzina.ops.RandAugment", "num_ops": 1}],
+                "outputs": [{"_target_": "benzina.Output.mask", "field": "image", "name": "mask", "shape": [2, 2]}],
+            }
+        )
         images, _, fields = next(iter(hydra.utils.instantiate(config, dataset=Numbered(8))))
         self.assertEqual((images.shape, fields["mask"].shape), ((4, 3, 4, 4), (4, 1, 2, 2)))
 
     @needs("cloudpickle", "numpy")
     def test_cloudpickle_takes_them_as_ray_does(self):
         import cloudpickle
+
         for one in SETTINGS:
             self.assertEqual(repr(pickle.loads(cloudpickle.dumps(one))), repr(one))
         rule = cloudpickle.loads(cloudpickle.dumps(benzina.Rule("label", lambda data, sample: [1], shape=1)))

@@ -161,9 +161,9 @@ _LEVELS = {
 
 
 class Told(threading.local):
-    """What the log was told of the loader whose next batch this thread asks for."""
+    """What the log was told of the loader whose next batch this thread asked for last."""
 
-    texts: Any = None                           # a set; None: nobody asks
+    texts: Any = None                           # a set; None: nobody has asked
 
 
 told_of_loader = Told()
@@ -176,8 +176,10 @@ def _logging_thunk(user, level, code, message):
     """A sample that fails is told once, though it may come again in the epochs that are read ahead. What a loader's
     callback raised is raised there, or is in Batch.errors()."""
     text, texts = in_python(message.decode("utf-8", "replace")), told_of_loader.texts
+    if code < 0 and _RAISED.search(text):
+        return
     if code < 0 and texts is not None:
-        if _RAISED.search(text) or text in texts:
+        if text in texts:
             return
         if len(texts) < _MOST_TEXTS:
             texts.add(text)

@@ -875,11 +875,8 @@ class DataLoader(_handles.Handled):
         brought one: that is the next one then."""
         if self._arrived.value:
             return Status.OK
-        try:
-            told_of_loader.texts = self._told
-            return call(self.handle, timeout_ns, self._arrived, err)
-        finally:
-            told_of_loader.texts = None
+        told_of_loader.texts = self._told
+        return call(self.handle, timeout_ns, self._arrived, err)
 
     def _take(self) -> Batch:
         handle = self._arrived.value
