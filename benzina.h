@@ -342,7 +342,8 @@
  * BZNA_PALETTE_INDEX, in an archive, too, which keeps masks as the files that they were. PNG, PNM
  * and TIFF of 16 bits a sample are decoded with all bits, and come as x / 257 in 0..255, which
  * float32 holds to 1 part in 2^23. So a depth map is in its own units with dtype FLOAT32 and
- * color.scale[0] = 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can be a field of bytes.
+ * color.scale[0] = 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can
+ * be a field of bytes.
  *
  * POLICIES are random augmentations beyond crop, flips and jitter: RandAugment, TrivialAugmentWide,
  * AutoAugment, blur, solarize, erasing and others. A bzna_policy is a list of operations, and says
