@@ -72,8 +72,8 @@ module Benzina
 
 using Random: MersenneTwister, randperm
 
-export AbstractDataBatch, AbstractDataProvider, ArrayDataProvider, Batch, BenzinaError, CSVProvider, Coded, DataBatch, Dataset, Decoder,
-       Geometry, ImageRecordProvider, Loader, MNISTProvider, Output, Pictures, Records, Rule, RuleSample, Sample, SampleInfo, SlicedNDArray, Stream,
+export AbstractDataBatch, AbstractDataProvider, ArrayDataProvider, Batch, BenzinaError, CSVIter, CSVProvider, Coded, DataBatch, Dataset, Decoder,
+       Geometry, ImageRecordIter, ImageRecordProvider, Loader, MNISTIter, MNISTProvider, MXDataProvider, Output, Pictures, Records, Rule, RuleSample, Sample, SampleInfo, SlicedNDArray, Stream,
        WebDataset, Writer, add!, classes, coded, count_samples, decode, eachbatch, epoch!, failure, finish!, from_arrays, from_dlpack, from_samples,
        get_batch_size, get_data, get_label, last_exception, load_data!, load_label!, map_box, map_point, num_exceptions, provide_data,
        provide_label, read_at!, release!, restore!, set_batches!, set_indices!, skip!, source_of, statistics, stream_info, target, tensor,

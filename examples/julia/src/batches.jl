@@ -14,7 +14,7 @@ function Base.show(io::IO, loader::Loader)
 end
 
 """
-One batch: `data` (width x height x channels x samples), `targets` (-1 where a sample has none), `indices` (counted from 1), `status` (0, or why a
+One batch: `data` (width x height x channels x samples), `targets` (-1 where a sample has none), `indices` (counted from 1; 0 where a slot is padding), `status` (0, or why a
 slot holds the out-of-bounds color), `count` (how many are real, when the last batch is padded), `epoch`, and whether it is the `last` of it.
 """
 struct Batch{A} <: AbstractDataBatch
@@ -59,7 +59,7 @@ owner(x) = x                                # of a type of others, which `wrap` 
     end
     column(first) = copy(unsafe_wrap(Array, first, samples))
     epoch, last = place_of(loader, info)
-    return Batch(handle, data, column(info.targets), Int.(column(info.indices)) .+ 1, column(info.status), Int(info.count), epoch, last)
+    return Batch(handle, data, column(info.targets), column(info.indices) .% Int .+ 1, column(info.status), Int(info.count), epoch, last)
 end
 
 # The epoch of the batch that came last, and whether it was the last of it.

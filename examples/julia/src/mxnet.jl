@@ -157,7 +157,9 @@ end
 
 function named_arrays(name::Symbol, given)
     pairs = given isa AbstractArray{<:Real} ? [name => given] : given isa Pair ? [given] : given
-    pairs isa Union{Tuple,AbstractVector} && all(pair -> pair isa Pair{Symbol,<:AbstractArray{<:Real}}, pairs) ||
+    # A list of arrays of several kinds has pairs of a type of no use.
+    is_named(pair) = pair isa Pair && pair.first isa Symbol && pair.second isa AbstractArray{<:Real}
+    pairs isa Union{Tuple,AbstractVector} && all(is_named, pairs) ||
         throw(ArgumentError("neither an array, nor a pair of a name and an array, nor a list of pairs: $(typeof(given))"))
     return Pair{Symbol,Array{Float32}}[name => Array{Float32}(array) for (name, array) in pairs]
 end
@@ -282,3 +284,7 @@ function idx_array(path::AbstractString, dimensions::Int)
         return reshape(bytes, sizes...)
     end
 end
+
+# By MXNet's names.
+const CSVIter = CSVProvider
+const MNISTIter = MNISTProvider

@@ -1,5 +1,6 @@
 # ---- Loaders as data providers -------------------------------------------------------------------------------------------------------
-# With pad = true every batch is full, as MXNet wants it, and count_samples says how many of its samples are real.
+# Every batch is full, as MXNet wants it, and count_samples says how many of its samples are real: with pad = true the library fills up the last
+# one, otherwise get_data and get_label do, by zeros.
 
 # What a loader provides: for each array its name, its tensor's, and its shape. Views lie one after the other in the pictures, and have a
 # dimension of their own in further outputs.
@@ -31,14 +32,45 @@ get_batch_size(loader::Loader) = loader.shape[4]
 provide_data(loader::Loader) = shapes(loader.provides)
 provide_label(loader::Loader) = shapes(loader.labels)
 count_samples(::Loader, batch::Batch) = batch.count
-get_data(loader::Loader, batch::Batch) = Any[name == "image" ? batch.data : tensor(batch, name) for (_, name, _) in loader.provides]
+
+function get_data(loader::Loader, batch::Batch)
+    return Any[name == "image" ? full_images(batch.data, shape, loader.shape[4], length(batch.targets)) : full(tensor(batch, name), shape)
+               for (_, name, shape) in loader.provides]
+end
 
 function get_label(loader::Loader, batch::Batch)
-    return Any[name == "target" ? batch.targets : length(shape) == 1 ? vec(tensor(batch, name)) : tensor(batch, name)
+    return Any[full(name == "target" ? batch.targets : length(shape) == 1 ? vec(tensor(batch, name)) : tensor(batch, name), shape)
                for (_, name, shape) in loader.labels]
 end
 
+# An array of a batch that is shorter than the others, filled up.
+function full(array::AbstractArray, shape::Tuple)
+    size(array) == shape && return array
+    filled = fill!(similar(array, shape), 0)
+    filled[map(count -> 1:count, size(array))...] = array
+    return filled
+end
+
+# Views lie one after the other.
+function full_images(data::AbstractArray, shape::Tuple, samples::Integer, real::Integer)
+    size(data) == shape && return data
+    views = shape[4] ÷ Int(samples)
+    return reshape(full(reshape(data, size(data)[1:3]..., Int(real), views), (shape[1:3]..., Int(samples), views)), shape)
+end
+
 const INTER_METHODS = Dict{Int,Symbol}(0 => :nearest, 1 => :linear, 2 => :cubic_075, 3 => :area, 4 => :lanczos4)
+
+# 9: cubic where both sides grow, area where both shrink, else linear; 10: any of the five. By a loader's `transform`.
+function filter_of(inter_method::Integer)
+    inter_method in (9, 10) || return nothing
+    return function (sample, random, transform)
+        h = transform.homography
+        steps = (hypot(h[1], h[4]), hypot(h[2], h[5]))
+        method = inter_method == 10 ? min(4, floor(Int, uniform!(random, 0, 5))) : maximum(steps) < 1 ? 2 : minimum(steps) > 1 ? 3 : 1
+        transform.filter = choice(FILTERS, INTER_METHODS[method])
+        transform.antialias = antialiased(method == 3)
+    end
+end
 
 """
     ImageRecordProvider(; path_imgrec, data_shape, batch_size, keywords...) -> Loader
@@ -59,7 +91,8 @@ Float32.
     random_resized_crop = false, min_random_area = 1, max_random_area = 1, min_aspect_ratio = nothing
     random_h = 0, random_s = 0, random_l = 0, max_random_contrast = 0, max_random_illumination = 0
     brightness = 0, contrast = 0, saturation = 0
-    inter_method = 1                      0 to 4, as in OpenCV
+    inter_method = 1                      0 to 4, as in OpenCV; 9: cubic where pictures grow, area where they shrink, else linear; 10: any of the five.
+                                          9 and 10 are drawn in Julia, before 1.9 on the thread that asks for a batch (`no_threads`)
     preprocess_threads = 0, prefetch_buffer = 0
                                           0: the library's defaults
     verbose, shuffle_chunk_size, shuffle_chunk_seed, dtype, ctx, aug_seq
@@ -81,7 +114,7 @@ function ImageRecordProvider(; path_imgrec::AbstractString, data_shape::Tuple{In
     channels in (1, 3) || throw(ArgumentError("data_shape: $channels channels, not 1 or 3"))
     aug_seq == "aug_default" || throw(ArgumentError("aug_seq: only aug_default is known"))
     pca_noise == 0 || throw(ArgumentError("pca_noise: there is none"))
-    haskey(INTER_METHODS, inter_method) || throw(ArgumentError("inter_method: $inter_method is not one of 0 to 4"))
+    haskey(INTER_METHODS, inter_method) || inter_method in (9, 10) || throw(ArgumentError("inter_method: $inter_method is not one of 0 to 4, 9, 10"))
     list = path_imglist === nothing || isempty(path_imglist) ? nothing : path_imglist
     warp, others = image_record_warp(; keywords...)
     around(b) = b == 0 ? nothing : (max(0, 1 - b), 1 + b)
@@ -90,12 +123,17 @@ function ImageRecordProvider(; path_imgrec::AbstractString, data_shape::Tuple{In
     label = label_width == 1 ? "label" : "label:$label_width"
     return Loader(Dataset(path_imgrec; list = list, device = device); batchsize = batch_size, size = (width, height), shuffle = shuffle,
                   seed = seed, pad = true, rank = part_index, world_size = num_parts, channels = channels == 1 ? :gray : :RGB,
-                  filter = INTER_METHODS[inter_method], antialias = inter_method == 3, fill = (fill_value, fill_value, fill_value),
+                  filter = get(INTER_METHODS, inter_method, nothing), antialias = inter_method == 3, transform = filter_of(inter_method),
+                  no_threads = inter_method in (9, 10) && VERSION < v"1.9", fill = (fill_value, fill_value, fill_value),
                   scale = (scale / std_r, scale / std_g, scale / std_b), mxnet_hls = (random_h, random_l, random_s), mxnet_clamp_hue = random_h != 0,
                   mxnet_contrast = max_random_contrast, mxnet_illumination = max_random_illumination, brightness = around(brightness),
                   contrast = around(contrast), saturation = around(saturation), tensors = [label], label = label,
                   threads = preprocess_threads, batches_in_flight = prefetch_buffer, means..., warp..., others...)
 end
+
+# By MXNet's names: what iterates over batches of files.
+const ImageRecordIter = ImageRecordProvider
+const MXDataProvider = Union{Loader,ArrayDataProvider}
 
 # A loader's settings for the warp, and the keywords that are not about it.
 function image_record_warp(; resize::Integer = -1, rand_crop::Bool = false, mirror::Bool = false, rand_mirror::Bool = false, pad::Integer = 0,

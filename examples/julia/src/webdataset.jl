@@ -12,7 +12,8 @@ Tar shards as streams of samples, by the names of WebDataset.jl: `using Benzina.
 It reads shards that are files, or that a command writes (`Cmd`s, "pipe:curl ..."), once and in order. A `Benzina.Loader` over tar files is
 faster, resumes, and shuffles all samples; it needs files. These differ from WebDataset.jl:
 
-- `imdecode` makes an Array{UInt8} of width x height x channels, and decodes what the library decodes. A gray picture has one channel.
+- `imdecode` makes an Array{UInt8} of width x height x channels, and decodes what the library decodes. A gray picture has one channel. For matrices
+  of colors, as there: `Rename(r"\\.jpg\$", ".img") => data -> imdecode(data; color = RGB{N0f8})`.
 - `samplebatching` keeps the sample at which a batch is full. Pictures called .jpeg, .pgm, .ppm, ... are decoded, too.
 - An exception of a rule or of `mapping` costs its sample, and is counted: `num_exceptions`, `last_exception`. A shard that cannot be opened or read
   ends the iteration with an exception: `dataloader` passes it on.
@@ -90,12 +91,13 @@ end
 const BLOCK = 512
 const MEMBER_MAX = 2^34                 # bytes of a member: a size beyond is damage
 
-struct TarIterator
+mutable struct TarIterator
     stream::IO
+    is_open::Bool                       # a member has come, and not yet the mark of the end
 end
 
-"The members of a tar file that are files, in order: (name, bytes)."
-tariterator(stream::IO) = TarIterator(stream)
+"The members of a tar file that are files, in order: (name, bytes). A file that ends without the mark of its end was cut off: an EOFError."
+tariterator(stream::IO) = TarIterator(stream, false)
 
 Base.IteratorSize(::Type{TarIterator}) = Base.SizeUnknown()
 Base.eltype(::Type{TarIterator}) = Tuple{String,Vector{UInt8}}
@@ -127,7 +129,8 @@ function Base.iterate(tar::TarIterator, _ = nothing)
     stream, long = tar.stream, nothing
     while !eof(stream)
         header = read_exactly(stream, BLOCK)
-        all(iszero, header) && continue                     # the end has two of these; what follows is another tar, or nothing
+        tar.is_open = any(!iszero, header)
+        tar.is_open || continue                             # the end has two of these; what follows is another tar, or nothing
         sum(Int, header) - sum(Int, header[149:156]) + 8 * 0x20 == number(header, 149:156) ||
             throw(ErrorException("a damaged tar file: the sum of a header is wrong"))
         size = number(header, 125:136)
@@ -147,6 +150,7 @@ function Base.iterate(tar::TarIterator, _ = nothing)
             long = nothing
         end
     end
+    tar.is_open && throw(EOFError())
     return nothing
 end
 
@@ -309,8 +313,18 @@ function Base.iterate(transforms::Transforms, state...)
     return nothing
 end
 
-"The pixels of a picture file's bytes: Array{UInt8}, width x height x channels."
-imdecode(data) = Benzina.decode(Vector{UInt8}(data); uint8 = true, channels = :auto)
+"""
+    imdecode(data; color = nothing)
+
+The pixels of a picture file's bytes: Array{UInt8}, width x height x channels. With a `color`, such as RGB{N0f8} or Gray{N0f8}, a matrix of these, as
+WebDataset.jl makes it: height x width.
+"""
+function imdecode(data; color::Union{Nothing,Type} = nothing)
+    color === nothing && return Benzina.decode(Vector{UInt8}(data); uint8 = true, channels = :auto)
+    isbitstype(color) && sizeof(color) in (1, 3) || throw(ArgumentError("color: $color is no type of one or three bytes"))
+    pixels = Benzina.decode(Vector{UInt8}(data); uint8 = true, channels = sizeof(color) == 1 ? :gray : :RGB)
+    return collect(reshape(reinterpret(color, vec(permutedims(pixels, (3, 2, 1)))), size(pixels, 2), size(pixels, 1)))
+end
 
 "The class in a file's bytes: a whole number from `lo` to `hi`."
 function clsdecode(data; lo::Integer = -999999, hi::Integer = 999999)
@@ -438,6 +452,8 @@ function loadproc(desc::DatasetDescriptor, inch::Channel, outch::Channel, eof; m
                 put!(outch, batch)
                 (count += 1) >= maxcount && return nothing
             end
+            # Of a command, all was read: whether that was all is what its end says.
+            stream isa Base.Process && (success(stream) || throw(ErrorException("$source: the command failed: $stream")))
         finally
             close(stream)
         end
@@ -456,8 +472,8 @@ function filled(things)
     return channel
 end
 
-# What dataloader returns. Tasks that wait to put a batch into `results` end when that is closed.
-mutable struct LoadedBatches
+# What dataloader returns: a channel from which one takes. Tasks that wait to put a batch into `results` end when that is closed.
+mutable struct LoadedBatches <: AbstractChannel{Any}
     results::Channel{Any}
     running::Int
 
@@ -465,12 +481,21 @@ mutable struct LoadedBatches
 end
 
 Base.close(batches::LoadedBatches) = (results = batches.results; close(results))
+Base.isopen(batches::LoadedBatches) = batches.running > 0 && isopen(batches.results)
+
+function Base.take!(batches::LoadedBatches)
+    step = iterate(batches)
+    step === nothing && throw(InvalidStateException("all batches were taken", :closed))
+    return step[1]
+end
+
 Base.IteratorSize(::Type{LoadedBatches}) = Base.SizeUnknown()
 
 """
     dataloader(desc)
 
-The batches of one pass over `desc.sources`, from `ntasks` tasks on Julia's threads. An exception that ends one of these is thrown here. Tasks
+The batches of one pass over `desc.sources`, from `ntasks` tasks on Julia's threads: a channel, of which `take!`, `isopen`, `close` and iteration work.
+`isopen` may be true before the end is known. An exception that ends one of these is thrown here. Tasks
 end when all is read, or by `close` of what it returns, or when that is collected.
 """
 dataloader(desc::DatasetDescriptor) = dataloader(desc, filled(desc.sources))

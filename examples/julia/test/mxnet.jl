@@ -19,6 +19,11 @@ const mx = Benzina                      # as a program does that had `using MXNe
     both = mx.ArrayDataProvider([:a => data, :b => 2 .* data], label)
     @test mx.provide_data(both) == [(:a, (3, 2, 15)), (:b, (3, 2, 15))] && mx.provide_label(both) == [(:softmax_label, (15,))]
     @test mx.get_data(both, first(both))[2] == 2 .* data
+    mixed = mx.ArrayDataProvider([:a => data, :b => label], (:c => UInt8.(label), :d => rand(15)); batch_size = 15)
+    @test mx.provide_data(mixed) == [(:a, (3, 2, 15)), (:b, (15,))] && mx.provide_label(mixed) == [(:c, (15,)), (:d, (15,))]
+    @test mx.get_data(mixed, first(mixed))[2] == label == mx.get_label(mixed, first(mixed))[1]
+    @test_throws ArgumentError mx.ArrayDataProvider([:a => data, :b => "text"])
+    @test mixed isa mx.MXDataProvider && (mx.CSVIter, mx.MNISTIter, mx.ImageRecordIter) === (mx.CSVProvider, mx.MNISTProvider, mx.ImageRecordProvider)
     @test isempty(mx.provide_label(mx.ArrayDataProvider(data)))
     @test_throws ArgumentError mx.ArrayDataProvider(data, rand(14))
     @test_throws ArgumentError mx.ArrayDataProvider(data; batch_size = 16)
@@ -114,6 +119,27 @@ end
     @test one == tensor(batch, "small")[:, :, :, :, 1:1] && three == tensor(batch, "views")
 end
 
+@testset "a last batch is filled up" begin
+    count, outputs = length(Dataset(ARCHIVE)), (Output("views"; size = (8, 8), views = 2),)
+    size_of_batch = count - 1                   # so that the last one has one sample
+    plain = Loader(ARCHIVE; batchsize = size_of_batch, size = (16, 8), views = 2, outputs = outputs)
+    @test plain isa mx.MXDataProvider
+    batches = [(count_samples(plain, batch), copy.(get_data(plain, batch)), get_label(plain, batch)) for batch in eachbatch(plain)]
+    @test [batch[1] for batch in batches] == [size_of_batch, 1]
+    for (_, arrays, labels) in batches
+        @test [size(array) for array in arrays] == last.(provide_data(plain)) && [size(array) for array in labels] == last.(provide_label(plain))
+    end
+    alone = first(eachbatch(Loader(ARCHIVE; batchsize = 1, size = (16, 8), views = 2, outputs = outputs, indices = [count])))
+    pictures, views = batches[2][2]
+    @test pictures[:, :, :, [1, size_of_batch + 1]] == alone.data && views[:, :, :, 1:1, :] == tensor(alone, "views")
+    @test all(iszero, pictures[:, :, :, 2:size_of_batch]) && all(iszero, views[:, :, :, 2:end, :]) && all(iszero, batches[2][3][1][2:end])
+    # As MXNet.jl's ArrayDataProvider fills up.
+    padded = collect((copy(batch.data), batch.targets, batch.indices, batch.count)
+                     for batch in eachbatch(Loader(ARCHIVE; batchsize = size_of_batch, size = (16, 8), data_padding = 7, label_padding = -3)))
+    @test padded[1][3] == 1:size_of_batch && padded[2][3] == [count; zeros(Int, size_of_batch - 1)] && padded[2][4] == 1
+    @test all(padded[2][1][:, :, :, 2:end] .== 7) && all(padded[2][2][2:end] .== -3)
+end
+
 @testset "providers of .rec files" begin
     mktempdir() do folder
         path, names = joinpath(folder, "train.rec"), ["jpeg_440.jpg", "jpeg_422_restarts.jpg", "jpeg_411.jpg"]
@@ -157,7 +183,15 @@ end
         @test provide_label(labelled) == [(:softmax_label, (2, 2))]
         @test get_label(labelled, first(eachbatch(labelled)))[1] == [7 9; 8 10]
         @test_throws ArgumentError pixels(data_shape = (32, 24, 2))
-        @test_throws ArgumentError pixels(inter_method = 9)
+        # The picture of 40x25 as 16x12: smaller; of a crop of 8x8 as 32x24: larger.
+        low, high = (resize = 15, data_shape = (16, 12, 3)), (max_crop_size = 8, min_crop_size = 8)
+        shrinks = [pixels(; resize = 15, data_shape = (16, 12, 3), inter_method = method) for method in (3, 9)]
+        @test shrinks[1] == shrinks[2] && pixels(; high..., inter_method = 2) == pixels(; high..., inter_method = 9)
+        @test pixels(; low..., inter_method = 10) == pixels(; low..., inter_method = 10)
+        each = [pixels(; low..., inter_method = method) for method in 0:4]
+        random = pixels(; low..., inter_method = 10)
+        @test all(any(one[:, :, :, i] == random[:, :, :, i] for one in each) for i in 1:2)
+        @test_throws ArgumentError pixels(inter_method = 8)
         @test_throws ArgumentError pixels(pca_noise = 0.1)
         @test_throws ArgumentError pixels(aug_seq = "aug_mine")
         @test_throws ArgumentError pixels(no_such_parameter = 1)

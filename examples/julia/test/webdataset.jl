@@ -54,6 +54,8 @@ end
         @test samples[3] == Dict{String,Any}("__key__" => long, ".txt" => [4], ".p" => [5])
         bytes = read(path)
         @test_throws EOFError collect(tariterator(IOBuffer(bytes[1:1300])))
+        @test_throws EOFError collect(tariterator(IOBuffer(bytes[1:end-1024])))     # between members
+        @test length(collect(tariterator(IOBuffer(vcat(bytes, bytes))))) == 16
         bytes[600] ⊻= 1
         @test_throws ErrorException collect(tariterator(IOBuffer(bytes)))
         @test isempty(collect(tariterator(IOBuffer())))
@@ -98,6 +100,11 @@ end
     @test_throws ArgumentError clsdecode(codeunits("17"); hi = 9)
     @test imdecode(picture_bytes("jpeg_440.jpg")) == Benzina.decode(picture_bytes("jpeg_440.jpg"); uint8 = true)
     @test size(imdecode(picture_bytes("jpeg_gray_progressive.jpg"))) == (40, 25, 1)
+    pixels, matrix = imdecode(picture_bytes("jpeg_440.jpg")), imdecode(picture_bytes("jpeg_440.jpg"); color = NTuple{3,UInt8})
+    @test matrix isa Matrix{NTuple{3,UInt8}} && size(matrix) == (25, 40)
+    @test all(matrix[y, x] == Tuple(pixels[x, y, :]) for x in 1:40, y in 1:25)
+    @test imdecode(picture_bytes("jpeg_gray_progressive.jpg"); color = UInt8) == permutedims(imdecode(picture_bytes("jpeg_gray_progressive.jpg"))[:, :, 1])
+    @test_throws ArgumentError imdecode(picture_bytes("jpeg_440.jpg"); color = Float64)
     json(text) = jsondecode(codeunits(text))
     @test json(" {\"a\": [1, -2.5e1, true, false, null], \"b\\n\\u00e9\\ud83d\\ude00\": {}, \"\": \"ü\"} ") ==
           Dict("a" => [1, -25.0, true, false, nothing], "b\né😀" => Dict(), "" => "ü")
@@ -153,6 +160,20 @@ end
         missing_shard = DatasetDescriptor(sources = [paths[1], joinpath(folder, "none.tar")], batchsize = 0)
         @test thrown(() -> collect(dataloader(missing_shard))) isa CapturedException
         @test_throws SystemError debugloader(missing_shard; maxcount = 100)
+        # A command that fails, and one that ends between two members, end it with an exception, not as if all were read.
+        whole = read(paths[2])
+        for broken in (`sh -c "cat $(paths[2]); exit 3"`, `head -c 1024 $(paths[2])`, `head -c $(length(whole) - 1024) $(paths[2])`, `false`)
+            for ntasks in (1, 4)
+                descriptor = DatasetDescriptor(sources = [paths[1], broken], batchsize = 0, ntasks = ntasks)
+                @test thrown(() -> collect(dataloader(descriptor))) isa CapturedException
+                @test thrown(() -> debugloader(descriptor; maxcount = 100)) isa Union{EOFError,ErrorException}
+            end
+        end
+        # It is a channel.
+        channel = dataloader(DatasetDescriptor(sources = paths, batchsize = 5, ntasks = 1))
+        @test channel isa AbstractChannel && isopen(channel) && length(take!(channel)["__key__"]) == 5
+        @test length(collect(channel)) == 1 && !isopen(channel)
+        @test_throws InvalidStateException take!(channel)
         write(paths[2], read(paths[2])[1:2000])
         @test_throws EOFError debugloader(DatasetDescriptor(sources = paths, batchsize = 0); maxcount = 100)
         # A loop that is broken off leaves no task behind.
