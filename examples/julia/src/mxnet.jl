@@ -285,6 +285,8 @@ function idx_array(path::AbstractString, dimensions::Int)
     end
 end
 
-# By MXNet's names.
+"`CSVProvider`, by MXNet's name."
 const CSVIter = CSVProvider
+
+"`MNISTProvider`, by MXNet's name."
 const MNISTIter = MNISTProvider

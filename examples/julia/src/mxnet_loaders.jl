@@ -131,8 +131,10 @@ function ImageRecordProvider(; path_imgrec::AbstractString, data_shape::Tuple{In
                   threads = preprocess_threads, batches_in_flight = prefetch_buffer, means..., warp..., others...)
 end
 
-# By MXNet's names: what iterates over batches of files.
+"`ImageRecordProvider`, by MXNet's name."
 const ImageRecordIter = ImageRecordProvider
+
+"What `ImageRecordProvider`, `CSVProvider` and `MNISTProvider` make: providers of batches of files, as MXNet.jl calls them."
 const MXDataProvider = Union{Loader,ArrayDataProvider}
 
 # A loader's settings for the warp, and the keywords that are not about it.
