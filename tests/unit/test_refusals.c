@@ -245,11 +245,13 @@ TEST(a_thread_that_may_run_anywhere_names_no_processor)
 {
     const bzi_queues queues = { .reader_count = 3, .worker_count = 5 };
     bzna_error e = { 0 };
-    CHECK_EQ(bzi_loader_fail_thread(&queues, 0, 2, -1, EAGAIN, &e), BZNA_E_THREAD);
+    CHECK_EQ(bzi_loader_fail_thread(&queues, 2, -1, EAGAIN, &e), BZNA_E_THREAD);
     CHECK_CONTAINS(e.message, "loader_config.decode.threads: cannot start decoder thread 2 of 5: ");
-    CHECK_EQ(bzi_loader_fail_thread(&queues, 1, 2, 7, EAGAIN, &e), BZNA_E_THREAD);
+    CHECK_EQ(bzi_loader_fail_thread(&queues, 5 + 2, 7, EAGAIN, &e), BZNA_E_THREAD);
     CHECK_CONTAINS(e.message, "loader_config.read.threads, pipeline.cpus: cannot start reader 2 of 3 on processor 7: ");
     CHECK_EQ(e.native_code, EAGAIN);
+    CHECK_EQ(bzi_loader_fail_thread(&queues, 5 + 3, -1, EAGAIN, &e), BZNA_E_THREAD);
+    CHECK_CONTAINS(e.message, "cannot start the thread that takes batches back: ");
 }
 
 /* A folder that has gone between two looks at it is one that cannot be listed. */

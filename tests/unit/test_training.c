@@ -3526,6 +3526,14 @@ static void everything(void)
     RUN(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads)
 }
 
+/* Where torchvision's CenterCrop of SIDE pixels begins: it cuts off whole pixels, and of an odd margin the larger part is
+ * the last. */
+static double where_crop_begins(uint32_t in)
+{
+    const double margin = ((double)in - SIDE) / 2;
+    return margin < 0 ? ceil(margin) : rint(margin);
+}
+
 /* What the decoder, the identity warp and the plain kernel make of the three pictures. */
 static void reference_make(void)
 {
@@ -3542,8 +3550,8 @@ static void reference_make(void)
         bzna_transform_init(&t, sizeof t);
         require(bzna_dataset_read_image(dataset, i, NULL, buffer, sizeof buffer, &image, NULL), "image");
         require(bzna_decoder_decode(decoder, &image, &picture, NULL), "decode");
-        t.homography[2] = ((double)picture.width - SIDE) / 2;
-        t.homography[5] = ((double)picture.height - SIDE) / 2;
+        t.homography[2] = where_crop_begins(picture.width);
+        t.homography[5] = where_crop_begins(picture.height);
         require(bzna_picture_render(&picture, &t, &output, reference[i], sizeof reference[i], NULL), "render");
     }
     bzna_decoder_close(decoder);
