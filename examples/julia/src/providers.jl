@@ -30,7 +30,7 @@ function from_arrays(images::AbstractVector{Vector{UInt8}}, labels::Union{Nothin
         throw(ArgumentError("labels: $(length(labels)) of them, but $(length(images)) images"))
     pictures = collect(images)
     targets = labels === nothing ? Int64[] : Int64[something(label, BZNA_TARGET_NONE) for label in labels]
-    place(data, size) = bzna_place(data, 0, size, 0, 0)
+    place(data, size) = bzna_place(data, 0, size, 0)
     names, places = ("image", "target"), bzna_place[]
     fields = [provider_field(names[1], BZNA_FIELD_IMAGE; located = true)]
     labels === nothing || push!(fields, provider_field(names[2], BZNA_FIELD_INTEGER; located = true))
