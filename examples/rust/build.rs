@@ -29,6 +29,10 @@ fn main() {
     if env::var_os("CARGO_FEATURE_STREAM").is_some() {
         compile_stream(&here);
     }
+    println!("cargo:rustc-check-cfg=cfg(has_jxl)");
+    if env::var_os("CARGO_FEATURE_JXL").is_some() {
+        compile_jxl(&here);
+    }
     let built = here.join("../../build");
     if let Some(folder) = env::var_os("BENZINA_LIB_DIR") {
         let folder = here.join(folder);
@@ -134,6 +138,31 @@ fn compile_stream(here: &Path) {
     run(&mut archive, "ar (of binutils; AR names one)");
     println!("cargo:rustc-link-search=native={}", out.display());
     println!("cargo:rustc-link-lib=static=benzina_stream");
+    link(&libraries);
+}
+
+/// Compiles examples/formats/jxl.c, if there is libjxl for it.
+fn compile_jxl(here: &Path) {
+    let (root, out) = (here.join("../.."), PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")));
+    let (source, object) = (root.join("examples/formats/jxl.c"), out.join("jxl.o"));
+    let (Some(cflags), Some(libraries)) = (pkg_config("--cflags", &["libjxl >= 0.7"]), pkg_config("--libs", &["libjxl >= 0.7"])) else {
+        println!("cargo:warning=libjxl-dev was not found: JPEG XL is not decoded");
+        return;
+    };
+    println!("cargo:rerun-if-changed={}", source.display());
+    run(
+        command("CC", "cc")
+            .args(["-std=c11", "-O2", "-fPIC", "-c", "-o"])
+            .args([&object, &source])
+            .arg("-I")
+            .arg(&root)
+            .args(cflags.split_whitespace()),
+        "a C compiler (gcc or clang; CC names one)",
+    );
+    run(command("AR", "ar").arg("rcs").arg(out.join("libbenzina_jxl.a")).arg(object), "ar (of binutils; AR names one)");
+    println!("cargo:rustc-cfg=has_jxl");
+    println!("cargo:rustc-link-search=native={}", out.display());
+    println!("cargo:rustc-link-lib=static=benzina_jxl");
     link(&libraries);
 }
 

@@ -187,6 +187,17 @@ if ffmpeg -v error -encoders 2>/dev/null | grep -q ' qoi '; then
 else
     skip "own_codec in Rust" "no ffmpeg that writes QOI [ffmpeg]"
 fi
+
+# The codec of JPEG XL, in C, that the same program registers.
+if pkg-config --exists 'libjxl >= 0.7' && command -v cjxl >/dev/null && [ -s "$t/ppm.txt" ]; then
+    mkdir -p "$t/jxl/a"
+    for picture in "$t"/ppm/a/*.ppm; do cjxl "$picture" "$t/jxl/a/$(basename "$picture" .ppm).jxl" -d 0 >"$t/out" 2>&1; done
+    "$CARGO_TARGET_DIR/debug/own_codec" "$t/jxl" >"$t/jxl.txt" 2>&1
+    if [ "$(wc -l <"$t/jxl.txt")" -eq 3 ] && cmp -s "$t/jxl.txt" "$t/ppm.txt"; then pass
+    else fail "own_codec in Rust registers the codec of JPEG XL" "$(cat "$t/jxl.txt" "$t/ppm.txt")"; fi
+else
+    skip "JPEG XL in Rust" "no libjxl, no cjxl or no pictures [libjxl-dev, libjxl-tools]"
+fi
 if "$example" no/such/file.bzna "$t" >"$t/out" 2>&1 || ! grep -q 'no/such/file.bzna: cannot open' "$t/out"; then
     fail "decode_batch in Rust names a file that is missing" "$(head -n 5 "$t/out")"
 else

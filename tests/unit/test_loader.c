@@ -2293,7 +2293,7 @@ TEST(reserved_words_that_are_set_are_refused_by_their_names)
     bzna_dataset *dataset = open_archive(&m, &mixed);
     bzna_loader_config c;
     const struct { const char *group; uint64_t *words; size_t count; uint32_t *padding; } groups[] = {
-        { "output", c.output.reserved, COUNT(c.output.reserved), &c.output.reserved0 },
+        { "output", c.output.reserved, COUNT(c.output.reserved), NULL },
         { "order", c.order.reserved, COUNT(c.order.reserved), NULL },
         { "shard", c.shard.reserved, COUNT(c.shard.reserved), NULL },
         { "warp", c.warp.reserved, COUNT(c.warp.reserved), &c.warp.reserved0 },
@@ -2779,12 +2779,11 @@ static void *storm_control(void *argument)
     return NULL;
 }
 
-/* Each of these waits ends by itself sooner or later, so that a storm does not show who was not woken. */
 /* The numbers of a list's items, as digits. */
-static unsigned digits_of(const bzi_run *run, const bzi_item *items)
+static unsigned digits_of(const bzi_run *list, const bzi_item *items)
 {
     unsigned digits = 0;
-    for (const bzi_item *item = run->first; item; item = item->next)
+    for (const bzi_item *item = list->first; item; item = item->next)
         digits = 10 * digits + (unsigned)(item - items);
     return digits;
 }

@@ -56,6 +56,8 @@ mod rules;
 #[rustfmt::skip] // likewise
 mod settings;
 
+#[cfg(feature = "jxl")]
+pub mod formats;
 #[cfg(feature = "stream")]
 pub mod stream;
 
@@ -370,6 +372,15 @@ impl ContextConfig {
     /// A codec that is asked for pictures that no kind of the library's takes, after those that were given before.
     pub fn codec(mut self, codec: impl OwnCodec) -> Self {
         self.codecs.push(own_codec::Registered::new(codec));
+        self
+    }
+
+    /// A codec that is written in C, as those of `examples/formats` are, after those that were given before.
+    ///
+    /// # Safety
+    /// It keeps the rules of `bzna_codec` in benzina.h, and its name and extensions live until the context is made.
+    pub unsafe fn codec_in_c(mut self, codec: raw::bzna_codec) -> Self {
+        self.codecs.push(Ok(own_codec::Registered::in_c(codec)));
         self
     }
 

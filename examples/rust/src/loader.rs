@@ -1,8 +1,7 @@
 //! Loaders and the batches that they lend.
 
 use crate::{
-    augment, call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, LoaderInfo, Random, Result,
-    Statistics,
+    augment, call, host, make, raw, rules, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, LoaderInfo, Random, Result, Statistics,
 };
 use crate::{Drawn, Policy, SampleInfo, Status, Tensor, Transform, Warp};
 use std::borrow::Borrow;
@@ -1365,7 +1364,11 @@ impl State {
 
     /// A number of a state that a machine of the other byte order may have saved, whose version is large here.
     fn number(&self, number: u64) -> u64 {
-        if self.0.version > 0xffff { number.swap_bytes() } else { number }
+        if self.0.version > 0xffff {
+            number.swap_bytes()
+        } else {
+            number
+        }
     }
 }
 

@@ -16,7 +16,10 @@ pub enum Pixels {
     RgbPlanes,
     Gray,
     /// Y, Cb and Cr in a plane each. The shifts are log2 of the subsampling of chroma, 0 to 2: both are 1 in 4:2:0. BT.601, full range.
-    YCbCr { shift_x: u32, shift_y: u32 },
+    YCbCr {
+        shift_x: u32,
+        shift_y: u32,
+    },
     /// Numbers of colors of a palette ([`Planes::set_palette`]).
     Index,
 }
@@ -279,7 +282,7 @@ unsafe extern "C" fn unwrap<C: OwnCodec>(
 pub(crate) struct Registered {
     pub(crate) raw: raw::bzna_codec,
     pub(crate) taken: bool,
-    _texts: [CString; 2],
+    _texts: Option<[CString; 2]>,
 }
 
 impl Registered {
@@ -300,11 +303,15 @@ impl Registered {
             close: Some(close::<C>),
             ..Default::default()
         };
-        Ok(Registered { raw, taken: false, _texts: texts })
+        Ok(Registered { raw, taken: false, _texts: Some(texts) })
+    }
+
+    pub(crate) fn in_c(raw: raw::bzna_codec) -> Self {
+        Registered { raw, taken: false, _texts: None }
     }
 }
 
-// SAFETY: what `user` points to is Send + Sync, and the texts are owned.
+// SAFETY: what `user` points to is Send + Sync, and the texts are owned; of a codec in C, the caller has promised as much.
 unsafe impl Send for Registered {}
 unsafe impl Sync for Registered {}
 

@@ -313,7 +313,7 @@ fn a_state_goes_on_where_it_was_taken() {
     let other = open(2);
     other.restore(&state).unwrap();
     assert!(collect(&other) == rest);
-    let mut swapped = state.to_bytes();             // as a machine of the other byte order saves it
+    let mut swapped = state.to_bytes(); // as a machine of the other byte order saves it
     for (from, to) in [(0, 4), (4, 8), (56, 60), (60, 64)].into_iter().chain((1..16).filter(|i| *i != 7).map(|i| (8 * i, 8 * i + 8))) {
         swapped[from..to].reverse();
     }
