@@ -30306,8 +30306,8 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
     if (output->picture == setup->pick_count)
         setup->picks[setup->pick_count++] = (bzi_pick){ .name = field, .palette = palette };
     if (setup->picks[output->picture].palette != palette)
-        return BZI_MISUSE(err, "%s.palette: another output has the same field, which is decoded once, and says otherwise",
-                          output->where);
+        return BZI_MISUSE(err, "%s.palette: another output has the same field, which is decoded once, and says "
+                          "otherwise", output->where);
 
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);

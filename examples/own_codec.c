@@ -68,6 +68,8 @@ int main(int argc, char **argv)
             bzna_batch_info info;
             bzna_batch_get_info(batch, &info, sizeof info, NULL);
             print_means(&info, edge);
+            if (info.failed)
+                fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
             bzna_batch_release(batch);
         }
     }

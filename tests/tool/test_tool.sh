@@ -825,7 +825,7 @@ device_tests() {
     expect 0 "bench to the host" $fake "$bzna" bench --json --seconds $brief --batch 2 --device 0 --output host \
         ${benched}4.bzna
     same "AUTO takes NVDEC, and the host what it gives" \
-        "$(field decoder <"$t/out") $(field output <"$t/out") $(field sessions <"$t/out")" "nvdec host 14"
+        "$(field decoder <"$t/out") $(field output <"$t/out") $(field sessions <"$t/out")" "nvdec host 28"
     expect 0 "bench in software, on to the device" $fake "$bzna" bench --json --seconds $brief --batch 2 --threads 1 \
         --decoder software --output device ${benched}4.bzna
     same "software decodes for the device, too" \

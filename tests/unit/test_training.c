@@ -3526,8 +3526,8 @@ static void everything(void)
     RUN(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads)
 }
 
-/* Where torchvision's CenterCrop of SIDE pixels begins: it cuts off whole pixels, and of an odd margin the larger part is
- * the last. */
+/* Where torchvision's CenterCrop of SIDE pixels begins: it cuts off whole pixels, and of an odd margin the larger part
+ * is the last. */
 static double where_crop_begins(uint32_t in)
 {
     const double margin = ((double)in - SIDE) / 2;
