@@ -1967,7 +1967,7 @@ class Order(unittest.TestCase):
                 rest.update(pixels(batch.images))
             if i == 1:
                 state = loader.state_dict()
-        self.assertEqual(len(state["state"]), 128)
+        self.assertEqual(len(bytes.fromhex(state["state"])), 128)
         again = loader_of(batch_size=4, num_threads=1, **{**options, "seed": 99})
         again.load_state_dict(pickle.loads(pickle.dumps(state)))
         self.assertEqual((again.epoch, again.seed), (0, 1234))
@@ -1983,7 +1983,7 @@ class Order(unittest.TestCase):
         steps = loader.batches()
         seen = list(next(steps).indices.memoryview())
         state = loader.state_dict()
-        again.load_state_dict(struct.pack(">2I6Q2I8Q", *struct.unpack("<2I6Q2I8Q", state["state"])))
+        again.load_state_dict(struct.pack(">2I6Q2I8Q", *struct.unpack("<2I6Q2I8Q", bytes.fromhex(state["state"]))))
         self.assertEqual((again.seed, again.epoch, again.state_dict()), (1234, 0, state))
         self.assertEqual(seen + order(again), [lib.bzna_order_permute(1234, 0, COUNT, i) for i in range(COUNT)])
 
@@ -2019,7 +2019,7 @@ class Order(unittest.TestCase):
         loader_of(shape=24, shuffle=True, restore_any_pixels=1).load_state_dict(state)
 
     def test_states_of_others_are_refused(self):
-        state = loader_of().state_dict()["state"]
+        state = bytes.fromhex(loader_of().state_dict()["state"])
         damaged = state[:20] + bytes([state[20] ^ 1]) + state[21:]
         for bad in (
             damaged,

@@ -596,6 +596,106 @@ class Refused(unittest.TestCase):
             self.assertEqual(len(list(self.loader(**{name: lambda sample, rng, thing: None}))), 2)
 
 
+def has_streams():
+    try:
+        benzina._stream._library()
+    except ImportError:
+        return False
+    return True
+
+
+needs_stream = unittest.skipUnless(has_streams(), "libbenzina_stream.so was not built [zlib1g-dev libzstd-dev]")
+
+
+class Messages(unittest.TestCase):
+    """What is written nearly right, and what the refusal says to write."""
+
+    @staticmethod
+    def loader(**options):
+        return benzina.DataLoader(Numbered(8), **{"shape": 4, "batch_size": 4, "output": "field", **options})
+
+    @needs_stream
+    def test_a_stream_of_a_url_is_told_the_command(self):
+        for url, words in (
+            ("http://127.0.0.1:9/a.tar", "pipe:curl -sfL http://127.0.0.1:9/a.tar; or cache=FOLDER"),
+            ("https://h/{000..146}.tar?a&b", "pipe:curl -sfL 'https://h/{000..146}.tar?a&b'; or cache"),
+            ("s3://bucket/a.tar", "pipe:COMMAND"),
+        ):
+            for given in (url, url.encode(), ["a.tar", url]):
+                with self.assertRaises(ValueError) as raised:
+                    benzina.Stream(given, 4)
+                self.assertIn("sources: %s is a URL" % url, str(raised.exception))
+                self.assertIn(words, str(raised.exception))
+        benzina.Stream("pipe:true http://h/a.tar", 4).close()
+
+    def test_a_state_that_is_none_is_told_from_a_loaders(self):
+        loader = self.loader()
+        for state, kind, words in (
+            ({}, ValueError, "state_dict: it is empty, and no 'state': give what the state_dict"),
+            ({"model": 1, "epoch": 2}, ValueError, "state_dict: it has 'model', 'epoch', and no 'state'"),
+            (None, TypeError, "state: None is neither bytes nor"),
+            ({"state": [1, 2]}, TypeError, r"state: \[1, 2\] is neither bytes nor"),
+            ({"state": "no digits"}, ValueError, "state: 'no digits' is neither bytes nor their hexadecimal digits"),
+            ({"state": "00ff"}, ValueError, "state: 2 bytes, not 128"),
+        ):
+            with self.assertRaisesRegex(kind, words):
+                loader.load_state_dict(state)
+        self.assertEqual((loader.epoch, len(list(loader))), (0, 2))
+
+    def test_a_state_goes_through_json(self):
+        loader = numbered(batch_size=10)
+        steps = loader.batches()
+        seen = list(next(steps).targets.memoryview())
+        state = json.loads(json.dumps(loader.state_dict()))
+        self.assertEqual(state, loader.state_dict())
+        former = {"state": bytes.fromhex(state["state"]), "batches": 1}    # as earlier releases gave it
+        for one in (state, former, state["state"], former["state"], collections.OrderedDict(state)):
+            again = numbered(batch_size=10)
+            again.load_state_dict(one)
+            rest = [target for batch in again.batches() for target in list(batch.targets.memoryview())]
+            self.assertEqual(sorted(seen + rest), [*range(COUNT)])
+
+    def test_a_warp_that_is_none_is_named_once(self):
+        for warp in ("a", [1, 2], (1, 2, 3, 4, 5, 6, 7, 8, float("nan")), (0,) * 9):
+            with self.assertRaises((TypeError, ValueError)) as raised:
+                self.loader(warp=warp)
+            self.assertRegex(str(raised.exception), "^warp: (?!warp).*; a callable or one of ops will do, too$")
+
+    def test_an_argument_that_is_misspelled_is_told_the_name(self):
+        for name, near in (("suffle", "shuffle"), ("batchsize", "batch_size"), ("nrom", "norm"), ("see", "seed")):
+            words = r"DataLoader has no argument %s \(did you mean %s\?\)$" % (name, near)
+            with self.assertRaisesRegex(TypeError, words):
+                self.loader(**{name: 1})
+        with self.assertRaisesRegex(TypeError, "DataLoader has no argument quux$"):
+            self.loader(quux=1)
+
+    @needs_stream
+    def test_an_argument_of_a_stream_that_is_misspelled_is_told_the_name(self):
+        for name, near in (("suffle", "shuffle"), ("sample_per_epoch", "samples_per_epoch")):
+            with self.assertRaisesRegex(TypeError, r"Stream has no argument %s \(did you mean %s\?\)$" % (name, near)):
+                benzina.Stream("a.tar", 4, **{name: 1})
+
+    def test_a_field_that_no_sample_has_is_a_key_error_and_an_error(self):
+        dataset = benzina.Dataset(Numbered(8))
+        for fails_so in (
+            lambda: self.loader(tensors=["absent"]),
+            lambda: self.loader(bytes=["absent"]),
+            lambda: self.loader(track="absent"),
+            lambda: self.loader(outputs=benzina.Output("more", 4, field="absent")),
+            lambda: self.loader(rules=benzina.Rule("absent")),
+            lambda: dataset.field(0, "absent"),
+            lambda: dataset[0].fields["absent"],
+            lambda: benzina.Dataset(Numbered(8), fields=["absent"]),
+        ):
+            with self.assertRaises(benzina.FieldError) as raised:
+                fails_so()
+            error = raised.exception
+            self.assertIsInstance(error, KeyError)
+            self.assertIs(type(pickle.loads(pickle.dumps(error))), benzina.FieldError)
+            self.assertIn("absent", str(error))
+        self.assertEqual((dataset[0].fields.get("absent"), "absent" in dataset[0].fields), (None, False))
+
+
 class Truncated(unittest.TestCase):
     """A shard whose end is missing."""
 

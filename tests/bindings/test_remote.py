@@ -195,6 +195,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 404, b"<html><head><title>404</title></head><body><h1>No such key</h1> %s</body></html>" % path.encode()
             )
             return
+        if fault and fault.startswith("page"):
+            ranges = {"Content_Range": "bytes 0-5/6", "ETag": "e"} if fault == "page by ranges" else {}
+            self.answer(206 if ranges else 200, b"<html>", Content_Type="text/html; charset=utf-8", **ranges)
+            return
         if fault == "no ranges" or found is None:
             self.answer(200, data)
             return
@@ -559,6 +563,18 @@ class Faults(Case):
             benzina.InputOutputError, self.url("t.tar"), "does not serve ranges", "%d bytes" % len(FILES["t.tar"])
         )
         self.assertEqual(len(self.server.log), 1)
+
+    def test_a_listing_of_a_folder_is_called_one(self):
+        self.server.files["folder/"] = self.server.files["folder"] = b""
+        for fault in ("page", "page by ranges"):
+            self.server.fault = lambda *_, fault=fault: fault
+            for url in (self.url("folder/"), self.url("folder")):
+                self.refused(
+                    benzina.InputOutputError, "the listing of a folder", self.url("folder/shard-{000..146}.tar"), url=url
+                )
+        self.refused(benzina.Error, url=self.url("t.tar"))             # a file may be of any type
+        self.server.fault = lambda *_: "page"
+        self.refused(benzina.InputOutputError, "the listing of a folder", url=self.url("t.tar"))
 
     def test_servers_that_lie_are_told(self):
         for fault, words in (

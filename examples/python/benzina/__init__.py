@@ -107,7 +107,15 @@ from ._callbacks import Picture
 from ._context import Context, device_count
 from ._dataset import Dataset, Sample, Track
 from ._distributed import Distributed, distributed_from_env
-from ._errors import ArgumentError, Error, InputOutputError, NotFoundError, OutOfMemoryError, TimeLimitError
+from ._errors import (
+    ArgumentError,
+    Error,
+    FieldError,
+    InputOutputError,
+    NotFoundError,
+    OutOfMemoryError,
+    TimeLimitError,
+)
 from ._loader import DataLoader
 from ._numbers import *  # noqa: F401, F403
 from ._output import Output
@@ -153,6 +161,7 @@ __all__ = [
     "structs",
     "version",
     "ArgumentError",
+    "FieldError",
     "InputOutputError",
     "NotFoundError",
     "OutOfMemoryError",
@@ -169,6 +178,7 @@ for _public in (
     Distributed,
     Error,
     Field,
+    FieldError,
     InputOutputError,
     NotFoundError,
     OutOfMemoryError,

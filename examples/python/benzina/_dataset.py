@@ -27,7 +27,7 @@ from . import _c, _foreign, _handles, _provider, _remote, _tables
 from ._blocks import RemoteStatistics
 from ._c import Status, lib
 from ._context import Context, _shared_context
-from ._errors import Error, check, error_of, told
+from ._errors import Error, check, error_of, no_field, told
 from ._idx import idx_records
 from ._modules import installed
 from ._sources import _close_thunk, _Failure, _read_at_thunk, _size_thunk, _source_over
@@ -218,7 +218,7 @@ class _Fields(collections.abc.Mapping):
 
     def __getitem__(self, name):
         if name not in self._dataset.fields:
-            raise KeyError(name)
+            raise no_field(name, self._dataset.fields)
         return self._dataset._field_value(self._index, name)
 
     def __iter__(self):
@@ -856,7 +856,7 @@ class Dataset(_handles.Handled):
         kinds = self._field_kinds()
         always = {"target": _c.FIELD_INTEGER, "image": _c.FIELD_IMAGE}
         if name not in kinds and name not in always:
-            raise KeyError("%s: there is no such field among %s" % (name, ", ".join(kinds)))
+            raise no_field(name, kinds)
         return int(kinds.get(name) or always[name])
 
     def _field_kinds(self):

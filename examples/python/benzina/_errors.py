@@ -6,7 +6,7 @@ import ctypes
 import errno
 import itertools
 import re
-from typing import Any, Callable, NoReturn, Optional, Tuple, Union
+from typing import Any, Callable, Iterable, NoReturn, Optional, Tuple, Union
 
 from . import _arguments as arg
 from . import _c
@@ -18,7 +18,8 @@ class Error(Exception):
     Error("text") has the text alone, and None for a status: torch raises errors of its workers again in this way.
 
     Some are Python's own kinds, too: a file that is not there is a FileNotFoundError, what cannot be read or written an
-    OSError, what an argument must not be a ValueError, no batch in time a TimeoutError, and no memory a MemoryError.
+    OSError, what an argument must not be a ValueError, a field that no sample has a KeyError, no batch in time a
+    TimeoutError, and no memory a MemoryError.
 
     >>> try:
     ...     benzina.Dataset("absent.bzna")
@@ -67,6 +68,10 @@ class NotFoundError(Error, FileNotFoundError):
     """There is no such file."""
 
 
+class FieldError(Error, KeyError):
+    """No sample has a field, or a picture, of this name."""
+
+
 class InputOutputError(Error, OSError):
     """A file or connection failed."""
 
@@ -95,7 +100,13 @@ _KINDS = {
 def _kind_of(status: Any = None, message: str = "", byte_offset: Optional[int] = None, native_code: int = 0) -> Any:
     if status == Status.E_NOT_FOUND and (native_code == errno.ENOENT or "no file matches" in message):
         return NotFoundError
+    if status == Status.E_NOT_FOUND and re.search("no (such )?(field|picture)", message):
+        return FieldError
     return _KINDS.get(status, Error) if isinstance(status, int) else Error
+
+
+def no_field(name: Any, known: Iterable[str]) -> Error:
+    return Error(Status.E_NOT_FOUND, "%s: there is no such field among %s" % (name, ", ".join(known)))
 
 
 class RemoteFailure(OSError):

@@ -312,6 +312,8 @@ class HttpFile:
 
     def _refusal(self, response, offset):
         status = response.status
+        if status == 200 and self._is_page(response):
+            return self._page()
         if status == 200:
             return RemoteFailure(
                 "the server does not serve ranges: it answers 200 with the whole file%s. Samples are read at any "
@@ -344,6 +346,8 @@ class HttpFile:
         if not found:
             raise RemoteFailure("the server answers 206 with Content-Range %r, which has no range and size" % text)
         first, last, total = map(int, found.groups())
+        if self.size is None and "." not in self._url.path.rpartition("/")[2] and self._is_page(response):
+            raise self._page()
         if first != offset or last < first or last >= total:
             raise RemoteFailure(
                 "the server gives another range than bytes %d-%d: Content-Range %r" % (offset, offset + size - 1, text)
@@ -358,6 +362,16 @@ class HttpFile:
         if version != self.version:
             raise self._changed("version (ETag or Last-Modified)", self.version, version)
         return min(last - first + 1, size)
+
+    @staticmethod
+    def _is_page(response):
+        return (response.getheader("Content-Type") or "").partition(";")[0].strip().lower() == "text/html"
+
+    def _page(self):
+        return RemoteFailure(
+            "the server answers with a page of HTML, such as the listing of a folder, which is not read: name the "
+            "files, as in %s/shard-{000..146}.tar" % self.name.rstrip("/")
+        )
 
     @staticmethod
     def _changed(what, before, now):

@@ -31,6 +31,7 @@ from ._output import Output
 from ._remote import READ_AHEAD, READERS
 from ._rules import Rule, set_rules
 from ._samplers import Lists, check_samplers
+from ._saved import check_state_dict, state_bytes, state_text
 from ._settings import (
     as_warp,
     field_names,
@@ -63,7 +64,7 @@ def _release(arrived: Any, process: Optional[int] = None) -> None:
 @functools.lru_cache(maxsize=None)
 def _arguments_of(kind: Any) -> Set[str]:
     signatures = inspect.signature(kind.__init__).parameters, inspect.signature(DataLoader.__init__).parameters
-    return {name for parameters in signatures for name in parameters} - {"self", "of_torch"}
+    return {name for parameters in signatures for name in parameters} - {"self", "of_torch", "options"}
 
 
 class DataLoader(_handles.Handled):
@@ -341,7 +342,8 @@ class DataLoader(_handles.Handled):
         **of_torch: NoReturn,
     ) -> None:
         _handles.dispose_put_off()
-        refuse_unknown(of_torch)                # before anything else: who writes torch's arguments is told so
+        # before anything else: who writes torch's arguments is told so
+        refuse_unknown(of_torch, type(self).__name__, _arguments_of(type(self)))
         track, numeric, others = field_names(fields, track=track, tensors=tensors, bytes=bytes)
         if shape is None and not (numeric or others or rules):
             raise TypeError("shape: (height, width) of the pictures that come out must be given")
@@ -795,12 +797,12 @@ class DataLoader(_handles.Handled):
 
     def state_dict(self) -> Dict[str, Any]:
         """Where the run stands, after the last batch that was delivered, to be kept beside the model's checkpoint:
-        {"state": 128 bytes, "batches": how many of the epoch each rank was given}."""
+        {"state": hexadecimal digits, "batches": how many of the epoch each rank was given}. JSON holds it as it is."""
         self._settle()
         return self._state()
 
     def _state(self) -> Dict[str, Any]:
-        return {"state": self._save_here(), "batches": self._delivered}
+        return {"state": state_text(self._save_here()), "batches": self._delivered}
 
     def _save_here(self) -> Any:
         return self._held[1] if self._held else self._save()
@@ -810,12 +812,13 @@ class DataLoader(_handles.Handled):
 
     def load_state_dict(self, state_dict: Any) -> None:
         """Goes on from a state, whatever the batch size, threads and world size were. The `for` that follows ends with
-        its epoch."""
+        its epoch. The bytes of "state", or its digits, will do alone."""
         self._settle()
-        if isinstance(state_dict, dict):
-            self._restore(state_dict["state"], state_dict.get("batches"))
+        if isinstance(state_dict, Mapping):
+            check_state_dict(state_dict, "state")
+            self._restore(state_bytes(state_dict["state"]), state_dict.get("batches"))
         else:
-            self._restore(state_dict)
+            self._restore(state_bytes(state_dict))
         self._counts = None if self._length is None else _lightning.counts_of(self)
 
     def _restore(self, state: Any, batches: Optional[int] = None) -> None:

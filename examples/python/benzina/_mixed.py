@@ -8,6 +8,7 @@ from . import _arguments as arg
 from ._frameworks import FRAMEWORKS
 from ._iteration import lender_of
 from ._random import Random
+from ._saved import check_state_dict, state_bytes, state_text
 
 _OPERATION = 25                                 # of the random numbers that draw streams
 
@@ -39,13 +40,13 @@ class _Part:
 
     def state(self) -> Dict[str, Any]:
         if self._held is None or self.taken == self._held[1]:
-            return {"state": self.stream._save(), "taken": 0}
-        return {"state": self._before, "taken": self.taken}
+            return {"state": state_text(self.stream._save()), "taken": 0}
+        return {"state": state_text(self._before), "taken": self.taken}
 
     def restore(self, state: Dict[str, Any]) -> None:
         self._held, self.taken = None, 0
         if state["state"] is not None:
-            self.stream._restore(state["state"])
+            self.stream._restore(state_bytes(state["state"]))
         if state["taken"]:
             self._read()
             self.taken = state["taken"]
@@ -140,6 +141,7 @@ class MixedStream:
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Goes on from a state of the same sources, batch size and number of ranks."""
+        check_state_dict(state_dict, "streams", "position", "seed")
         states = state_dict["streams"]
         if len(states) != len(self._parts):
             raise ValueError("state: it is of %d streams, and these are %d" % (len(states), len(self._parts)))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import difflib
 import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
@@ -48,17 +49,20 @@ _FORMER = {"warp_transform": "warp", "bias_transform": "bias", "norm_transform":
            "color_transform": "color", "warp_law": "law of the warp", "path": "dataset"}
 
 
-def refuse_unknown(settings: Mapping[str, Any]) -> None:
-    """torch's are taken where they are None."""
+def refuse_unknown(settings: Mapping[str, Any], who: str, known: Iterable[str]) -> None:
+    """torch's are taken where they are None. known: the arguments that there are."""
     def about(name: str) -> str:
         if name in _TORCHS:
             return "%s (torch's; here: %s)" % (name, _TORCHS[name])
         if name in _WARPS:
             return "%s (warp has it: ops.RandomResizedCrop, CenterResizedCrop, SimilarityTransform)" % name
-        return "%s (it is called %s)" % (name, _FORMER[name]) if name in _FORMER else name
+        if name in _FORMER:
+            return "%s (it is called %s)" % (name, _FORMER[name])
+        near = difflib.get_close_matches(name, known, 1, 0.7)
+        return "%s (did you mean %s?)" % (name, near[0]) if near else name
     unknown = sorted(name for name, value in settings.items() if value is not None or name not in _TORCHS)
     if unknown:
-        raise TypeError("DataLoader has no argument " + "; ".join(map(about, unknown)))
+        raise TypeError("%s has no argument %s" % (who, "; ".join(map(about, unknown))))
 
 
 def field_names(fields: Optional[Mapping[str, Any]], **given: Any) -> Tuple[Any, List[str], List[str]]:
@@ -197,7 +201,9 @@ def _constant(name: str, kind: Any, value: Any) -> Any:
     try:
         return kind(value)
     except (TypeError, ValueError) as error:
-        raise type(error)("%s: %s; a callable or one of ops will do, too" % (name, error)) from None
+        reason = str(error)
+        named = reason if reason.startswith(name + ":") else "%s: %s" % (name, reason)
+        raise type(error)("%s; a callable or one of ops will do, too" % named) from None
 
 
 def set_transforms(config: Any, given: Dict[str, Any], whole: Any) -> Hooks:

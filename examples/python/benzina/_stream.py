@@ -4,6 +4,8 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import re
+import shlex
 import time
 import weakref
 from typing import Any, Dict, List, Literal, Optional, Sequence, Union
@@ -100,6 +102,17 @@ def _library() -> Any:
 @_c.callback("log_fn")
 def _log(user: Any, level: int, status: int, message: bytes) -> None:
     logging.getLogger("benzina").warning("%s", message.decode("utf-8", "replace"))
+
+
+def _refuse_urls(sources: Sequence[Any]) -> None:
+    """The stream reads files and what commands write."""
+    for source in map(os.fsdecode, filter(is_url, sources)):
+        is_http = re.match("https?:", source, re.IGNORECASE)
+        command = "pipe:curl -sfL %s" % shlex.quote(source) if is_http else "pipe:COMMAND, of a command that writes it"
+        raise ValueError(
+            "sources: %s is a URL, which a Stream does not open itself: give %s; or cache=FOLDER, which keeps what is "
+            "read" % (source, command)
+        )
 
 
 class _Shards(Dataset):
@@ -203,6 +216,8 @@ class Stream(DataLoader):
             given, literal = self._through_cache(given, cache, cache_bytes, literal), True
         elif cache_bytes is not None:
             raise ValueError("cache_bytes: give cache=, the folder that it is for")
+        else:
+            _refuse_urls(given)
         names = [os.fsencode(source) for source in given]
         self._sources = (ctypes.c_char_p * len(names))(*names)
         self._of_shards = _c.new("dataset_config")
