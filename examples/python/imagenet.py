@@ -331,7 +331,7 @@ def main(argv=None):
         sys.exit("the linear model trains in one process")
     (train_data, train_indices), (val_data, val_indices) = open_data(args, open_context(args, where))
     say = print if where.rank == 0 else lambda text: None
-    classes = 1 + max(max(train_data.targets), max(val_data.targets))
+    classes = 1 + int(max(max(train_data.targets), max(val_data.targets)))
     if classes < 1:
         sys.exit("%s: its pictures have no targets" % args.data)
     say("%d pictures to train on, %d to validate on, %d classes, %s" %

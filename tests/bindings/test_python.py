@@ -879,7 +879,8 @@ class Copies(unittest.TestCase):
             with open(script, "w") as file:
                 file.write(
                     "import sys; sys.path.insert(0, %r)\nimport benzina, multiprocessing\n"
-                    "def targets(dataset, samples):\n    return list(dataset.targets) + [samples[1].target, len(samples[1]._dataset)]\n"
+                    "def targets(dataset, samples):\n"
+                    "    return dataset.targets.tolist() + [samples[1].target, len(samples[1]._dataset)]\n"
                     "if __name__ == '__main__':\n    dataset = benzina.Dataset(%r)[1:4]\n"
                     "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
                     "        print(pool.apply(targets, (dataset, list(dataset))))\n"

@@ -1,7 +1,7 @@
-"""test_python_days.py - what a day's use of the Python package met: runs that go on elsewhere, pictures that are neither
-scaled nor colored, samples of any kind, what is refused, and settings that are kept in files
+"""test_python_days.py - what a day's use of the Python package met: runs that go on elsewhere, pictures that are
+neither scaled nor colored, samples of any kind, what is refused, and settings that are kept in files
 
-    BENZINA_LIBRARY=build/libbenzina.so python3 tests/bindings/test_python_days.py build/bzna        from the repository's root
+    BENZINA_LIBRARY=build/libbenzina.so python3 tests/bindings/test_python_days.py build/bzna    from the repository's root
 
 Prints FAIL and SKIP lines, and a count last.
 """
@@ -11,11 +11,13 @@ import copy
 import io
 import json
 import os
+import pathlib
 import pickle
 import struct
 import sys
 import tarfile
 import tempfile
+import typing
 import unittest
 import warnings
 import zlib
@@ -65,8 +67,8 @@ def group(batch_size, world_size=1):
 
 
 class Trainer:
-    """Goes through epochs as Lightning does: it counts an epoch's batches over both runs, asks for a loader's length when
-    an iterator was made, and ends an epoch there, without asking for one batch more."""
+    """Goes through epochs as Lightning does: it counts an epoch's batches over both runs, asks for a loader's length
+    when an iterator was made, and ends an epoch there, without asking for one batch more."""
 
     def __init__(self, loaders, checkpoint=None):
         self.loaders, self.count, self.is_resumed = loaders, 0, checkpoint is not None
@@ -694,6 +696,120 @@ class Messages(unittest.TestCase):
             self.assertIs(type(pickle.loads(pickle.dumps(error))), benzina.FieldError)
             self.assertIn("absent", str(error))
         self.assertEqual((dataset[0].fields.get("absent"), "absent" in dataset[0].fields), (None, False))
+
+
+class Names(unittest.TestCase):
+    """What editors and type checkers are told, and arrays of targets."""
+
+    def test_a_star_brings_the_transforms_alone(self):
+        names = {}
+        exec("from benzina.ops import *", names)
+        names.pop("__builtins__")
+        self.assertEqual(sorted(names), sorted(ops.__all__))
+        own = {
+            name
+            for name, one in vars(ops).items()
+            if not name.startswith("_") and getattr(one, "__module__", None) == "benzina.ops"
+        }
+        self.assertEqual(own - {"Shown"}, set(ops.__all__))
+
+    def test_literal_types_have_the_names_that_are_taken(self):
+        choices = benzina._arguments.CHOICES
+
+        def literals(hint):
+            parts = typing.get_args(hint)
+            if typing.get_origin(hint) is typing.Literal:
+                return set(parts)
+            return set().union(*map(literals, parts))
+
+        for kind in (benzina.DataLoader, benzina.Output):
+            hints = typing.get_type_hints(kind.__init__)
+            for name in choices.keys() & hints.keys():
+                names = {one for one in choices[name] if isinstance(one, str)}
+                self.assertEqual(literals(hints[name]), names, (kind, name))
+        others = benzina._arguments.OTHER_CHOICES
+        for kind, argument, name in (
+            (benzina.Rule, "dtype", "rule_dtype"),
+            (ops.Operation, "kind", "operation"),
+            (ops.Operation, "value_space", "value_space"),
+            (ops.Policy, "law", "policy_law"),
+            (ops.RandomResizedCrop, "law", "law"),
+            (benzina.Dataset, "split", "split"),
+            (benzina.Dataset, "palette", "palette"),
+            (benzina.Dataset, "class_order", "class_order"),
+        ):
+            names = {one for one in others[name] if isinstance(one, str)}
+            self.assertEqual(literals(typing.get_type_hints(kind.__init__)[argument]), names, (kind, argument))
+
+    @needs("mypy", "numpy", "torch")
+    def test_mypy_takes_types_of_numpy_and_torch_and_finds_other_names(self):
+        def judged(line):
+            return python(
+                "import sys\nfrom mypy import api\n"
+                "print(api.run(['--cache-dir', sys.argv[2], '--follow-imports=silent', '-c', sys.argv[1]])[0])",
+                "import benzina\n" + line,
+                folder,
+                MYPYPATH=os.path.dirname(os.path.dirname(benzina.__file__)),
+            ).stdout
+
+        with tempfile.TemporaryDirectory() as folder:
+            made = "benzina.DataLoader('a', 4, dtype=%s)\n"
+            right = "import numpy\n" + "".join(
+                made % dtype for dtype in ("numpy.float32", "numpy.dtype('u1')", "'bfloat16'", "'uint8'")
+            )
+            self.assertIn("Success", judged(right))
+            for dtype in ("'float61'", "'float64'", "3"):
+                self.assertIn('"dtype"', judged(made % dtype))
+            slip = "import benzina.mx\nbenzina.mx.NDArrayIter([], last_batch_handle='stop')"
+            self.assertIn('"last_batch_handle"', judged(slip))
+
+    @needs("numpy")
+    def test_targets_compare_number_by_number(self):
+        import numpy
+
+        targets = benzina.Dataset(Numbered(5)).targets
+        self.assertEqual((targets == 3).tolist(), [False, False, False, True, False])
+        self.assertTrue((targets == [0, 1, 2, 3, 4]).all())
+        self.assertEqual((targets.dtype, numpy.flatnonzero(targets > 2).tolist()), (numpy.int64, [3, 4]))
+        self.assertEqual(benzina.Dataset(Numbered(5))[numpy.flatnonzero(targets > 2)].targets.tolist(), [3, 4])
+        self.assertIs(type(benzina.Dataset(Numbered(5)).samples[3][1]), int)
+
+    def test_targets_are_an_array_without_numpy(self):
+        done = python(
+            "import sys\nsys.modules['numpy'] = None\nimport benzina\n"
+            "class One:\n"
+            "    def __len__(self):\n        return 1\n"
+            "    def __getitem__(self, index):\n        return b'P5\\n1 1\\n255\\n0', 7\n"
+            "print(repr(benzina.Dataset(One()).targets))"
+        )
+        self.assertEqual(done.stdout, "array('q', [7])\n", done.stderr)
+
+    def test_samples_begin_with_the_root_as_it_was_given(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in ("cat", "dog"):
+                os.mkdir(os.path.join(folder, kind))
+                with open(os.path.join(folder, kind, "0.ppm"), "wb") as file:
+                    file.write(b"P6\n1 1\n255\n123")
+            near = os.path.relpath(folder)
+            for root in (folder, near, near + "/", os.fsencode(near), pathlib.Path(near)):
+                dataset = benzina.Dataset(root)
+                expected = [
+                    (os.path.join(os.fsdecode(root), kind, "0.ppm"), i) for i, kind in enumerate(("cat", "dog"))
+                ]
+                for one in (dataset, pickle.loads(pickle.dumps(dataset)), dataset[:]):
+                    self.assertEqual((one.samples, one.imgs), (expected, expected))
+                self.assertEqual((dataset[1:].samples, dataset[[1]].samples), (expected[1:], expected[1:]))
+
+    @needs("torchvision")
+    def test_torchvisions_samples_begin_so(self):
+        import torchvision
+
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "cat"))
+            with open(os.path.join(folder, "cat", "0.ppm"), "wb") as file:
+                file.write(b"P6\n1 1\n255\n123")
+            for root in (folder, os.path.relpath(folder), os.path.relpath(folder) + "/"):
+                self.assertEqual(benzina.Dataset(root).samples, torchvision.datasets.ImageFolder(root).samples)
 
 
 class Truncated(unittest.TestCase):

@@ -4,14 +4,14 @@ from __future__ import annotations
 import ctypes
 import statistics
 import struct
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _arguments as arg
 from . import _c
 from ._c import lib, structs
 from ._errors import check
 from ._shown import Shown
-from ._types import Numbers, OperationKind, Range, Size
+from ._types import Numbers, OperationKind, PolicyLaw, Range, Size
 
 KINDS = arg.OTHER_CHOICES["operation"]
 NAMES = {number: name for name, number in KINDS.items()}
@@ -55,7 +55,7 @@ class Operation(Shown):
         kernel_size: int = 0,
         ratio: Range = (0.0, 0.0),
         value: Numbers = 0.0,
-        value_space: str = "RGB",
+        value_space: Literal["RGB", "output"] = "RGB",
         noise: float = 0.0,
     ) -> None:
         self.kind = kind
@@ -100,7 +100,7 @@ class Policy(Shown):
     def __init__(
         self,
         operations: Sequence[Operation],
-        law: str = "all",
+        law: PolicyLaw = "all",
         draws: int = 0,
         *,
         group_size: int = 1,
@@ -113,7 +113,7 @@ class Policy(Shown):
     def _set(
         self,
         operations: Sequence[Operation],
-        law: str = "all",
+        law: PolicyLaw = "all",
         draws: int = 0,
         group_size: int = 1,
         bins: int = 0,
@@ -523,7 +523,7 @@ class GridMask(Policy):
 class _Container(Policy):
     """One made of others, each of which has all its operations in order."""
 
-    def _collect(self, transforms: Sequence[Any], law: str, p: float = 1.0) -> None:
+    def _collect(self, transforms: Sequence[Any], law: PolicyLaw, p: float = 1.0) -> None:
         self.transforms = list(transforms)
         inner = [_as_policy(one) for one in self.transforms]
         if len(inner) == 1 and law == "all":

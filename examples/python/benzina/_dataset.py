@@ -31,7 +31,7 @@ from ._errors import Error, check, error_of, no_field, told
 from ._idx import idx_records
 from ._modules import installed
 from ._sources import _close_thunk, _Failure, _read_at_thunk, _size_thunk, _source_over
-from ._types import Antialias, Indices, Names, Path
+from ._types import Antialias, Filter, Indices, Names, Path, Split
 
 _list = list                                    # which is an argument's name here
 
@@ -143,7 +143,7 @@ class Sample:
         field: Optional[str] = None,
         shape: Any = None,
         box: Optional[Sequence[float]] = None,
-        filter: str = "linear",
+        filter: Filter = "linear",
         antialias: Antialias = True,
     ) -> Any:
         """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, upright, neither scaled nor
@@ -423,12 +423,12 @@ class Dataset(_handles.Handled):
     """
 
     _gone = "the dataset is closed"
-    _classes = _shown = _chosen = _targets = _filenames = None
+    _classes = _shown = _chosen = _targets = _filenames = _given = None
 
     def __init__(
         self,
         source: Any,
-        split: Optional[Literal["train", "validation", "test"]] = None,
+        split: Optional[Split] = None,
         name: Optional[str] = None,
         context: Optional[Context] = None,
         *,
@@ -536,6 +536,7 @@ class Dataset(_handles.Handled):
             where = _absolute(source) if paths is None else [_absolute(path) for path in paths]
             settings.update(list=list and os.path.abspath(list), fields=self._shown)
             self._origin = ("file", where, settings, context, self._length, self.info.size_bytes)
+            self._given = os.fsdecode(source) if arg.is_path(source) else None
 
     @classmethod
     def _of(cls, thing: Any, context: Optional[Context]) -> Dataset:
@@ -646,7 +647,7 @@ class Dataset(_handles.Handled):
             origin, first = origin[1], origin[2] + first
         origin = origin and ("range", origin, first, count)
         found = Dataset._from_handle(self._context, handle.value, self._source, origin)
-        found._shown = self._shown
+        found._shown, found._given = self._shown, self._given
         return found
 
     def select(self, indices: Indices) -> Dataset:
@@ -798,10 +799,11 @@ class Dataset(_handles.Handled):
 
     @property
     def samples(self) -> List[Tuple[Optional[str], int]]:
-        """(filename, target) of each sample, in a list; of a folder, the filename with the folder's path."""
+        """(filename, target) of each sample, in a list; of a folder, the filename begins with the folder as it was
+        given."""
         root = self._root()
         names = self.filenames if root is None else [name and os.path.join(root, name) for name in self.filenames]
-        return list(zip(names, self.targets))
+        return list(zip(names, self.targets.tolist()))
 
     @property
     def imgs(self) -> List[Tuple[Optional[str], int]]:
@@ -813,7 +815,7 @@ class Dataset(_handles.Handled):
         while origin and origin[0] in ("range", "chosen"):
             origin = origin[1]
         is_folder = self.info.container == b"folder" and origin and origin[0] == "file" and isinstance(origin[1], bytes)
-        return os.fsdecode(origin[1]) if is_folder else None
+        return self._given if is_folder else None
 
     def field(self, index: int, name: str) -> Any:
         """What a sample has under a name: a number, an array.array of float32, text, bytes, or a picture's bytes as a
@@ -883,10 +885,12 @@ class Dataset(_handles.Handled):
             size = needed.value
 
     @property
-    def targets(self) -> array.array[int]:
-        """All of them, -1 where there is none, as an array.array of int64 (numpy.asarray takes it as it is)."""
+    def targets(self) -> Any:
+        """All of them, -1 where there is none: a numpy array of int64, which dataset.targets == 3 compares number by
+        number; an array.array where numpy is not installed."""
         if self._targets is None:
-            self._targets = array.array("q", (self.target(i) for i in range(len(self))))
+            numbers, numpy = array.array("q", (self.target(i) for i in range(len(self)))), installed("numpy")
+            self._targets = numbers if numpy is None else numpy.asarray(numbers)
         return self._targets
 
     @property

@@ -44,8 +44,22 @@ from ._settings import (
     set_transforms,
     warn_of_colors,
 )
-from ._types import (Antialias, Batches, Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape,
-                     Transform)
+from ._types import (
+    Antialias,
+    Batches,
+    Channels,
+    Decoder,
+    Device,
+    Dtype,
+    Filter,
+    Indices,
+    Layout,
+    Names,
+    Numbers,
+    Range,
+    Shape,
+    Transform,
+)
 
 _bytes = bytes                                  # which is an argument's name here
 _DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
@@ -324,8 +338,8 @@ class DataLoader(_handles.Handled):
         rules: Union[Rule, Sequence[Rule]] = (),
         geometry: bool = False,
         device: Device = None,
-        decoder: Any = "auto",
-        jpeg_decoder: Literal["auto", "software", "nvdec"] = "auto",
+        decoder: Union[Decoder, int] = "auto",
+        jpeg_decoder: Decoder = "auto",
         num_threads: int = 0,
         no_threads: bool = False,
         multibuffering: int = 3,

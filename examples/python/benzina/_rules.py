@@ -9,6 +9,7 @@ from . import _arguments as arg
 from . import _c, _handles
 from ._c import Status, lib, structs
 from ._modules import installed
+from ._types import RuleDtype
 from ._shown import Remade
 
 
@@ -105,7 +106,7 @@ class Rule(Remade):
         name: Optional[str] = None,
         *,
         shape: Union[int, Sequence[int]] = (),
-        dtype: str = "float32",
+        dtype: RuleDtype = "float32",
         rows: Optional[int] = None,
     ) -> None:
         self._keep(Rule, locals())

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterable, Literal, Sequence, Tuple, Union
+from typing import Any, Callable, Iterable, Literal, Protocol, Sequence, Tuple, Type, Union
 
 Path = Union[str, bytes, "os.PathLike[str]"]
 Numbers = Union[float, Sequence[float]]         # one for all channels, or one for each
@@ -16,11 +16,24 @@ Device = Union[None, str, int, Tuple[int, int]]
 Law = Literal["torchvision", "benzina"]
 Antialias = Union[bool, Literal["round"]]
 Filter = Literal["nearest", "linear", "cubic", "lanczos", "cubic-0.75", "lanczos4", "area"]
-Dtype = Any                                     # a name, or numpy's or torch's type
+Decoder = Literal["auto", "software", "nvdec"]
+Split = Literal["train", "validation", "test"]
 Layout = Literal["NCHW", "NHWC", "nchw", "nhwc"]
 Channels = Literal["RGB", "BGR", "gray", "grey"]
+PolicyLaw = Literal["all", "shuffle", "choose"]
 OperationKind = Literal["identity", "shear_x", "shear_y", "translate_x", "translate_y", "translate_x_px",
                         "translate_y_px", "rotate", "brightness", "contrast", "saturation", "hue", "gamma",
                         "posterize", "solarize", "solarize_add", "invert", "grayscale", "lighting", "shuffle",
                         "autocontrast", "equalize", "sharpness", "blur", "erase", "cutout", "grid_mask"]
+
+
+class DtypeObject(Protocol):
+    """numpy.dtype and torch.dtype; numpy.float32 is a type."""
+
+    @property
+    def itemsize(self) -> int: ...
+
+
+Dtype = Union[Literal["float32", "float16", "bfloat16", "uint8"], Type[Any], DtypeObject]
+RuleDtype = Literal["float32", "uint8", "int32", "int64"]
 Transform = Callable[[int, Size, Size, Any], Any]       # (index, in_size, out_size, rng)

@@ -25,6 +25,7 @@ from ._c import Status, lib, structs
 from ._context import Context, _shared_context
 from ._dataset import Dataset, Sample
 from ._errors import Error, check
+from ._types import Split
 
 
 class _Sink:
@@ -286,7 +287,7 @@ class Writer(_handles.Handled):
         encoder: Optional[str] = None,
         crf: Optional[int] = None,
         preset: Optional[str] = None,
-        chroma: Optional[str] = None,
+        chroma: Optional[Literal["420", "444"]] = None,
         lossless: bool = False,
         tune_decode: bool = False,
         quality: Optional[int] = None,
@@ -349,7 +350,7 @@ class Writer(_handles.Handled):
         target: Any = None,
         name: Optional[str] = None,
         thumb: Any = None,
-        split: Optional[Literal["train", "validation", "test"]] = None,
+        split: Optional[Split] = None,
         codec: Optional[str] = None,
         size: Optional[Tuple[int, int]] = None,
         thumb_size: Optional[Tuple[int, int]] = None,

@@ -22,7 +22,21 @@ from __future__ import annotations
 import array
 import glob
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy
 
@@ -30,7 +44,7 @@ from . import ops
 from ._dataset import Dataset
 from ._loader import DataLoader
 from ._records import idx, rows_of_csv
-from ._types import Path
+from ._types import DtypeObject, Path
 
 __all__ = [
     "CSVIter",
@@ -52,6 +66,9 @@ if TYPE_CHECKING:
     _Array = numpy.ndarray[Any, Any]
 else:
     _Array = numpy.ndarray
+
+
+_Dtype = Union[None, Literal["float32", "float16", "uint8", "float64", "int32", "int64"], DtypeObject]
 
 
 class NDArray(_Array):
@@ -333,7 +350,7 @@ def _method_of(inter_method: int, warp: Any) -> int:
     return 2 if inter_method == 9 and min(drawn.scale) > 1 else 1
 
 
-def _dtype_of(dtype: Any) -> Tuple[str, str]:
+def _dtype_of(dtype: _Dtype) -> Tuple[Any, str]:
     """(what the loader makes, what is made of that)."""
     name = "float32" if dtype is None else str(dtype)
     if name in ("float32", "float16", "uint8"):
@@ -452,7 +469,7 @@ class ImageRecordIter(_LoaderIter):
         round_batch: bool = True,
         prefetch_buffer: int = 4,
         ctx: str = "gpu",
-        dtype: Any = None,
+        dtype: _Dtype = None,
         resize: int = -1,
         rand_crop: bool = False,
         random_resized_crop: bool = False,
@@ -555,7 +572,7 @@ class ImageRecordIter(_LoaderIter):
         means, factors = (mean_r, mean_g, mean_b), (scale / std_r, scale / std_g, scale / std_b)
         if channels == 1:                       # MXNet takes the first of three
             means, factors = (mean_r,) * 3, (scale / std_r,) * 3
-        made, dtype = _dtype_of(dtype)
+        made, kind = _dtype_of(dtype)
         mean_image: Any = None                  # what the loader subtracts
         mirrored: Any = None                    # what is subtracted of each picture as it is mirrored
         if mean_img and made == "uint8":
@@ -601,7 +618,7 @@ class ImageRecordIter(_LoaderIter):
                 drawn = fields["geometry"]      # a warp that is drawn in Python does not say how it mirrors
                 flips = drawn[:, 0] < 0 if inter_method == 0 else drawn[:, 15] % 2 > 0
                 images = images - numpy.where(flips[:, None, None, None], mirrored[:, :, ::-1], mirrored)
-            return images.astype(dtype, copy=False), fields["label"][:, 0] if label_width == 1 else fields["label"]
+            return images.astype(kind, copy=False), fields["label"][:, 0] if label_width == 1 else fields["label"]
         draw = _permutations(seed) if shuffle else _sequence
         labels = (batch_size,) if label_width == 1 else (batch_size, label_width)
         super().__init__(
@@ -609,7 +626,7 @@ class ImageRecordIter(_LoaderIter):
             _Order(first, last, batch_size, round_batch, draw),
             batch_size,
             make,
-            DataDesc(data_name, (batch_size, channels, height, width), dtype),
+            DataDesc(data_name, (batch_size, channels, height, width), kind),
             DataDesc(label_name, labels),
         )
 
@@ -638,7 +655,7 @@ class MNISTIter(_LoaderIter):
         part_index: int = 0,
         prefetch_buffer: int = 4,
         ctx: str = "gpu",
-        dtype: Any = None,
+        dtype: _Dtype = None,
         data_name: str = "data",
         label_name: str = "softmax_label",
     ) -> None:
@@ -649,7 +666,7 @@ class MNISTIter(_LoaderIter):
         if last - first < batch_size:
             raise ValueError("batch_size: %d, but there are %d samples" % (batch_size, last - first))
         info = dataset[0].image_info()
-        made, dtype = _dtype_of(dtype)
+        made, kind = _dtype_of(dtype)
         loader = DataLoader(
             dataset,
             (info.height, info.width),
@@ -667,7 +684,7 @@ class MNISTIter(_LoaderIter):
 
         def make(found: Any) -> Tuple[Any, Any]:
             images, targets = found
-            return (images.reshape(len(images), -1) if flat else images).astype(dtype, copy=False), targets.astype(
+            return (images.reshape(len(images), -1) if flat else images).astype(kind, copy=False), targets.astype(
                 "float32"
             )
         chosen = _permutations(seed)(0, last - first) if shuffle else numpy.arange(last - first)
@@ -678,7 +695,7 @@ class MNISTIter(_LoaderIter):
             _Order(first, first + len(whole), batch_size, True, lambda number, count: whole),
             batch_size,
             make,
-            DataDesc(data_name, (batch_size, *pixels), dtype),
+            DataDesc(data_name, (batch_size, *pixels), kind),
             DataDesc(label_name, (batch_size,)),
         )
 
@@ -699,23 +716,23 @@ class CSVIter(DataIter):
         round_batch: bool = True,
         prefetch_buffer: int = 4,
         ctx: str = "gpu",
-        dtype: Any = None,
+        dtype: _Dtype = None,
         data_name: str = "data",
         label_name: str = "softmax_label",
     ) -> None:
         super().__init__(batch_size)
-        _, dtype = _dtype_of(dtype)
-        self._data = _rows_of("data_csv", data_csv, "data_shape", data_shape, dtype)
+        _, kind = _dtype_of(dtype)
+        self._data = _rows_of("data_csv", data_csv, "data_shape", data_shape, kind)
         if label_csv == "NULL":
-            self._label = numpy.zeros((len(self._data), *label_shape), dtype)
+            self._label = numpy.zeros((len(self._data), *label_shape), kind)
         else:
-            self._label = _rows_of("label_csv", label_csv, "label_shape", label_shape, dtype)
+            self._label = _rows_of("label_csv", label_csv, "label_shape", label_shape, kind)
         if len(self._label) != len(self._data):
             raise ValueError("label_csv: %d rows for %d of data_csv" % (len(self._label), len(self._data)))
         if tuple(label_shape) == (1,):
             self._label = self._label[:, 0]
-        self.provide_data = [DataDesc(data_name, (batch_size, *self._data.shape[1:]), dtype)]
-        self.provide_label = [DataDesc(label_name, (batch_size, *self._label.shape[1:]), dtype)]
+        self.provide_data = [DataDesc(data_name, (batch_size, *self._data.shape[1:]), kind)]
+        self.provide_label = [DataDesc(label_name, (batch_size, *self._label.shape[1:]), kind)]
         self._order, self._at = _Order(0, len(self._data), batch_size, round_batch, _sequence), 0
         self._indices, self._pad = self._order.epoch(True)
 
@@ -776,7 +793,7 @@ class NDArrayIter(DataIter):
         label: Any = None,
         batch_size: int = 1,
         shuffle: bool = False,
-        last_batch_handle: str = "pad",
+        last_batch_handle: Literal["pad", "discard", "roll_over"] = "pad",
         data_name: str = "data",
         label_name: str = "softmax_label",
         layout: str = "NCHW",

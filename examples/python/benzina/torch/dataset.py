@@ -5,10 +5,10 @@ import array
 import os
 import re
 import warnings
-from typing import Any, Callable, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Literal, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 from .._dataset import Dataset as _Dataset
-from .._modules import installed, users_line
+from .._modules import users_line
 from ..utils.file import Sample, Track, split_of
 
 _Place = Union[None, str, "os.PathLike[str]"]
@@ -162,7 +162,7 @@ class ClassificationDataset(Dataset):
     def _open_pair(self, path: str, labels: Tuple[str, ...], input_label: str, **settings: Any) -> None:
         if len(labels) != 2:
             raise ValueError("tracks: %r is no pair" % (labels,))
-        self.input_label, self._targets = input_label, None     # type: str, Any
+        self.input_label = input_label
         split, target = split_of(labels[0])[1], labels[1]
         if split is not None and target.endswith("_" + split):
             target = target[:-len(split) - 1]
@@ -181,11 +181,7 @@ class ClassificationDataset(Dataset):
     @property
     def targets(self) -> Any:
         """int64 of each sample, -1 where it has none: a numpy array where numpy is installed."""
-        if self._targets is None:
-            numbers: array.array[int] = self.data.targets
-            numpy = installed("numpy")
-            self._targets = numbers if numpy is None else numpy.array(numbers, "int64")
-        return self._targets
+        return self.data.targets
 
 
 class ImageNet(ClassificationDataset):
@@ -203,8 +199,13 @@ class ImageNet(ClassificationDataset):
     LEN_VALID = 50000
     LEN_TEST = 100000
 
-    def __init__(self, root: Union[_Place, Sequence[Track]] = None, split: Optional[str] = None,
-                 tracks: Sequence[_Label] = ("bzna_input", "bzna_target"), input_label: str = "bzna_thumb") -> None:
+    def __init__(
+        self,
+        root: Union[_Place, Sequence[Track]] = None,
+        split: Optional[Literal["train", "val", "test"]] = None,
+        tracks: Sequence[_Label] = ("bzna_input", "bzna_target"),
+        input_label: str = "bzna_thumb",
+    ) -> None:
         if split not in (None, *_SPLITS):
             raise ValueError("split option must be one of test, train, val")
         path, labels = _labels(root, tracks, "root")
@@ -224,7 +225,7 @@ class ImageNet(ClassificationDataset):
         self.data = self._chosen(self.data)
 
     @staticmethod
-    def _found(root: str, split: Optional[str]) -> Tuple[str, Optional[str]]:
+    def _found(root: str, split: Optional[str]) -> Tuple[str, Any]:
         """The path to open, and the split to look for in it."""
         if not os.path.isdir(root):
             return root, split
