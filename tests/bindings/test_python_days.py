@@ -13,7 +13,9 @@ import json
 import os
 import pathlib
 import pickle
+import shutil
 import struct
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -810,6 +812,28 @@ class Names(unittest.TestCase):
                 file.write(b"P6\n1 1\n255\n123")
             for root in (folder, os.path.relpath(folder), os.path.relpath(folder) + "/"):
                 self.assertEqual(benzina.Dataset(root).samples, torchvision.datasets.ImageFolder(root).samples)
+
+
+class Wheel(unittest.TestCase):
+    def test_a_wheel_without_its_tools_says_what_static_deps_is_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("sh", "mkdir", "getconf", "nasm", "cmake"):
+                found = shutil.which(name) if name not in ("nasm", "cmake") else shutil.which("true")
+                os.symlink(found, os.path.join(folder, name))
+            for kind, absent, made in (
+                (["wheel"], "meson ninja dpkg-source pkg-config libffmpeg-nvenc-dev", "that a wheel has inside are"),
+                ([], "meson ninja dpkg-source pkg-config", "A static FFmpeg is"),
+            ):
+                done = subprocess.run(
+                    [shutil.which("sh"), "tests/make/codecs.sh", os.path.join(folder, "made"), *kind],
+                    capture_output=True,
+                    text=True,
+                    env={"PATH": folder},
+                )
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(
+                    done.stderr, "^codecs: missing: %s. .*%s built from sources: make static-deps installs" % (absent, made)
+                )
 
 
 class Truncated(unittest.TestCase):

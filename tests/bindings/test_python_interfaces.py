@@ -460,8 +460,27 @@ class DataSets(unittest.TestCase):
 class Operations(unittest.TestCase):
     """benzina.torch.operations"""
 
+    ORIGINALS = "s", "ar", "r", "t", "fh", "fv", "resize", "keep_ratio", "random_crop"
+
     def setUp(self):
         self.ops = module("torch.operations")
+
+    def test_attributes_are_the_originals(self):
+        """Its __init__ of these arguments keeps these."""
+        for made, kept in (
+            (self.ops.SimilarityTransform(), ((1, 1), None, (0, 0), (0, 0), 0, 0, False, False, False)),
+            (
+                self.ops.SimilarityTransform(0.25, (3, 2), 15, (0.1, 0.2), 0.5, 0.75, True, True, True),
+                ((0.25, 4), (2, 3), (-15, 15), (0.1, 0.2), 0.5, 0.75, True, True, True),
+            ),
+            (
+                self.ops.RandomResizedCrop((0.2, 1), (0.5, 2)),
+                ((0.2, 1), (0.5, 2), (0, 0), (0, 0), 0, 0, True, False, True),
+            ),
+            (self.ops.CenterResizedCrop(0.5), ((0.25, 0.25), None, (0, 0), (0, 0), 0, 0, True, True, False)),
+        ):
+            self.assertEqual(tuple(getattr(made, name) for name in self.ORIGINALS), kept)
+            self.assertEqual(repr(pickle.loads(pickle.dumps(made))), repr(made))
 
     @needs("numpy")
     def test_the_matrix_of_in_shape_and_out_shape_is_the_originals(self):
@@ -1124,6 +1143,31 @@ class MXNet(InMXNet):
         self.assertEqual((first, len(set(sum((labels for labels, _ in first), [])))), (second, 9))
         self.assertNotEqual(first, self.epochs(self.mnist(shuffle=True, seed=2), 1)[0])
         self.assertRaisesRegex(ValueError, "batch_size: 128, but there are 10 samples", self.mnist, batch_size=128)
+
+    def test_mnist_takes_the_data_shape_of_mxnets_own_test(self):
+        plain = self.mnist(batch_size=5, flat=1, silent=0, seed=10).next()
+        typed = self.mnist(batch_size=5, flat=1, silent=0, seed=10, data_shape=(20,)).next()
+        self.assertEqual((typed.data[0].tolist(), typed.label[0].tolist()), (plain.data[0].tolist(), [*range(5)]))
+        self.assertEqual(self.mnist(data_shape=(1, 4, 5)).next().data[0].shape, (3, 1, 4, 5))
+        for shape in ((784,), (3, 4, 5)):
+            self.assertRaisesRegex(ValueError, "data_shape: .* pictures have 4 x 5 pixels", self.mnist, data_shape=shape)
+
+    def test_arrays_say_their_order_as_in_mxnets_own_test(self):
+        self.assertEqual(self.arrays("pad").idx.tolist(), [*range(10)])
+        numpy.random.seed(1)
+        batches = self.arrays("discard", shuffle=True)
+        orders = []
+        for _ in range(3):
+            order = batches.idx
+            orders.append(order.tolist())
+            self.assertEqual(sum((batch.label[0].tolist() for batch in batches), []), order[:8].tolist())
+            batches.idx[:] = 0                  # a copy
+            batches.reset()
+        numpy.random.seed(1)
+        expected = numpy.arange(10)
+        numpy.random.shuffle(expected)          # as MXNet's first epoch
+        self.assertEqual(orders[0], expected.tolist())
+        self.assertEqual(len(set(map(tuple, orders))), 3)
 
     def arrays(self, handle, **options):
         return self.mx.NDArrayIter(

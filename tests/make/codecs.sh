@@ -23,16 +23,25 @@ export CC
 [ ! -e "$folder/done" ] || { echo "codecs: $folder is complete"; exit 0; }
 
 failed() { tail -n 30 "$1" >&2; exit 1; }
-missing() { echo "codecs: $1 is missing: make static-deps installs it" >&2; exit 1; }
 
 packages="dav1d ffmpeg"
-for program in nasm meson ninja dpkg-source pkg-config; do
-    command -v "$program" >/dev/null || missing "$program"
+programs="nasm meson ninja dpkg-source pkg-config"
+missing=
+if [ "$kind" = wheel ]; then
+    programs="$programs cmake"
+    packages="$packages zlib libjpeg-turbo"
+fi
+for program in $programs; do
+    command -v "$program" >/dev/null || missing="$missing $program"
 done
 if [ "$kind" = wheel ]; then
-    command -v cmake >/dev/null || missing cmake
-    pkg-config --exists ffnvcodec || missing libffmpeg-nvenc-dev
-    packages="$packages zlib libjpeg-turbo"
+    pkg-config --exists ffnvcodec 2>/dev/null || missing="$missing libffmpeg-nvenc-dev"
+fi
+if [ -n "$missing" ]; then
+    made="A static FFmpeg is"
+    [ "$kind" != wheel ] || made="The FFmpeg and the libjpeg-turbo that a wheel has inside are"
+    echo "codecs: missing:$missing. $made built from sources: make static-deps installs what that needs" >&2
+    exit 1
 fi
 
 # --- the sources ---

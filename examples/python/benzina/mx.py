@@ -639,13 +639,15 @@ def ImageRecordUInt8Iter(**parameters: Any) -> ImageRecordIter:
 
 class MNISTIter(_LoaderIter):
     """Batches of MNIST's files: pixels of 0..1, divided by 256. What does not fill a batch is left out. With shuffle,
-    all epochs have one order, by seed; another one than MXNet's for the same number."""
+    all epochs have one order, by seed; another one than MXNet's for the same number. data_shape, which programs of
+    MXNet's give, changes nothing: flat says which shape it is. Another number of pixels than the file's is refused."""
 
     def __init__(
         self,
         *,
         image: Path = "./train-images-idx3-ubyte",
         label: Path = "./train-labels-idx1-ubyte",
+        data_shape: Optional[Sequence[int]] = None,
         batch_size: int = 128,
         shuffle: bool = True,
         flat: bool = False,
@@ -666,6 +668,8 @@ class MNISTIter(_LoaderIter):
         if last - first < batch_size:
             raise ValueError("batch_size: %d, but there are %d samples" % (batch_size, last - first))
         info = dataset[0].image_info()
+        if data_shape is not None and numpy.prod(data_shape, dtype=int) != info.height * info.width:
+            raise ValueError("data_shape: %r, but pictures have %d x %d pixels" % (data_shape, info.height, info.width))
         made, kind = _dtype_of(dtype)
         loader = DataLoader(
             dataset,
@@ -785,7 +789,7 @@ def _whole_number(word: str) -> int:
 class NDArrayIter(DataIter):
     """Batches of arrays in memory. data, label: an array, a list of them, or a dict by name; numbers are made float32.
     shuffle: by numpy.random, in the order that MXNet has for its seed. last_batch_handle: "pad", "discard",
-    "roll_over"."""
+    "roll_over". idx: the numbers of the samples, in the order of this epoch."""
 
     def __init__(
         self,
@@ -814,6 +818,10 @@ class NDArrayIter(DataIter):
         self._rest = self._order[:0]            # of the epoch before, with roll_over
         self._at, self._whole = 0, self._order
         self._begin()
+
+    @property
+    def idx(self) -> Any:
+        return self._order.copy()
 
     @property
     def provide_data(self) -> List[DataDesc]:   # type: ignore[override]

@@ -81,7 +81,41 @@ def _library_random(rng: Any) -> Any:
     return rng if hasattr(rng, "struct") else Random(seed=int(rng.randint(2**32, dtype="uint64")))
 
 
-class SimilarityTransform(ops.SimilarityTransform):
+class _OriginalsNames:
+    """Arguments by the attributes that the original keeps them in."""
+
+    @property
+    def s(self) -> Any:
+        """scale, of areas."""
+        return getattr(self, "scale")
+
+    @property
+    def ar(self) -> Any:
+        """ratio."""
+        return getattr(self, "ratio")
+
+    @property
+    def r(self) -> Any:
+        """degrees."""
+        return getattr(self, "degrees")
+
+    @property
+    def t(self) -> Any:
+        """translate."""
+        return getattr(self, "translate")
+
+    @property
+    def fh(self) -> Any:
+        """flip_h."""
+        return getattr(self, "flip_h")
+
+    @property
+    def fv(self) -> Any:
+        """flip_v."""
+        return getattr(self, "flip_v")
+
+
+class SimilarityTransform(_OriginalsNames, ops.SimilarityTransform):
     """A random crop, turned, moved, mirrored and resized. Arguments are those of benzina.ops.SimilarityTransform,
     without law."""
 
@@ -106,7 +140,7 @@ class SimilarityTransform(ops.SimilarityTransform):
         return super().__call__(index, in_shape, out_shape, _library_random(rng))
 
 
-class RandomResizedCrop(ops.RandomResizedCrop):
+class RandomResizedCrop(_OriginalsNames, ops.RandomResizedCrop):
     """A random part of the picture, resized to the output."""
 
     def __init__(self, scale: Range = (+0.08, +1.0), ratio: Range = (3. / 4., 4. / 3.)) -> None:
@@ -116,11 +150,15 @@ class RandomResizedCrop(ops.RandomResizedCrop):
         return super().__call__(index, in_shape, out_shape, _library_random(rng))
 
 
-class CenterResizedCrop(ops.CenterResizedCrop):
+class CenterResizedCrop(_OriginalsNames, ops.CenterResizedCrop):
     """The middle of the picture, resized to the output. scale: of its edges."""
 
     def __init__(self, scale: float = +1.0, keep_ratio: bool = True) -> None:
         super().__init__(scale=scale, keep_ratio=keep_ratio, law="benzina")
+
+    @property
+    def s(self) -> Any:
+        return self.scale ** 2, self.scale ** 2
 
     def __call__(self, index: int, in_shape: Size, out_shape: Size, rng: Any) -> Matrix:
         return super().__call__(index, in_shape, out_shape, _library_random(rng))
