@@ -277,7 +277,7 @@ TEST(warps_and_jitters_are_the_same_on_every_machine)
         for (size_t k = 0; k < COUNT(of); k++)
             hash_float(of[k]);
     }
-    CHECK_HASH(0x8e51b4489172f6ddu);
+    CHECK_HASH(0xf6a344a118e448dau);
 }
 
 /* A picture of noise of 61 x 47, 4:2:0, 4:4:4 or gray, of so many bits. */
@@ -341,7 +341,7 @@ TEST(pixels_are_the_same_on_every_machine)
         CHECK_EQ(bzna_picture_render(&picture, &t, &out, pixels, sizeof pixels, NULL), BZNA_OK);
         hash_elements(pixels, out.dtype, (size_t)out.width * out.height * bzi_channels(out.channels));
     }
-    CHECK_HASH(0x13614b0f4625d192u);
+    CHECK_HASH(0xcdecc7ffd336dbb5u);
 }
 
 /* ---- Files and states -------------------------------------------------------------------------------------------- */
@@ -411,7 +411,7 @@ TEST(archives_are_the_same_bytes_on_every_machine)
     bytes = slurp(path, &size);
     BEGIN_HASH();
     hash_bytes(bytes, size);
-    CHECK_HASH(0x211636a9ec5782eeu);
+    CHECK_HASH(0x4ed37584fe01ac16u);
     free(bytes);
     bzna_dataset_close(from);
     bzna_context_close(context);
