@@ -3257,7 +3257,7 @@ class Callbacks(unittest.TestCase):
             ("picture: .*too many", dict(picture=Module())),
             ("transform: Normalize is a transform of torchvision's", dict(transform=torchvisions())),
             ("warp: RandomResizedCrop is a class", dict(warp=crop)),
-            ("warp: warp: 3 is not nine", dict(warp=3)),
+            ("^warp: 3 is not nine", dict(warp=3)),
             ("warp: .*'crop'", dict(warp="crop")),
             ("warp: .*rng", dict(warp=ops.ColorJitter(0.5))),
             ("bias: ConstantNormTransform is no BiasTransform", dict(bias=ops.ConstantNormTransform(2))),

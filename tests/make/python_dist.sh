@@ -12,7 +12,8 @@ out=$build/dist/python work=$build/python name=benzina-$version
 ptx=$build/benzina_kernels.ptx.h
 fail() { echo "$kind: $1" >&2; exit 1; }
 failed() { tail -n 40 "$1" >&2; exit 1; }
-[ -s "$ptx" ] || fail "clang or libffmpeg-nvenc-dev is missing: the pair has the GPU's kernel inside (make deps static-deps)"
+[ -s "$ptx" ] ||
+    fail "clang or libffmpeg-nvenc-dev is missing: the pair has the GPU's kernel inside (make deps static-deps)"
 mkdir -p "$work" "$out"
 work=$(cd "$work" && pwd) out=$(cd "$out" && pwd)
 tools=$work/tools/bin
