@@ -3262,7 +3262,7 @@ class Callbacks(unittest.TestCase):
             ("warp: .*rng", dict(warp=ops.ColorJitter(0.5))),
             ("bias: ConstantNormTransform is no BiasTransform", dict(bias=ops.ConstantNormTransform(2))),
             ("warp: ConstantOOBTransform is no WarpTransform", dict(warp=ops.ConstantOOBTransform())),
-            ("oob: oob: 'red'", dict(oob="red")),
+            ("^oob: 'red'", dict(oob="red")),
             ("color: index", dict(color=1.5)),
             ("norm: .*called with", dict(norm=lambda: 1)),
             ("bias: .*class", dict(bias=dict)),
