@@ -115,7 +115,8 @@ static bzna_status fields_check(const verification *all, verifier *v, uint64_t i
 static size_t box_end(const uint8_t *data, size_t size, size_t at, size_t *inside)
 {
     if (at > size || size - at < 8) return 0;
-    uint64_t bytes = (uint64_t)data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3];
+    uint64_t bytes = 0;
+    for (size_t i = at; i < at + 4; i++) bytes = bytes << 8 | data[i];
     size_t header = 8;
     if (bytes == 1 && size - at >= 16) {
         bytes = 0;

@@ -298,7 +298,7 @@ TEST(a_path_longer_than_any_costs_its_samples_and_the_opening_if_it_is_among_few
 TEST(an_error_costs_its_sample_and_names_the_file)
 {
     enum { GONE, EMPTY, SHORT, BEHIND, NOISE, LARGE, NEGATIVE, OVERFLOWS, NO_FILE, IN_MEMORY, LIES };
-    static const struct { bzna_status status; int names; const char *words; } known[LIES] = {
+    static const struct { bzna_status status; int names; const char *words; } said[LIES] = {
         [GONE] = { BZNA_E_IO, 1, "cannot open" },
         [EMPTY] = { 0, 1, "" },
         [SHORT] = { BZNA_E_TRUNCATED, 1, "the file ends at byte 20, before the last of 59 bytes at byte 0" },
@@ -351,12 +351,12 @@ TEST(an_error_costs_its_sample_and_names_the_file)
                 } else {
                     CHECK(o.failed == 1 && o.count == t.count);
                     CHECK_CONTAINS(o.message, "provider: sample 5: ");
-                    if (known[lie].status && !(lie == LARGE && pictures > 1))
-                        CHECK_EQ(o.status, known[lie].status);
+                    if (said[lie].status && !(lie == LARGE && pictures > 1))
+                        CHECK_EQ(o.status, said[lie].status);
                     if (!(lie == LARGE && pictures > 1))
-                        CHECK_CONTAINS(o.message, known[lie].words);
+                        CHECK_CONTAINS(o.message, said[lie].words);
                     /* that several pictures are large or of no kind is said of all of them */
-                    if (known[lie].names && (pictures == 1 || lie == GONE || lie == SHORT || lie == BEHIND))
+                    if (said[lie].names && (pictures == 1 || lie == GONE || lie == SHORT || lie == BEHIND))
                         CHECK_CONTAINS(o.message, strrchr(path, '/') + 1);
                 }
                 if (test_failures != failures)
