@@ -16,7 +16,7 @@
  *      21  codecs            the table of codecs
  *   22-23  HEIF              the items of a file, their properties, grids
  *   24-25  pictures          finding a codec; a picture as container and stream describe it
- *   26-27  boxes             mp4 boxes by table; fragments
+ *   26-27  boxes             mp4 boxes by table; the walk over them
  *      28  sample tables     the places of a track's samples
  *      29  containers        their types: a type of container is a row of operations
  *      30  HEIF files        alone, or among other pictures
@@ -170,9 +170,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #define BZI_LIMIT_DEPTH          16u             /* box nesting; real files reach 8 */
 #define BZI_LIMIT_TRACKS         64u             /* tracks of a movie; archives have 4, with split variants 13 */
-/* boxes at file level: a fragment has two, and a video may have a fragment for each frame. Bounds the walk over a
- * hostile file */
-#define BZI_LIMIT_TOP_BOXES      (1u << 22)
+#define BZI_LIMIT_TOP_BOXES      65536u          /* boxes at file level: real files have less than 10 */
 #define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box. Bounds the walk over a hostile file */
 /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
 #define BZI_LIMIT_PARAMETER_SETS 16u
@@ -7922,40 +7920,8 @@ typedef struct bzi_track {
     uint32_t   orientation;           /* the effect of tkhd's matrix, as EXIF's number; 0: it has another effect */
     uint64_t   turned_at;             /* file offset of a matrix with another effect; else 0 */
     uint32_t   number;                /* of the track in its movie, from 0 */
-    uint32_t   id;                    /* by which fragments name the track */
-    uint32_t   fragment_samples;      /* samples in fragments */
-    uint32_t   fragments_depend;      /* some of those need other samples */
-    uint32_t   fragment_entry;        /* the highest number of a sample entry that they use, from 1 */
-    bzi_table  table;                 /* the sample tables in moov */
+    bzi_table  table;                 /* the sample tables */
 } bzi_track;
-
-/* What the samples of a track in fragments have in common, as trex states it. */
-typedef struct bzi_trex {
-    uint32_t id;                      /* of the track */
-    uint32_t entry;                   /* number of the sample entry, from 1 */
-    uint32_t size;                    /* bytes of a sample, if a run does not state them */
-    uint32_t flags;                   /* of a sample, if a run does not state them */
-} bzi_trex;
-
-/* A moof box while it is read: where a track's runs of samples begin, and what the samples have in common. */
-typedef struct bzi_fragment {
-    bzi_track *track;                 /* of the traf being read; NULL: no known one */
-    uint64_t   begin;                 /* file offset of moof */
-    uint64_t   base;                  /* what the offsets of runs are relative to */
-    uint64_t   end;                   /* file offset at which the last run ended */
-    uint32_t   runs;                  /* runs of this track seen so far */
-    uint32_t   first;                 /* no track of this moof was read yet */
-    bzi_trex   common;                /* as trex and tfhd state it */
-} bzi_fragment;
-
-/* Lists of a track's samples, to which those of its fragments are added. */
-typedef struct bzi_fragment_sink {
-    const bzi_track *track;           /* the track; samples of others are not listed */
-    uint64_t        *offsets;         /* of each sample, in the file */
-    uint8_t         *sizes;           /* of each sample: 4 bytes, big-endian */
-    uint64_t         at;              /* samples listed so far */
-    uint64_t         count;           /* samples that the lists have room for */
-} bzi_fragment_sink;
 
 /* What a file's boxes state beside its tracks. */
 typedef struct bzi_movie_head {
@@ -7972,13 +7938,8 @@ typedef struct bzi_movie {
     bzna_error        *err;           /* where errors are written */
     bzi_window        *window;        /* through which boxes are read */
     bzi_movie_head     head;          /* what they state beside the tracks */
-    uint64_t           box_at;        /* file offset of the box being read */
     uint64_t           unread;        /* bytes of its table that are not in memory */
     uint32_t           has_moov;      /* moov was seen */
-    uint32_t           trex_count;    /* boxes trex */
-    bzi_trex           trex[BZI_LIMIT_TRACKS];
-    bzi_fragment       fragment;      /* the moof being read */
-    bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
     uint32_t           depth;         /* types in path */
     uint32_t           path[BZI_LIMIT_DEPTH]; /* types from the file level down to the box being read */
     uint32_t           track_count;   /* tracks in use */
@@ -8093,8 +8054,7 @@ static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c)
 
     track->flags = version & 0xffffff;
     bzi_cursor_take(c, version >> 24 ? 16 : 8);             /* times */
-    track->id = bzi_cursor_u32(c);
-    bzi_cursor_take(c, (version >> 24 ? 12 : 8) + 16);      /* duration; layer, volume */
+    bzi_cursor_take(c, (version >> 24 ? 16 : 12) + 16);     /* id, duration; layer, volume */
     track->orientation = bzi_box_matrix(c, &track->turned_at);
     bzi_cursor_take(c, 8);                                  /* width, height */
     return BZNA_OK;
@@ -8311,6 +8271,13 @@ static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c)
 }
 
 BZI_COLD
+static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
+{
+    return bzi_box_fail(movie, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "fragmented files are not read. Remux it: "
+                        "ffmpeg -i in.mp4 -c copy -movflags +faststart out.mp4");
+}
+
+BZI_COLD
 static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_cursor_take(c, 4);
@@ -8320,141 +8287,10 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 }
 
 
-/* ==== 27. Boxes: fragments, rules ===================================================================================
+/* ==== 27. Boxes: rules ==============================================================================================
  * Calls: rooms 2, 11, 13, 26.
  *
- * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
-
-BZI_COLD
-static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c)
-{
-    bzi_trex *trex = &movie->trex[movie->trex_count % BZI_LIMIT_TRACKS];
-
-    if (movie->trex_count++ == BZI_LIMIT_TRACKS)
-        return bzi_box_fail(movie, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
-
-    bzi_cursor_take(c, 4);
-    trex->id = bzi_cursor_u32(c);
-    trex->entry = bzi_cursor_u32(c);
-    bzi_cursor_take(c, 4);
-    trex->size = bzi_cursor_u32(c);
-    trex->flags = bzi_cursor_u32(c);
-    return BZNA_OK;
-}
-
-BZI_COLD
-static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c)
-{
-    if (!movie->has_moov)
-        return bzi_box_fail(movie, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
-                            "box: segments must follow their initialisation segment in the same file");
-    movie->fragment = (bzi_fragment){ .begin = movie->box_at, .end = movie->box_at, .first = 1 };
-    return BZNA_OK;
-}
-
-BZI_COLD
-static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c)
-{
-    (void)c;
-    movie->fragment.track = NULL;
-    return BZNA_OK;
-}
-
-BZI_COLD
-static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c)
-{
-    bzi_fragment *f = &movie->fragment;
-    bzi_trex *common = &f->common;
-    const uint32_t flags = bzi_cursor_u32(c), id = bzi_cursor_u32(c);
-
-    f->track = NULL;
-    f->runs = 0;
-    for (uint32_t i = 0; i < movie->track_count; i++)
-        if (movie->tracks[i].id == id)
-            f->track = &movie->tracks[i];
-
-    *common = (bzi_trex){ .id = id };
-    for (uint32_t i = 0; i < movie->trex_count; i++)
-        if (movie->trex[i].id == id)
-            *common = movie->trex[i];
-
-    f->base = flags & 0x20000 || f->first ? f->begin : f->end;
-    f->first = 0;
-    if (flags & 1)
-        f->base = bzi_cursor_number(c, 8);
-    common->entry = flags & 2 ? bzi_cursor_u32(c) : common->entry;
-    bzi_cursor_take(c, flags & 8 ? 4 : 0);                  /* duration */
-    common->size = flags & 0x10 ? bzi_cursor_u32(c) : common->size;
-    common->flags = flags & 0x20 ? bzi_cursor_u32(c) : common->flags;
-    return BZNA_OK;
-}
-
-/* Adds a sample of a run, which lies directly after the one before it. */
-static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
-{
-    bzi_fragment *f = &movie->fragment;
-    bzi_fragment_sink *sink = movie->sink;
-
-    if (f->track)
-        f->track->fragments_depend |= flags >> 16 & 1;      /* sample_is_non_sync_sample */
-
-    if (sink && sink->track == f->track && sink->at < sink->count) {
-        sink->offsets[sink->at] = f->end;
-        bzi_put_be32(sink->sizes + 4 * sink->at++, size);
-    }
-
-    if (!bzi_add(f->end, size, &f->end))
-        f->end = UINT64_MAX;                                /* the sample itself fails when it is used */
-}
-
-/* A run of samples. Those of a track that the movie does not have count for where the next ones lie. Samples that have
- * everything in common take no bytes here, so a small file can claim any number of them. So they are counted first;
- * they are listed only if they belong to the track that is asked for, after a check that the file can hold them. */
-BZI_COLD
-static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c)
-{
-    bzi_fragment *f = &movie->fragment;
-    const bzi_trex *common = &f->common;
-    const uint32_t flags = bzi_cursor_u32(c), count = bzi_cursor_u32(c);
-    const uint32_t each = 4 * ((flags >> 8 & 1) + (flags >> 9 & 1) + (flags >> 10 & 1) + (flags >> 11 & 1));
-    const uint64_t at = bzi_cursor_offset(c);
-    uint32_t first_flags;
-    uint64_t start = f->runs++ ? f->end : f->base;
-
-    if (flags & 1)
-        start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* offsets are checked when they are used */
-    first_flags = flags & 4 ? bzi_cursor_u32(c) : common->flags;
-    if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !common->size))
-        return bzi_box_fail(movie, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
-
-    if (f->track && count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
-        return bzi_box_fail(movie, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
-
-    if (f->track) {
-        f->track->fragment_samples += count;
-        f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? common->entry : 0);
-    }
-    f->end = start;
-
-    if (!each && !(movie->sink && movie->sink->track == f->track)) {
-        if (f->track)
-            f->track->fragments_depend |= count && ((first_flags | (count > 1 ? common->flags : 0)) >> 16 & 1);
-        f->end = bzi_add(start, (uint64_t)count * common->size, &f->end) ? f->end : UINT64_MAX;
-        return BZNA_OK;
-    }
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t size, sample_flags;
-
-        bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
-        size = flags & 0x200 ? bzi_cursor_u32(c) : common->size;
-        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : common->flags;
-        bzi_cursor_take(c, flags & 0x800 ? 4 : 0);
-        bzi_fragment_add(movie, size, flags & 4 && !i ? first_flags : sample_flags);
-    }
-
-    return BZNA_OK;
-}
+ * The table of boxes that are read; the walk over boxes. */
 
 /* Which boxes are read, and by which function. */
 typedef struct bzi_box_rule {
@@ -8467,15 +8303,10 @@ typedef struct bzi_box_rule {
 static const bzi_box_rule bzi_box_rules[] = {
     { "",     "ftyp", "",     bzi_box_ftyp },
     { "",     "moov", "moov", bzi_box_moov },
-    { "",     "moof", "moof", bzi_box_moof },
-    { "moof", "traf", "traf", bzi_box_traf },
-    { "traf", "tfhd", "",     bzi_box_tfhd },
-    { "traf", "trun", "",     bzi_box_trun },
-    { "moov", "mvex", "mvex", NULL },
+    { "",     "moof", "",     bzi_box_moof },
     { "moov", "mvhd", "",     bzi_box_mvhd },
     { "moov", "trak", "trak", bzi_box_trak },
     { "moov", "uuid", "",     bzi_box_names },
-    { "mvex", "trex", "",     bzi_box_trex },
     { "trak", "tkhd", "",     bzi_box_tkhd },
     { "trak", "mdia", "mdia", NULL },
     { "mdia", "hdlr", "",     bzi_box_hdlr },
@@ -8595,7 +8426,6 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
         return status;
 
     payload = bzi_cursor_make(bytes, part, at);
-    movie->box_at = box->at;
     movie->unread = size - part;
     status = rule->read(movie, &payload);
     movie->unread = 0;
@@ -8711,7 +8541,7 @@ static bzna_status bzi_table_check(bzi_track *of, bzna_error *err)
 {
     bzi_table *t = &of->table;
     const char *name = of->name;
-    uint32_t track = of->number, entry = of->fragment_entry, run[3] = { 0 };
+    uint32_t track = of->number, entry = 0, run[3] = { 0 };
 
     for (uint32_t i = 0; i < t->run_count && of->entries > 1; i++) {
         if (bzi_table_run(t, i, run, err) != BZNA_OK)
@@ -9862,53 +9692,6 @@ static bzi_track *bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char 
     return bzi_track_find(mp4->tracks, mp4->track_count, variant);
 }
 
-/* Lists the samples that a fragmented track has in moov. */
-static bzna_status bzi_mp4_index_moov(const bzi_track *track, bzi_fragment_sink *sink, bzna_error *err)
-{
-    const bzi_table *table = &track->table;
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < table->sample_count && status == BZNA_OK; i++) {
-        uint64_t size = 0;
-        if ((status = bzi_table_size(table, i, &size, err)) == BZNA_OK && table->is_plain)
-            status = bzi_table_chunk(table, i, &sink->offsets[i], err);
-        bzi_put_be32(sink->sizes + 4 * (uint64_t)i, (uint32_t)size);
-    }
-    if (status == BZNA_OK && table->sample_count && !table->is_plain)
-        status = bzi_table_expand(track, sink->offsets, err);
-    return status;
-}
-
-/* Lists all samples of a fragmented track: those in moov, then those of its fragments. */
-static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, bzna_error *err)
-{
-    bzi_table *table = &track->table;
-    const uint32_t count = table->sample_count + track->fragment_samples;
-    bzi_fragment_sink sink = { .at = table->sample_count, .count = count };
-    bzi_movie movie;
-
-    if (count > c->source.size)
-        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples do not fit the file", track->number,
-                        track->name, count);
-    if (!BZI_KEEP(&c->kept, sink.offsets, count) || !(sink.sizes = bzi_keep(&c->kept, count, 4)))
-        return bzi_fail_memory(err, "the sample index");
-
-    bzi_movie_begin(&movie, err);
-    movie.sink = &sink;
-    sink.track = &movie.tracks[track->number];
-    if (bzi_mp4_index_moov(track, &sink, err) != BZNA_OK || bzi_mp4_scan(c, &movie) != BZNA_OK)
-        return err->status;
-    if (sink.at != count || bzi_mp4_of(c)->track_count != movie.track_count)
-        return BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", track->number, track->name);
-
-    table->offsets = sink.offsets;
-    table->sizes = sink.sizes;
-    table->size_bits = 32;
-    table->common_size = 0;
-    table->sample_count = count;
-    return BZNA_OK;
-}
-
 /* Lists the offsets of a track's samples if several share a chunk. Archives never need it. NULL: there is no track. */
 static bzna_status bzi_mp4_index_track(bzi_container *c, bzi_track *track, bzna_error *err)
 {
@@ -9920,14 +9703,12 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, bzi_track *track, bzna_
     table = &track->table;
     if (bzi_table_check(track, err) != BZNA_OK)
         return err->status;
-    if ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples)
+    if (table->sample_count == 0 || table->is_plain)
         return BZNA_OK;
     if (table->common_size && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
                         "moov/trak[%u]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
                         track->number, (bzi_llu)table->sizes_at, table->sample_count, table->common_size);
-    if (track->fragment_samples)
-        return bzi_mp4_index_fragments(c, track, err);
     if (!BZI_KEEP(&c->kept, table->offsets, table->sample_count))
         return bzi_fail_memory(err, "the sample index");
     return bzi_table_expand(track, table->offsets, err);
@@ -10067,7 +9848,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     c->target_chosen = mp4->target != NULL;
     mp4->target = mp4->target ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
     mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
-    if (input->table.sample_count + input->fragment_samples == 0)
+    if (input->table.sample_count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%u] \"%s\" has no samples", input->number, input->name);
     if (bzi_mp4_index_track(c, mp4->input, err) != BZNA_OK || bzi_mp4_index_track(c, mp4->target, err) != BZNA_OK ||
         bzi_mp4_index_track(c, mp4->filename, err) != BZNA_OK)
@@ -10112,7 +9893,7 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
 static bzna_status bzi_mp4_check_codec(const bzi_track *track, bzna_error *err)
 {
     char type[5];
-    if (bzi_codec_of_entry(track->format) || track->table.sample_count + track->fragment_samples == 0)
+    if (bzi_codec_of_entry(track->format) || track->table.sample_count == 0)
         return BZNA_OK;
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
@@ -10139,9 +9920,9 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if (bzi_mp4_check_codec(input, err) != BZNA_OK ||
         bzi_source_hold(&c->source, &c->kept, input->config_at, &input->config, err) != BZNA_OK)
         return err->status;
-    if (input->fragments_depend || (input->has_sync && input->sync_count < input->table.sample_count))
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u]%s: not every frame of the video stands alone",
-                        input->number, input->fragments_depend ? ", its fragments" : "/mdia/minf/stbl/stss");
+    if (input->has_sync && input->sync_count < input->table.sample_count)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u]/mdia/minf/stbl/stss: not every frame of the video "
+                        "stands alone", input->number);
     if (bzi_track_orientation(input, &mp4->head, &mp4->orientation, err) != BZNA_OK)
         return err->status;
     if (bzi_mp4_index(c, config, err) != BZNA_OK)

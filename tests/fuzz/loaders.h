@@ -221,7 +221,7 @@ static size_t mutate_loader(uint8_t *data, size_t size, size_t capacity, unsigne
 static void seeds_loader(fuzz_give *give, void *user)
 {
     static const char *const paths[] = {
-        "tests/data/seeds/h264.mp4", "tests/data/seeds/h265.mp4", "tests/data/seeds/fragments.mp4",
+        "tests/data/seeds/h264.mp4", "tests/data/seeds/h265.mp4",
         "tests/data/heif/grid.heic", "tests/data/heif/still_jpeg.heif", "tests/data/seeds/labels.rec" };
     static uint8_t input[LOADER_HEAD + 4096];
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {

@@ -21,7 +21,6 @@
 
 static const fuzz_target targets[] = {
     { "archive", run_file, mutate_file, NULL, NULL },
-    { "fragments", run_file, mutate_file, NULL, NULL },
     { "heif", run_file, mutate_file, NULL, NULL },
     { "avif", run_file, mutate_file, NULL, NULL },
     { "jpeg", run_picture, mutate_file, NULL, NULL },

@@ -7,7 +7,6 @@ seeds() { # target, program, folder
     d=tests/data; mkdir -p "$3"
     case $1 in
     archive | decode_archive) from="$d/seeds/*.mp4 $d/seeds/*.bzna $d/slices_h264.bzna $d/crashers/*.bzna" ;;
-    fragments) from="$d/seeds/fragments.mp4" ;;
     heif | decode_heif) from="$d/heif/*.hei? $d/heif/*.heics" ;;
     avif) from="$d/heif/*.avif" ;;
     jpeg | decode_jpeg) from="$d/pictures/*.jpg" ;;

@@ -116,7 +116,7 @@ static void *use_all(void *unused)
 {
     static const char *const paths[] = {
         "tests/data/mini_h264.bzna", "tests/data/mini_h265.bzna", "tests/data/slices_h264.bzna",
-        "tests/data/seeds/av1.mp4", "tests/data/seeds/h264.mp4", "tests/data/seeds/fragments.mp4",
+        "tests/data/seeds/av1.mp4", "tests/data/seeds/h264.mp4",
         "tests/data/seeds/pax.tar", "tests/data/seeds/gnu.tar", "tests/data/seeds/labels.rec",
         "tests/data/heif", "tests/data/pictures", "tests/data/seeds", "tests/data/mini_h26{4,5}.bzna",
         "tests/data/mini_*.bzna", "tests/data/heif/grid.heic", "tests/data/heif/grid_jpeg.heif",
