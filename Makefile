@@ -421,9 +421,10 @@ nvparser-packets:
 bindings:
 	@$(PYTHON) tests/make/bindings.py benzina.h examples
 
-# Tokens of each room, and together: what is held small, as comments and blanks are free.
-size:
-	@awk -f tests/make/size.awk benzina.c benzina.h benzina_kernels.cu
+# Tokens of each room, and together: what is held small, as comments and blanks are free. The longest functions and
+# rooms, and the pair's figures.
+size: $(PTX)
+	@sh tests/make/size.sh $(BUILD)
 
 # ---- Benchmarks: tests/BENCHMARKS.md has their figures ---------------------------------------------------------------
 

@@ -426,11 +426,7 @@ check header_has_at_most_90_functions sh -c \
     "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 90 ]"
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
     benzina.c benzina_kernels.cu Makefile $held
-check functions_have_at_most_50_lines awk \
-    '/^[a-z].*\)[[:space:]]*\{?[[:space:]]*$/ { begin = FNR; name = $0 } /^}/ { if (begin && FNR - begin > 50) { print FILENAME ": " FNR - begin " lines: " name; bad = 1 } begin = 0 } END { exit bad }' benzina.c benzina_kernels.cu
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
-check rooms_have_at_most_550_lines sh -c \
-    "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
 python=${PYTHON:-python3}
 if have "$python"; then check banners_say_which_rooms_call_which "$python" tests/make/rooms.py benzina.c; else skip banners_say_which_rooms_call_which "no python3 here [python3]"; fi
 if have "$python"; then check options_of_the_tool_are_what_the_settings_are "$python" tests/make/options.py; else skip options_of_the_tool_are_what_the_settings_are "no python3 here [python3]"; fi
