@@ -655,8 +655,8 @@
  *
  * tests/BENCHMARKS.md has figures.
  *
- * VIDEOS are mp4 or QuickTime files whose frames each stand alone. Frames are turned and mirrored as
- * the matrices of track and movie (tkhd, mvhd) say. Edit lists are ignored. Fragmented files are
+ * VIDEOS are mp4 or QuickTime files whose frames each stand alone. Frames are turned and mirrored
+ * as the matrices of track and movie (tkhd, mvhd) say. Edit lists are ignored. Fragmented files are
  * refused: `ffmpeg -i in.mp4 -c copy -movflags +faststart out.mp4` makes a plain one.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder. Each folder in the
