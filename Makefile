@@ -31,6 +31,7 @@ comma    := ,
 
 # A compiler ignores the name of a switch that is misspelt, so these are held to the list in benzina.h.
 SWITCHES := $(shell sed -n 's/^ \*     \(BENZINA_[A-Z]*_*[A-Z]*\)  .*/\1/p' benzina.h)
+SWITCHES += $(shell sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/\1/p' examples/formats/formats.h)
 UNKNOWN  := $(strip $(foreach d,$(filter -DBENZINA_%,$(CPPFLAGS) $(CFLAGS)),\
               $(filter-out $(SWITCHES) BENZINA_CHECK_LOCKS,$(firstword $(subst =, ,$(d:-D%=%))))))
 ifneq ($(UNKNOWN),)
@@ -114,11 +115,15 @@ ifeq ($(HAVE_LCMS2),yes)
 TOOL_CFLAGS += -DBZNA_LCMS2 $(shell pkg-config --cflags lcms2)
 TOOL_LIBS   += $(shell pkg-config --libs lcms2)
 endif
-# The worked example of a codec of a program's own, which the tool has where its library is installed.
+# What each file of examples/formats needs, by pkg-config; without it, its kind of pictures is refused by name.
 ifeq ($(HAVE_JXL),yes)
-TOOL_CFLAGS += -DBZNA_JXL $(shell pkg-config --cflags libjxl)
-TOOL_LIBS   += $(shell pkg-config --libs libjxl)
-FORMATS      = examples/formats/jxl.c
+FORMATS_REQUIRES += libjxl
+else
+FORMATS_CFLAGS += -DBENZINA_FORMATS_NO_JXL
+endif
+ifneq ($(strip $(FORMATS_REQUIRES)),)
+FORMATS_CFLAGS += $(shell pkg-config --cflags $(FORMATS_REQUIRES))
+FORMATS_LIBS   += $(shell pkg-config --libs $(FORMATS_REQUIRES))
 endif
 # Streams unpack what these libraries know; without one, a shard that it packed is refused by name.
 ifeq ($(HAVE_ZLIB),yes)
@@ -146,7 +151,7 @@ LIBS         = $(AV_LIBS) $(SYSTEM_LIBS)
 # The tool, the streams and the suites call functions that these switches leave out: none of them is made with one.
 FEWER    := $(filter $(foreach s,WRITER FOLDERS RECORDS AUGMENT,-DBENZINA_NO_$s -DBENZINA_NO_$s=%),\
               $(CPPFLAGS) $(CFLAGS))
-LIBRARIES = benzina $(if $(FEWER),,benzina_stream)
+LIBRARIES = benzina benzina_formats $(if $(FEWER),,benzina_stream)
 LIB       = $(foreach l,$(LIBRARIES),$(BUILD)/lib$l.a $(BUILD)/lib$l.so)
 PROGRAMS  = $(BUILD)/decode_batch $(BUILD)/draw_pictures $(if $(FEWER),,$(BUILD)/stream)
 ifeq ($(HAVE_AVFORMAT)$(HAVE_AVCODEC)$(FEWER),yesyes)
@@ -159,7 +164,7 @@ all: what $(LIB) $(PROGRAMS)
 WHAT_VIDEO = $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing))
 WHAT_JPEG  = $(if $(HAVE_JPEG),libjpeg-turbo,none (libjpeg-dev is missing))
 WHAT_ICC   = $(if $(HAVE_LCMS2),, without --icc convert (liblcms2-dev is missing))
-WHAT_JXL   = $(if $(HAVE_JXL),libjxl (in the tool),none (libjxl-dev is missing))
+WHAT_FORMATS = $(if $(HAVE_JXL),JPEG XL by libjxl,no JPEG XL (libjxl-dev is missing))
 WHAT_TOOL  = $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(WHAT_ICC),$(if $(FEWER),none (it needs what $(FEWER) $\
                 leaves out),none (libavformat-dev or libswscale-dev is missing)))
 WHAT_GPU   = $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,$\
@@ -171,7 +176,7 @@ WHAT_UNPACKS = $(if $(HAVE_ZLIB)$(HAVE_ZSTD),$(if $(HAVE_ZLIB),gzip$(if $(HAVE_Z
 what:
 	@$(if $(call have,pkg-config),,echo "pkg-config is missing: without it, no library is found";)
 	@echo "benzina $(VERSION): software decoders: $(WHAT_VIDEO); JPEG: $(WHAT_JPEG);" \
-	    "tool: $(WHAT_TOOL); JPEG XL: $(WHAT_JXL); streams unpack: $(WHAT_STREAM); GPU path: $(WHAT_GPU)"
+	    "tool: $(WHAT_TOOL); formats: $(WHAT_FORMATS); streams unpack: $(WHAT_STREAM); GPU path: $(WHAT_GPU)"
 
 # ---- Library ---------------------------------------------------------------------------------------------------------
 
@@ -200,21 +205,41 @@ $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 
 # ---- Programs: the tool, the other examples, and what the bindings load beside the library ---------------------------
 
+# Formats that the library does not know: the tool and the bindings register their codecs.
+FORMATS   = $(wildcard examples/formats/*.c)
+FORMATS_H = examples/formats/formats.h
+FORMATS_O = $(FORMATS:examples/formats/%.c=$(BUILD)/formats/%.o)
+$(FORMATS_O): $(BUILD)/formats/%.o: examples/formats/%.c $(FORMATS_H) benzina.h
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) -fPIC $(FORMATS_CFLAGS) -c -o $@ $<
+
+$(BUILD)/libbenzina_formats.a: $(FORMATS_O)
+	rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/libbenzina_formats.so: $(FORMATS_O) $(BUILD)/libbenzina.so
+	@printf 'BENZINA_FORMATS_$(SOVERSION) { global: bzna_formats_*; local: *; };\n' > $(BUILD)/formats.map
+	$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -shared -Wl,-soname,libbenzina_formats.so.$(SOVERSION) \
+	    $(subst benzina.map,formats.map,$(VERSIONED)) -Wl,-rpath,'$$ORIGIN' -o $@.$(VERSION) $(FORMATS_O) -L$(BUILD) \
+	    -lbenzina $(FORMATS_LIBS)
+	ln -sf libbenzina_formats.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina_formats.so.$(SOVERSION) $@
+
+# What the tool and the program of streams link beside their own files.
+WITH_FORMATS = $(BUILD)/libbenzina_formats.a $(BUILD)/libbenzina.a
+
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 # Shards that cannot seek.
 STREAM   = examples/stream.c examples/stream_source.c
 STREAM_H = examples/stream.h examples/stream_source.h
-$(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h examples/formats/*.h) $(FORMATS) $(STREAM) $(STREAM_H) benzina.h \
-              $(BUILD)/libbenzina.a
-	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(FORMATS) $(STREAM) \
-	    $(BUILD)/libbenzina.a $(TOOL_LIBS) $(STREAM_LIBS) $(LIBS)
+$(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h $(WITH_FORMATS)
+	$(CC) $(BASE_CFLAGS) -Iexamples/formats $(TOOL_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(STREAM) \
+	    $(WITH_FORMATS) $(TOOL_LIBS) $(STREAM_LIBS) $(FORMATS_LIBS) $(LIBS)
 
 $(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
 
-$(BUILD)/stream: examples/stream_main.c $(STREAM) $(STREAM_H) benzina.h $(BUILD)/libbenzina.a
-	$(CC) $(BASE_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ examples/stream_main.c $(STREAM) $(BUILD)/libbenzina.a \
-	    $(STREAM_LIBS) $(LIBS)
+$(BUILD)/stream: examples/stream_main.c $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h $(WITH_FORMATS)
+	$(CC) $(BASE_CFLAGS) -Iexamples/formats $(STREAM_CFLAGS) $(LDFLAGS) -o $@ examples/stream_main.c $(STREAM) \
+	    $(WITH_FORMATS) $(STREAM_LIBS) $(FORMATS_LIBS) $(LIBS)
 
 STREAM_O = $(STREAM:examples/%.c=$(BUILD)/%.o)
 $(STREAM_O): $(BUILD)/%.o: examples/%.c $(STREAM_H) benzina.h | $(BUILD)
@@ -388,14 +413,17 @@ FUZZ_FLAGS = -std=c11 -O2 -gline-tables-only -fno-omit-frame-pointer -fsanitize=
               -fno-sanitize-recover=all -DBENZINA_CHECK_LOCKS -I.
 fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	@BUILD="$(BUILD)" CLANG="$(CLANG)" FLAGS="$(FUZZ_FLAGS) $(AV_CFLAGS)" CUDA_FLAGS="$(CUDA_CFLAGS)" LIBS="$(LIBS)" \
-	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM)" TOOL_FLAGS="$(TOOL_CFLAGS) \
-	    $(STREAM_CFLAGS)" TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
+	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM) $(FORMATS)" \
+	    TOOL_FLAGS="$(TOOL_CFLAGS) $(STREAM_CFLAGS) -Iexamples/formats $(FORMATS_CFLAGS)" TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS) \
+	    $(FORMATS_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
 	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
 
-# gcc -fanalyzer, clang-tidy and cppcheck over the library and the tool: four minutes on two cores. What they report and
-# is no fault stands with its reason in tests/make/analysis.txt. ANALYZE=--quick: cppcheck over the tool.
+# gcc -fanalyzer, clang-tidy and cppcheck over the library, the tool and the formats: four minutes on two cores. What
+# they report and is no fault stands with its reason in tests/make/analysis.txt. ANALYZE=--quick: cppcheck without the
+# library.
 analyze: $(PTX)
-	@python3 tests/make/analyze.py $(ANALYZE) -std=c11 -I. $(AV_CFLAGS) $(CUDA_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS)
+	@python3 tests/make/analyze.py $(ANALYZE) -std=c11 -I. $(AV_CFLAGS) $(CUDA_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS) \
+	    -Iexamples/formats $(FORMATS_CFLAGS)
 
 # An hour of loaders with random settings; memory, descriptors and threads must stay flat, and equal seeds make equal
 # batches. SEED: of a run that is to be repeated.
@@ -421,10 +449,16 @@ nvparser-packets:
 bindings:
 	@$(PYTHON) tests/make/bindings.py benzina.h examples
 
+# For tests, which compile the formats by themselves.
+.PHONY: print-FORMATS_CFLAGS
+print-FORMATS_CFLAGS:
+	@echo "$(FORMATS_CFLAGS)"
+
 # Tokens of each room, and together: what is held small, as comments and blanks are free. The longest functions and
-# rooms, and the pair's figures.
+# rooms, and the pair's figures. Then the tokens of the formats.
 size: $(PTX)
 	@sh tests/make/size.sh $(BUILD)
+	@awk -f tests/make/size.awk $(FORMATS_H) $(FORMATS)
 
 # ---- Benchmarks: tests/BENCHMARKS.md has their figures ---------------------------------------------------------------
 
@@ -533,7 +567,7 @@ gpu-bundle: all $(GPU_RUN)
 
 # ---- What is given to others -----------------------------------------------------------------------------------------
 
-.PHONY: dist pair sdist wheel static-deps
+.PHONY: dist dist-formats pair sdist wheel static-deps
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a
 # tarball of the sources that builds and tests itself. WITHOUT="HEIF WRITER": a pair from which these are removed, as
 # the header's chapter 1 says. DIST: the folder.
@@ -541,6 +575,10 @@ DIST ?= $(BUILD)/dist
 dist: $(PTX) | $(BUILD)
 	@WITHOUT="$(WITHOUT)" CLANG_PTX="$(CLANG_PTX) $(CLANG_ISA)" PYTHON="$(PYTHON)" \
 	    sh tests/make/dist.sh $(BUILD) $(VERSION) "$(DIST)"
+# The codecs of examples/formats, each of which may be put beside the pair alone, with formats.h.
+dist-formats: | $(BUILD)
+	@mkdir -p "$(DIST)/formats" && rm -f "$(DIST)"/formats/*.[ch] && cp $(FORMATS) $(FORMATS_H) "$(DIST)/formats/"
+	@echo "$(DIST)/formats: $(notdir $(FORMATS_H) $(FORMATS))"
 # The pair and its CMakeLists.txt alone, with PTX where clang is: pip install ./examples/python compiles it.
 pair: $(PTX) | $(BUILD)
 	@sh tests/make/pair.sh $(BUILD)/pair $(PTX)
@@ -565,7 +603,7 @@ TO_LIB    = $(DESTDIR)$(LIBDIR)
 install: all
 	install -d "$(TO)"/include/benzina "$(TO_LIB)" "$(TO)"/bin "$(TO)"/share/man/man1
 	install -m 644 benzina.h "$(TO)"/include/
-	$(if $(FEWER),,install -m 644 examples/stream.h "$(TO)"/include/benzina/)
+	install -m 644 $(FORMATS_H) $(if $(FEWER),,examples/stream.h) "$(TO)"/include/benzina/
 	for l in $(LIBRARIES); do \
 	    install -m 644 $(BUILD)/lib$$l.a "$(TO_LIB)"/ && \
 	    install -m 755 $(BUILD)/lib$$l.so.$(VERSION) "$(TO_LIB)"/ && \
@@ -574,15 +612,17 @@ install: all
 	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna "$(TO)"/bin/ && \
 	    install -m 644 examples/bzna.1 "$(TO)"/share/man/man1/; fi
 	PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' VERSION='$(VERSION)' SOVERSION='$(SOVERSION)' REQUIRES='$(REQUIRES)' \
-	    LIBS='$(SYSTEM_LIBS)' STREAM_REQUIRES='$(STREAM_REQUIRES)' sh tests/make/install_package.sh '$(DESTDIR)' \
+	    LIBS='$(SYSTEM_LIBS)' STREAM_REQUIRES='$(STREAM_REQUIRES)' \
+	    FORMATS_REQUIRES='$(strip $(FORMATS_REQUIRES))' sh tests/make/install_package.sh '$(DESTDIR)' \
 	    $(LIBRARIES)
 
 # Files and links that install made, and the two folders that are nobody else's: others may have been there before.
 uninstall:
-	cd "$(TO)" 2>/dev/null && rm -f include/benzina.h include/benzina/stream.h bin/bzna share/man/man1/bzna.1 || true
+	cd "$(TO)" 2>/dev/null && rm -f include/benzina.h include/benzina/stream.h include/benzina/formats.h \
+	    bin/bzna share/man/man1/bzna.1 || true
 	cd "$(TO_LIB)" 2>/dev/null && rm -f cmake/benzina/benzinaConfig.cmake cmake/benzina/benzinaConfigVersion.cmake \
-	    $(foreach l,benzina benzina_stream,pkgconfig/$l.pc lib$l.a lib$l.so lib$l.so.$(SOVERSION) lib$l.so.$(VERSION)) \
-	    || true
+	    $(foreach l,benzina benzina_stream benzina_formats,pkgconfig/$l.pc lib$l.a lib$l.so lib$l.so.$(SOVERSION) \
+	    lib$l.so.$(VERSION)) || true
 	-rmdir "$(TO)"/include/benzina "$(TO_LIB)"/cmake/benzina 2>/dev/null || true
 
 clean:

@@ -15,6 +15,7 @@
  *
  * It prints the rate, and exits with 1 after an error. */
 #define _POSIX_C_SOURCE 200809L
+#include "formats.h"
 #include "stream.h"
 
 #include <inttypes.h>
@@ -180,6 +181,7 @@ static bzna_status run(const options *o, bzna_stream *stream, bzna_error *err)
 
 int main(int argc, char **argv)
 {
+    bzna_context_config context_config = { .struct_size = sizeof context_config };
     options o = { .batch = 32, .size = 224, .seed = 1, .epochs = 1, .world = 1 };
     bzna_context *context = NULL;
     bzna_stream *stream = NULL;
@@ -194,7 +196,8 @@ int main(int argc, char **argv)
         return 2;
     }
 
-    status = bzna_context_open(NULL, &context, &err);
+    context_config.own_codecs.ptr = bzna_formats_codecs(&context_config.own_codecs.count);
+    status = bzna_context_open(&context_config, &context, &err);
     if (status == BZNA_OK)
         status = open_stream(&o, context, &stream, &err);
     if (status == BZNA_OK)

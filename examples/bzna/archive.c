@@ -1,8 +1,6 @@
 /* archive.c - opens contexts, data sets and loaders, and reads samples: most of what the tool needs of the library */
 #include "tool.h"
-#ifdef BZNA_JXL
-#include "../formats/formats.h"
-#endif
+#include "formats.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,12 +12,7 @@ bzna_status archive_open_context(bzna_device device, int64_t sessions, bzna_cont
     bzna_context_config_init(&config, sizeof config);
     config.device = device;
     config.sessions = (uint32_t)sessions;
-#ifdef BZNA_JXL
-    bzna_codec jxl;
-    bzna_formats_jxl(&jxl);
-    config.own_codecs.ptr = &jxl;
-    config.own_codecs.count = 1;
-#endif
+    config.own_codecs.ptr = bzna_formats_codecs(&config.own_codecs.count);
     return bzna_context_open(&config, context, err);
 }
 

@@ -83,7 +83,7 @@ static char *picture_decode(const bzna_image *image, AVFrame *frame, int *orient
     bzna_picture picture;
     bzna_picture_init(&picture, sizeof picture);
     *status = BZNA_OK;
-    if (!library.context) *status = bzna_context_open(NULL, &library.context, &err);
+    if (!library.context) *status = archive_open_context((bzna_device){ 0, 0 }, 0, &library.context, &err);
     if (*status == BZNA_OK && !library.decoder) *status = bzna_decoder_open(library.context, &library.decoder, &err);
     if (*status == BZNA_OK) *status = bzna_decoder_decode(library.decoder, image, &picture, &err);
     if (*status < 0) return pack_library_reason(&err);
@@ -146,7 +146,7 @@ char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, uin
     char *reason = NULL;
     bzna_dataset_config_init(&config, sizeof config);
     config.name = "ISO media file";
-    if (!library.context) status = bzna_context_open(NULL, &library.context, &err);
+    if (!library.context) status = archive_open_context((bzna_device){ 0, 0 }, 0, &library.context, &err);
     if (status == BZNA_OK)
         status = bzna_dataset_open_memory(library.context, file->data, (size_t)file->size, &config, &one.dataset, &err);
     if (status == BZNA_OK) status = bzna_dataset_get_info(one.dataset, &info, sizeof info, &err);

@@ -1,12 +1,13 @@
-/* jxl.c - JPEG XL by libjxl: a codec that teaches how one is written
+/* jxl.c - JPEG XL by libjxl: a codec that teaches how a codec is written
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);
  *     bzna_context_config config = { .struct_size = sizeof config,
  *                                    .own_codecs = { .ptr = &codec, .count = 1 } };
  *
- * Compile it with $(pkg-config --cflags libjxl), and link $(pkg-config --libs libjxl). From then on, folders, tars,
- * archives and providers that are opened with this context have pictures of JPEG XL. libjxl 0.7 and later will do.
+ * Compile it with $(pkg-config --cflags libjxl), and link $(pkg-config --libs libjxl), or define
+ * BENZINA_FORMATS_NO_JXL. From then on, folders, tars, archives and providers that are opened with this context have
+ * pictures of JPEG XL. libjxl 0.7 and later will do.
  *
  * A codec answers four questions, which are the functions below, from top to bottom:
  *     is this file mine?                      recognize    a look at its first bytes
@@ -18,16 +19,28 @@
  * files. Alpha is dropped. Of an animation, the first frame is taken. Floating-point pictures and CMYK are refused. */
 #include "formats.h"
 
-#include <jxl/decode.h>
-#include <stdio.h>
 #include <string.h>
 
-/* Several threads ask at once, and user is NULL here: this looks at nothing but the bytes. */
+/* Several threads ask at once, and user is NULL here: this looks at nothing but the bytes. A file is a bare codestream,
+ * or a container that begins with a box of its own. */
 static int32_t jxl_recognize(void *user, const void *head, uint64_t bytes)
 {
     (void)user;
-    return JxlSignatureCheck(head, (size_t)bytes) >= JXL_SIG_CODESTREAM;
+    return (bytes >= 2 && !memcmp(head, "\xff\x0a", 2)) ||
+           (bytes >= 12 && !memcmp(head, "\0\0\0\x0cJXL \r\n\x87\n", 12));
 }
+
+#ifdef BENZINA_FORMATS_NO_JXL
+
+static bzna_status jxl_lacks(void *state, const void *data, uint64_t bytes, bzna_image *image, bzna_error *err)
+{
+    (void)state, (void)data, (void)bytes, (void)image;
+    return bzna_formats_fail(err, BZNA_E_CODEC, "this build has no libjxl, which decodes it");
+}
+
+#else
+
+#include <jxl/decode.h>
 
 /* A decoder is worth keeping: its memory serves one picture after the other. No two threads use the same, so that it
  * needs no lock. It starts no threads of its own, since the library has one for each processor. */
@@ -37,8 +50,7 @@ static bzna_status jxl_thread_begin(void *user, void **state, bzna_error *err)
     *state = JxlDecoderCreate(NULL);
     if (*state)
         return BZNA_OK;
-    snprintf(err->message, sizeof err->message, "libjxl cannot make a decoder");
-    return BZNA_E_MEMORY;
+    return bzna_formats_fail(err, BZNA_E_MEMORY, "libjxl cannot make a decoder");
 }
 
 static void jxl_thread_end(void *user, void *state)
@@ -47,19 +59,12 @@ static void jxl_thread_end(void *user, void *state)
     JxlDecoderDestroy(state);
 }
 
-/* Fails with a message. The library puts the codec's name, the sample and the file before it. */
-static bzna_status jxl_fail(bzna_error *err, bzna_status status, const char *why)
-{
-    snprintf(err->message, sizeof err->message, "%s", why);
-    return status;
-}
-
 /* Why libjxl did not come to what was asked for. Only the sample fails, so the status may say what it is. */
 static bzna_status jxl_stopped(JxlDecoderStatus at, bzna_error *err)
 {
     if (at == JXL_DEC_NEED_MORE_INPUT)
-        return jxl_fail(err, BZNA_E_TRUNCATED, "the file ends too early");
-    return jxl_fail(err, BZNA_E_DECODE, "libjxl: the data are damaged");
+        return bzna_formats_fail(err, BZNA_E_TRUNCATED, "the file ends too early");
+    return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl: the data are damaged");
 }
 
 /* Begins to read a file, all of which is there: libjxl says that it needs more input if the file ends too early. A
@@ -71,7 +76,7 @@ static bzna_status jxl_begin(JxlDecoder *decoder, const void *data, uint64_t byt
     if (JxlDecoderSetKeepOrientation(decoder, JXL_TRUE) != JXL_DEC_SUCCESS ||
         JxlDecoderSubscribeEvents(decoder, events) != JXL_DEC_SUCCESS ||
         JxlDecoderSetInput(decoder, data, (size_t)bytes) != JXL_DEC_SUCCESS)
-        return jxl_fail(err, BZNA_E_DECODE, "libjxl does not take the file");
+        return bzna_formats_fail(err, BZNA_E_DECODE, "libjxl does not take the file");
     return BZNA_OK;
 }
 
@@ -92,11 +97,11 @@ static bzna_status jxl_inspect(void *state, const void *data, uint64_t bytes, bz
         return jxl_stopped(JXL_DEC_ERROR, err);
 
     if (info.exponent_bits_per_sample || info.bits_per_sample > 16)
-        return jxl_fail(err, BZNA_E_UNSUPPORTED, "pictures of floating-point numbers or over 16 bits are not read");
+        return bzna_formats_fail(err, BZNA_E_UNSUPPORTED, "pictures of floats or of over 16 bits are not read");
     for (uint32_t i = 0; i < info.num_extra_channels; i++) {
         JxlExtraChannelInfo extra;
         if (JxlDecoderGetExtraChannelInfo(decoder, i, &extra) != JXL_DEC_SUCCESS || extra.type == JXL_CHANNEL_BLACK)
-            return jxl_fail(err, BZNA_E_UNSUPPORTED, "pictures of CMYK are not read");
+            return bzna_formats_fail(err, BZNA_E_UNSUPPORTED, "pictures of CMYK are not read");
     }
 
     shape->width = info.xsize;
@@ -144,18 +149,20 @@ static bzna_status jxl_decode(void *state, const void *data, uint64_t bytes, con
             /* the planes are as large as the file said then. It says the same now, unless its memory has changed */
             if (JxlDecoderGetBasicInfo(decoder, &info) != JXL_DEC_SUCCESS || info.xsize != planes->width ||
                 info.ysize != planes->height)
-                return jxl_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
+                return bzna_formats_fail(err, BZNA_E_MISMATCH, "the picture's size has changed");
             format.num_channels = info.num_color_channels;
             format.data_type = info.bits_per_sample <= 8 ? JXL_TYPE_UINT8 : JXL_TYPE_UINT16;
         } else if (at != JXL_DEC_NEED_IMAGE_OUT_BUFFER) {
             status = jxl_stopped(at, err);
         } else if (JxlDecoderSetImageOutCallback(decoder, &format, jxl_pixels, &target) != JXL_DEC_SUCCESS) {
-            status = jxl_fail(err, BZNA_E_DECODE, "libjxl does not give these pixels");
+            status = bzna_formats_fail(err, BZNA_E_DECODE, "libjxl does not give these pixels");
         }
     }
     JxlDecoderReleaseInput(decoder);                        /* the bytes are the library's again */
     return status;
 }
+
+#endif
 
 void bzna_formats_jxl(bzna_codec *codec)
 {
@@ -163,11 +170,15 @@ void bzna_formats_jxl(bzna_codec *codec)
         .struct_size = sizeof *codec,
         .name = "JPEG XL",
         .extensions = "jxl",
-        .fingerprint = JxlDecoderVersion(),                 /* another version may round otherwise */
         .recognize = jxl_recognize,
+#ifdef BENZINA_FORMATS_NO_JXL
+        .unwrap = jxl_lacks,
+#else
+        .fingerprint = JxlDecoderVersion(),                 /* another version may round otherwise */
         .thread_begin = jxl_thread_begin,
         .thread_end = jxl_thread_end,
         .inspect = jxl_inspect,
         .decode = jxl_decode,
+#endif
     };
 }

@@ -6,6 +6,8 @@
 //! 4. benzina.c of this repository, compiled by CC: the pair of `make dist`, which has the GPU's kernels inside, or else the one in the
 //!    root. Libraries that pkg-config does not find are left out, and a warning names them.
 //!
+//! libbenzina_formats, whose codecs every context has, comes from the same place.
+//!
 //! PKG_CONFIG names another pkg-config, as CC and AR name other tools.
 
 use std::env;
@@ -19,6 +21,9 @@ const PARTS: [(&[&str], &str, &str); 3] = [
     (&["ffnvcodec"], "BENZINA_NO_CUDA", "libffmpeg-nvenc-dev was not found: there is no GPU path"),
 ];
 
+/// The same for libbenzina_formats.
+const FORMATS: [(&str, &str, &str); 1] = [("libjxl >= 0.7", "BENZINA_FORMATS_NO_JXL", "libjxl-dev was not found: JPEG XL is not decoded")];
+
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     for name in ["BENZINA_LIB_DIR", "PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "CC", "AR"] {
@@ -29,10 +34,7 @@ fn main() {
     if env::var_os("CARGO_FEATURE_STREAM").is_some() {
         compile_stream(&here);
     }
-    println!("cargo:rustc-check-cfg=cfg(has_jxl)");
-    if env::var_os("CARGO_FEATURE_JXL").is_some() {
-        compile_jxl(&here);
-    }
+    println!("cargo:rustc-check-cfg=cfg(has_formats)");
     let built = here.join("../../build");
     if let Some(folder) = env::var_os("BENZINA_LIB_DIR") {
         let folder = here.join(folder);
@@ -41,6 +43,9 @@ fn main() {
         link_static(&folder);
     } else if built.join("libbenzina.a").exists() {
         link_static(&built);
+    } else if let Some(flags) = pkg_config("--libs", &["benzina_formats >= 0.3"]) {
+        println!("cargo:rustc-cfg=has_formats");
+        link(&flags);
     } else if let Some(flags) = pkg_config("--libs", &["benzina >= 0.3"]) {
         link(&flags);
     } else {
@@ -68,6 +73,14 @@ fn link(flags: &str) {
 fn link_static(folder: &Path) {
     println!("cargo:rerun-if-changed={}", folder.join("libbenzina.a").display());
     println!("cargo:rustc-link-search=native={}", folder.display());
+    if folder.join("libbenzina_formats.a").exists() {
+        println!("cargo:rerun-if-changed={}", folder.join("libbenzina_formats.a").display());
+        println!("cargo:rustc-cfg=has_formats");
+        println!("cargo:rustc-link-lib=static=benzina_formats"); // before the library that it calls
+        for (package, ..) in FORMATS {
+            link(&pkg_config("--libs", &[package]).unwrap_or_default());
+        }
+    }
     println!("cargo:rustc-link-lib=static=benzina");
     // The library was built without what pkg-config does not find: there is nothing to link then.
     for (packages, ..) in &PARTS[..2] {
@@ -76,7 +89,7 @@ fn link_static(folder: &Path) {
     link("-lm -lpthread -ldl"); // dl where glibc is old; elsewhere it is empty
 }
 
-/// Compiles libbenzina.a, and returns its folder.
+/// Compiles libbenzina.a and libbenzina_formats.a, and returns their folder.
 fn compile(here: &Path) -> PathBuf {
     let root = here.join("../..");
     let pair = root.join("build/dist");
@@ -89,31 +102,60 @@ fn compile(here: &Path) -> PathBuf {
     for name in ["benzina.c", "benzina.h", "benzina_kernels.cu"] {
         println!("cargo:rerun-if-changed={}", sources.join(name).display());
     }
-
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let (object, library) = (out.join("benzina.o"), out.join("libbenzina.a"));
-    let mut cc = command("CC", "cc");
-    cc.args(["-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-w", "-I"]).arg(&sources);
     if pkg_config("--version", &[]).is_none() {
         println!("cargo:warning=pkg-config is missing, so that no library is found");
     }
+
+    let mut flags = ["-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-w", "-I"].map(String::from).to_vec();
+    flags.push(sources.display().to_string());
+    let mut own = flags.clone();
     for (packages, switch, missing) in PARTS {
-        match pkg_config("--cflags", packages) {
-            Some(flags) => cc.args(flags.split_whitespace()),
-            None => {
-                println!("cargo:warning={missing}");
-                cc.arg(format!("-D{switch}"))
-            }
-        };
+        add_flags(&mut own, packages, switch, missing);
     }
-    run(cc.arg("-c").arg("-o").arg(&object).arg(&source), "a C compiler (gcc or clang; CC names one)");
-    run(command("AR", "ar").arg("rcs").arg(&library).arg(&object), "ar (of binutils; AR names one)");
+    let out = archive("benzina", &own, &[source]);
+
+    let formats = here.join("../formats");
+    println!("cargo:rerun-if-changed={}", formats.display());
+    if let Ok(files) = formats.read_dir() {
+        let mut files: Vec<_> = files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.extension() == Some("c".as_ref())).collect();
+        files.sort();
+        for (package, switch, missing) in FORMATS {
+            add_flags(&mut flags, &[package], switch, missing);
+        }
+        archive("benzina_formats", &flags, &files);
+    }
+    out
+}
+
+/// Adds a compiler's flags for some packages, or the switch that leaves them out.
+fn add_flags(flags: &mut Vec<String>, packages: &[&str], switch: &str, missing: &str) {
+    match pkg_config("--cflags", packages) {
+        Some(found) => flags.extend(found.split_whitespace().map(String::from)),
+        None => {
+            println!("cargo:warning={missing}");
+            flags.push(format!("-D{switch}"));
+        }
+    }
+}
+
+/// Compiles sources into a static library, and returns its folder.
+fn archive(name: &str, flags: &[String], sources: &[PathBuf]) -> PathBuf {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let mut archive = command("AR", "ar");
+    archive.arg("rcs").arg(out.join(format!("lib{name}.a")));
+    for source in sources {
+        println!("cargo:rerun-if-changed={}", source.display());
+        let object = out.join(source.file_name().expect("a source has a name")).with_extension("o");
+        run(command("CC", "cc").args(flags).arg("-c").arg("-o").arg(&object).arg(source), "a C compiler (gcc or clang; CC names one)");
+        archive.arg(object);
+    }
+    run(&mut archive, "ar (of binutils; AR names one)");
     out
 }
 
 /// Compiles libbenzina_stream.a, and links it with what unpacks gzip and zstd. It comes before the library that it calls.
 fn compile_stream(here: &Path) {
-    let (examples, out) = (here.join(".."), PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")));
+    let examples = here.join("..");
     let mut flags = vec!["-std=c11".to_string(), "-O2".into(), "-fPIC".into()];
     let mut libraries = String::new();
     for (package, switch) in [("zlib", "-DBZNA_STREAM_NO_ZLIB"), ("libzstd", "-DBZNA_STREAM_NO_ZSTD")] {
@@ -125,44 +167,12 @@ fn compile_stream(here: &Path) {
             _ => flags.push(switch.into()),
         }
     }
-    let mut archive = command("AR", "ar");
-    archive.arg("rcs").arg(out.join("libbenzina_stream.a"));
-    for name in ["stream", "stream_source"] {
-        println!("cargo:rerun-if-changed={}", examples.join(name).with_extension("c").display());
-        println!("cargo:rerun-if-changed={}", examples.join(name).with_extension("h").display());
-        let object = out.join(name).with_extension("o");
-        let source = examples.join(name).with_extension("c");
-        run(command("CC", "cc").args(&flags).arg("-c").arg("-o").arg(&object).arg(source), "a C compiler (gcc or clang; CC names one)");
-        archive.arg(object);
+    for name in ["stream.h", "stream_source.h"] {
+        println!("cargo:rerun-if-changed={}", examples.join(name).display());
     }
-    run(&mut archive, "ar (of binutils; AR names one)");
+    let out = archive("benzina_stream", &flags, &["stream.c", "stream_source.c"].map(|name| examples.join(name)));
     println!("cargo:rustc-link-search=native={}", out.display());
     println!("cargo:rustc-link-lib=static=benzina_stream");
-    link(&libraries);
-}
-
-/// Compiles examples/formats/jxl.c, if there is libjxl for it.
-fn compile_jxl(here: &Path) {
-    let (root, out) = (here.join("../.."), PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")));
-    let (source, object) = (root.join("examples/formats/jxl.c"), out.join("jxl.o"));
-    let (Some(cflags), Some(libraries)) = (pkg_config("--cflags", &["libjxl >= 0.7"]), pkg_config("--libs", &["libjxl >= 0.7"])) else {
-        println!("cargo:warning=libjxl-dev was not found: JPEG XL is not decoded");
-        return;
-    };
-    println!("cargo:rerun-if-changed={}", source.display());
-    run(
-        command("CC", "cc")
-            .args(["-std=c11", "-O2", "-fPIC", "-c", "-o"])
-            .args([&object, &source])
-            .arg("-I")
-            .arg(&root)
-            .args(cflags.split_whitespace()),
-        "a C compiler (gcc or clang; CC names one)",
-    );
-    run(command("AR", "ar").arg("rcs").arg(out.join("libbenzina_jxl.a")).arg(object), "ar (of binutils; AR names one)");
-    println!("cargo:rustc-cfg=has_jxl");
-    println!("cargo:rustc-link-search=native={}", out.display());
-    println!("cargo:rustc-link-lib=static=benzina_jxl");
     link(&libraries);
 }
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 REASONS = Path("tests/make/analysis.txt")
 LIBRARY = "benzina.c"
-TOOL = sorted(str(path) for path in Path("examples/bzna").glob("*.c") if path.name != "os_windows.c")
+TOOL = sorted(str(path) for folder in ("bzna", "formats") for path in Path("examples", folder).glob("*.c")
+              if path.name != "os_windows.c")
 
 # What clang-tidy looks for. Left out are checks of style, and those that this code breaks on purpose everywhere:
 # neighboring parameters of one type, !strcmp(), products of small numbers that widen, macros whose parameters are

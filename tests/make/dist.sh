@@ -1,5 +1,5 @@
 #!/bin/sh
-# The vendorable pair (benzina.c with the kernels and their PTX inside), a CMakeLists.txt for it, streams, the list of
+# The vendorable pair (benzina.c with the kernels and their PTX inside), a CMakeLists.txt for it, streams, formats, the list of
 # its switches, and a tarball of the sources that builds and tests itself. With WITHOUT, names of switches as HEIF or
 # WRITER, the pair has no text of what these leave out (needs Python), and there is no tarball. Without RECORDS or
 # FOLDERS, there are no streams.
@@ -31,7 +31,7 @@ awk '/^ \*     BENZINA_[A-Z_]+ /{ on = 1 } /^ \*$/{ on = 0 } on { sub(/^ \* */, 
 if [ -n "$WITHOUT" ]; then
     rm -r "$parts"
     [ ! -d "$out/stream" ] || stream=" stream,"
-    echo "$out: benzina.h, benzina.c, CMakeLists.txt, install,$stream SWITCHES, without $WITHOUT"
+    echo "$out: benzina.h, benzina.c, CMakeLists.txt, install,$stream formats, SWITCHES, without $WITHOUT"
     exit
 fi
 rm -rf "${build:?}/$name"
@@ -41,4 +41,4 @@ cp -R benzina.h benzina.c benzina_kernels.cu Makefile README.md LICENSE CHANGELO
 rm -rf "$build/$name/examples/rust/target"
 tar -C "$build" -czf "$out/$name.tar.gz" "$name"
 rm -rf "${build:?}/$name"
-echo "$out: benzina.h, benzina.c, CMakeLists.txt, install, stream, SWITCHES, $name.tar.gz"
+echo "$out: benzina.h, benzina.c, CMakeLists.txt, install, stream, formats, SWITCHES, $name.tar.gz"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # What find_package and pkg-config read of an installed library, into ROOT, which is DESTDIR or empty. From the
-# repository's root, with PREFIX, LIBDIR, VERSION, SOVERSION and, each a list, REQUIRES, LIBS and STREAM_REQUIRES:
+# repository's root, with PREFIX, LIBDIR, VERSION, SOVERSION and, each a list, REQUIRES, LIBS, STREAM_REQUIRES and
+# FORMATS_REQUIRES:
 #     sh tests/make/install_package.sh ROOT LIBRARY...
 set -e
 root=$1; shift

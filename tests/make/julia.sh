@@ -32,13 +32,13 @@ fi
 
 # What is built and run there, and nothing else of this tree; a file that is the same keeps its time, for make. The
 # archive and the pictures are what Julia's tests read.
-for file in Makefile benzina.c benzina.h benzina_kernels.cu examples/stream.[ch] examples/stream_source.[ch] $(find examples/julia -type f) tests/data/mini_h265.bzna tests/data/pictures/*; do
+for file in Makefile benzina.c benzina.h benzina_kernels.cu examples/stream.[ch] examples/stream_source.[ch] examples/formats/*.[ch] $(find examples/julia -type f) tests/data/mini_h265.bzna tests/data/pictures/*; do
     cmp -s "$file" "$root/benzina/$file" && continue
     mkdir -p "$(dirname "$root/benzina/$file")" && cp "$file" "$root/benzina/$file" || exit 1
 done
 cat >"$root/benzina/run.sh" <<'RUN'
 mount -t proc proc /proc || exit 1
-cd /benzina && make -s WARN= build/libbenzina.so build/libbenzina_stream.so && HOME=/tmp JULIA_NUM_THREADS=2 julia --startup-file=no --project=examples/julia examples/julia/test/runtests.jl
+cd /benzina && make -s WARN= build/libbenzina.so build/libbenzina_formats.so build/libbenzina_stream.so && HOME=/tmp JULIA_NUM_THREADS=2 julia --startup-file=no --project=examples/julia examples/julia/test/runtests.jl
 RUN
 # The mount ends with its namespace.
 unshare --mount --pid --fork chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 sh /benzina/run.sh

@@ -1,13 +1,15 @@
 #!/bin/sh
 # The pair (benzina.c with the kernels and, if given, their PTX inside), a CMakeLists.txt for it, what that installs, and
-# streams, unless the pair lacks what they need. Usage, from the repository's root; SOURCES: the folder of the library's three files, if it is another:
+# streams, unless the pair lacks what they need, and formats. Usage, from the repository's root; SOURCES: the folder of the library's three files, if it is another:
 #     sh tests/make/pair.sh FOLDER [PTX_HEADER [SOURCES]]
 set -e
 out=$1; ptx=$2; sources=${3:-.}
 mkdir -p "$out/install"
 cp "$sources/benzina.h" examples/vendoring/CMakeLists.txt "$out/"
 cp examples/vendoring/install/*.in "$out/install/"
-rm -rf "$out/stream"
+rm -rf "$out/stream" "$out/formats"
+mkdir "$out/formats"
+cp examples/formats/*.[ch] "$out/formats/"
 if ! grep -qE '^#define BENZINA_NO_(RECORDS|FOLDERS)' "$sources/benzina.h"; then
     mkdir "$out/stream"
     cp examples/stream.[ch] examples/stream_source.[ch] "$out/stream/"

@@ -50,7 +50,7 @@ accompany() {
 bundle() {
     build=$1 folder=$2 libs=${STATIC:-$1/static/ffmpeg} missing=
     jpeg=$(pkg-config --variable=libdir libjpeg 2>/dev/null || true)/libjpeg.a
-    if [ -x "$folder/bzna" ] && [ -z "$(find benzina.c benzina.h examples/bzna tests/bench/bench_scaling.c -newer "$folder/bzna")" ]; then
+    if [ -x "$folder/bzna" ] && [ -z "$(find benzina.c benzina.h examples/bzna examples/formats tests/bench/bench_scaling.c -newer "$folder/bzna")" ]; then
         echo "scaling: $folder/bzna is up to date"
         accompany "$libs" "$folder"
         return
@@ -62,9 +62,11 @@ bundle() {
     [ -z "$missing" ] || { echo "SKIP scaling: no static FFmpeg or libjpeg can be had: make static-deps installs what is missing [${missing# }]"; exit 3; }
     sh tests/make/codecs.sh "$libs" || { echo "SKIP scaling: the static FFmpeg cannot be built here"; exit 3; }
     PKG_CONFIG_PATH=$libs/lib/pkgconfig; export PKG_CONFIG_PATH
-    flags="-std=c11 ${OPT:--O3} -ffp-contract=off -D_GNU_SOURCE -DBENZINA_NO_CUDA -I. $(pkg-config --cflags libavcodec libavformat libswscale libavutil)"
+    flags="-std=c11 ${OPT:--O3} -ffp-contract=off -D_GNU_SOURCE -DBENZINA_NO_CUDA -I. -Iexamples/formats $(pkg-config --cflags libavcodec libavformat libswscale libavutil)"
     needs="$(pkg-config --static --libs libavformat libavcodec libswscale libavutil) $jpeg -lm -lpthread -ldl"
     mkdir -p "$folder"
+    # without the formats' own libraries
+    flags="$flags $(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/-D\1/p' examples/formats/formats.h | tr '\n' ' ')"
     # One program, as each would have the same 7 MB of decoders in it: "bzna bench_scaling" is the measurement.
     objects=$(mktemp -d)
     cat >"$objects/main.c" <<'END'
@@ -80,7 +82,7 @@ END
     ${CC:-cc} $flags -c benzina.c -o "$objects/benzina.o" &&
         ${CC:-cc} $flags -Dmain=bench_scaling_main -c tests/bench/bench_scaling.c -o "$objects/bench_scaling.o" &&
         ${CC:-cc} $flags -c "$objects/main.c" -o "$objects/main.o" &&
-        ${CC:-cc} $flags -Dmain=bzna_main -DBZNA_STREAM_NO_ZLIB -DBZNA_STREAM_NO_ZSTD -static -s -o "$folder/bzna" examples/bzna/*.c examples/stream.c examples/stream_source.c "$objects"/*.o $needs || { rm -rf "$objects"; exit 1; }
+        ${CC:-cc} $flags -Dmain=bzna_main -DBZNA_STREAM_NO_ZLIB -DBZNA_STREAM_NO_ZSTD -static -s -o "$folder/bzna" examples/bzna/*.c examples/formats/*.c examples/stream.c examples/stream_source.c "$objects"/*.o $needs || { rm -rf "$objects"; exit 1; }
     rm -rf "$objects"
     # shellcheck disable=SC2016  # that script's
     printf '#!/bin/sh\nexec "$(dirname "$0")/bzna" bench_scaling "$@"\n' >"$folder/bench_scaling"

@@ -314,6 +314,30 @@ else
         "no nv-codec-headers, no PTX or no gcc [libffmpeg-nvenc-dev clang gcc]"
 fi
 
+# --- formats: each file may be copied alone beside the pair, with its library or with its switch ---
+formats_are_written() {
+    make --no-print-directory -s BUILD="$BUILD" DIST="$T/with_formats" dist-formats && ls "$T/with_formats/formats" |
+        diff "$T/listed" - && cp benzina.h "$T/with_formats/"
+}
+alone() { # file
+    lacks=$(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/\1/p' examples/formats/formats.h)
+    needs=$(make --no-print-directory -s print-FORMATS_CFLAGS)
+    for compiler in gcc clang; do
+        have $compiler || continue
+        for switches in "$needs" "$(echo "$lacks" | sed 's/^/-D/' | tr '\n' ' ')"; do
+            # shellcheck disable=SC2086
+            $compiler -std=c11 -O0 $WARN -Werror -I"$T/with_formats" $switches -c "$T/with_formats/formats/$1" -o "$T/alone.o" &&
+                ! nm -u "$T/alone.o" | grep bzna_formats_ || { echo "$compiler $switches"; return 1; }
+        done
+    done
+}
+ls examples/formats | grep '\.[ch]$' > "$T/listed"
+check make_dist_formats_writes_all_of_them formats_are_written
+for file in $(grep '\.c$' "$T/listed" | grep -v '^formats\.c$'); do
+    if have gcc || have clang; then check "format_${file%.c}_is_compiled_alone" alone "$file"
+    else skip "format_${file%.c}_is_compiled_alone" "no compiler here [gcc clang]"; fi
+done
+
 # --- README's table ---
 table() { grep -E '^\| (nothing|`[A-Z ]+`) \| [0-9]' README.md; }
 lines_hold() { # within 3 %

@@ -24,7 +24,22 @@ function __init__()
         throw(ErrorException(string("Benzina needs ", libbenzina, ", which `make` builds. It was looked for as ", path,
                                     ", which the environment variable BENZINA_LIBRARY changes: ", sprint(showerror, exception))))
     end
+    load_formats()
     return nothing
+end
+
+# libbenzina_formats.so lies beside libbenzina.so. Its codecs, in C, are of formats that the library does not know by itself; without it,
+# there are none.
+const libbenzina_formats = "libbenzina_formats.so.$BZNA_VERSION_MAJOR.$BZNA_VERSION_MINOR"
+const FORMATS = Ref(bzna_own_codecs(C_NULL, 0, (0, 0)))
+
+function load_formats()
+    found = Libdl.dlopen_e(joinpath(dirname(Libdl.dlpath(libbenzina)), libbenzina_formats))
+    found == C_NULL && return
+    count = Ref{UInt64}(0)
+    codecs = ccall(Libdl.dlsym(found, :bzna_formats_codecs), Ptr{bzna_codec}, (Ref{UInt64},), count)
+    FORMATS[] = bzna_own_codecs(codecs, count[], (0, 0))
+    return
 end
 
 # A call during which the garbage collector need not wait for this thread: other threads may be in callbacks and allocate there, and a

@@ -8,6 +8,7 @@ mutable struct Context
         config, err, out = bzna_context_config(), sized(bzna_error), Ref{Ptr{bzna_context}}(C_NULL)
         bzna_context_config_init(config, sizeof(bzna_context_config))
         config.device = device
+        config.own_codecs = LibBenzina.FORMATS[]
         box = level == LOG_LEVELS.none ? nothing : LogBox()
         if box !== nothing
             log = @cfunction(bzna_context_log, Cvoid, (Ptr{Cvoid}, Int32, Int32, Ptr{Cchar}))

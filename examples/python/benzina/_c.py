@@ -122,6 +122,27 @@ def _load_library():
 lib = _load_library()                           # its functions are declared: lib.bzna_version() and so on
 
 
+def _load_formats():
+    """libbenzina_formats.so, which lies beside the library; None where there is none."""
+    folder, name = os.path.split(lib._name)
+    try:
+        return ctypes.CDLL(os.path.join(folder, name.replace("libbenzina.", "libbenzina_formats.")))
+    except OSError:
+        return None
+
+
+_formats = _load_formats()
+
+
+def formats_codecs():
+    """(address, count) of the codecs in C of formats that the library does not know by itself."""
+    count = ctypes.c_uint64()
+    if _formats is None:
+        return None, 0
+    _formats.bzna_formats_codecs.restype = ctypes.c_void_p
+    return _formats.bzna_formats_codecs(ctypes.byref(count)), count.value
+
+
 inits = {}                                     # of the structs that have one
 
 

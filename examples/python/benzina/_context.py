@@ -80,6 +80,7 @@ class Context(_handles.Handled):
             arg.put(config, name, given[name])
         codecs = None if codecs is None else tuple(codecs)
         config.codecs = _codecs_of(codecs)
+        config.own_codecs.ptr, config.own_codecs.count = _c.formats_codecs()
         config.cuda_context = (
             None if cuda_context is None else arg.number("cuda_context", cuda_context, ctypes.c_size_t)
         )

@@ -1,21 +1,20 @@
-//! Codecs in C from `examples/formats`, for [`ContextConfig::codec_in_c`](crate::ContextConfig::codec_in_c). With the feature `jxl`.
+//! Codecs in C from `examples/formats`: formats that the library does not know by itself. Every context has them.
 
 use crate::raw;
 
-#[cfg(has_jxl)]
+#[cfg(has_formats)]
 extern "C" {
-    fn bzna_formats_jxl(codec: *mut raw::bzna_codec);
+    fn bzna_formats_codecs(count: *mut u64) -> *const raw::bzna_codec;
 }
 
-/// The codec of JPEG XL, by libjxl; None where the crate was built without it.
-pub fn jxl() -> Option<raw::bzna_codec> {
-    #[cfg(has_jxl)]
+/// The codecs of libbenzina_formats; none where the crate was built without it.
+pub(crate) fn codecs() -> &'static [raw::bzna_codec] {
+    #[cfg(has_formats)]
     {
-        let mut codec = raw::bzna_codec::default();
-        // SAFETY: it fills in the struct.
-        unsafe { bzna_formats_jxl(&mut codec) };
-        Some(codec)
+        let mut count = 0;
+        // SAFETY: the array has as many, is made once, and never changes.
+        unsafe { std::slice::from_raw_parts(bzna_formats_codecs(&mut count), count as usize) }
     }
-    #[cfg(not(has_jxl))]
-    None
+    #[cfg(not(has_formats))]
+    &[]
 }

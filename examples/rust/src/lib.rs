@@ -42,6 +42,7 @@
 #![warn(missing_debug_implementations)]
 
 mod augment;
+mod formats;
 mod host;
 #[doc(hidden)]
 #[macro_use]
@@ -56,8 +57,6 @@ mod rules;
 #[rustfmt::skip] // likewise
 mod settings;
 
-#[cfg(feature = "jxl")]
-pub mod formats;
 #[cfg(feature = "stream")]
 pub mod stream;
 
@@ -534,7 +533,7 @@ impl Context {
     pub fn new(config: ContextConfig) -> Result<Context> {
         let ContextConfig { mut config, allocator, log, codecs } = config;
         let mut codecs = codecs.into_iter().collect::<Result<Vec<_>>>()?;
-        let raw_codecs: Vec<_> = codecs.iter().map(|codec| codec.raw).collect();
+        let raw_codecs: Vec<_> = codecs.iter().map(|codec| codec.raw).chain(formats::codecs().iter().copied()).collect();
         // Behind an Arc from the start: C is given its address, which a move of a Box would put into question.
         let host = Arc::new(host::Host { allocator, log });
         let user: *mut c_void = Arc::as_ptr(&host).cast_mut().cast();

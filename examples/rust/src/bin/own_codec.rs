@@ -3,7 +3,6 @@
 //!     cargo run --release --bin own_codec -- folder
 //!
 //! Prints the mean of R, G and B of each picture, scaled to 64 pixels. Pictures of other kinds may lie in the same folder.
-//! With `--features jxl`, JPEG XL is among them, by a codec in C that is registered beside: examples/formats/jxl.c.
 //! examples/own_codec.c does the same in C.
 
 use benzina::{Context, ContextConfig, Error, LastBatch, OwnCodec, Planes, Rectangle, Result, Shape, Status};
@@ -80,14 +79,7 @@ impl OwnCodec for Qoi {
 }
 
 fn run(folder: &str) -> Result<bool> {
-    let config = ContextConfig::default().cpu().codec(Qoi);
-    #[cfg(feature = "jxl")]
-    let config = match benzina::formats::jxl() {
-        // SAFETY: that codec keeps its rules, and its texts are constants.
-        Some(jxl) => unsafe { config.codec_in_c(jxl) },
-        None => config,
-    };
-    let ctx = Context::new(config)?;
+    let ctx = Context::new(ContextConfig::default().cpu().codec(Qoi))?;
     let data = ctx.open(folder)?;
     let loader =
         data.loader().batch_size(8).size(EDGE as u32, EDGE as u32).center_resized_crop(1.0).last_batch(LastBatch::Partial).open()?;

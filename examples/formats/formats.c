@@ -1,0 +1,29 @@
+/* formats.c - the list of codecs in this folder
+ *
+ * A program that has only some of these files leaves this one out, and fills in its own list. */
+#include "formats.h"
+
+#include <stdatomic.h>
+
+static void (*const fill[])(bzna_codec *codec) = {
+    bzna_formats_jxl,
+};
+
+#define COUNT (sizeof fill / sizeof fill[0])
+
+const bzna_codec *bzna_formats_codecs(uint64_t *count)
+{
+    static bzna_codec codecs[COUNT];
+    static atomic_int state;                                /* 0: empty, 1: a thread fills the array, 2: filled */
+    int empty = 0;
+
+    *count = COUNT;
+    if (atomic_compare_exchange_strong(&state, &empty, 1)) {
+        for (size_t i = 0; i < COUNT; i++)
+            fill[i](&codecs[i]);
+        atomic_store(&state, 2);
+    }
+    while (atomic_load(&state) != 2)
+        ;                                                   /* another thread fills it, without waiting for anything */
+    return codecs;
+}
