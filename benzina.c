@@ -3909,7 +3909,7 @@ typedef struct bzi_format {
     uint32_t   orientation;           /* EXIF's number, 1..8; 0: not stated */
     /* of a decoded pixel of a still; 0: its size was compared with that of the file */
     uint32_t   pixel_bits;
-    uint32_t   crop[4];               /* HEIF: x, y, width, height of the part that is seen; all 0: the whole picture */
+    uint32_t   crop[4];               /* x, y, width, height of the part that is seen; all 0: the whole picture */
     uint32_t   tiles;                 /* tiles of a HEIF grid; 0: it is no grid */
     uint32_t   frame_num_bits;        /* H.264: bits of frame_num; 0: the heads of slices are not read */
     uint32_t   order_bits;            /* H.264: bits of the picture order count; 0: it is not there */
@@ -7671,7 +7671,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
         return BZI_FAIL(err, whole ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
                         "image: %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
-                        image->crop_x, image->crop_y, width, height);
+                        picture->crop_x, picture->crop_y, width, height);
     return BZNA_OK;
 }
 
@@ -9385,9 +9385,10 @@ static bzna_status bzi_own_format(const bzna_codec_shape *shape, int is_index, b
 
     if (!shape->width || !shape->height || shape->pixels > BZNA_PIXELS_INDEX || shape->interleaved > 1 ||
         shape->chroma_shift_x > 2 || shape->chroma_shift_y > 2 || shape->orientation > 8 || depth < 8 || depth > 16 ||
-        (shape->pixels == BZNA_PIXELS_INDEX && depth != 8))
+        (shape->pixels == BZNA_PIXELS_INDEX && depth != 8) || shape->crop.x1 < shape->crop.x0 ||
+        shape->crop.y1 < shape->crop.y0 || !shape->crop.x1 != !shape->crop.y1)
         return BZI_FAIL(err, BZNA_E_DECODE, "inspect says %ux%u, pixels %u, depth %u, interleaved %u, chroma_shift "
-                        "%u,%u, orientation %u, which no picture is", shape->width, shape->height, shape->pixels, depth,
+                        "%u,%u, orientation %u, or a crop, which no picture is", shape->width, shape->height, shape->pixels, depth,
                         shape->interleaved, shape->chroma_shift_x, shape->chroma_shift_y, shape->orientation);
 
     *format = (bzi_format){ .width = shape->width, .height = shape->height, .depth_luma = depth, .depth_chroma = depth,
@@ -9397,6 +9398,10 @@ static bzna_status bzi_own_format(const bzna_codec_shape *shape, int is_index, b
                             .interleaved = shape->interleaved && shape->pixels == BZNA_PIXELS_RGB };
     format->chroma_location = shape->chroma_left ? shape->chroma_top ? 2 : 0 : shape->chroma_top ? 3 : 1;
     format->pixel_bits = (is_rgb || is_ycbcr ? 3u : 1u) * (depth > 8 ? 16 : 8);
+    format->crop[0] = shape->crop.x0;
+    format->crop[1] = shape->crop.y0;
+    format->crop[2] = shape->crop.x1 - shape->crop.x0;
+    format->crop[3] = shape->crop.y1 - shape->crop.y0;
     format->color = shape->color;
     if (!shape->color.present || is_rgb)
         format->color = bzi_color_of_archives;
@@ -9501,6 +9506,9 @@ static bzna_status bzi_own_prepare(bzi_own *own, bzi_image *image, bzna_error *e
     if (!c->decode || (c->unwrap && shape.wrapped))
         return bzi_own_unwrap(own, i, state, image, err);
 
+    if (own->host->codecs && (shape.codecs & ~own->host->codecs))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow what it is made of",
+                        own->host->own_codecs[i].name);
     if (bzi_own_format(&shape, image->coded.palette == BZNA_PALETTE_INDEX, &image->format, err) != BZNA_OK ||
         bzi_format_check_bytes(&image->format, own->host->own_codecs[i].name, file.size, err) != BZNA_OK)
         return bzi_own_fail(own, i, "inspect", err->status, file.size, err);
@@ -31244,30 +31252,41 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 
 struct bzna_decoder {
     bzi_host     *host;               /* a reference is held */
+    uint32_t      alone;              /* 1: it was opened without a context, so it calls no function of the user's */
     bzi_software  software;
 };
 
 BZI_COLD
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
+    bzna_context_config config = { .struct_size = sizeof config };
     bzna_decoder *decoder;
     bzi_host *host;
 
-    BZI_API_BEGIN_OUT(out, context);
+    BZI_API_BEGIN_WITH(out);
+    *out = NULL;
 
-    host = context->host;
+    if (context) {
+        host = context->host;
+        bzi_host_retain(host);
+    } else {
+        BZI_API_TRY(bzi_context_check(&config, &e));        /* all defaults */
+        BZI_API_TRY(bzi_host_open(&config, &host, &e));
+    }
+
     if (!(decoder = bzi_alloc_zero(&host->memory, 1, sizeof *decoder)))
-        BZI_API_END(bzi_fail_memory(&e, "a decoder"));
-
-    if (bzi_software_open(&decoder->software, &host->memory, host->max_edge_px, &e) != BZNA_OK) {
+        bzi_fail_memory(&e, "a decoder");
+    else if (bzi_software_open(&decoder->software, &host->memory, host->max_edge_px, &e) != BZNA_OK)
         bzi_release(&host->memory, decoder, 1, sizeof *decoder);
+    if (e.status != BZNA_OK) {
+        bzi_host_drop(host);
         BZI_API_END(e.status);
     }
 
     decoder->host = host;
+    decoder->alone = !context;
     decoder->software.allowed = host->codecs;
     decoder->software.own.host = host;
-    bzi_host_retain(host);
     *out = decoder;
     return BZNA_OK;
 }
@@ -31277,7 +31296,8 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
 {
     bzi_host *host;
 
-    BZI_API_BEGIN_CLOSE(decoder);
+    if (!decoder || (bzi_os_in_callback && !decoder->alone))
+        return decoder ? BZNA_E_STATE : BZNA_OK;
     host = decoder->host;
     bzi_software_close(&decoder->software);
     bzi_release(&host->memory, decoder, 1, sizeof *decoder);
@@ -31304,6 +31324,38 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     BZI_API_TRY(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e));
     BZI_API_TRY(bzi_software_decode(&decoder->software, &alone.coded, &format, bzi_picture_all(&all), &all, &e));
     bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shape *shape, bzna_error *err)
+{
+    bzna_codec_shape all = { .struct_size = sizeof all };
+    bzna_image whole;
+    bzi_image alone;
+    bzi_format format;
+    bzna_picture picture;
+
+    BZI_API_BEGIN_WITH(shape);
+    if (shape->struct_size < sizeof(uint32_t))
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "shape.struct_size: not set");
+    BZI_API_TRY(bzi_image_take(&whole, image, "image", &e));
+    alone = bzi_image_alone(&whole);
+    alone.otherwise.present = 0;
+    BZI_API_TRY(bzi_picture_describe(&alone, UINT32_MAX, &format, &picture, &e));
+
+    all.width = picture.frame_width;
+    all.height = picture.frame_height;
+    all.pixels = format.chroma_format ? BZNA_PIXELS_YCBCR : BZNA_PIXELS_GRAY;
+    all.depth = picture.depth;
+    all.chroma_shift_x = picture.chroma_shift_x;
+    all.chroma_shift_y = picture.chroma_shift_y;
+    all.chroma_left = picture.chroma_left;
+    all.chroma_top = picture.chroma_top;
+    all.color = picture.color;
+    all.orientation = picture.orientation;
+    all.crop = (bzna_rectangle){ picture.crop_x, picture.crop_y, picture.crop_x + picture.width,
+                                 picture.crop_y + picture.height };
+    bzi_struct_out(shape, shape->struct_size, &all, sizeof all);
     return BZNA_OK;
 }
 

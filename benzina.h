@@ -195,7 +195,8 @@
  *
  * No lock is held while a callback runs. Rules for callbacks:
  *     - A callback must return, because the library waits for running callbacks when it closes.
- *     - A callback must not close any object: X_close returns E_STATE there, and does nothing.
+ *     - A callback must not close any object: X_close returns E_STATE there, and does nothing. The
+ *       exception is a decoder that was opened without a context, which a codec may have.
  *     - No C++ exception and no longjmp may leave a callback. The frames above it are C, and would
  *       not be unwound.
  *     - An allocator or device_allocator must call no bzna_* function. The callback of a transform,
@@ -1212,8 +1213,17 @@ enum {
     BZNA_PIXELS_INDEX = 3
 };
 
-/* What a picture is, as a codec's inspect says. The library clears it and sets struct_size before
- * the call. Zero is the default of every member but width and height. */
+/* A rectangle of pixels, before a picture is turned. */
+typedef struct bzna_rectangle {
+    uint32_t x0;                      /* the first column */
+    uint32_t y0;                      /* the first row */
+    uint32_t x1;                      /* the column after the last */
+    uint32_t y1;                      /* the row after the last */
+} bzna_rectangle;
+
+/* What a picture is, as a codec's inspect says, or bzna_image_inspect. The library clears it and
+ * sets struct_size before it calls inspect. Zero is the default of every member but width and
+ * height. */
 typedef struct bzna_codec_shape {
     uint32_t   struct_size;           /* set by the library, in bytes */
     uint32_t   width;                 /* pixels, before the picture is turned; must be set */
@@ -1240,15 +1250,11 @@ typedef struct bzna_codec_shape {
     /* 1: the bytes are a wrapper around a picture that the library decodes, so unwrap is called,
      * and nothing else here counts. A codec without decode need not say it */
     uint32_t   wrapped;
+    /* BZNA_ALLOW_... of the library's codecs that decode will use, by a bzna_decoder of its own: if
+     * context_config.codecs forbids one, the picture fails. 0: none */
+    uint32_t   codecs;
+    bzna_rectangle crop;              /* the part that is seen; all zeros: the whole picture */
 } bzna_codec_shape;
-
-/* A rectangle of pixels, before a picture is turned. */
-typedef struct bzna_rectangle {
-    uint32_t x0;                      /* the first column */
-    uint32_t y0;                      /* the first row */
-    uint32_t x1;                      /* the column after the last */
-    uint32_t y1;                      /* the row after the last */
-} bzna_rectangle;
 
 /* Memory for a picture's pixels. The sample of plane i at column x and row y lies at
  *     (char *)plane[i] + y * pitch[i] + x * step
@@ -1321,7 +1327,9 @@ typedef bzna_status (*bzna_codec_unwrap_fn)(void *state, const void *data, uint6
 
 /* A codec of your own. Any thread calls recognize, concurrently. The other functions are called
  * concurrently, too, but never two at once with one state. No lock of the library is held. They
- * must not close any object, nor call functions that take a context, data set or loader.
+ * must not close any object, nor call functions that take a context, data set or loader, with one
+ * exception: a state may have a decoder of its own, opened without a context, to decode the parts
+ * of which pictures are made.
  *
  * They return BZNA_OK, or a failure, which costs the sample: its slot is filled with the
  * out-of-bounds color, and the others are as they would have been. Statuses that say why are
@@ -1361,6 +1369,15 @@ typedef struct bzna_codec {
     void      (*close)(void *user);
     uint64_t    reserved[4];          /* must be 0 */
 } bzna_codec;
+
+/* Says what a coded picture is, without decoding it: for codecs whose pictures are made of such, as
+ * HEIF's grids are. Planes of matrix 0 count as Y'CbCr: they are G, B and R. Any thread.
+ *     image   as for bzna_decoder_decode
+ *     shape   struct_size must be set; filled in. color.present 0: neither image nor its stream
+ *             says a color
+ * Statuses: as for bzna_decoder_decode. */
+BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shape *shape,
+    bzna_error *err);
 
 /* ---- Context ------------------------------------------------------------------------------ */
 /* CUDA's handles of the default streams, as numbers: cast them to void *, or pass CU_STREAM_LEGACY
@@ -2125,12 +2142,14 @@ typedef struct bzna_picture {
 /* Clears picture and sets its struct_size, in bytes: pass sizeof *picture. Any thread. */
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
-/* Opens a decoder, which works in software. context may be closed before it. *out becomes the
- * decoder, to be closed with bzna_decoder_close. Any thread. */
+/* Opens a decoder, which works in software. context may be closed before it; NULL: the decoder has
+ * the defaults of a context's settings. *out becomes the decoder, to be closed with
+ * bzna_decoder_close. Any thread. */
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err);
 
 /* Closes decoder; NULL does nothing. Planes that it returned are freed. Returns E_STATE inside
- * callbacks, and does nothing then. Any thread, once, while no other uses it. */
+ * callbacks, and does nothing then, unless the decoder was opened without a context. Any thread,
+ * once, while no other uses it. */
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one coded picture. One thread at a time may use a decoder.

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 static void (*const fill[])(bzna_codec *codec) = {
+    bzna_formats_heif,
     bzna_formats_jxl,
 };
 

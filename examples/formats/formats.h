@@ -39,6 +39,9 @@ extern "C" {
  *     count    set to their number */
 BZNA_FORMATS_API const bzna_codec *bzna_formats_codecs(uint64_t *count);
 
+/* Fills in the codec of HEIF and AVIF (heif.c), which needs no library. It has nothing to be freed. Any thread. */
+BZNA_FORMATS_API void bzna_formats_heif(bzna_codec *codec);
+
 /* Fills in the codec of JPEG XL, by libjxl (jxl.c). It has nothing to be freed. Any thread. */
 BZNA_FORMATS_API void bzna_formats_jxl(bzna_codec *codec);
 

@@ -20,7 +20,8 @@ enum { FILES = 32, BATCH = 8, ROOM = 1 << 16, TOY_HEAD = 16 };
 /* What a toy file's codec does with it, beside decoding it. */
 enum { GOOD, INSPECT_FAILS, DECODE_FAILS, SAYS_MEMORY, SAYS_NUMBER, SAYS_POSITIVE, NO_SIZE, HUGE_SIZE, LARGE_FOR_BYTES,
        BAD_PIXELS, BAD_DEPTH, BAD_SHIFT, BAD_ORIENTATION, DEEP_INDEX, WRITES_NOTHING, LEAVES_LAST_ROW, LEAVES_BLOCK,
-       WRITES_BEFORE, WRITES_BEHIND, GROWS_BETWEEN, SHRINKS_BETWEEN, CLOSES, IS_SLOW, LONG_MESSAGE, MODES };
+       WRITES_BEFORE, WRITES_BEHIND, GROWS_BETWEEN, SHRINKS_BETWEEN, CLOSES, IS_SLOW, LONG_MESSAGE, BAD_CROP,
+       OUTER_CROP, USES_H264, MODES };
 
 /* A picture, and how its toy file stores it. */
 typedef struct toy {
@@ -141,6 +142,10 @@ static bzna_status toy_inspect(void *user, const void *data, uint64_t bytes, bzn
     shape->chroma_shift_x = t.mode == BAD_SHIFT ? 3 : t.shift_x;
     shape->chroma_shift_y = t.shift_y;
     shape->orientation = t.mode == BAD_ORIENTATION ? 9 : t.orientation;
+    if (t.mode == BAD_CROP || t.mode == OUTER_CROP)
+        shape->crop = (bzna_rectangle){ 5, 0, t.mode == BAD_CROP ? 4 : t.width + 1, 1 };
+    if (t.mode == USES_H264)
+        shape->codecs = BZNA_ALLOW_H264 | BZNA_ALLOW_OWN;
     if (t.mode == CLOSES)
         CHECK_EQ(bzna_context_close(s->m->context), BZNA_E_STATE);
     if (t.mode == INSPECT_FAILS) {
@@ -955,6 +960,9 @@ static const struct { uint32_t mode; bzna_status status; const char *says; } fau
     { WRITES_BEHIND, BZNA_E_DECODE, "decode wrote outside of its planes" },
     { CLOSES, BZNA_OK, "" },
     { LONG_MESSAGE, BZNA_E_LIMIT, "Toy picture: xxxx" },
+    { BAD_CROP, BZNA_E_DECODE, "orientation 1, or a crop, which no picture is" },
+    { OUTER_CROP, BZNA_E_MISMATCH, "at 5,0 does not lie in its frame" },
+    { USES_H264, BZNA_OK, "" },
 };
 
 /* Good pictures, and one of each fault among them: those of `good` have the same pixels at all other places. */
@@ -1235,15 +1243,19 @@ TEST(codecs_that_are_not_allowed_are_not_asked)
         bzna_context *context = context_with(codecs, 2, cases[i].allowed, 0);
         const bzna_loader_config c = config_number(0);
         bzna_dataset *a;
-        const toy t = { 32, 33, BZNA_PIXELS_RGB, 8, 0, 0, 0, 1, GOOD, i };
+        toy t = { 32, 33, BZNA_PIXELS_RGB, 8, 0, 0, 0, 1, GOOD, i };
         make_wrapped(0, WRAP_GOOD);
         toys.count = 1;
+        files_add_toy(&toys, &t);
+        t.mode = USES_H264;                                 /* which only the first case allows */
         files_add_toy(&toys, &t);
         a = files_open(context, &toys, NULL);
         run(context, a, &c, &first);
         CHECK_EQ(first.status[1], cases[i].toy);
         CHECK_EQ(first.status[0], cases[i].jpeg);
         CHECK_CONTAINS(first.message[1], cases[i].toy ? "Toy picture: context_config.codecs does not allow it" : "");
+        CHECK_EQ(first.status[2], cases[i].allowed ? BZNA_E_CODEC : BZNA_OK);
+        CHECK_CONTAINS(first.message[2], cases[i].toy || !cases[i].allowed ? "" : "does not allow what it is made of");
         CHECK(!cases[i].toy || (m.inspects == 0 && m.begins == 0 && w.unwraps == 0));
         bzna_dataset_close(a);
         bzna_context_close(context);

@@ -380,8 +380,16 @@ mutable struct bzna_image
     bzna_image() = new()
 end
 
-# What a picture is, as a codec's inspect says. The library clears it and sets struct_size before the call. Zero is
-# the default of every member but width and height.
+# A rectangle of pixels, before a picture is turned.
+struct bzna_rectangle
+    x0::UInt32
+    y0::UInt32
+    x1::UInt32
+    y1::UInt32
+end
+
+# What a picture is, as a codec's inspect says, or bzna_image_inspect. The library clears it and sets struct_size
+# before it calls inspect. Zero is the default of every member but width and height.
 mutable struct bzna_codec_shape
     struct_size::UInt32
     width::UInt32
@@ -396,15 +404,9 @@ mutable struct bzna_codec_shape
     color::bzna_color
     orientation::UInt32
     wrapped::UInt32
+    codecs::UInt32
+    crop::bzna_rectangle
     bzna_codec_shape() = new()
-end
-
-# A rectangle of pixels, before a picture is turned.
-struct bzna_rectangle
-    x0::UInt32
-    y0::UInt32
-    x1::UInt32
-    y1::UInt32
 end
 
 # Memory for a picture's pixels. The sample of plane i at column x and row y lies at Nothing may be written but the
@@ -422,7 +424,8 @@ end
 
 # A codec of your own. Any thread calls recognize, concurrently. The other functions are called concurrently, too, but
 # never two at once with one state. No lock of the library is held. They must not close any object, nor call functions
-# that take a context, data set or loader.
+# that take a context, data set or loader, with one exception: a state may have a decoder of its own, opened without a
+# context, to decode the parts of which pictures are made.
 mutable struct bzna_codec
     struct_size::UInt32
     reserved0::UInt32

@@ -67,9 +67,9 @@ device_allocator: ptr user; device_alloc_fn alloc; device_release_fn release
 color: u16 primaries, transfer, matrix; u8 full_range, present
 image: u32 struct_size, codec, width, height, frame_width, frame_height, crop_x, crop_y; color color; u32
     length_size, orientation; ptr config; u64 config_size; ptr data; u64 data_size; u32 palette, reserved1
-codec_shape: u32 struct_size, width, height, pixels, depth, interleaved, chroma_shift_x, chroma_shift_y,
-    chroma_left, chroma_top; color color; u32 orientation, wrapped
 rectangle: u32 x0, y0, x1, y1
+codec_shape: u32 struct_size, width, height, pixels, depth, interleaved, chroma_shift_x, chroma_shift_y,
+    chroma_left, chroma_top; color color; u32 orientation, wrapped, codecs; rectangle crop
 codec_planes: u32 struct_size, width, height, step; ptr plane[3]; i64 pitch[3]; ptr palette
 codec: u32 struct_size, reserved0; ptr user; str name, extensions; u64 fingerprint; codec_recognize_fn recognize;
     codec_thread_begin_fn thread_begin; codec_thread_end_fn thread_end; codec_inspect_fn inspect; codec_decode_fn
@@ -177,6 +177,7 @@ version: u32
 source_init: void &source size
 image_init: void &image size
 image_annexb: i32 &image ptr size &size &error
+image_inspect: i32 &image &codec_shape &error
 context_config_init: void &context_config size
 context_open: i32 &context_config out &error
 context_close: i32 ptr

@@ -788,8 +788,20 @@ structs! {
         reserved1: u32,
     }
 
-    /// What a picture is, as a codec's inspect says. The library clears it and sets struct_size before the call. Zero
-    /// is the default of every member but width and height.
+    /// A rectangle of pixels, before a picture is turned.
+    struct bzna_rectangle {
+        /// The first column
+        x0: u32,
+        /// The first row
+        y0: u32,
+        /// The column after the last
+        x1: u32,
+        /// The row after the last
+        y1: u32,
+    }
+
+    /// What a picture is, as a codec's inspect says, or bzna_image_inspect. The library clears it and sets struct_size
+    /// before it calls inspect. Zero is the default of every member but width and height.
     struct bzna_codec_shape {
         /// Set by the library, in bytes
         struct_size: u32,
@@ -822,18 +834,11 @@ structs! {
         /// 1: the bytes are a wrapper around a picture that the library decodes, so unwrap is called, and nothing else
         /// here counts. A codec without decode need not say it
         wrapped: u32,
-    }
-
-    /// A rectangle of pixels, before a picture is turned.
-    struct bzna_rectangle {
-        /// The first column
-        x0: u32,
-        /// The first row
-        y0: u32,
-        /// The column after the last
-        x1: u32,
-        /// The row after the last
-        y1: u32,
+        /// BZNA_ALLOW_... of the library's codecs that decode will use, by a bzna_decoder of its own: if
+        /// context_config.codecs forbids one, the picture fails. 0: none
+        codecs: u32,
+        /// The part that is seen; all zeros: the whole picture
+        crop: bzna_rectangle,
     }
 
     /// Memory for a picture's pixels. The sample of plane i at column x and row y lies at Nothing may be written but
@@ -858,7 +863,8 @@ structs! {
 
     /// A codec of your own. Any thread calls recognize, concurrently. The other functions are called concurrently, too,
     /// but never two at once with one state. No lock of the library is held. They must not close any object, nor call
-    /// functions that take a context, data set or loader.
+    /// functions that take a context, data set or loader, with one exception: a state may have a decoder of its own,
+    /// opened without a context, to decode the parts of which pictures are made.
     struct bzna_codec {
         /// Must be set: sizeof the struct. Clear the rest, or initialize it with what is needed
         struct_size: u32,
@@ -2488,6 +2494,9 @@ extern "C" {
     pub fn bzna_image_init(image: *mut bzna_image, struct_size: usize);
     /// Copies an image as a stream of its own, which other decoders take.
     pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
+    /// Says what a coded picture is, without decoding it: for codecs whose pictures are made of such, as HEIF's grids
+    /// are.
+    pub fn bzna_image_inspect(image: *const bzna_image, shape: *mut bzna_codec_shape, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_context_config_init(config: *mut bzna_context_config, struct_size: usize);
     /// Makes a context. config says how it is to be; it is copied, and NULL stands for all defaults. \*out becomes the
@@ -2552,8 +2561,8 @@ extern "C" {
     pub fn bzna_dataset_open_provider(context: *mut bzna_context, provider: *const bzna_provider, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Clears picture and sets its struct_size, in bytes: pass sizeof \*picture.
     pub fn bzna_picture_init(picture: *mut bzna_picture, struct_size: usize);
-    /// Opens a decoder, which works in software. context may be closed before it. \*out becomes the decoder, to be
-    /// closed with bzna_decoder_close.
+    /// Opens a decoder, which works in software. context may be closed before it; NULL: the decoder has the defaults of
+    /// a context's settings. \*out becomes the decoder, to be closed with bzna_decoder_close.
     pub fn bzna_decoder_open(context: *mut bzna_context, out: *mut *mut bzna_decoder, err: *mut bzna_error) -> bzna_status;
     /// Closes decoder; NULL does nothing.
     pub fn bzna_decoder_close(decoder: *mut bzna_decoder) -> bzna_status;

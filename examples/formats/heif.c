@@ -1,0 +1,987 @@
+/* heif.c - HEIF and AVIF: a codec that unwraps pictures, and puts grids of them together
+ *
+ *     bzna_codec codec;
+ *     bzna_formats_heif(&codec);
+ *     bzna_context_config config = { .struct_size = sizeof config,
+ *                                    .own_codecs = { .ptr = &codec, .count = 1 } };
+ *
+ * The picture of a file is its primary item (ISO/IEC 23008-12), or without one, the first picture of its first track of
+ * pictures. An item that is coded as H.265, H.264, AV1 or JPEG is unwrapped, so that the library decodes it as if it
+ * had come alone: by NVDEC, too. A grid is decoded here, by a decoder of the library's for each thread: of its tiles,
+ * those that the warp reads. Items are cut and turned by their properties. Overlays are refused, and so are items in
+ * other files, and properties that select one of several layers.
+ *
+ * Bytes of files may be wrong in any way. Boxes are walked anew for each question, and their number is limited, so that
+ * nothing is allocated for them. Only an item that lies in pieces is copied, into memory of the file's size at most. */
+#include "formats.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEIF_ITEMS       4096u        /* boxes in a box: phones write up to about 500 items */
+#define HEIF_PROPERTIES  32u          /* of an item; writers need 10 */
+#define HEIF_TILES       1024u        /* of a grid: 16384 x 16384 pixels in tiles of 512 x 512 */
+/* coded bytes for each pixel of a grid whose tiles share bytes of the file: no picture that is worth coding has more */
+#define HEIF_TILE_RATIO  4u
+#define HEIF_CHAIN       8            /* identity items, one leading to the other */
+
+/* ---- Bytes and boxes ---------------------------------------------------------------------- */
+
+/* A range of bytes, of which the first ones are taken. */
+typedef struct heif_bytes {
+    const uint8_t *at;                /* the next byte; NULL: there are none, and no box either */
+    uint64_t       left;              /* bytes from there on */
+    int            overrun;           /* more was asked for than there was, and zeros were given */
+} heif_bytes;
+
+static const uint8_t *heif_take(heif_bytes *b, uint64_t bytes)
+{
+    const uint8_t *const at = b->at;
+
+    if (!bytes || b->overrun || bytes > b->left) {
+        b->overrun |= bytes > b->left;
+        return NULL;
+    }
+    b->at += bytes;
+    b->left -= bytes;
+    return at;
+}
+
+/* Takes a number of at most 8 bytes, the most significant first. */
+static uint64_t heif_number(heif_bytes *b, uint32_t bytes)
+{
+    const uint8_t *at = heif_take(b, bytes);
+    uint64_t value = 0;
+
+    for (uint32_t i = 0; at && i < bytes; i++)
+        value = value << 8 | at[i];
+    return value;
+}
+
+static uint32_t heif_u32(heif_bytes *b) { return (uint32_t)heif_number(b, 4); }
+static uint32_t heif_u16(heif_bytes *b) { return (uint32_t)heif_number(b, 2); }
+static uint32_t heif_u8(heif_bytes *b)  { return (uint32_t)heif_number(b, 1); }
+
+/* Four characters as a number. */
+static uint32_t heif_type(const char *type)
+{
+    heif_bytes b = { (const uint8_t *)type, 4, 0 };
+    return heif_u32(&b);
+}
+
+/* Takes the next box. Returns 1, 0 at the end, or -1 if it does not fit. */
+static int heif_box(heif_bytes *b, uint32_t *type, heif_bytes *payload)
+{
+    const uint64_t left = b->left;
+    uint64_t size, header = 8;
+
+    if (left < 8)
+        return 0;
+    size = heif_u32(b);
+    *type = heif_u32(b);
+    if (size == 1) {
+        header = 16;
+        size = heif_number(b, 8);
+    }
+    size = size ? size : left;
+    if (b->overrun || size < header || size > left)
+        return -1;
+    *payload = (heif_bytes){ b->at, size - header, 0 };
+    heif_take(b, size - header);
+    return 1;
+}
+
+/* Finds the first box of a type. Where there is none, *payload has no bytes. */
+static heif_bytes heif_child(heif_bytes b, const char *type)
+{
+    const uint32_t wanted = heif_type(type);
+    heif_bytes payload;
+    uint32_t found;
+
+    for (uint32_t n = 0; n < HEIF_ITEMS && heif_box(&b, &found, &payload) > 0; n++)
+        if (found == wanted)
+            return payload;
+    return (heif_bytes){ NULL, 0, 0 };
+}
+
+/* ---- A file ------------------------------------------------------------------------------- */
+
+/* What a thread keeps. */
+typedef struct heif_state {
+    bzna_decoder *decoder;            /* of tiles; opened with the first grid */
+    uint8_t      *gathered;           /* an item that lies in pieces, put together */
+    uint64_t      capacity;           /* bytes at gathered */
+} heif_state;
+
+typedef struct heif {
+    heif_state *state;
+    heif_bytes  file;                 /* all of it */
+    bzna_error *err;
+    uint32_t    primary;              /* number of the item that is the picture; 0: there is none */
+    uint32_t    is_miaf;              /* pictures that say nothing of their color are full range */
+    heif_bytes  moov, iloc, iinf, iref, iprp, idat;         /* boxes; those but moov are in meta */
+} heif;
+
+/* Fails with a message that names a box, and where in the file it is. */
+static bzna_status heif_fail(const heif *h, const uint8_t *at, bzna_status status, const char *box, const char *format,
+                             ...)
+{
+    const uint64_t offset = (uint64_t)((uintptr_t)at - (uintptr_t)h->file.at);
+    va_list arguments;
+    int n = snprintf(h->err->message, sizeof h->err->message, "%s: ", box);
+
+    if (at && offset <= h->file.left) {
+        h->err->byte_offset = offset;
+        n = snprintf(h->err->message, sizeof h->err->message, "%s at byte %llu: ", box, (unsigned long long)offset);
+    }
+    va_start(arguments, format);
+    vsnprintf(h->err->message + n, sizeof h->err->message - (size_t)n, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* Reads the boxes of a file. The first box of each kind counts. */
+static bzna_status heif_open(heif *h, heif_state *state, const void *data, uint64_t bytes, bzna_error *err)
+{
+    heif_bytes c = { data, bytes, 0 }, ftyp = heif_child(c, "ftyp"), meta = heif_child(c, "meta"), box;
+    uint32_t type, n = 0;
+    int got;
+
+    *h = (heif){ .state = state, .file = c, .err = err, .moov = heif_child(c, "moov") };
+    while (ftyp.left >= 4)
+        h->is_miaf |= heif_u32(&ftyp) == heif_type("miaf");
+    while ((got = heif_box(&c, &type, &box)) > 0 && n < HEIF_ITEMS)
+        n++;
+    if (got)
+        return heif_fail(h, c.at, got < 0 ? BZNA_E_TRUNCATED : BZNA_E_LIMIT, "file", got < 0 ?
+                         "a box goes past the end" : "more than %u boxes", n);
+
+    heif_take(&meta, 4);
+    box = heif_child(meta, "pitm");
+    h->primary = (uint32_t)heif_number(&box, heif_u32(&box) >> 24 ? 4 : 2);
+    h->iloc = heif_child(meta, "iloc");
+    h->iinf = heif_child(meta, "iinf");
+    h->iref = heif_child(meta, "iref");
+    h->iprp = heif_child(meta, "iprp");
+    h->idat = heif_child(meta, "idat");
+    return BZNA_OK;
+}
+
+/* ---- Items: types, references, bytes ------------------------------------------------------ */
+
+/* Reads an item's type from its infe box. It is an error if there is no such item. */
+static bzna_status heif_find_type(const heif *h, uint32_t id, uint32_t *type)
+{
+    heif_bytes c = h->iinf, box;
+    uint32_t kind;
+    int got;
+
+    heif_number(&c, heif_u32(&c) >> 24 ? 4 : 2);
+    for (uint32_t n = 0; (got = heif_box(&c, &kind, &box)) > 0; n++) {
+        const uint32_t version = heif_u32(&box) >> 24;
+
+        if (n == HEIF_ITEMS)
+            return heif_fail(h, c.at, BZNA_E_LIMIT, "meta/iinf", "more than %u items", n);
+        if (version < 2 || heif_number(&box, version == 2 ? 2 : 4) != id)
+            continue;
+        if (heif_u16(&box))
+            return heif_fail(h, box.at, BZNA_E_UNSUPPORTED, "meta/iinf/infe", "item %u is encrypted", id);
+        *type = heif_u32(&box);
+        return BZNA_OK;
+    }
+    return heif_fail(h, c.at, BZNA_E_BOX, "meta/iinf", got < 0 ? "a box goes past the end of iinf" :
+                     "there is no item %u", id);
+}
+
+/* Takes the next reference of a kind. Returns 1, or 0 at the end. ids: the numbers, of *bytes each, of the items that
+ * item *from refers to. */
+static int heif_reference(heif_bytes *c, const char *kind, uint32_t bytes, uint32_t *from, heif_bytes *ids)
+{
+    uint32_t type;
+
+    while (heif_box(c, &type, ids) > 0) {
+        uint64_t size;
+
+        *from = (uint32_t)heif_number(ids, bytes);
+        size = heif_u16(ids) * (uint64_t)bytes;
+        if (type == heif_type(kind) && size && ids->left >= size) {
+            ids->left = size;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Returns how many items an item is made of, and their numbers, of *bytes each. */
+static uint64_t heif_inputs(const heif *h, uint32_t id, heif_bytes *ids, uint32_t *bytes)
+{
+    heif_bytes c = h->iref;
+    uint32_t from;
+
+    *bytes = heif_u32(&c) >> 24 ? 4 : 2;
+    for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, "dimg", *bytes, &from, ids); n++)
+        if (from == id)
+            return ids->left / *bytes;
+    return 0;
+}
+
+/* Returns 1 if an item refers to others in a way (is_to 0), or if others refer to it; else 0. */
+static int heif_is_related(const heif *h, const char *kind, uint32_t id, int is_to)
+{
+    heif_bytes c = h->iref, ids;
+    uint32_t from, bytes = heif_u32(&c) >> 24 ? 4 : 2;
+
+    for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, kind, bytes, &from, &ids); n++) {
+        if (!is_to && from == id)
+            return 1;
+        while (is_to && ids.left)
+            if (heif_number(&ids, bytes) == id)
+                return 1;
+    }
+    return 0;
+}
+
+/* Where an item's bytes lie, as iloc says. */
+typedef struct heif_extents {
+    heif_bytes c;                     /* at the first extent */
+    uint32_t   count;                 /* of extents, which are read one after the other */
+    uint32_t   bytes[3];              /* of each extent's index, which is not used, its offset and its length */
+    uint64_t   base;                  /* added to offsets */
+    heif_bytes in;                    /* what offsets count in: the file, or idat */
+} heif_extents;
+
+/* Finds the extents of an item, which must lie in this file or in idat. */
+static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e)
+{
+    heif_bytes c = h->iloc;
+    const uint32_t version = heif_u32(&c) >> 24, sizes = heif_u16(&c);
+    const uint64_t count = heif_number(&c, version < 2 ? 2 : 4);
+    const uint32_t widths[4] = { sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15, version ? sizes & 15 : 0 };
+    uint32_t found = 0, where = 0;
+
+    *e = (heif_extents){ .bytes = { widths[3], widths[0], widths[1] } };
+    for (int i = 0; i < 4; i++)
+        if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
+            return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "numbers of %u bytes, not of 0, 4 or 8",
+                             widths[i]);
+    if (version > 2 || count > HEIF_ITEMS)
+        return heif_fail(h, h->iloc.at, BZNA_E_LIMIT, "meta/iloc", "version %u, %llu items", version,
+                         (unsigned long long)count);
+
+    for (uint64_t i = 0; i < count && !c.overrun && found != id; i++) {
+        found = (uint32_t)heif_number(&c, version < 2 ? 2 : 4);
+        where = version ? heif_u16(&c) & 15 : 0;            /* construction_method */
+        where |= heif_u16(&c) << 4;                         /* data_reference_index */
+        e->base = heif_number(&c, widths[2]);
+        e->count = heif_u16(&c);
+        e->c = c;
+        heif_take(&c, (uint64_t)e->count * (widths[0] + widths[1] + widths[3]));
+    }
+    if (c.overrun || found != id)
+        return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", c.overrun ? "too short for its items" :
+                         "it does not say where item %u lies", id);
+    if (where > 1)
+        return heif_fail(h, e->c.at, BZNA_E_UNSUPPORTED, "meta/iloc", "item %u lies in %s", id,
+                         where & 15 ? "other items (construction method 2)" : "another file");
+    e->in = where ? h->idat : h->file;
+    return BZNA_OK;
+}
+
+/* Gives the next extent. A length of 0 stands for all bytes that follow. */
+static bzna_status heif_extent(const heif *h, heif_extents *e, heif_bytes *part)
+{
+    const heif_bytes at = e->c;
+    uint64_t offset, size;
+
+    heif_number(&e->c, e->bytes[0]);
+    offset = heif_number(&e->c, e->bytes[1]);
+    size = heif_number(&e->c, e->bytes[2]);
+    if (e->base > e->in.left || offset > e->in.left - e->base || size > e->in.left - e->base - offset)
+        return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, %llu",
+                         (unsigned long long)size, (unsigned long long)(e->base + offset),
+                         (unsigned long long)e->in.left);
+    offset += e->base;
+    *part = (heif_bytes){ e->in.at + offset, size ? size : e->in.left - offset, 0 };
+    if (part->at < at.at + at.left && at.at < part->at + part->left)
+        return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent at %llu lies in iloc itself",
+                         (unsigned long long)offset);
+    return BZNA_OK;
+}
+
+/* Finds an item's bytes. If they lie in pieces, they are put together in memory of the state's, until the next call. */
+static bzna_status heif_item_bytes(const heif *h, uint32_t id, heif_bytes *bytes)
+{
+    heif_state *const state = h->state;
+    heif_extents e;
+    heif_bytes part;
+    bzna_status status = heif_find_extents(h, id, &e);
+
+    *bytes = (heif_bytes){ NULL, 0, 0 };
+    for (uint32_t i = 0; status == BZNA_OK && i < e.count && e.in.at; i++) {
+        if ((status = heif_extent(h, &e, &part)) != BZNA_OK)
+            break;
+        if (bytes->left + part.left > h->file.left)
+            return heif_fail(h, e.c.at, BZNA_E_BOX, "meta/iloc", "the extents of item %u overlap", id);
+        if (!bytes->left)
+            *bytes = part;
+        else if (bytes->at + bytes->left == part.at)
+            bytes->left += part.left;
+        else {
+            if (state->capacity < h->file.left) {
+                uint8_t *const more = realloc(state->gathered, (size_t)h->file.left);
+                if (!more)
+                    return BZNA_E_MEMORY;
+                bytes->at = bytes->at == state->gathered ? more : bytes->at;
+                state->gathered = more;
+                state->capacity = h->file.left;
+            }
+            if (bytes->at != state->gathered)
+                memcpy(state->gathered, bytes->at, (size_t)bytes->left);
+            memcpy(state->gathered + bytes->left, part.at, (size_t)part.left);
+            *bytes = (heif_bytes){ state->gathered, bytes->left + part.left, 0 };
+        }
+    }
+    if (status == BZNA_OK && !bytes->left)
+        return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "item %u has no bytes", id);
+    return status;
+}
+
+/* ---- Items: properties -------------------------------------------------------------------- */
+
+/* How items and tracks are coded. */
+static const struct heif_kind {
+    char     entries[2][5];           /* types of items, which are those of tracks */
+    char     config[5];               /* type of the decoder configuration record */
+    uint32_t config_bytes;            /* that it has at least */
+    uint32_t length_at;               /* which of them says how many bytes the length of a NAL unit has; 0: none */
+    uint32_t codec, allow;            /* the library's */
+} heif_kinds[] = {
+    { { "hvc1", "hev1" }, "hvcC", 23, 21, BZNA_CODEC_H265, BZNA_ALLOW_H265 },
+    { { "avc1", "avc3" }, "avcC", 7, 4, BZNA_CODEC_H264, BZNA_ALLOW_H264 },
+    { { "av01", "av01" }, "av1C", 4, 0, BZNA_CODEC_AV1, BZNA_ALLOW_AV1 },
+    { { "jpeg", "mjpg" }, "    ", 0, 0, BZNA_CODEC_JPEG, BZNA_ALLOW_JPEG },
+};
+
+static const struct heif_kind *heif_kind_of(uint32_t type)
+{
+    for (size_t i = 0; i < sizeof heif_kinds / sizeof *heif_kinds; i++)
+        if (heif_type(heif_kinds[i].entries[0]) == type || heif_type(heif_kinds[i].entries[1]) == type)
+            return &heif_kinds[i];
+    return NULL;
+}
+
+/* The picture that an item is, or is made of, as its properties describe it: a part of the frame, turned. */
+typedef struct heif_item {
+    uint32_t   id;                    /* of the item that has data: identity items lead to it */
+    uint32_t   type;                  /* its type */
+    const struct heif_kind *kind;     /* how it is coded; NULL: it is a grid */
+    uint32_t   width;                 /* of its frame; 0: not stated */
+    uint32_t   height;
+    uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
+    uint32_t   orientation;           /* EXIF's number */
+    uint32_t   associated;            /* the item, among those on the way to it, whose properties were read last */
+    bzna_color color;                 /* as colr states it */
+    heif_bytes config;                /* the decoder configuration record */
+} heif_item;
+
+/* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
+static const int8_t heif_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
+                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
+                                                { 0, -1, 1, 0 } };
+
+/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
+static uint32_t heif_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    for (uint32_t i = 1; i < 9; i++) {
+        const int8_t *o = heif_orientations[i];
+        if (o[0] == a && o[1] == b && o[2] == c && o[3] == d)
+            return i;
+    }
+    return 0;
+}
+
+/* Turns a picture once more. */
+static void heif_turn(heif_item *item, uint32_t then)
+{
+    const int8_t *f = heif_orientations[item->orientation], *t = heif_orientations[then];
+
+    item->orientation = heif_orientation_of(t[0] * f[0] + t[2] * f[1], t[1] * f[0] + t[3] * f[1],
+                                            t[0] * f[2] + t[2] * f[3], t[1] * f[2] + t[3] * f[3]);
+}
+
+/* The readers of properties return NULL, or what is wrong with the property. */
+
+/* Reads the clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (edge - 1) / 2 + offset. Transforms follow
+ * each other in the order of ipma, and each applies to the picture as the earlier ones left it. So the clean aperture
+ * of a turned picture is converted to one of the frame. */
+static const char *heif_clap(heif_item *item, heif_bytes *c)
+{
+    /* the axes along which an orientation mirrors the frame, by EXIF's number. 1: x; 2: y */
+    static const uint8_t mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
+    int32_t n[8];                     /* width, height, x, y, each a fraction */
+
+    for (int i = 0; i < 8; i++)
+        n[i] = (int32_t)heif_u32(c);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t axis = item->orientation > 4 ? 1 - i : i, edge = item->crop[2 + axis];
+        const int32_t *size = n + 2 * i, *offset = n + 4 + 2 * i;
+        double extent, first;
+
+        if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
+            return "it does not lie in the picture";
+        extent = floor((double)size[0] / size[1]);
+        first = (edge - 1.0) / 2 + (double)offset[0] / offset[1];
+        first = floor(first - (extent - 1) / 2);            /* a half pixel belongs to the pixel before */
+        if (!(extent >= 1) || !(first >= 0) || first + extent > edge)
+            return "it does not lie in the picture";
+        item->crop[axis] += (uint32_t)(mirrors[item->orientation] >> axis & 1 ? edge - first - extent : first);
+        item->crop[2 + axis] = (uint32_t)extent;
+    }
+    return NULL;
+}
+
+/* Turns the picture by quarters, anticlockwise. */
+static const char *heif_irot(heif_item *item, heif_bytes *c)
+{
+    static const uint8_t numbers[4] = { 1, 8, 3, 6 };
+
+    heif_turn(item, numbers[heif_u8(c) & 3]);
+    return NULL;
+}
+
+/* Mirrors the picture. */
+static const char *heif_imir(heif_item *item, heif_bytes *c)
+{
+    heif_turn(item, heif_u8(c) & 1 ? 2 : 4);
+    return NULL;
+}
+
+/* Sets the size of the frame, of which all is seen at first. */
+static const char *heif_set_size(heif_item *item, uint32_t width, uint32_t height)
+{
+    item->crop[2] = item->width = width;
+    item->crop[3] = item->height = height;
+    return width && height ? NULL : "a picture without pixels";
+}
+
+static const char *heif_ispe(heif_item *item, heif_bytes *c)
+{
+    uint32_t width;
+
+    heif_take(c, 4);
+    width = heif_u32(c);
+    /* an identity item's size follows from its input's */
+    return item->width ? NULL : heif_set_size(item, width, heif_u32(c));
+}
+
+/* Reads a color. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
+static const char *heif_colr(heif_item *item, heif_bytes *c)
+{
+    const uint32_t type = heif_u32(c);
+
+    if (type != heif_type("nclx") && type != heif_type("nclc"))
+        return NULL;
+    item->color.primaries = (uint16_t)heif_u16(c);
+    item->color.transfer = (uint16_t)heif_u16(c);
+    item->color.matrix = (uint16_t)heif_u16(c);
+    item->color.full_range = type == heif_type("nclx") && heif_u8(c) >> 7;
+    item->color.present = 1;
+    return NULL;
+}
+
+/* Reads a property of an item. essential: ipma says that a reader must understand it. */
+static bzna_status heif_property(const heif *h, heif_item *item, uint32_t type, heif_bytes c, uint32_t essential)
+{
+    static const struct {
+        const char *type;
+        const char *(*read)(heif_item *, heif_bytes *);
+        uint32_t bytes;               /* that select one of several layers; 0: the property selects none */
+        uint32_t all;                 /* the selection of the best layer, which decoders give: others are refused */
+    } rules[] = { { "ispe", heif_ispe, 0, 0 }, { "colr", heif_colr, 0, 0 }, { "clap", heif_clap, 0, 0 },
+                  { "irot", heif_irot, 0, 0 }, { "imir", heif_imir, 0, 0 }, { "lsel", NULL, 2, 0xffff },
+                  { "a1op", NULL, 1, 0 }, { "pixi", NULL, 0, 0 }, { "pasp", NULL, 0, 0 }, { "a1lx", NULL, 0, 0 },
+                  { "auxC", NULL, 0, 0 } };
+    const uint8_t *const at = c.at;
+    char path[20];
+
+    snprintf(path, sizeof path, "meta/iprp/ipco/%c%c%c%c", (int)(type >> 24), (int)(type >> 16 & 255),
+             (int)(type >> 8 & 255), (int)(type & 255));
+    if (item->kind && heif_type(item->kind->config) == type) {
+        item->config = item->config.at ? item->config : c;
+        return BZNA_OK;
+    }
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (heif_type(rules[i].type) == type) {
+            const char *wrong = rules[i].read ? rules[i].read(item, &c) : NULL;
+            const uint32_t layer = (uint32_t)heif_number(&c, rules[i].bytes);
+            if (layer != rules[i].all && !c.overrun)
+                return heif_fail(h, at, BZNA_E_UNSUPPORTED, path,
+                                 "%u selects one of several layers, which is not supported", layer);
+            wrong = !wrong && c.overrun ? "too short" : wrong;
+            return wrong ? heif_fail(h, at, BZNA_E_BOX, path, "%s", wrong) : BZNA_OK;
+        }
+    return !essential ? BZNA_OK : heif_fail(h, at, BZNA_E_UNSUPPORTED, path,
+                                            "item %u needs this property, which is unknown", item->id);
+}
+
+/* Reads the property with a number, which counts from 1. */
+static bzna_status heif_numbered_property(const heif *h, heif_item *item, uint32_t number, uint32_t essential)
+{
+    heif_bytes ipco = heif_child(h->iprp, "ipco"), property = { NULL, 0, 0 };
+    uint32_t type = 0, n = 0;
+
+    while (n < number && number <= HEIF_ITEMS && heif_box(&ipco, &type, &property) > 0)
+        n++;
+    return n == number ? heif_property(h, item, type, property, essential) :
+           heif_fail(h, h->iprp.at, BZNA_E_BOX, "meta/iprp/ipma", "an item has property %u, but ipco has fewer",
+                     number);
+}
+
+/* Reads the properties that one ipma gives an item; c is its payload. */
+static bzna_status heif_associations(const heif *h, heif_bytes c, uint32_t id, heif_item *item)
+{
+    const uint32_t version = heif_u32(&c), is_wide = version & 1, count = heif_u32(&c), top = is_wide ? 0x8000 : 0x80;
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 0; i < count && !c.overrun; i++) {
+        const uint32_t of = (uint32_t)heif_number(&c, version >> 24 ? 4 : 2), n = heif_u8(&c);
+
+        if (i == HEIF_ITEMS)
+            return heif_fail(h, c.at, BZNA_E_LIMIT, "meta/iprp/ipma", "more than %u items", i);
+        if (of != id) {
+            heif_take(&c, n * (1ull + is_wide));
+            continue;
+        }
+        if (n > HEIF_PROPERTIES)
+            return heif_fail(h, c.at, BZNA_E_LIMIT, "meta/iprp/ipma", "item %u has %u properties, more than %u", id, n,
+                             HEIF_PROPERTIES);
+        /* only once in all ipma boxes: else a file could make this take any time */
+        if (item->associated == id)
+            return heif_fail(h, c.at, BZNA_E_BOX, "meta/iprp/ipma", "item %u is listed twice", id);
+
+        item->associated = id;
+        for (uint32_t k = 0; k < n && !c.overrun; k++) {
+            const uint32_t word = (uint32_t)heif_number(&c, 1 + is_wide), number = word & (top - 1);
+            if (number && (status = heif_numbered_property(h, item, number, word & top)) != BZNA_OK)
+                return status;
+        }
+    }
+    return c.overrun ? heif_fail(h, h->iprp.at, BZNA_E_BOX, "meta/iprp/ipma", "too short for its items") : BZNA_OK;
+}
+
+/* Reads the properties of an item, in all ipma boxes. */
+static bzna_status heif_properties(const heif *h, uint32_t id, heif_item *item)
+{
+    heif_bytes c = h->iprp, box;
+    bzna_status status = BZNA_OK;
+    uint32_t type;
+
+    for (uint32_t n = 0; n < 4 && status == BZNA_OK && heif_box(&c, &type, &box) > 0; n++)
+        if (type == heif_type("ipma"))
+            status = heif_associations(h, box, id, item);
+    return status;
+}
+
+/* Finds an item, or the one that identity items lead to, with the properties of all items on the way. is_tile: it may
+ * be no grid. */
+static bzna_status heif_find(const heif *h, uint32_t id, int is_tile, heif_item *item)
+{
+    uint32_t chain[HEIF_CHAIN], n = 0, bytes;
+    heif_bytes ids;
+    bzna_status status;
+
+    *item = (heif_item){ .orientation = 1 };
+    while ((status = heif_find_type(h, id, &item->type)) == BZNA_OK) {
+        chain[n++] = item->id = id;
+        if (item->type != heif_type("iden"))
+            break;
+        if (n == HEIF_CHAIN || heif_inputs(h, id, &ids, &bytes) != 1)
+            return heif_fail(h, h->iref.at, BZNA_E_BOX, "meta/iref", n == HEIF_CHAIN ?
+                             "item %u is the last of too many identity items" :
+                             "identity item %u does not have one input", id);
+        id = (uint32_t)heif_number(&ids, bytes);
+    }
+    if (status == BZNA_OK && !(item->kind = heif_kind_of(item->type)) && (is_tile || item->type != heif_type("grid")))
+        return heif_fail(h, h->iinf.at, BZNA_E_UNSUPPORTED, "meta/iinf", "the picture, item %u, is of type "
+                         "'%c%c%c%c', which is not read", id, (int)(item->type >> 24), (int)(item->type >> 16 & 255),
+                         (int)(item->type >> 8 & 255), (int)(item->type & 255));
+    while (status == BZNA_OK && n)
+        status = heif_properties(h, chain[--n], item);
+    if (status == BZNA_OK && !item->width)
+        return heif_fail(h, h->iprp.at, BZNA_E_BOX, "meta/iprp/ipma", "item %u has no size (ispe)", item->id);
+    return status;
+}
+
+/* ---- Coded pictures ----------------------------------------------------------------------- */
+
+/* Describes a coded picture. A file that is MIAF's (ISO/IEC 23000-22 7.3.6.4) says what color one has that states none,
+ * and so does its stream not. shape: what the library says about it. */
+static bzna_status heif_describe(const heif *h, const heif_item *item, heif_bytes data, bzna_image *image,
+                                 bzna_codec_shape *shape)
+{
+    const struct heif_kind *const kind = item->kind;
+    bzna_status status;
+
+    if (item->config.left < kind->config_bytes)
+        return heif_fail(h, h->iprp.at, BZNA_E_BOX, "meta/iprp/ipma",
+                         "the decoder configuration of item %u (%s) is missing or too short", item->id, kind->config);
+    image->codec = kind->codec;
+    image->length_size = kind->length_at ? (item->config.at[kind->length_at] & 3u) + 1 : 0;
+    if (image->length_size == 3)
+        return heif_fail(h, item->config.at, BZNA_E_BOX, "meta/iprp/ipco",
+                         "NAL unit lengths of 3 bytes are not allowed");
+    image->config = item->config.at;
+    image->config_size = item->config.left;
+    image->data = data.at;
+    image->data_size = data.left;
+    image->frame_width = item->width;
+    image->frame_height = item->height;
+    image->crop_x = item->crop[0];
+    image->crop_y = item->crop[1];
+    image->width = item->crop[2];
+    image->height = item->crop[3];
+    image->orientation = item->orientation;
+    image->color = item->color;
+
+    *shape = (bzna_codec_shape){ .struct_size = sizeof *shape };
+    if ((status = bzna_image_inspect(image, shape, h->err)) == BZNA_OK && !shape->color.present) {
+        image->color = h->is_miaf ? (bzna_color){ 1, 13, 5, 1, 1 } : (bzna_color){ 2, 2, 2, 0, 1 };
+        status = bzna_image_inspect(image, shape, h->err);
+    }
+    return status;
+}
+
+/* Reads the matrix of a track or a movie. Returns EXIF's number, or 0 if it does more than to turn. */
+static uint32_t heif_matrix(heif_bytes c, uint32_t skip)
+{
+    int32_t m[5], whole = 1;
+
+    heif_take(&c, heif_u32(&c) >> 24 ? skip + 12 : skip);
+    for (int i = 0; i < 5; i++) {
+        m[i] = (int32_t)heif_u32(&c);
+        whole &= i == 2 || m[i] % 0x10000 == 0;
+    }
+    if (!m[0] && !m[1] && !m[3] && !m[4])
+        return 1;
+    return whole ? heif_orientation_of(m[0] / 0x10000, m[1] / 0x10000, m[3] / 0x10000, m[4] / 0x10000) : 0;
+}
+
+/* Finds the first picture of the first track of pictures, which is the first one in its first chunk. */
+static bzna_status heif_sequence(const heif *h, heif_item *item, heif_bytes *data)
+{
+    heif_bytes c = h->moov, trak = c, mdia = c, hdlr, stbl, entry, sizes, chunks;
+    const uint32_t movie = heif_matrix(heif_child(c, "mvhd"), 32);
+    uint32_t type, handler = 0, bytes = 4, track;
+    uint64_t size, offset;
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t n = 0; handler != heif_type("pict") && handler != heif_type("vide"); n++) {
+        if (n == HEIF_ITEMS || heif_box(&c, &type, &trak) <= 0)
+            return heif_fail(h, NULL, BZNA_E_UNSUPPORTED, "file",
+                             "it has neither a primary item nor a track of pictures");
+        mdia = heif_child(trak, "mdia");
+        hdlr = heif_child(mdia, "hdlr");
+        heif_take(&hdlr, 8);
+        handler = type == heif_type("trak") ? heif_u32(&hdlr) : 0;
+    }
+    track = heif_matrix(heif_child(trak, "tkhd"), 36);
+    if (!movie || !track)
+        return heif_fail(h, trak.at, BZNA_E_UNSUPPORTED, "moov/trak", "a matrix scales or skews its pictures, which is "
+                         "not supported");
+
+    stbl = heif_child(heif_child(mdia, "minf"), "stbl");
+    entry = heif_child(stbl, "stsd");
+    heif_take(&entry, 8);
+    if (heif_box(&entry, &item->type, &entry) <= 0 || !(item->kind = heif_kind_of(item->type)))
+        return heif_fail(h, entry.at, BZNA_E_CODEC, "moov/trak/mdia/minf/stbl/stsd", "it is not of a known codec");
+    heif_take(&entry, 24);
+    offset = heif_u16(&entry);
+    if (heif_set_size(item, (uint32_t)offset, heif_u16(&entry)))
+        return heif_fail(h, entry.at, BZNA_E_BOX, "moov/trak/mdia/minf/stbl/stsd", "pictures without pixels");
+    heif_take(&entry, 50);
+    for (uint32_t n = 0; n < HEIF_PROPERTIES && status == BZNA_OK && heif_box(&entry, &type, &c) > 0; n++)
+        status = heif_property(h, item, type, c, 0);
+    if (status != BZNA_OK)
+        return status;
+    heif_turn(item, track);
+    heif_turn(item, movie);
+
+    sizes = heif_child(stbl, "stsz");
+    heif_take(&sizes, 4);
+    size = heif_u32(&sizes);
+    if (heif_u32(&sizes) && !size)
+        size = heif_u32(&sizes);
+    chunks = heif_child(stbl, "stco");
+    if (!chunks.at) {
+        chunks = heif_child(stbl, "co64");
+        bytes = 8;
+    }
+    heif_take(&chunks, 8);
+    offset = heif_number(&chunks, bytes);
+    if (chunks.overrun || sizes.overrun || !size || offset > h->file.left || size > h->file.left - offset)
+        return heif_fail(h, stbl.at, BZNA_E_BOX, "moov/trak/mdia/minf/stbl", "index entry 0 says %llu bytes at %llu, "
+                         "but there are only %llu", (unsigned long long)size, (unsigned long long)offset,
+                         (unsigned long long)h->file.left);
+    *data = (heif_bytes){ h->file.at + offset, size, 0 };
+    return BZNA_OK;
+}
+
+/* Finds the item that is the file's picture. */
+static bzna_status heif_find_primary(const heif *h, heif_item *item)
+{
+    if (heif_is_related(h, "thmb", h->primary, 0))
+        return heif_fail(h, h->iref.at, BZNA_E_UNSUPPORTED, "meta/iref",
+                         "the primary item, %u, is the thumbnail of another, and readers differ in which they show",
+                         h->primary);
+    return heif_find(h, h->primary, 0, item);
+}
+
+static bzna_status heif_unwrap(void *state, const void *data, uint64_t bytes, bzna_image *image, bzna_error *err)
+{
+    heif h;
+    heif_item item = { .orientation = 1 };
+    heif_bytes coded;
+    bzna_codec_shape shape;
+    bzna_status status = heif_open(&h, state, data, bytes, err);
+
+    if (status != BZNA_OK)
+        return status;
+    if (!h.primary)
+        status = heif_sequence(&h, &item, &coded);
+    else if ((status = heif_find_primary(&h, &item)) == BZNA_OK)
+        status = heif_item_bytes(&h, item.id, &coded);
+    return status == BZNA_OK ? heif_describe(&h, &item, coded, image, &shape) : status;
+}
+
+/* ---- Grids -------------------------------------------------------------------------------- */
+
+/* A picture that is made of tiles. */
+typedef struct heif_grid {
+    heif_item  item;
+    uint32_t   columns;               /* tiles in a row */
+    uint32_t   rows;                  /* rows of tiles */
+    heif_bytes ids;                   /* the numbers of the tiles' items, row by row */
+    uint32_t   id_bytes;              /* bytes of each number */
+    heif_item  first;                 /* the first tile, to which the others must be like */
+    bzna_codec_shape shape;           /* of a tile */
+} heif_grid;
+
+/* Finds a tile, which must be neither turned nor cut. */
+static bzna_status heif_find_tile(const heif *h, const heif_grid *grid, uint32_t number, heif_item *tile,
+                                  bzna_image *image, bzna_codec_shape *shape)
+{
+    heif_bytes ids = grid->ids, coded;
+    bzna_status status;
+
+    heif_take(&ids, (uint64_t)number * grid->id_bytes);
+    if ((status = heif_find(h, (uint32_t)heif_number(&ids, grid->id_bytes), 1, tile)) != BZNA_OK ||
+        (status = heif_item_bytes(h, tile->id, &coded)) != BZNA_OK)
+        return status;
+    if (tile->orientation != 1 || tile->crop[2] != tile->width || tile->crop[3] != tile->height)
+        return heif_fail(h, h->iprp.at, BZNA_E_UNSUPPORTED, "meta/iprp/ipma", "tile %u is turned or cut", number);
+    if (grid->item.color.present)
+        tile->color = grid->item.color;
+    bzna_image_init(image, sizeof *image);
+    return heif_describe(h, tile, coded, image, shape);
+}
+
+/* Reads a grid item (ISO/IEC 23008-12 6.6.2.3.2), and its first tile. */
+static bzna_status heif_read_grid(const heif *h, heif_grid *grid)
+{
+    const heif_item *const item = &grid->item, *const tile = &grid->first;
+    const bzna_codec_shape *const shape = &grid->shape;
+    heif_bytes c;
+    uint64_t tiles, size;
+    uint32_t flags, edge[2];
+    bzna_image image;
+    bzna_status status = heif_item_bytes(h, item->id, &c);
+
+    if (status != BZNA_OK)
+        return status;
+    size = c.left;
+    flags = heif_u16(&c);
+    grid->rows = heif_u8(&c) + 1;
+    grid->columns = heif_u8(&c) + 1;
+    edge[0] = (uint32_t)heif_number(&c, flags & 1 ? 4 : 2);
+    edge[1] = (uint32_t)heif_number(&c, flags & 1 ? 4 : 2);
+    tiles = heif_inputs(h, item->id, &grid->ids, &grid->id_bytes);
+
+    if (flags > 1 || c.overrun)
+        return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "grid item %u: version %u in %llu bytes is not "
+                         "supported", item->id, flags >> 8, (unsigned long long)size);
+    if (tiles != (uint64_t)grid->rows * grid->columns || tiles > HEIF_TILES)
+        return heif_fail(h, h->iref.at, tiles > HEIF_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, "meta/iref",
+                         "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
+                         grid->columns, grid->rows, (unsigned long long)tiles, HEIF_TILES);
+    if (edge[0] != item->width || edge[1] != item->height)
+        return heif_fail(h, h->iprp.at, BZNA_E_BOX, "meta/iprp/ipco", "grid item %u is %ux%u, its ispe says %ux%u",
+                         item->id, edge[0], edge[1], item->width, item->height);
+    if ((status = heif_find_tile(h, grid, 0, &grid->first, &image, &grid->shape)) != BZNA_OK)
+        return status;
+    if ((edge[0] - 1) / tile->width != grid->columns - 1 || (edge[1] - 1) / tile->height != grid->rows - 1)
+        return heif_fail(h, h->iprp.at, BZNA_E_BOX, "meta/iprp/ipco", "%u x %u tiles of %ux%u do not make %ux%u",
+                         grid->columns, grid->rows, tile->width, tile->height, edge[0], edge[1]);
+    if ((grid->columns > 1 && tile->width & ((1u << shape->chroma_shift_x) - 1)) ||
+        (grid->rows > 1 && tile->height & ((1u << shape->chroma_shift_y) - 1)))
+        return heif_fail(h, h->iprp.at, BZNA_E_UNSUPPORTED, "meta/iprp/ipco",
+                         "tiles of %ux%u split samples of chroma", tile->width, tile->height);
+    return BZNA_OK;
+}
+
+/* A picture that is no grid is unwrapped, which finds out more about it. */
+static bzna_status heif_inspect(void *state, const void *data, uint64_t bytes, bzna_codec_shape *shape,
+                                bzna_error *err)
+{
+    heif h;
+    heif_grid grid;
+    bzna_status status = heif_open(&h, state, data, bytes, err);
+
+    shape->wrapped = 1;
+    if (status != BZNA_OK || !h.primary)
+        return status;
+    if ((status = heif_find_primary(&h, &grid.item)) != BZNA_OK || grid.item.kind)
+        return status;
+    if ((status = heif_read_grid(&h, &grid)) != BZNA_OK)
+        return status;
+    *shape = grid.shape;
+    shape->width = grid.item.width;
+    shape->height = grid.item.height;
+    shape->orientation = grid.item.orientation;
+    shape->crop = (bzna_rectangle){ grid.item.crop[0], grid.item.crop[1], grid.item.crop[0] + grid.item.crop[2],
+                                    grid.item.crop[1] + grid.item.crop[3] };
+    shape->codecs = grid.first.kind->allow;
+    return BZNA_OK;
+}
+
+/* Returns the samples of a plane for so many pixels. */
+static uint64_t heif_samples(uint64_t pixels, uint32_t shift) { return (pixels + (1u << shift) - 1) >> shift; }
+
+/* Copies a tile to its place, clipped at the right and lower edges of the picture. */
+static void heif_put(const bzna_codec_planes *to, const bzna_picture *tile, uint32_t x, uint32_t y)
+{
+    const uint32_t width = to->width - x < tile->frame_width ? to->width - x : tile->frame_width;
+    const uint32_t height = to->height - y < tile->frame_height ? to->height - y : tile->frame_height;
+
+    for (int i = 0; i < 3 && to->plane[i]; i++) {
+        const uint32_t shift_x = i ? tile->chroma_shift_x : 0, shift_y = i ? tile->chroma_shift_y : 0;
+        const uint64_t columns = heif_samples(width, shift_x), rows = heif_samples(height, shift_y);
+        const uint32_t step = tile->step[i] ? tile->step[i] : to->step;
+        uint8_t *dst = (uint8_t *)to->plane[i] + (int64_t)(y >> shift_y) * to->pitch[i] + (x >> shift_x) * to->step;
+        const uint8_t *src = tile->plane[i];
+
+        for (uint64_t row = 0; row < rows; row++, dst += to->pitch[i], src += tile->pitch[i])
+            if (step == to->step)
+                memcpy(dst, src, (size_t)(columns * step));
+            else
+                for (uint64_t column = 0; column < columns; column++)
+                    memcpy(dst + column * to->step, src + column * step, to->step);
+    }
+}
+
+/* Decodes a tile, and copies it to its place. *budget: coded bytes that may still be decoded. */
+static bzna_status heif_decode_tile(const heif *h, const heif_grid *grid, uint32_t number,
+                                    const bzna_codec_planes *planes, uint64_t *budget)
+{
+    const bzna_codec_shape *const like = &grid->shape;
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_codec_shape shape;
+    bzna_image image;
+    heif_item tile;
+    bzna_error inner;
+    bzna_status status = heif_find_tile(h, grid, number, &tile, &image, &shape);
+
+    if (status != BZNA_OK)
+        return status;
+    if (tile.kind != grid->first.kind || tile.width != grid->first.width || tile.height != grid->first.height ||
+        shape.depth != like->depth || shape.pixels != like->pixels || shape.chroma_shift_x != like->chroma_shift_x ||
+        shape.chroma_shift_y != like->chroma_shift_y)
+        return heif_fail(h, NULL, BZNA_E_MISMATCH, "tiles", "tile %u is %ux%u, or coded otherwise, the first one is "
+                         "%ux%u", number, tile.width, tile.height, grid->first.width, grid->first.height);
+
+    *budget += (uint64_t)tile.width * tile.height * HEIF_TILE_RATIO;
+    if (image.data_size > *budget)
+        return heif_fail(h, NULL, BZNA_E_LIMIT, "tiles", "they share bytes of the file, and their sum is more than its "
+                         "%llu bytes and %u for each pixel", (unsigned long long)h->file.left, HEIF_TILE_RATIO);
+    *budget -= image.data_size;
+
+    bzna_error_init(&inner, sizeof inner);
+    status = bzna_decoder_decode(h->state->decoder, &image, &picture, &inner);
+    if (status != BZNA_OK)
+        return heif_fail(h, NULL, status, "tiles", "tile %u (item %u): %s", number, tile.id, inner.message);
+    heif_put(planes, &picture, number % grid->columns * tile.width, number / grid->columns * tile.height);
+    return BZNA_OK;
+}
+
+static bzna_status heif_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
+                               const bzna_codec_planes *planes, bzna_error *err)
+{
+    heif h;
+    heif_grid grid;
+    uint64_t budget = bytes;
+    bzna_status status = heif_open(&h, state, data, bytes, err);
+
+    if (status != BZNA_OK || (status = heif_find_primary(&h, &grid.item)) != BZNA_OK ||
+        (status = heif_read_grid(&h, &grid)) != BZNA_OK ||
+        (!h.state->decoder && (status = bzna_decoder_open(NULL, &h.state->decoder, err)) != BZNA_OK))
+        return status;
+    if (grid.item.width != planes->width || grid.item.height != planes->height)
+        return heif_fail(&h, NULL, BZNA_E_MISMATCH, "file", "the picture's size has changed");
+
+    for (uint32_t row = needed->y0 / grid.first.height; row <= (needed->y1 - 1) / grid.first.height; row++)
+        for (uint32_t column = needed->x0 / grid.first.width;
+             column <= (needed->x1 - 1) / grid.first.width && status == BZNA_OK; column++)
+            status = heif_decode_tile(&h, &grid, row * grid.columns + column, planes, &budget);
+    return status;
+}
+
+/* ---- The codec ---------------------------------------------------------------------------- */
+
+/* A file begins with a list of brands, of which the first is one of stills or sequences. */
+static int32_t heif_recognize(void *user, const void *head, uint64_t bytes)
+{
+    static const char brands[] = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
+
+    (void)user;
+    if (bytes < 12 || memcmp((const char *)head + 4, "ftyp", 4))
+        return 0;
+    for (size_t i = 0; i + 4 < sizeof brands; i += 4)
+        if (!memcmp((const char *)head + 8, brands + i, 4))
+            return 1;
+    return 0;
+}
+
+static bzna_status heif_thread_begin(void *user, void **state, bzna_error *err)
+{
+    (void)user, (void)err;
+    *state = calloc(1, sizeof(heif_state));
+    return *state ? BZNA_OK : BZNA_E_MEMORY;
+}
+
+static void heif_thread_end(void *user, void *state)
+{
+    heif_state *const s = state;
+
+    (void)user;
+    bzna_decoder_close(s->decoder);
+    free(s->gathered);
+    free(s);
+}
+
+BZNA_FORMATS_API void bzna_formats_heif(bzna_codec *codec)
+{
+    *codec = (bzna_codec){
+        .struct_size = sizeof *codec,
+        .name = "HEIF",
+        .extensions = "heic heif hif avif",
+        .fingerprint = 1,                                   /* one more for each change of pixels */
+        .recognize = heif_recognize,
+        .thread_begin = heif_thread_begin,
+        .thread_end = heif_thread_end,
+        .inspect = heif_inspect,
+        .decode = heif_decode,
+        .unwrap = heif_unwrap,
+    };
+}
