@@ -2161,6 +2161,26 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 #define BZI_FAIL_BY(err, status, native, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, (native), __VA_ARGS__)
 #define BZI_MISUSE(err, ...)                  BZI_FAIL(err, BZNA_E_ARGUMENT, __VA_ARGS__)
 
+/* Returns 1 for a status with which a codec or a provider may fail a sample, else 0. */
+static int bzi_is_of_sample(int32_t status)
+{
+    return status == BZNA_E_MEMORY || status == BZNA_E_UNSUPPORTED ||
+           (status <= BZNA_E_FORMAT && status >= BZNA_E_LIMIT) ||
+           (status <= BZNA_E_CODEC && status >= BZNA_E_MISMATCH);
+}
+
+/* Fails with a status because a function of the caller's has failed: with the message that it left in *err, else with
+ * another one. said: what it returned. bytes: an offset that is not below them has no meaning. */
+static bzna_status bzi_fail_said(bzna_error *err, bzna_status status, int32_t said, uint64_t bytes,
+                                 const char *otherwise)
+{
+    bzna_error left = *err;
+
+    left.message[sizeof left.message - 1] = 0;              /* the caller's function may have left none */
+    return bzi_fail(err, status, left.byte_offset < bytes ? left.byte_offset : BZNA_NO_OFFSET, 0,
+                    status == said ? left.native_code : said, "%s", left.message[0] ? left.message : otherwise);
+}
+
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 BZI_COLD
 static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
@@ -8911,6 +8931,7 @@ struct bzi_container {
     atomic_int       references;      /* the last one closes it */
     const char      *name;            /* for messages */
     bzi_source       source;          /* empty if samples are files of their own */
+    uint64_t         size_bytes;      /* of its files, if they are not the source */
     uint64_t         count;           /* samples */
     uint64_t         target_count;    /* samples that may have a target: the first ones, or any */
     uint64_t         class_count;     /* classes that have a name */
@@ -9340,14 +9361,10 @@ static void bzi_own_end(bzi_own *own)
 static bzna_status bzi_own_fail(const bzi_own *own, uint32_t i, const char *function, int32_t said, uint64_t bytes,
                                 bzna_error *err)
 {
-    const int is_known = said == BZNA_E_MEMORY || said == BZNA_E_LIMIT || said == BZNA_E_UNSUPPORTED ||
-                         said == BZNA_E_TRUNCATED || (said <= BZNA_E_CODEC && said >= BZNA_E_MISMATCH);
-    bzna_error left = *err;
-    const char *text = left.message;
+    char otherwise[64];
 
-    left.message[sizeof left.message - 1] = 0;              /* the caller's function may have left none */
-    bzi_fail(err, is_known ? said : BZNA_E_DECODE, left.byte_offset < bytes ? left.byte_offset : BZNA_NO_OFFSET, 0,
-             is_known ? left.native_code : said, *text ? "%s" : "%s returned %d", *text ? text : function, (int)said);
+    snprintf(otherwise, sizeof otherwise, "%s returned %d", function, (int)said);
+    bzi_fail_said(err, bzi_is_of_sample(said) ? said : BZNA_E_DECODE, said, bytes, otherwise);
     return bzi_error_prefix(err, own->host->own_codecs[i].name);
 }
 
@@ -13729,6 +13746,7 @@ typedef struct bzi_provider {
     uint32_t    open_count;           /* those of them that were opened */
     bzi_names   classes;              /* their names */
     uint64_t    limit;                /* bytes of a value, at most */
+    char        kind[sizeof ((bzna_dataset_info *)0)->container];
 } bzi_provider;
 
 /* --- Opening --- */
@@ -13934,8 +13952,11 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
                         (bzi_llu)provider->count);
     if (provider->places && provider->locate)
         return BZI_MISUSE(err, "provider.places: has no effect beside locate");
+    if (provider->kind && (strlen(provider->kind) >= sizeof own->kind || !bzi_text_is_utf8(provider->kind)))
+        return BZI_MISUSE(err, "provider.kind: it must be UTF-8 of fewer than %zu bytes", sizeof own->kind);
 
     c->count = provider->count;
+    c->size_bytes = provider->size_bytes;
     own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     own->limit = provider->max_bytes ? bzi_min(own->limit, provider->max_bytes) : own->limit;
     c->max_bytes = own->limit;
@@ -13945,7 +13966,9 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
 
     bzi_provider_set_traits(c, own);
     c->class_count = provider->class_count;
+    bzi_string_copy(own->kind, sizeof own->kind, provider->kind ? provider->kind : c->ops->name);
     own->c.files = own->c.class_names = NULL;
+    own->c.kind = NULL;
     return BZNA_OK;
 }
 
@@ -13968,15 +13991,18 @@ static void bzi_provider_close(bzi_container *c)
 /* --- Asking --- */
 
 /* Judges what a function of the caller's returned. E_IO may be tried again, and E_NOT_FOUND says that the sample has no
- * such value. Everything else that fails is E_CALLBACK. */
+ * such value. A status that no sample has is E_CALLBACK. */
 static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, bzna_status status, bzna_error *err)
 {
+    const int is_known = status == BZNA_E_IO || status == BZNA_E_NOT_FOUND || bzi_is_of_sample(status);
+    char otherwise[160];
+
     if (status == BZNA_OK)
         return BZNA_OK;
-    return BZI_FAIL_BY(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK, status,
-                       "the provider's %s returned %d (%s) for \"%s\"",
-                       !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
-                       bzi_status_text(status), own->fields[number].name);
+    snprintf(otherwise, sizeof otherwise, "the provider's %s returned %d (%s) for \"%s\"",
+             !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
+             bzi_status_text(status), own->fields[number].name);
+    return bzi_fail_said(err, is_known ? status : BZNA_E_CALLBACK, status, BZNA_NO_OFFSET, otherwise);
 }
 
 /* Checks the size that a value has, by the caller's word. */
@@ -14014,8 +14040,9 @@ static bzna_status bzi_provider_ask(const bzi_provider *own, uint64_t index, uin
         status = place->size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
     } else {
         *place = (bzna_place){ .size = BZI_ABSENT };
+        bzi_error_init(err);
         bzi_os_callback_begin();
-        status = own->c.locate(own->c.user, index, number, place);
+        status = own->c.locate(own->c.user, index, number, place, err);
         bzi_os_callback_end();
     }
     return bzi_provider_judge(own, number, status, err);
@@ -14087,8 +14114,9 @@ static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint
 
     if (!own->given[number].located) {
         *size = BZI_ABSENT;
+        bzi_error_init(err);
         bzi_os_callback_begin();
-        status = own->c.read(own->c.user, index, number, bytes, capacity, size);
+        status = own->c.read(own->c.user, index, number, bytes, capacity, size, err);
         bzi_os_callback_end();
 
         if (status == BZNA_E_BUFFER && *size != BZI_ABSENT && *size > capacity)
@@ -14233,6 +14261,11 @@ static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t targ
     return BZNA_OK;
 }
 
+static void bzi_provider_describe(const bzi_container *c, bzna_dataset_info *info)
+{
+    bzi_string_copy(info->container, sizeof info->container, ((const bzi_provider *)c->own)->kind);
+}
+
 static const bzi_container_ops bzi_provider_ops = {
     .name = "provider",
     .own_bytes = sizeof(bzi_provider),
@@ -14245,6 +14278,7 @@ static const bzi_container_ops bzi_provider_ops = {
     .alike = bzi_provider_alike,
     .fingerprint = bzi_provider_fingerprint,
     .class_name = bzi_provider_class_name,
+    .describe = bzi_provider_describe,
     .path = bzi_provider_path,
     .close = bzi_provider_close
 };
@@ -15825,15 +15859,15 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_part *part = &dataset->parts[i];
         uint64_t all = part->container->target_count;
-        info->size_bytes += part->container->source.size;
+        info->size_bytes += part->container->source.size + part->container->size_bytes;
         info->held_bytes += bzi_source_is_loaded(&part->container->source) ? part->container->source.size : 0;
         info->held_bytes += part->container->held ? atomic_load(&part->container->held->bytes) : 0;
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
+    bzi_string_copy(info->container, sizeof info->container, first->ops->name);
     if (first->ops->describe)
         first->ops->describe(first, info);
-    bzi_string_copy(info->container, sizeof info->container, first->ops->name);
     while (bzi_dataset_field(dataset, info->field_count))
         info->field_count++;
 }

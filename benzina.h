@@ -2018,9 +2018,13 @@ typedef struct bzna_place {
  *     field      number of the field in bzna_provider.fields
  *     buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
  *     capacity   bytes at buffer
- *     size       must be set, in bytes */
+ *     size       must be set, in bytes
+ *     err        a complete struct without an error, never NULL. A function that fails may write
+ *                err->message, in UTF-8; err->byte_offset; and err->native_code. The library puts
+ *                the data set and the sample before the message. Without one, its own has the
+ *                number that the function returns */
 typedef bzna_status (*bzna_provider_read_fn)(void *user, uint64_t index, uint32_t field,
-    void *buffer, uint64_t capacity, uint64_t *size);
+    void *buffer, uint64_t capacity, uint64_t *size, bzna_error *err);
 
 /* Says where a value of a provider's sample lies. The library reads files as it reads its own kinds
  * of data sets: neighbors at once, and with few descriptors. bzna_provider says what the function
@@ -2028,9 +2032,10 @@ typedef bzna_status (*bzna_provider_read_fn)(void *user, uint64_t index, uint32_
  *     user    bzna_provider.user
  *     index   of the sample, 0..count - 1
  *     field   number of the field in bzna_provider.fields
- *     place   all zeros, except size: set data, or file and offset; and set size */
+ *     place   all zeros, except size: set data, or file and offset; and set size
+ *     err     as for bzna_provider_read_fn */
 typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint32_t field,
-    bzna_place *place);
+    bzna_place *place, bzna_error *err);
 
 /* Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called
  * by several threads at once: the reader threads of loaders, and threads in bzna_dataset_* calls
@@ -2045,6 +2050,8 @@ typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint3
  *                        picture fails the sample if it is wanted
  *     BZNA_E_IO          trouble with the data. The sample fails with E_IO, after read.retries more
  *                        attempts
+ *     BZNA_E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH, E_UNSUPPORTED,
+ *     E_MEMORY           the sample fails with it
  *     any other number   the sample fails with E_CALLBACK, and the number becomes native_code: the
  *                        code of a library that you ask may be returned as it is, if it is not one
  *                        of the above
@@ -2082,7 +2089,11 @@ typedef struct bzna_provider {
     /* Releases what the provider holds. Called exactly once, on the thread that releases the data
      * set last, and never if bzna_dataset_open_provider failed. May be NULL */
     void        (*close)(void *user);
-    uint64_t    reserved[4];          /* must be 0 */
+    /* what bzna_dataset_info.container calls it, in UTF-8 of fewer than 20 bytes; copied. Default:
+     * "provider" */
+    const char *kind;
+    uint64_t    size_bytes;           /* of its files, for bzna_dataset_info; default: 0 */
+    uint64_t    reserved[2];          /* must be 0 */
 } bzna_provider;
 
 /* Clears provider and sets its struct_size, in bytes: pass sizeof *provider. After that, set count,

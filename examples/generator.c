@@ -62,8 +62,9 @@ static void shape_draw(const shape *s, uint8_t *pixels)
 
 /* A value is written only if it fits; its size is always said. */
 static bzna_status generator_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                                  uint64_t *size)
+                                  uint64_t *size, bzna_error *err)
 {
+    (void)err;
     const shape s = shape_of(index);
     (void)user;
     *size = field == 0 ? 3 * EDGE * EDGE : field == 1 ? sizeof s.kind : sizeof s.center;

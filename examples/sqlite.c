@@ -127,8 +127,9 @@ static bzna_status row_value(sqlite3_stmt *row, uint32_t field, void *buffer, ui
 }
 
 static bzna_status table_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                              uint64_t *size)
+                              uint64_t *size, bzna_error *err)
 {
+    (void)err;
     table *t = user;
     connection *c = pool_take(t, index);
     bzna_status status;

@@ -258,16 +258,16 @@ typedef struct provided {
 
 /* Text comes with a NUL that the provider does not want. */
 static bzna_status read_text(const shard *s, uint64_t index, const char *name, void *buffer, uint64_t capacity,
-                             uint64_t *size)
+                             uint64_t *size, bzna_error *err)
 {
     char few[TEXT_BYTES], *text = few;
     size_t needed = 0;
-    bzna_status status = bzna_dataset_field(s->dataset, index, name, few, sizeof few, &needed, NULL);
+    bzna_status status = bzna_dataset_field(s->dataset, index, name, few, sizeof few, &needed, err);
 
     if (status == BZNA_E_BUFFER) {
         if (!(text = malloc(needed)))
             return BZNA_E_MEMORY;
-        status = bzna_dataset_field(s->dataset, index, name, text, needed, &needed, NULL);
+        status = bzna_dataset_field(s->dataset, index, name, text, needed, &needed, err);
     }
     if (status == BZNA_OK) {
         *size = needed ? needed - 1 : 0;
@@ -279,10 +279,11 @@ static bzna_status read_text(const shard *s, uint64_t index, const char *name, v
     return status;
 }
 
-static bzna_status read_target(const shard *s, uint64_t index, void *buffer, uint64_t capacity, uint64_t *size)
+static bzna_status read_target(const shard *s, uint64_t index, void *buffer, uint64_t capacity, uint64_t *size,
+                               bzna_error *err)
 {
     int64_t target;
-    bzna_status status = bzna_dataset_target(s->dataset, index, &target, NULL);
+    bzna_status status = bzna_dataset_target(s->dataset, index, &target, err);
 
     if (status == BZNA_OK && target == BZNA_TARGET_NONE)
         status = BZNA_E_NOT_FOUND;
@@ -293,7 +294,7 @@ static bzna_status read_target(const shard *s, uint64_t index, void *buffer, uin
 }
 
 static bzna_status provider_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                                 uint64_t *size)
+                                 uint64_t *size, bzna_error *err)
 {
     provided *p = user;
     const bzna_field_info *info = &p->fields.info[field];
@@ -305,11 +306,11 @@ static bzna_status provider_read(void *user, uint64_t index, uint32_t field, voi
         return BZNA_E_STATE;
     index &= UINT32_MAX;
     if (info->struct_size == 0)
-        status = read_target(s, index, buffer, capacity, size);
+        status = read_target(s, index, buffer, capacity, size, err);
     else if (info->kind == BZNA_FIELD_TEXT)
-        status = read_text(s, index, info->name, buffer, capacity, size);
+        status = read_text(s, index, info->name, buffer, capacity, size, err);
     else {
-        status = bzna_dataset_field(s->dataset, index, info->name, buffer, (size_t)capacity, &needed, NULL);
+        status = bzna_dataset_field(s->dataset, index, info->name, buffer, (size_t)capacity, &needed, err);
         *size = needed;
     }
     shard_let_go(p->stream, s);

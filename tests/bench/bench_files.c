@@ -81,8 +81,9 @@ static files files_read(const char *folder, const char *list)
 }
 
 /* A picture is the whole file with the sample's number. The second picture of a pair is the next file. */
-static bzna_status locate(void *user, uint64_t index, uint32_t field, bzna_place *place)
+static bzna_status locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
+    (void)err;
     const files *all = user;
     if (field == 1) {
         place->data = &all->targets[index];

@@ -51,8 +51,10 @@ static void *take(size_t count, size_t size)
     return p;
 }
 
-static bzna_status give(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity, uint64_t *size)
+static bzna_status give(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity, uint64_t *size,
+                        bzna_error *err)
 {
+    (void)err;
     const pictures *p = user;
     const bzna_place *file = &p->in_file[2 * index + field], *memory = &p->in_memory[2 * index + field];
 

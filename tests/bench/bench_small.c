@@ -61,8 +61,9 @@ static void *read_file(const char *path, size_t *size)
 
 /* Gives values of CIFAR's records, which begin at user: a picture, and a target of 8 bytes. */
 static bzna_status read_cifar(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                              uint64_t *size)
+                              uint64_t *size, bzna_error *err)
 {
+    (void)err;
     const uint8_t *record = (const uint8_t *)user + index * CIFAR_BYTES;
     const int64_t target = record[0];
     *size = field ? sizeof target : CIFAR_PIXELS;

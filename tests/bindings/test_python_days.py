@@ -934,7 +934,7 @@ for epoch in range(3):
     def test_a_broken_sample_is_logged_once(self):
         for kind, words in (
             ("sample", "provider: sample 3: PNM, byte 11"),
-            ("item", "provider: sample 3: the provider's read returned"),
+            ("item", "provider: sample 3: KeyError: 'mine'"),
         ):
             lines = [line for line in self.said(kind).split("\n") if line.startswith(words)]
             self.assertEqual(len(lines), 1, lines)

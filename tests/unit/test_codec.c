@@ -279,8 +279,9 @@ static void files_add_pnm(file_set *f, const toy *t, int as_index)
 }
 
 static bzna_status files_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                              uint64_t *size)
+                              uint64_t *size, bzna_error *err)
 {
+    (void)err;
     const file_set *f = user;
     (void)field;
     *size = f->sizes[index];

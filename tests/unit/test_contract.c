@@ -588,8 +588,9 @@ typedef struct provided {
 } provided;
 
 static bzna_status provider_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                                 uint64_t *size)
+                                 uint64_t *size, bzna_error *err)
 {
+    (void)err;
     const provided *of = user;
     const sample *s = &of->p->samples[index];
     uint64_t at = 0;
@@ -607,8 +608,9 @@ static bzna_status provider_read(void *user, uint64_t index, uint32_t field, voi
     return BZNA_OK;
 }
 
-static bzna_status provider_locate(void *user, uint64_t index, uint32_t field, bzna_place *place)
+static bzna_status provider_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
+    (void)err;
     const provided *of = user;
     const sample *s = &of->p->samples[index];
     place->data = of->in_memory ? of->p->file.bytes + s->at : NULL;

@@ -288,9 +288,9 @@ static void region_release(void *user, void *block, size_t size)
 /* ---- The program: a data set, a consumer, a controller ----------------------------------------------------------- */
 
 static bzna_status read_sample(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                               uint64_t *size)
+                               uint64_t *size, bzna_error *err)
 {
-    (void)user;
+    (void)user, (void)err;
     (void)field;
     *size = 1;
     if (capacity)

@@ -833,8 +833,9 @@ TEST(vectors_have_65536_numbers_at_most)
 
 /* A provider of as many samples as it says. */
 static bzna_status give_number(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                               uint64_t *size)
+                               uint64_t *size, bzna_error *err)
 {
+    (void)err;
     (void)user, (void)field;
     *size = 8;
     if (capacity >= 8)

@@ -9,7 +9,7 @@ enum { IMAGE, MASK, TARGET, BOX, CAPTION, BLOB, FIELDS };
 
 /* What one value is asked for, and does instead. */
 enum { NOTHING, FAILS, FAILS_ONCE_IO, FAILS_IO, RETURNS_AGAIN, IS_MISSING, GROWS, CHANGES, IS_HUGE, IS_EMPTY, IS_UNSET,
-       IS_SHORT, PAST_END, NO_FILE, CLOSES, MODES };
+       IS_SHORT, PAST_END, NO_FILE, CLOSES, EXPLAINS, EXPLAINS_OWN, MODES };
 
 typedef struct model {
     uint64_t     bad_index;
@@ -71,6 +71,8 @@ static int misbehave(model *m, uint64_t index, uint32_t field, uint64_t capacity
     case IS_MISSING:    *status = BZNA_E_NOT_FOUND; break;
     case GROWS:         *size = capacity + 1; break;
     case CHANGES:       *size = m->faults % 2 ? 100 : 600000; break;
+    case EXPLAINS:      *status = BZNA_E_FORMAT; break;
+    case EXPLAINS_OWN:  *status = -42; break;
     case IS_HUGE:       *size = (uint64_t)1 << 40; break;
     case IS_EMPTY:      *size = 0; break;
     case IS_SHORT:      *size = 7; break;
@@ -79,9 +81,23 @@ static int misbehave(model *m, uint64_t index, uint32_t field, uint64_t capacity
     return m->faults++ == 0 || m->mode != FAILS_ONCE_IO;
 }
 
-static bzna_status model_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                              uint64_t *size)
+/* Says why, if it is to. */
+static bzna_status explain(const model *m, bzna_status status, bzna_error *err)
 {
+    CHECK(err->struct_size == sizeof *err && !err->message[0] && err->byte_offset == BZNA_NO_OFFSET && !err->status);
+    if (m->mode != EXPLAINS && m->mode != EXPLAINS_OWN)
+        return status;
+    memset(err->message, 'w', sizeof err->message);         /* without an end */
+    memcpy(err->message, "the row is torn, ", 17);
+    err->byte_offset = 4096;
+    err->native_code = 5;
+    return status;
+}
+
+static bzna_status model_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                              uint64_t *size, bzna_error *err)
+{
+    (void)err;
     model *m = user;
     uint8_t value[512];
     bzna_status status;
@@ -99,7 +115,7 @@ static bzna_status model_read(void *user, uint64_t index, uint32_t field, void *
         CHECK_EQ(bzna_dataset_close(m->other), BZNA_E_STATE);
     }
     if (misbehave(m, index, field, capacity, size, &status))
-        return status;
+        return explain(m, status, err);
     if (field == BLOB && !has_blob(index))
         return BZNA_E_NOT_FOUND;
     *size = value_of(m, index, field, value);
@@ -111,8 +127,9 @@ static bzna_status model_read(void *user, uint64_t index, uint32_t field, void *
 /* Values lie one after the other: file f has samples f, f + 3, ..., SLOT bytes for each field of each. */
 enum { FILES = 3, SLOT = 256 };
 
-static bzna_status model_locate(void *user, uint64_t index, uint32_t field, bzna_place *place)
+static bzna_status model_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
+    (void)err;
     model *m = user;
     uint8_t value[512];
     bzna_status status;
@@ -126,7 +143,7 @@ static bzna_status model_locate(void *user, uint64_t index, uint32_t field, bzna
     if (m->mode == NO_FILE && index == m->bad_index && field == m->bad_field)
         place->file = FILES;
     if (misbehave(m, index, field, 0, &place->size, &status) && m->mode != PAST_END && m->mode != NO_FILE)
-        return status;
+        return explain(m, status, err);
     if (field == BLOB && !has_blob(index))
         return BZNA_E_NOT_FOUND;
     place->size = value_of(m, index, field, value);
@@ -183,9 +200,10 @@ static void describe(described *d, model *m, uint32_t located)
     d->provider.file_count = located ? FILES : 0;
     if (located && m->as_table) {
         static bzna_place places[SAMPLES * FIELDS];
+        bzna_error err;
         memset(places, 0, sizeof places);
         for (uint64_t i = 0; i < SAMPLES * FIELDS; i++)
-            if (model_locate(m, i / FIELDS, (uint32_t)(i % FIELDS), &places[i]) != BZNA_OK)
+            if (model_locate(m, i / FIELDS, (uint32_t)(i % FIELDS), &places[i], &err) != BZNA_OK)
                 places[i].size = BZNA_NO_VALUE;
         m->locates = 0;
         d->provider.locate = NULL;
@@ -431,7 +449,8 @@ static void check_failure(model *m, uint32_t located, bzna_status status, const 
             }
             CHECK_CONTAINS(err.message, "provider: sample 13: ");
             CHECK_CONTAINS(err.message, words);
-            CHECK(m->mode != FAILS || err.native_code == -42);
+            CHECK((m->mode != FAILS && m->mode != EXPLAINS_OWN) || err.native_code == -42);
+            CHECK(m->mode != EXPLAINS || (err.native_code == 5 && err.byte_offset == 4096));
         }
         bzna_batch_release(batch);
     }
@@ -465,6 +484,11 @@ TEST(a_provider_that_fails_or_lies_costs_its_slot)
         { IS_SHORT, IMAGE, 0, 0, BZNA_E_CALLBACK, "\"image\" has 7 bytes instead of 144" },
         { IS_SHORT, TARGET, 0, 0, BZNA_E_CALLBACK, "7 bytes instead of 8" },
         { IS_SHORT, BOX, 0, 0, BZNA_E_CALLBACK, "not whole numbers" },
+        { EXPLAINS, IMAGE, 0, 0, BZNA_E_FORMAT, "sample 13: the row is torn, www" },
+        { EXPLAINS, IMAGE, 3, 0, BZNA_E_FORMAT, "sample 13: the row is torn, www" },
+        { EXPLAINS, TARGET, 0, 0, BZNA_E_FORMAT, "sample 13: the row is torn, www" },
+        { EXPLAINS, CAPTION, 16, 0, BZNA_E_FORMAT, "sample 13: the row is torn, www" },
+        { EXPLAINS_OWN, IMAGE, 0, 0, BZNA_E_CALLBACK, "sample 13: the row is torn, www" },
         { PAST_END, IMAGE, 3, 0, BZNA_E_TRUNCATED, "provider_1.bin: image: the file ends at byte 12800" },
         { PAST_END, CAPTION, 16, 0, BZNA_E_TRUNCATED, "provider_1.bin: caption: the file ends at byte 12800" },
         { NO_FILE, IMAGE, 3, 0, BZNA_E_CALLBACK, "lies in file 3, but provider.files has 3" },
@@ -480,6 +504,27 @@ TEST(a_provider_that_fails_or_lies_costs_its_slot)
         CHECK(m.faults > 0);
         if (test_failures != failures)
             printf("  with lie %d\n", (int)i);
+    }
+}
+
+TEST(a_provider_may_say_what_it_is_and_how_large_its_files_are)
+{
+    model m = { .bad_index = 0 };
+    bzna_dataset_info info;
+    bzna_error err = fresh_error();
+    bzna_dataset *dataset;
+    described d;
+    describe(&d, &m, 0);
+    d.provider.kind = "a table of rows----";
+    d.provider.size_bytes = 4321;
+    dataset = open_described(&d);
+    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
+    CHECK(!strcmp(info.container, "a table of rows----") && info.size_bytes == 4321);
+    bzna_dataset_close(dataset);
+    for (int i = 0; i < 2; i++) {
+        d.provider.kind = i ? "\xff" : "a table of rows-----";
+        CHECK_EQ(bzna_dataset_open_provider(context, &d.provider, NULL, &dataset, &err), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(err.message, "provider.kind: it must be UTF-8 of fewer than 20 bytes");
     }
 }
 
@@ -547,8 +592,9 @@ TEST(a_file_that_is_gone_is_no_missing_value)
 enum { PPM_COUNT = 400, PPM_BYTES = 11 + 48, PPM_LIAR = 350, PPM_MORE = 100000 };
 typedef struct ppm_liar { atomic_int asked; } ppm_liar;
 
-static bzna_status ppm_locate(void *user, uint64_t index, uint32_t field, bzna_place *place)
+static bzna_status ppm_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
+    (void)err;
     ppm_liar *liar = user;
     (void)field;
     place->offset = index * PPM_BYTES;
@@ -645,8 +691,9 @@ TEST(errors_can_replace_a_provider_s_sample_or_end_the_run)
 
 /* Pictures of very different sizes: a large one follows small ones, so that the first call finds too little room. */
 static bzna_status uneven_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                               uint64_t *size)
+                               uint64_t *size, bzna_error *err)
 {
+    (void)err;
     const int edge = index % 6 == 5 ? 500 : 2 + (int)index;
     char head[40];
     const int length = snprintf(head, sizeof head, "P5\n%d %d\n255\n", edge, edge);
@@ -746,7 +793,7 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.provider.file_count = UINT64_MAX, BZNA_E_LIMIT, "provider.file_count");
     REFUSE(d.provider.class_count = 1, BZNA_E_ARGUMENT, "class_names");
     REFUSE(d.provider.class_names = none; d.provider.class_count = 1, BZNA_E_ARGUMENT, "provider.class_names[0]");
-    REFUSE(d.provider.reserved[3] = 1, BZNA_E_STRUCT_SIZE, "provider.reserved[3]: ");
+    REFUSE(d.provider.reserved[1] = 1, BZNA_E_STRUCT_SIZE, "provider.reserved[1]: ");
     REFUSE(d.fields[2].reserved0 = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2].reserved0: ");
     REFUSE(d.fields[2].reserved[1] = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2].reserved[1]: ");
     REFUSE(d.fields[1].name = "\xed\xa0\x80", BZNA_E_ARGUMENT, "provider.fields[1].name: is not UTF-8");
@@ -842,8 +889,9 @@ TEST(a_state_is_restored_only_with_the_same_fingerprint_and_fields)
 /* ---- Frames ------------------------------------------------------------------------------------------------------ */
 
 static bzna_status frame_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                              uint64_t *size)
+                              uint64_t *size, bzna_error *err)
 {
+    (void)err;
     size_t needed = 0;
     bzna_status status = bzna_dataset_field(user, index, "image", buffer, (size_t)capacity, &needed, NULL);
     (void)field;
@@ -911,6 +959,7 @@ TEST_MAIN(
     RUN(pictures_that_are_files_are_told_apart_by_their_content)
     RUN(samples_can_be_looked_at) RUN(a_picture_that_lies_in_memory_begins_at_its_byte_0)
     RUN(a_provider_that_fails_or_lies_costs_its_slot)
+    RUN(a_provider_may_say_what_it_is_and_how_large_its_files_are)
     RUN(more_than_max_bytes_is_a_lie)
     RUN(a_read_that_fails_with_e_io_is_tried_again)
     RUN(a_file_that_is_gone_is_no_missing_value)

@@ -442,8 +442,9 @@ TEST(values_that_are_no_pictures_may_be_whole_files_too)
 typedef struct moody { uint64_t file_count; _Atomic uint64_t calls; } moody;
 
 /* Says of samples 3, 13, ...: another file, another offset, another size, none, each time it is asked. */
-static bzna_status moody_locate(void *user, uint64_t index, uint32_t field, bzna_place *place)
+static bzna_status moody_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
+    (void)err;
     moody *m = user;
     const uint64_t call = m->calls++;
     (void)field;

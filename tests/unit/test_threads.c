@@ -429,8 +429,10 @@ enum { IN_MEMORY, IN_FILE, FROM_SOURCE, TAR, RECORDS, RECORDS_IN_MEMORY, PROVIDE
 static const char *const kind_names[KINDS] = { "an archive in memory", "an archive", "a source", "a tar", "records",
                                                "records in memory", "a provider", "fields without pictures" };
 
-static bzna_status provide(void *user, uint64_t index, uint32_t field, void *dst, uint64_t capacity, uint64_t *size)
+static bzna_status provide(void *user, uint64_t index, uint32_t field, void *dst, uint64_t capacity, uint64_t *size,
+                           bzna_error *err)
 {
+    (void)err;
     (void)user, (void)field;
     *size = 1;
     if (capacity)

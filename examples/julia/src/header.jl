@@ -676,7 +676,9 @@ mutable struct bzna_provider
     class_count::UInt64
     fingerprint::UInt64
     close::Ptr{Cvoid}
-    reserved::NTuple{4,UInt64}
+    kind::Cstring
+    size_bytes::UInt64
+    reserved::NTuple{2,UInt64}
     bzna_provider() = new()
 end
 

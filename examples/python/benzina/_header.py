@@ -43,8 +43,8 @@ codec_thread_end_fn: void ptr ptr
 codec_inspect_fn: i32 ptr ptr u64 ptr ptr
 codec_decode_fn: i32 ptr ptr u64 ptr ptr ptr
 codec_unwrap_fn: i32 ptr ptr u64 ptr ptr
-provider_read_fn: i32 ptr u64 u32 ptr u64 ptr
-provider_locate_fn: i32 ptr u64 u32 ptr
+provider_read_fn: i32 ptr u64 u32 ptr u64 ptr ptr
+provider_locate_fn: i32 ptr u64 u32 ptr ptr
 transform_fn: i32 ptr ptr ptr ptr
 picture_fn: i32 ptr ptr ptr ptr ptr
 rule_fn: i32 ptr ptr ptr u64 ptr
@@ -99,7 +99,7 @@ provider_field: str name; u32 kind, located, codec, width, height, channels, lay
 place: ptr data; u64 offset, size, file
 provider: u32 struct_size, field_count; ptr user; u64 count; ptr fields; u64 max_bytes; provider_read_fn read;
     provider_locate_fn locate; ptr places, files; u64 file_count; ptr class_names; u64 class_count, fingerprint;
-    close_fn close; u64 reserved[4]
+    close_fn close; str kind; u64 size_bytes, reserved[2]
 picture: u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
     chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]; u32 orientation, step[3]
 random: u32 key[2], counter[4], block[4], used, reserved0

@@ -256,7 +256,7 @@ def is_items(thing: Any) -> bool:
 
 
 @_c.callback("provider_read_fn")
-def _read_thunk(user, index, field, buffer, capacity, size):
+def _read_thunk(user, index, field, buffer, capacity, size, err):
     items = _handles.registry.get(user)
     if items is None:
         return Status.E_STATE.value
@@ -272,6 +272,8 @@ def _read_thunk(user, index, field, buffer, capacity, size):
         kept = items.kept()
         if kept is not None:
             kept.failure = exception
+        said = "%s: %s" % (type(exception).__name__, exception)
+        structs.error.from_address(err).message = said.encode("utf-8", "replace")[:400]
         return Status.E_IO.value if isinstance(exception, (OSError, EOFError)) else Status.E_CALLBACK.value
 
 

@@ -170,6 +170,21 @@ impl ValueWriter<'_> {
     }
 }
 
+/// Leaves the text of an error for the library's message.
+fn told(err: *mut raw::bzna_error, error: &io::Error) -> raw::bzna_status {
+    // SAFETY: the library gives a struct that only this call writes.
+    let room = unsafe { &mut (*err).message };
+    let (text, most) = (error.to_string(), room.len() - 1);
+    let mut size = text.len().min(most);
+    while !text.is_char_boundary(size) {
+        size -= 1;
+    }
+    for (to, byte) in room.iter_mut().zip(text.as_bytes()[..size].iter().chain(&[0])) {
+        *to = *byte as c_char;
+    }
+    raw::BZNA_E_IO
+}
+
 unsafe extern "C" fn read<P: Provider>(
     user: *mut c_void,
     index: u64,
@@ -177,6 +192,7 @@ unsafe extern "C" fn read<P: Provider>(
     buffer: *mut c_void,
     capacity: u64,
     size: *mut u64,
+    err: *mut raw::bzna_error,
 ) -> raw::bzna_status {
     let provider = &*user.cast::<P>();
     let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
@@ -185,7 +201,7 @@ unsafe extern "C" fn read<P: Provider>(
         match provider.read(index, field as usize, &mut value) {
             Ok(()) => return raw::BZNA_OK,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return raw::BZNA_E_IO,
+            Err(error) => return told(err, &error),
         }
     });
     match value.size {
@@ -196,7 +212,7 @@ unsafe extern "C" fn read<P: Provider>(
     status
 }
 
-unsafe extern "C" fn locate<P: Provider>(user: *mut c_void, index: u64, field: u32, place: *mut raw::bzna_place) -> raw::bzna_status {
+unsafe extern "C" fn locate<P: Provider>(user: *mut c_void, index: u64, field: u32, place: *mut raw::bzna_place, err: *mut raw::bzna_error) -> raw::bzna_status {
     let provider = &*user.cast::<P>();
     guard(raw::BZNA_E_CALLBACK, || loop {
         match provider.locate(index, field as usize) {
@@ -208,7 +224,7 @@ unsafe extern "C" fn locate<P: Provider>(user: *mut c_void, index: u64, field: u
             }
             Ok(None) => return raw::BZNA_E_NOT_FOUND,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return raw::BZNA_E_IO,
+            Err(error) => return told(err, &error),
         }
     })
 }
@@ -312,9 +328,9 @@ mod tests {
             // Without alignment, as C may have it.
             let value = |index: u64, field: u32, capacity: usize| {
                 let mut room = vec![std::mem::MaybeUninit::<u8>::uninit(); capacity + 1];
-                let mut size = 99;
+                let (mut size, mut err) = (99, raw::bzna_error::default());
                 let at = if capacity == 0 { std::ptr::null_mut() } else { room[1..].as_mut_ptr().cast() };
-                let status = unsafe { raw.read.unwrap()(raw.user, index, field, at, capacity as u64, &mut size) };
+                let status = unsafe { raw.read.unwrap()(raw.user, index, field, at, capacity as u64, &mut size, &mut err) };
                 let fits = status == raw::BZNA_OK && size <= capacity as u64;
                 let written = &room[1..][..if fits { size as usize } else { 0 }];
                 (status, size, written.iter().map(|byte| unsafe { byte.assume_init() }).collect::<Vec<u8>>())

@@ -83,8 +83,12 @@ pub type bzna_codec_unwrap_fn = Option<unsafe extern "C" fn(state: *mut c_void, 
 /// buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
 /// capacity   bytes at buffer
 /// size       must be set, in bytes
+/// err        a complete struct without an error, never NULL. A function that fails may write
+///            err->message, in UTF-8; err->byte_offset; and err->native_code. The library puts
+///            the data set and the sample before the message. Without one, its own has the
+///            number that the function returns
 /// ```
-pub type bzna_provider_read_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, buffer: *mut c_void, capacity: u64, size: *mut u64) -> bzna_status>;
+pub type bzna_provider_read_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, buffer: *mut c_void, capacity: u64, size: *mut u64, err: *mut bzna_error) -> bzna_status>;
 
 /// Says where a value of a provider's sample lies. The library reads files as it reads its own kinds of data sets:
 /// neighbors at once, and with few descriptors. bzna_provider says what the function returns, and on which threads it
@@ -94,8 +98,9 @@ pub type bzna_provider_read_fn = Option<unsafe extern "C" fn(user: *mut c_void, 
 /// index   of the sample, 0..count - 1
 /// field   number of the field in bzna_provider.fields
 /// place   all zeros, except size: set data, or file and offset; and set size
+/// err     as for bzna_provider_read_fn
 /// ```
-pub type bzna_provider_locate_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, place: *mut bzna_place) -> bzna_status>;
+pub type bzna_provider_locate_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, place: *mut bzna_place, err: *mut bzna_error) -> bzna_status>;
 
 /// Changes how one view of a sample is made. Called on decoder threads, concurrently, once for each view that has a
 /// warp of its own.
@@ -1340,8 +1345,12 @@ structs! {
         /// Releases what the provider holds. Called exactly once, on the thread that releases the data set last, and
         /// never if bzna_dataset_open_provider failed. May be NULL
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
+        /// What bzna_dataset_info.container calls it, in UTF-8 of fewer than 20 bytes; copied. Default: "provider"
+        kind: *const c_char,
+        /// Of its files, for bzna_dataset_info; default: 0
+        size_bytes: u64,
         /// Must be 0
-        reserved: [u64; 4],
+        reserved: [u64; 2],
     }
 
     /// A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes it, from any
