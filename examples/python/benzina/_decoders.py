@@ -4,8 +4,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import pickle
 from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
+from . import _wds_utils as utils
 from ._arrays import from_arrays
 from ._modules import installed
 from ._tenbin import decode_buffer
@@ -99,24 +101,33 @@ def _numpy_files(data: bytes) -> Dict[str, Any]:
     return dict(_numpy_file(data))
 
 
-def _torch_file(data: bytes) -> Any:
-    import torch
-    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+def torch_loads(data: bytes) -> Any:
+    """Of torch.save: tensors and plain values, and whatever else only where pickles are allowed."""
+    return needed("torch").load(io.BytesIO(data), map_location="cpu", weights_only=utils.enforce_security is not False)
 
 
-def _needed(name: str) -> Any:
+def unpickle_loads(data: bytes) -> Any:
+    if utils.enforce_security is not False:
+        raise ValueError(
+            "a pickle runs whatever code its file holds: wds.utils.enforce_security = False loads it, for who trusts the "
+            "shards, as does a handler of your own in decode(handler)"
+        )
+    return pickle.loads(data)
+
+
+def needed(name: str) -> Any:
     module = installed(name)
     if module is None:
-        raise ImportError("decode: the package %s is not installed" % name)
+        raise ImportError("the package %s is not installed" % name)
     return module
 
 
 def _msgpack(data: bytes) -> Any:
-    return _needed("msgpack").unpackb(data)
+    return needed("msgpack").unpackb(data)
 
 
 def _cbor(data: bytes) -> Any:
-    return _needed("cbor").loads(data)
+    return needed("cbor").loads(data)
 
 
 def _text(data: bytes) -> str:
@@ -129,25 +140,18 @@ _BY_EXTENSION: Tuple[Tuple[str, Callable[[bytes], Any]], ...] = (
     ("json jsn", json.loads),
     ("npy", _numpy_file),
     ("npz", _numpy_files),
-    ("pth", _torch_file),
-    ("mp msg", _msgpack),
+    ("pth", torch_loads),
+    ("pkl pickle pyd", unpickle_loads),
+    ("mp msg msgpack", _msgpack),
     ("cbor", _cbor),
-    ("ten tb", decode_buffer),
+    ("ten tenbin tb", decode_buffer),
 )
 DECODERS = {extension: function for extensions, function in _BY_EXTENSION for extension in extensions.split()}
-_REFUSED = {
-    **dict.fromkeys(("pkl", "pickle", "pyd"), "a pickle runs whatever code its file holds"),
-}
 
 
 def basichandlers(key: str, data: bytes) -> Any:
     """By the last extension."""
-    extension = key.rsplit(".", 1)[-1]
-    if extension in _REFUSED:
-        raise ValueError(
-            "decode: .%s: %s: a handler of your own in decode(handler) takes it" % (extension, _REFUSED[extension])
-        )
-    decoder = DECODERS.get(extension)
+    decoder = DECODERS.get(key.rsplit(".", 1)[-1])
     return None if decoder is None else decoder(data)
 
 

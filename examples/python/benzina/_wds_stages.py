@@ -10,22 +10,23 @@ Shards are read from the front, so that .tgz and pipes are read as they come.
 """
 from __future__ import annotations
 
-import contextlib
 import fnmatch
+import glob
 import io
 import itertools
 import os
 import random
 import re
-import subprocess
 import sys
 import tarfile
+import time
 from functools import partial as bound
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
-from . import wds
-from ._decoders import DECODERS, SPECS, Handler, Spec, is_picture, picture_of, spec_of
-from ._remote import is_url, whole_file
+from . import _wds_cache, _wds_utils, _wds_writer, wds
+from ._decoders import DECODERS, SPECS, Handler, Spec, is_picture, picture_of, spec_of, torch_loads, unpickle_loads
+from ._sources import expanded
+from ._wds_utils import gopen
 
 Sample = Dict[str, Any]
 
@@ -70,6 +71,83 @@ def _worker_seed() -> int:
     return wds._node()[0] * 1000 + wds._worker()[0]
 
 
+class DirectoryShardList(wds._Base):            # type: ignore[misc]
+    """The shards of a folder, also those that appear there later, which several processes may take from: a shard has the
+    name NAME._PROCESS_ while it is in use.
+
+    pattern       of the names, "*.{tar,tgz}"
+    poll          seconds after which a folder without shards is looked at again; None: then the list ends
+    timeout       seconds without any shard, after which the list ends
+    mode          what becomes of a shard after its use: "resample", its name of before; "unlink", it is removed; "keep",
+                  it is called NAME._done_
+    select        "random", or "oldest" first"""
+
+    def __init__(self, path: Any, pattern: str = "*.{tar,tgz,tar.gz}", poll: Optional[float] = 1, timeout: float = 1e12,
+                 mode: str = "resample", select: str = "random", fate: Any = None) -> None:
+        if not os.path.isdir(path):
+            raise ValueError("path: %s is no folder" % (path,))
+        for name, value, known in (("mode", mode, ("resample", "unlink", "keep")), ("select", select, ("random", "oldest"))):
+            if value not in known:
+                raise ValueError("%s: %r is none of %s" % (name, value, ", ".join(known)))
+        self.path, self.pattern, self.poll, self.timeout = os.fspath(path), pattern, poll, timeout
+        self.mode, self.select, self.fate = mode, select, fate
+
+    def recycle(self, activename: str) -> None:
+        """What mode says, of a shard that was in use."""
+        former = activename[:activename.rindex("._")]
+        if self.mode == "unlink":
+            os.unlink(activename)
+        else:
+            os.rename(activename, former + ("._done_" if self.mode == "keep" else ""))
+
+    def cleanup_files_without_processes(self) -> None:
+        """The same, of shards whose processes have ended."""
+        for name in glob.glob(os.path.join(glob.escape(self.path), "*._*_")):
+            found = re.search(r"[.]_(\d+)_$", name)
+            if found is not None and not _is_running(int(found[1])):
+                try:
+                    self.recycle(name)
+                except FileNotFoundError:       # another process was first
+                    pass
+
+    def _found(self) -> List[str]:
+        return [name for pattern in expanded(self.pattern)
+                for name in glob.glob(os.path.join(glob.escape(self.path), pattern))]
+
+    def __iter__(self) -> Iterator[Sample]:
+        since = time.monotonic()
+        while time.monotonic() - since < self.timeout:
+            found = sorted(self._found())
+            if not found and self.poll is None:
+                return
+            active = None
+            if found:
+                try:
+                    shard = (random.choice(found) if self.select == "random" else
+                             min(found, key=lambda name: os.stat(name).st_mtime_ns))
+                    active = "%s._%d_" % (shard, os.getpid())
+                    os.rename(shard, active)
+                except FileNotFoundError:       # another process has taken it
+                    active = None
+            if active is None:
+                time.sleep(self.poll or 0)
+                continue
+            yield {"url": active}
+            self.recycle(active)
+            self.cleanup_files_without_processes()
+            since = time.monotonic()
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):    # another user's
+        return True
+    return True
+
+
 class MockDataset(wds._Base):                   # type: ignore[misc]
     """The same sample, length times."""
 
@@ -84,7 +162,8 @@ class with_epoch(wds._Base):                    # type: ignore[misc]
     """length samples of a data set an epoch, which goes on where the epoch before ended."""
 
     def __init__(self, dataset: Any, length: int) -> None:
-        self.dataset, self.length, self._rest = dataset, length, iter(())
+        self.dataset, self.length = dataset, length
+        self._rest: Iterator[Any] = iter(())
 
     def __getstate__(self) -> Dict[str, Any]:
         return {**vars(self), "_rest": iter(())}
@@ -171,29 +250,9 @@ def FluidWrapper(initial: Any) -> Any:
 
 # ---- Tars ------------------------------------------------------------------------------------------------------------
 
-@contextlib.contextmanager
-def _stream(url: str) -> Iterator[Any]:
-    """The bytes of a shard, from the front."""
-    if url.startswith("pipe:"):
-        with subprocess.Popen(url[5:], shell=True, stdout=subprocess.PIPE) as process:
-            try:
-                yield process.stdout
-            finally:
-                if process.poll() is None:
-                    assert process.stdout is not None
-                    process.stdout.close()      # who reads no further ends the program that writes
-        if process.returncode > 0:
-            raise IOError("%s: it ended with status %d" % (url, process.returncode))
-    elif is_url(url):
-        yield io.BytesIO(whole_file(url))
-    else:
-        with open(url[5:] if url.startswith("file:") else url, "rb") as file:
-            yield file
-
-
 def _members(url: str, select: Any, rename: Any) -> Iterator[Tuple[str, bytes]]:
     """(name, bytes) of the files of a shard."""
-    with _stream(url) as stream, tarfile.open(fileobj=stream, mode="r|*") as tar:
+    with gopen(url) as stream, tarfile.open(fileobj=stream, mode="r|*") as tar:
         for member in tar:
             name = member.name
             if not member.isreg() or re.match(r"^__[^/]*__($|/)", name):
@@ -203,7 +262,7 @@ def _members(url: str, select: Any, rename: Any) -> Iterator[Tuple[str, bytes]]:
                 file = tar.extractfile(member)
                 assert file is not None
                 yield name, file.read()
-            tar.members = []                    # of which it would keep all
+            setattr(tar, "members", [])         # of which it would keep all
 
 
 def _key_of(name: str) -> Optional[Tuple[str, str]]:
@@ -212,7 +271,7 @@ def _key_of(name: str) -> Optional[Tuple[str, str]]:
     return None if found is None else (found[1], found[2].lower())
 
 
-def _grouped(url: str, members: Iterable[Tuple[str, bytes]]) -> Iterator[Sample]:
+def _grouped(url: str, path: Optional[str], members: Iterable[Tuple[str, bytes]]) -> Iterator[Sample]:
     sample: Sample = {}
     for name, data in members:
         parts = _key_of(name)
@@ -222,7 +281,7 @@ def _grouped(url: str, members: Iterable[Tuple[str, bytes]]) -> Iterator[Sample]
         if sample.get("__key__") != key:
             if sample:
                 yield sample
-            sample = wds._named(key, url)
+            sample = wds._named(key, url, path)
         if extension in sample:
             raise ValueError("%s: duplicate file name in tar file: %s.%s" % (url, key, extension))
         sample[extension] = data
@@ -234,9 +293,9 @@ def tarfile_samples(src: Iterable[Any], handler: Any = wds.reraise_exception, se
                     rename_files: Any = None) -> Iterator[Sample]:
     """The samples of shards, {"url": ...}. Of a shard that breaks off, those before come first."""
     for shard in src:
-        url = shard["url"] if isinstance(shard, dict) else shard
+        url, path = (shard["url"], shard.get("local_path")) if isinstance(shard, dict) else (shard, None)
         try:
-            yield from _grouped(url, _members(url, select_files, rename_files))
+            yield from _grouped(url, path, _members(path or url, select_files, rename_files))
         except (tarfile.TarError, EOFError, OSError, ValueError) as error:
             error.args = (*error.args[:1], url) if len(error.args) == 1 else error.args
             if not handler(error):
@@ -487,6 +546,29 @@ class Cached:
         self._is_whole = True
 
 
+class PipelineStage:
+    """A stage: a class with run(source), which gives an iterator."""
+
+    def __call__(self, *args: Any, **kw: Any) -> Any:
+        return self.run(*args, **kw)
+
+    def run(self, *args: Any, **kw: Any) -> Any:
+        raise NotImplementedError("%s.run" % type(self).__name__)
+
+
+def pipelinefilter(f: Callable[..., Any]) -> Any:
+    """Of a function of a source and arguments, one of the arguments that gives a stage."""
+    return bound(_Filter, f)
+
+
+class _Filter:
+    def __init__(self, f: Callable[..., Any], *args: Any, **kw: Any) -> None:
+        self._f, self._args, self._kw = f, args, kw
+
+    def __call__(self, src: Iterable[Any]) -> Any:
+        return self._f(src, *self._args, **self._kw)
+
+
 # ---- Handlers and helpers --------------------------------------------------------------------------------------------
 
 class ImageHandler:
@@ -520,24 +602,6 @@ def _handle_extension(key: str, data: bytes, extensions: List[List[str]], f: Cal
     return f(data) if any(parts[-len(one):] == one for one in extensions) else None
 
 
-@contextlib.contextmanager
-def gopen(url: str, mode: str = "rb", bufsize: int = 8192, **kw: Any) -> Iterator[Any]:
-    """The bytes of a file, a "pipe:COMMAND" or a URL, in a with statement; "wb" writes to the first two."""
-    if mode == "rb":
-        with _stream(url) as stream:
-            yield stream
-    elif mode != "wb" or is_url(url):
-        raise ValueError("gopen: %r of %s: files and pipes can be written, with 'wb'" % (mode, url))
-    elif url.startswith("pipe:"):
-        with subprocess.Popen(url[5:], shell=True, stdin=subprocess.PIPE) as process:
-            yield process.stdin
-        if process.returncode:
-            raise IOError("%s: it ended with status %d" % (url, process.returncode))
-    else:
-        with open(url[5:] if url.startswith("file:") else url, "wb") as file:
-            yield file
-
-
 def getfirst(a: Sample, keys: Any, default: Any = None, missing_is_error: bool = True) -> Any:
     found = wds._first_of(a, keys, missing_is_error)
     return default if found is None and not missing_is_error else found
@@ -567,7 +631,14 @@ def repeatedly(source: Iterable[Any], nepochs: Optional[int] = None, nbatches: O
 
 shardspec = SimpleShardList
 ResampledShardList = ResampledShards
+utils = _wds_utils
+_OTHERS = {name: vars(module)[name] for module, names in (
+    (_wds_utils, "gopen rewrite_url"),
+    (_wds_writer, "TarWriter ShardWriter numpy_dumps torch_dumps default_handlers"),
+    (_wds_cache, "FileCache LRUCleanup StreamingOpen LMDBCached url_to_cache_name"),
+) for name in names.split()}
+globals().update(_OTHERS)
 NAMES = {
     name for name, value in vars().copy().items()
     if getattr(value, "__module__", None) == __name__ and not name.startswith("_") and name != "Sample"
-} | {"shardspec", "ResampledShardList", "imagespecs", "decoders"}
+} | {"shardspec", "ResampledShardList", "imagespecs", "decoders", "utils", "torch_loads", "unpickle_loads", *_OTHERS}

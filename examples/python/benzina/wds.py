@@ -27,13 +27,11 @@ import bisect
 import collections
 import copy
 import glob
-import gzip
 import io
 import itertools
 import os
 import random
 import re
-import subprocess
 import sys
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -74,9 +72,9 @@ from ._errors import Error
 from ._loader import DataLoader
 from ._modules import installed, process_group
 from ._output import Output
-from ._remote import is_url, whole_file
 from ._sources import expanded
-from ._wds_cut import part_of
+from ._wds_cut import part_of, unpacked
+from ._wds_utils import gopen, is_local, local_path, opened_url
 
 __all__ = [
     "Continue",
@@ -154,6 +152,16 @@ def _tried(items: Iterable[Any], function: Callable[[Any], Any], handler: OnErro
 
 # ---- Shards ----------------------------------------------------------------------------------------------------------
 
+def _cache_of(cache_dir: Any, cache_size: float, url_to_name: Any, verbose: bool) -> Any:
+    """The FileCache that WebDataset's arguments and the environment ask for, or None."""
+    cache_dir = os.environ.get("WDS_CACHE", cache_dir)
+    cache_size = float(os.environ.get("WDS_CACHE_SIZE", cache_size))
+    if cache_dir is None or cache_size == 0:
+        return None
+    from ._wds_cache import FileCache, url_to_cache_name
+    return FileCache(cache_dir, url_to_name=url_to_name or url_to_cache_name, cache_size=cache_size, verbose=verbose)
+
+
 def _urls_of(urls: Union[str, Iterable[str]]) -> List[str]:
     if isinstance(urls, dict) or (isinstance(urls, str) and urls.endswith((".yaml", ".yml", ".json"))):
         raise ValueError("urls: specifications in YAML and JSON are not read: give the shards")
@@ -203,35 +211,26 @@ def _is_read_whole(url: str) -> bool:
     return url.startswith("pipe:") or url.endswith((".tgz", ".tar.gz"))
 
 
-def _whole(url: str) -> bytes:
-    """The bytes of a shard, unpacked."""
-    if url.startswith("pipe:"):
-        data = subprocess.run(url[5:], shell=True, check=True, stdout=subprocess.PIPE).stdout
-    elif is_url(url):
-        data = whole_file(url)
-    else:
-        with open(url[5:] if url.startswith("file:") else url, "rb") as file:
-            data = file.read()
-    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-
-
-def _opened(url: str) -> Optional[Dataset]:
-    """None: it has no samples, as a shard that ShardWriter has left empty."""
+def _opened(url: str) -> Tuple[Optional[Dataset], Optional[Exception]]:
+    """What can be read of a shard, and why that is not all. None: it has no samples, as a shard that ShardWriter has left
+    empty."""
+    shard: Any = None
     try:
-        if _is_read_whole(url):
-            return Dataset(io.BytesIO(_whole(url)), name=url)
-        return Dataset(url[5:] if url.startswith("file:") else url)
+        shard = opened_url(url)
+        if _is_read_whole(shard):
+            with gopen(url) as stream:
+                data = stream.read()
+            shard, error = unpacked(data)
+            if error is not None:
+                return part_of(shard, url), error
+            return Dataset(io.BytesIO(shard), name=url), None
+        return Dataset(shard), None
     except Error as error:
         if error.status == _c.Status.E_NO_SAMPLES:
-            return None
-        raise
-
-
-def _refuse(**given: Any) -> None:
-    """given: (value, the one that is taken, why)."""
-    for name, (value, taken, why) in given.items():
-        if value is not taken and value != taken:
-            raise ValueError("%s: %s" % (name, why))
+            return None, None
+        return part_of(shard, url), error
+    except Exception as error:
+        return None, error
 
 
 # ---- Samples ---------------------------------------------------------------------------------------------------------
@@ -240,6 +239,7 @@ class _Place(NamedTuple):
     """A sample that was not read yet."""
 
     url: str
+    path: Optional[str]                         # of a local file
     shard: Dataset
     number: int
 
@@ -251,7 +251,7 @@ class _Place(NamedTuple):
         return _bytes_of(self.shard._kind(name), self.shard._field(self.number, name.encode()))
 
     def sample(self, values: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
-        return _sample_of(self.shard.filename(self.number), self.url, values)
+        return _sample_of(self.shard.filename(self.number), self.url, self.path, values)
 
     def raw(self) -> Dict[str, Any]:
         return self.sample((name, self.value(name)) for name in self.names())
@@ -266,16 +266,16 @@ def _bytes_of(kind: int, data: Optional[bytes]) -> Optional[bytes]:
     return data
 
 
-def _named(key: Any, url: str) -> Dict[str, Any]:
-    """What a sample says of itself: its key, its shard, and the file that this is."""
+def _named(key: Any, url: str, path: Optional[str] = None) -> Dict[str, Any]:
+    """What a sample says of itself: its key, its shard, and the file that this is, or that has it."""
     named = {"__key__": key, "__url__": url}
-    if not url.startswith("pipe:") and not is_url(url):
-        named["__local_path__"] = url[5:] if url.startswith("file:") else url
+    if path is not None or is_local(url):
+        named["__local_path__"] = path or local_path(url)
     return named
 
 
-def _sample_of(key: Any, url: str, values: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
-    return {**_named(key, url), **{name: value for name, value in values if value is not None}}
+def _sample_of(key: Any, url: str, path: Optional[str], values: Iterable[Tuple[str, Any]]) -> Dict[str, Any]:
+    return {**_named(key, url, path), **{name: value for name, value in values if value is not None}}
 
 
 # ---- Stages ----------------------------------------------------------------------------------------------------------
@@ -438,7 +438,8 @@ class _Decode:
         )
 
     def of_batch(
-        self, batch: Any, pictures: List[str], kinds: Dict[str, int], url_of: Callable[[int], str]
+        self, batch: Any, pictures: List[str], kinds: Dict[str, int],
+        place_of: Callable[[int], Tuple[str, Optional[str]]],
     ) -> Iterator[Any]:
         """Samples, or the Errors of those that failed."""
         arrays = {name: batch.tensor("image" if name == pictures[0] else name).numpy().copy() for name in pictures}
@@ -455,11 +456,11 @@ class _Decode:
                     if name != "name" and data is not None:
                         values.append((name, self._value(name, data, lambda spec: picture_of(data or b"", spec))))
             except Exception as error:
-                failure = DecodingError(url_of(index), key, name)
+                failure = DecodingError(place_of(index)[0], key, name)
                 failure.__cause__ = error
                 yield failure
                 continue
-            yield _sample_of(key, url_of(index), values)
+            yield _sample_of(key, *place_of(index), values)
 
     def _made(self, pixels: Any) -> Any:
         assert self.spec is not None
@@ -616,11 +617,6 @@ def _rsample(items: Iterable[Any], p: float) -> Iterator[Any]:
     return (item for item in items if random.uniform(0, 1) < p)
 
 
-_ABSENT = {
-    "lmdb_cached": "a cache of decoded samples is not made; `bzna pack` makes an archive once",
-}
-
-
 # ---- Pipelines -------------------------------------------------------------------------------------------------------
 
 class DataPipeline(_Base):                      # type: ignore[misc]
@@ -721,6 +717,10 @@ class DataPipeline(_Base):                      # type: ignore[misc]
         """Keeps what comes here in memory during the first pass, and gives it again."""
         return self._by_name("Cached")
 
+    def lmdb_cached(self, fname: Any, **kw: Any) -> Any:
+        """The same in a database on a disk, also for later runs."""
+        return self._by_name("LMDBCached", fname, **kw)
+
     def _by_name(self, name: str, *args: Any, **kw: Any) -> Any:
         from . import _wds_stages
         return self.compose(getattr(_wds_stages, name)(*args, **kw))
@@ -733,8 +733,7 @@ class DataPipeline(_Base):                      # type: ignore[misc]
 
     if not TYPE_CHECKING:                       # which notices slips itself
         def __getattr__(self, name: str) -> NoReturn:
-            why = _ABSENT.get(name)
-            raise AttributeError("%s has no %s%s" % (type(self).__name__, name, "(): " + why if why else ""))
+            raise AttributeError("%s has no %s" % (type(self).__name__, name))
 
     # -- epochs
 
@@ -827,8 +826,11 @@ class WebDataset(DataPipeline):
     select_files, rename_files
                   functions that choose members by their names, and give them others; shards are then read from the
                   front, in Python
-
-    Refused are cache_dir, cache_size and url_to_name."""
+    cache_dir     a folder, or $WDS_CACHE: shards of URLs and pipes are fetched into it when they are first read, and then
+                  read there
+    cache_size    its bytes, or $WDS_CACHE_SIZE, above which the shards that were used longest ago go; -1: no limit; 0: no
+                  cache
+    url_to_name   a function that names its files; None: url_to_cache_name"""
 
     def __init__(
         self,
@@ -851,12 +853,6 @@ class WebDataset(DataPipeline):
         seed: Optional[int] = None,
     ) -> None:
         super().__init__()
-        cached = "shards are read in place, nothing is copied to a cache: leave it out"
-        _refuse(
-            cache_size=(cache_size, -1, cached),
-            cache_dir=(cache_dir, None, cached),
-            url_to_name=(url_to_name, None, cached),
-        )
         if mode not in (None, "resampled"):
             raise ValueError("mode: %r is neither None nor 'resampled'" % (mode,))
         self.urls = _urls_of(urls)
@@ -867,17 +863,17 @@ class WebDataset(DataPipeline):
         self._shards_at_a_time = 100 if shardshuffle is True else int(shardshuffle or 0)
         self._splitters = [splitter for splitter in (nodesplitter, workersplitter) if splitter]
         self.seed = int(os.environ.get("WDS_SEED", random.randint(0, 1000000))) if seed is None else seed
+        self._cache = _cache_of(cache_dir, cache_size, url_to_name, verbose)
         self._forget()
 
     def _forget(self) -> None:
         self._process = os.getpid()
-        self._datasets: Dict[str, Optional[Dataset]] = {}
-        self._parts: Dict[str, Optional[Dataset]] = {}          # of those that end too early
+        self._datasets: Dict[str, Tuple[Optional[Dataset], Optional[Exception]]] = {}       # as _opened gives them
         # (DataLoader, names of pictures, Dataset, first numbers of shards, next epoch)
         self._loading: Any = None
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**vars(self), "_datasets": {}, "_parts": {}, "_loading": None, "_process": None}
+        return {**vars(self), "_datasets": {}, "_loading": None, "_process": None}
 
     def __repr__(self) -> str:
         return "<benzina.wds.WebDataset: %d shards, %d stages>" % (len(self.urls), len(self._stages))
@@ -898,30 +894,31 @@ class WebDataset(DataPipeline):
         for shard in shards:
             yield shard["url"]
 
-    def _dataset(self, url: str) -> Optional[Dataset]:
+    def _path(self, url: str) -> Optional[str]:
+        """Of a shard in the cache, which is fetched if it is not there; None: it is read where it is."""
+        return None if self._cache is None or is_local(url) else self._cache.get_file(url)
+
+    def _part(self, url: str) -> Tuple[Optional[Dataset], Optional[Exception]]:
+        """What can be read of a shard, and why that is not all."""
         if url in self._datasets:
             return self._datasets[url]
-        found = _opened(url)
-        if not _is_read_whole(url):             # a pipe may give something else the next time
+        try:
+            found = _opened(self._path(url) or url)
+        except Exception as error:              # of the cache
+            return None, error
+        # a pipe may give something else the next time, what was unpacked is large, and what failed is tried again
+        if not _is_read_whole(url) and (found[1] is None or found[0] is not None):
             self._datasets[url] = found
         return found
-
-    def _part(self, url: str) -> Tuple[Any, Optional[Exception]]:
-        """What can be read of a shard, and why that is not all."""
-        try:
-            return self._dataset(url), None
-        except Exception as error:
-            if url not in self._parts:
-                self._parts[url] = part_of(url) if isinstance(error, Error) else None
-            return self._parts[url], error
 
     def _places(self, epoch: int) -> Iterator[_Place]:
         is_empty = True
         for url in self._chosen(epoch):
             shard, error = self._part(url)
-            for index in range(len(shard or ())):
-                is_empty = False
-                yield _Place(url, shard, index)
+            if shard is not None:
+                is_empty, path = False, self._path(url)
+                for index in range(len(shard)):
+                    yield _Place(url, path, shard, index)
             if error is not None and not self._handler(error):
                 break
         if is_empty and self._empty_check:
@@ -933,7 +930,9 @@ class WebDataset(DataPipeline):
             self._forget()
         if self._select or self._rename:
             from . import _wds_stages
-            shards = ({"url": url} for url in self._chosen(epoch))
+            shards: Iterable[Any] = ({"url": url} for url in self._chosen(epoch))
+            if self._cache is not None:
+                shards = ({"url": shard["url"], "local_path": self._path(shard["url"])} for shard in shards)
             items = _wds_stages.tarfile_samples(shards, self._handler, self._select, self._rename)
             return self._rest(_wds_stages.non_empty(items) if self._empty_check else items, self._stages, epoch)
         places: Iterator[Any] = self._places(epoch)
@@ -952,7 +951,7 @@ class WebDataset(DataPipeline):
     # -- by a DataLoader
 
     def _open_loader(self, decode: _Decode) -> Any:
-        if any(url.startswith("pipe:") for url in self.urls):
+        if self._cache is None and any(url.startswith("pipe:") for url in self.urls):
             raise ValueError(
                 "decode(shape=...): samples of shards from pipes cannot be asked for by number: benzina.Stream loads "
                 "them"
@@ -969,8 +968,9 @@ class WebDataset(DataPipeline):
         first_of = dict(zip(self.urls, firsts))
         kinds = {name: whole._kind(name) for name in whole.fields if name not in pictures}
 
-        def url_of(index: int) -> str:
-            return self.urls[bisect.bisect_right(firsts, index) - 1]
+        def place_of(index: int) -> Tuple[str, Optional[str]]:
+            url = self.urls[bisect.bisect_right(firsts, index) - 1]
+            return url, self._path(url)
 
         def give() -> bool:
             """The next samples, as an epoch of the loader's."""
@@ -987,7 +987,7 @@ class WebDataset(DataPipeline):
             while is_more:
                 is_more = give()                # the next ones are decoded while these are taken
                 for batch in loader.batches():
-                    yield from decode.of_batch(batch, pictures, kinds, url_of)
+                    yield from decode.of_batch(batch, pictures, kinds, place_of)
         return _tried(samples(), _raised, decode.on_error)
 
 
@@ -1030,14 +1030,7 @@ def __getattr__(name: str) -> Any:
     from . import _wds_stages
     if name in _wds_stages.NAMES:               # not imported above: map and slice are Python's here
         return getattr(_wds_stages, name)
-    why = {
-        **dict.fromkeys(
-            ("ShardWriter", "TarWriter"), "webdataset's writes tars that are read here, and benzina.Writer archives"
-        ),
-        "DirectoryShardList": "WebDataset(\"folder/\") reads the shards that are there",
-        "LMDBCached": "a cache of decoded samples is not made; `bzna pack` makes an archive once",
-    }.get(name)
-    raise AttributeError("module 'benzina.wds' has no attribute %r%s" % (name, ": " + why if why else ""))
+    raise AttributeError("module 'benzina.wds' has no attribute %r" % name)
 
 
 def __dir__() -> List[str]:
