@@ -109,8 +109,8 @@ def torch_loads(data: bytes) -> Any:
 def unpickle_loads(data: bytes) -> Any:
     if utils.enforce_security is not False:
         raise ValueError(
-            "a pickle runs whatever code its file holds: wds.utils.enforce_security = False loads it, for who trusts the "
-            "shards, as does a handler of your own in decode(handler)"
+            "a pickle runs whatever code its file holds. If you trust the shards, wds.utils.enforce_security = False "
+            "loads it, or a handler of your own, decode(handler)"
         )
     return pickle.loads(data)
 

@@ -72,21 +72,24 @@ def _worker_seed() -> int:
 
 
 class DirectoryShardList(wds._Base):            # type: ignore[misc]
-    """The shards of a folder, also those that appear there later, which several processes may take from: a shard has the
-    name NAME._PROCESS_ while it is in use.
+    """The shards of a folder, also those that appear there later. Several processes may take from it: while a shard is in
+    use, it is called NAME._PROCESS_.
 
     pattern       of the names, "*.{tar,tgz}"
     poll          seconds after which a folder without shards is looked at again; None: then the list ends
     timeout       seconds without any shard, after which the list ends
-    mode          what becomes of a shard after its use: "resample", its name of before; "unlink", it is removed; "keep",
-                  it is called NAME._done_
+    mode          what becomes of a shard after its use: "resample": it has its former name again; "unlink": it is
+                  removed; "keep": it is called NAME._done_
     select        "random", or "oldest" first"""
 
     def __init__(self, path: Any, pattern: str = "*.{tar,tgz,tar.gz}", poll: Optional[float] = 1, timeout: float = 1e12,
                  mode: str = "resample", select: str = "random", fate: Any = None) -> None:
         if not os.path.isdir(path):
             raise ValueError("path: %s is no folder" % (path,))
-        for name, value, known in (("mode", mode, ("resample", "unlink", "keep")), ("select", select, ("random", "oldest"))):
+        for name, value, known in (
+            ("mode", mode, ("resample", "unlink", "keep")),
+            ("select", select, ("random", "oldest")),
+        ):
             if value not in known:
                 raise ValueError("%s: %r is none of %s" % (name, value, ", ".join(known)))
         self.path, self.pattern, self.poll, self.timeout = os.fspath(path), pattern, poll, timeout

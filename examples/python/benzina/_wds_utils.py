@@ -1,8 +1,8 @@
 """What WebDataset's programs switch and open: benzina.wds.utils, and gopen().
 
-enforce_security    None (the default): files, pipes and URLs are opened, pickles in samples are refused. False, as
-                    webdataset has it by default: pickles are loaded, too, which run whatever code their files hold. True,
-                    or $WDS_SECURE=1: no pickles, pipes, local files, nor $GOPEN_REWRITE.
+enforce_security    None (the default): files, pipes and URLs are opened, pickles in samples are refused. False, which is
+                    webdataset's default: pickles are loaded, too; they run whatever code their files hold. True, or
+                    $WDS_SECURE=1: pickles, pipes, local files and $GOPEN_REWRITE are refused.
 """
 from __future__ import annotations
 

@@ -151,8 +151,8 @@ class TarWriter:
     """A tar of samples: dicts of "__key__" and of what its members hold, by extension.
 
     fileobj       a path, "pipe:COMMAND", "-", or a file that is open
-    encoder       True: numbers, text, dicts, arrays and pictures are encoded by the member's extension; False: bytes and
-                  text are given; a function of a sample; a dict of functions by extension
+    encoder       True: numbers, text, dicts, arrays and pictures are encoded by the member's extension; False: samples
+                  have bytes and text; a function of a sample; a dict of functions by extension
     compress      True, "gz", "bz2", "xz"; None: by the extension of the file
     keep_meta     whether members whose names begin with "_" are written, too
     mtime         of all members, so that the same samples make the same bytes; None: now

@@ -212,8 +212,8 @@ def _is_read_whole(url: str) -> bool:
 
 
 def _opened(url: str) -> Tuple[Optional[Dataset], Optional[Exception]]:
-    """What can be read of a shard, and why that is not all. None: it has no samples, as a shard that ShardWriter has left
-    empty."""
+    """What can be read of a shard, and why that is not all. Without a reason, None is a shard without samples, as
+    ShardWriter may leave one."""
     shard: Any = None
     try:
         shard = opened_url(url)
@@ -826,10 +826,10 @@ class WebDataset(DataPipeline):
     select_files, rename_files
                   functions that choose members by their names, and give them others; shards are then read from the
                   front, in Python
-    cache_dir     a folder, or $WDS_CACHE: shards of URLs and pipes are fetched into it when they are first read, and then
-                  read there
-    cache_size    its bytes, or $WDS_CACHE_SIZE, above which the shards that were used longest ago go; -1: no limit; 0: no
-                  cache
+    cache_dir     a folder, or $WDS_CACHE: shards of URLs and pipes are fetched into it when they are first read, and
+                  read there from then on
+    cache_size    its bytes, or $WDS_CACHE_SIZE, above which the shards that were used longest ago go; -1: no limit;
+                  0: no cache
     url_to_name   a function that names its files; None: url_to_cache_name"""
 
     def __init__(
