@@ -7,8 +7,8 @@
  *     3-6  OS                files, folders, clock, threads: the interface, and a room for each platform
  *       7  order of locks    each has a rank; tests check it
  *       8  memory            the only caller of the user's allocator
- *       9  blocks            the cache of file parts that were read last, with its locks
- *   10-11  host              errors, log, limits; open files, whose number is limited; sources
+ *       9  errors            made and prefixed
+ *   10-11  host              log, limits; open files, whose number is limited; sources
  *      12  settings          of the caller's structs: what they may be, and what zeros stand for
  *      13  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
  *   14-17  codecs            NAL units; AV1; metadata: clap, colr, EXIF, XMP; JPEG
@@ -1722,7 +1722,6 @@ enum {
     BZI_RANK_CREW,                    /* threads that open files */
     BZI_RANK_DEVICE,
     BZI_RANK_LOG,
-    BZI_RANK_BLOCKS,
     BZI_RANKS,
     BZI_RANK_LEAVES = BZI_RANK_CONTEXT       /* the first of the last group */
 };
@@ -2021,94 +2020,11 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 }
 
 
-/* ==== 9. Blocks =====================================================================================================
- * Calls: rooms 2, 4, 8.
+/* ==== 9. Errors =====================================================================================================
+ * Calls: rooms 2.
  *
- * The parts of files that were read last, for files whose index entries are read one by one. Each block has one place,
- * which it shares with others. A leaf lock is held for a comparison and a copy: nothing is allocated, read or called
- * while it is held. A file's number is never given to another file, so blocks of a closed file need not
- * be removed: others replace them in time. */
-
-#define BZI_BLOCK_BYTES 512u       /* bytes: most entries are read alone, and reading a page takes half as long again */
-#define BZI_BLOCKS      4096u         /* 2 MiB together, of which only the used part becomes resident */
-#define BZI_BLOCK_LOCKS 64u           /* each for every 64th place */
-
-/* Which block is in a place. */
-typedef struct bzi_block {
-    uint64_t file;                    /* the number of the file; 0: none is there */
-    uint64_t number;                  /* offset in the file / BZI_BLOCK_BYTES */
-} bzi_block;
-
-typedef struct bzi_blocks {
-    _Atomic uint64_t files;           /* numbers given so far */
-    bzi_mutex        locks[BZI_BLOCK_LOCKS];
-    bzi_block        places[BZI_BLOCKS];
-    uint8_t          bytes[BZI_BLOCKS][BZI_BLOCK_BYTES];    /* of the block in each place */
-} bzi_blocks;
-
-/* Frees the blocks, and the first `locks` locks. */
-static void bzi_blocks_free(bzi_blocks *blocks, uint32_t locks, const bzi_memory *memory)
-{
-    while (blocks && locks)
-        bzi_os_mutex_free(&blocks->locks[--locks]);
-    bzi_release(memory, blocks, 1, sizeof *blocks);
-}
-
-/* Returns NULL if there is no memory, or no lock can be made. */
-static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
-{
-    bzi_blocks *blocks = bzi_alloc(memory, 1, sizeof *blocks, BZI_BATCH_ALIGN);
-
-    if (!blocks)
-        return NULL;
-    memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the bytes: all of them would become resident */
-    atomic_init(&blocks->files, 0);
-    for (uint32_t i = 0; i < BZI_BLOCK_LOCKS; i++)
-        if (bzi_os_mutex_init(&blocks->locks[i], BZI_RANK_BLOCKS)) {
-            bzi_blocks_free(blocks, i, memory);
-            return NULL;
-        }
-    return blocks;
-}
-
-/* Returns the place of a block. Neighboring blocks of a file have neighboring places, and locks of their own. */
-static uint32_t bzi_blocks_place(bzi_block block)
-{
-    return (uint32_t)((block.number + block.file * 0x9e3779b97f4a7c15ull / BZI_BLOCKS) % BZI_BLOCKS);
-}
-
-/* Copies size bytes of a block, beginning at byte `from` of it. Returns 0 if the block is not there. */
-static int bzi_blocks_get(bzi_blocks *blocks, bzi_block block, uint64_t from, void *dst, uint64_t size)
-{
-    const uint32_t at = bzi_blocks_place(block);
-    int found;
-
-    bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
-    found = blocks->places[at].file == block.file && blocks->places[at].number == block.number;
-    if (found)
-        bzi_copy(dst, blocks->bytes[at] + from, size);
-    bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
-    return found;
-}
-
-/* Keeps a block that was read. The last block of a file has only size bytes, and callers never ask for more. */
-static void bzi_blocks_put(bzi_blocks *blocks, bzi_block block, const uint8_t *bytes, uint64_t size)
-{
-    const uint32_t at = bzi_blocks_place(block);
-
-    bzi_os_lock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
-    blocks->places[at] = block;
-    bzi_copy(blocks->bytes[at], bytes, size);
-    bzi_os_unlock(&blocks->locks[at % BZI_BLOCK_LOCKS]);
-}
-
-
-/* ==== 10. Host =======================================================================================================
- * Calls: rooms 2, 4, 7-9.
- *
- * Errors, the log, limits, work that threads share: what every room may use. Inside the library, a pointer to a
- * bzna_error is never NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL
- * or smaller. */
+ * Inside the library, a pointer to a bzna_error is never NULL, and the struct is complete. The public functions copy it
+ * to the caller's, which may be NULL or smaller. */
 
 /* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
@@ -2226,6 +2142,12 @@ static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
     return err->status;
 }
 
+
+/* ==== 10. Host =======================================================================================================
+ * Calls: rooms 2, 4, 7-9.
+ *
+ * The log, limits, work that threads share: what every room may use. */
+
 /* A message that waits for the caller's next call. */
 typedef struct bzi_log_entry {
     int32_t     level;                /* BZNA_LOG_... */
@@ -2260,7 +2182,6 @@ typedef struct bzi_host {
     bzi_log_entry log_queue[BZI_LOG_QUEUE]; /* the oldest first */
     uint32_t      file_limit;         /* files of data sets that stay open, at most */
     _Atomic uint32_t files;           /* those that are open */
-    bzi_blocks *_Atomic blocks;       /* of all files that are read by blocks; made with the first such file */
 } bzi_host;
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
@@ -2279,7 +2200,6 @@ static void bzi_host_drop(bzi_host *host)
             bzi_os_callback_end();
         }
         bzi_release(&memory, host->own_codecs, BZI_LIMIT_OWN_CODECS, sizeof *host->own_codecs);
-        bzi_blocks_free(host->blocks, BZI_BLOCK_LOCKS, &memory);
         bzi_os_mutex_free(&host->log_mutex);
         bzi_release(&memory, host, 1, sizeof *host);
     }
@@ -2453,7 +2373,7 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
 
 
 /* ==== 11. Host: files, sources =======================================================================================
- * Calls: rooms 2, 4, 7-10.
+ * Calls: rooms 2, 4, 7-9.
  *
  * Where bytes come from. A context limits how many files of its data sets stay open. The others are opened for each
  * read, which takes about a thousandth of the time of decoding a picture. A sample of a few hundred bytes takes less
@@ -2508,15 +2428,6 @@ static bzna_status bzi_file_fail_gone(bzna_error *err)
 
 /* --- Sources --- */
 
-/* A range of a source whose bytes stay in memory. */
-typedef struct bzi_kept {
-    uint64_t       at;                /* offset in the source */
-    uint64_t       size;              /* bytes */
-    const uint8_t *data;              /* the bytes; owned by the container */
-} bzi_kept;
-
-#define BZI_KEPT 2u                   /* ranges of a source: a movie box, targets */
-
 /* Bytes at offsets: the user's callbacks, a file of our own, or memory of the caller's. */
 typedef struct bzi_source {
     bzna_source      callbacks;       /* how it is read, if it is the user's */
@@ -2527,9 +2438,6 @@ typedef struct bzi_source {
     bzi_host        *host;            /* which counts this file among its open ones; NULL: it stays open */
     uint64_t         size;            /* bytes */
     const uint8_t   *map;             /* all of it, if it is in memory; else NULL */
-    bzi_kept         kept[BZI_KEPT];  /* ranges of it that stay in memory */
-    bzi_blocks      *blocks;          /* where blocks of it are kept, after bzi_source_use_blocks; or NULL */
-    uint64_t         blocks_file;     /* its number there */
 } bzi_source;
 
 /* Opens a file that stays open. */
@@ -2680,19 +2588,6 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
     return status;
 }
 
-/* Returns a range that stays in memory, or NULL. */
-static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offset, uint64_t size)
-{
-    if (source->map)
-        return source->map + offset;
-    for (uint32_t i = 0; i < BZI_KEPT; i++) {
-        const bzi_kept *kept = &source->kept[i];
-        if (kept->size && offset >= kept->at && size <= kept->size && offset - kept->at <= kept->size - size)
-            return kept->data + (offset - kept->at);
-    }
-    return NULL;
-}
-
 /* Reads a whole file into memory that is kept, and closes it: from then on the source is that memory. On failure the
  * source is as it was. */
 static bzna_status bzi_source_load(bzi_source *source, bzi_owned *kept, bzna_error *err)
@@ -2722,82 +2617,13 @@ static bzna_status bzi_source_hold(const bzi_source *source, bzi_owned *kept, ui
 {
     uint8_t *copy;
 
-    if (!span->size || (span->data = bzi_source_at_hand(source, offset, span->size)) != NULL)
+    span->data = source->map ? source->map + offset : NULL;
+    if (!span->size || span->data)
         return BZNA_OK;
     if (!(copy = bzi_keep_raw(kept, span->size, 1)))
         return bzi_fail_memory(err, "the bytes of a source");
     span->data = copy;
     return bzi_source_read(source, offset, copy, span->size, err);
-}
-
-/* Reads a range in one piece, and keeps it as range number (below BZI_KEPT) of the source. */
-static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, bzi_owned *kept, uint64_t offset, uint64_t size,
-                                   bzna_error *err)
-{
-    bzi_span span = { NULL, size };
-    bzna_status status = bzi_source_hold(source, kept, offset, &span, err);
-    if (status == BZNA_OK)
-        source->kept[number] = (bzi_kept){ offset, size, span.data };
-    return status;
-}
-
-/* After this call, bzi_source_pick reads a file by blocks, which its context keeps. */
-static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzna_error *err)
-{
-    bzi_blocks *made = NULL, *none = NULL;
-
-    if (!source->is_file || source->blocks)
-        return BZNA_OK;
-    if (!atomic_load(&host->blocks) && !(made = bzi_blocks_make(&host->memory)))
-        return bzi_fail_memory(err, "blocks of files");
-    if (made && !atomic_compare_exchange_strong(&host->blocks, &none, made))
-        bzi_blocks_free(made, BZI_BLOCK_LOCKS, &host->memory);         /* another thread was first */
-
-    source->blocks = atomic_load(&host->blocks);
-    source->blocks_file = 1 + atomic_fetch_add(&source->blocks->files, 1);
-    return BZNA_OK;
-}
-
-/* Copies part of one block, which is read if it is not kept. */
-static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t number, uint64_t from, uint8_t *dst,
-                                        uint64_t size, bzna_error *err)
-{
-    const bzi_block block = { source->blocks_file, number };
-    const uint64_t at = number * BZI_BLOCK_BYTES, there = bzi_min(source->size - at, BZI_BLOCK_BYTES);
-    uint8_t bytes[BZI_BLOCK_BYTES];
-
-    if (bzi_blocks_get(source->blocks, block, from, dst, size))
-        return BZNA_OK;
-    if (bzi_source_read(source, at, bytes, there, err) != BZNA_OK)
-        return err->status;
-    bzi_copy(dst, bytes + from, size);
-    bzi_blocks_put(source->blocks, block, bytes, there);
-    return BZNA_OK;
-}
-
-/* Reads a few bytes, as index entries are. Pre: they lie in the source. */
-static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
-{
-    const uint8_t *at_hand = bzi_source_at_hand(source, offset, size);
-    uint8_t *p = dst;
-
-    if (at_hand) {
-        bzi_copy(dst, at_hand, size);
-        return BZNA_OK;
-    }
-    if (!source->blocks)
-        return bzi_source_read(source, offset, dst, size, err);
-
-    while (size) {
-        const uint64_t from = offset % BZI_BLOCK_BYTES, n = bzi_min(size, BZI_BLOCK_BYTES - from);
-        bzna_status status = bzi_source_pick_from(source, offset / BZI_BLOCK_BYTES, from, p, n, err);
-        if (status != BZNA_OK)
-            return status;
-        offset += n;
-        p += n;
-        size -= n;
-    }
-    return BZNA_OK;
 }
 
 /* --- Samples that are held --- */
@@ -2919,8 +2745,10 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
         *view = window->map + (offset - window->at);
         return BZNA_OK;
     }
-    if ((*view = bzi_source_at_hand(window->source, offset, size)) != NULL)
+    if (window->source->map) {
+        *view = window->source->map + offset;
         return BZNA_OK;
+    }
     if (offset < window->at || offset + size > end) {
         if (window->room && !window->size)
             n = BZI_WINDOW_FIRST;
@@ -2943,9 +2771,18 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
     return BZNA_OK;
 }
 
+/* Copies size bytes at offset: those that were viewed last, or by one read. Pre: they lie in the source. */
+static bzna_status bzi_window_copy(const bzi_window *window, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
+{
+    if (offset < window->at || offset + size > window->at + window->size)
+        return bzi_source_read(window->source, offset, dst, size, err);
+    bzi_copy(dst, window->read + (offset - window->at), size);
+    return BZNA_OK;
+}
+
 
 /* ==== 12. Settings =================================================================================================
- * Calls: rooms 2, 10.
+ * Calls: rooms 2, 9.
  *
  * What the members of the caller's structs may be, and what zeros in them stand for: one table, by which they are
  * checked and completed, and from which `make bindings` makes those of Rust, Julia and Python. Rules that join several
@@ -4784,7 +4621,7 @@ BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
 
 
 /* ==== 17. JPEG ======================================================================================================
- * Calls: rooms 2, 10, 13, 16.
+ * Calls: rooms 2, 9, 13, 16.
  *
  * The header of a JPEG, down to its first scan, and what it states (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
  * NVDEC and the writer need it, too: only a build without these and without libjpeg-turbo reads no JPEG.
@@ -5160,7 +4997,7 @@ typedef struct bzi_codec {
 
 #ifndef BENZINA_NO_STILLS
 /* ==== 18. Stills ====================================================================================================
- * Calls: rooms 2, 10, 13, 16-17.
+ * Calls: rooms 2, 9, 13, 16-17.
  *
  * PNG, WebP and GIF. The next rooms have the other kinds of stills, and the list of all. Sizes and orientation are read
  * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
@@ -5480,7 +5317,7 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 
 
 /* ==== 19. Stills: BMP, TIFF, PNM ====================================================================================
- * Calls: rooms 2, 10, 13, 16-18.
+ * Calls: rooms 2, 9, 13, 16-18.
  *
  * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
  * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
@@ -5902,7 +5739,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 
 /* ==== 20. Stills: JPEG 2000, the list ==============================================================================
- * Calls: rooms 2, 10, 13, 17-19.
+ * Calls: rooms 2, 9, 13, 17-19.
  *
  * libavcodec decodes these. A row of the list is a kind of still. */
 
@@ -6162,7 +5999,7 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 
 
 /* ==== 21. Codecs ====================================================================================================
- * Calls: rooms 2, 10, 13-15, 17, 20.
+ * Calls: rooms 2, 9, 13-15, 17, 20.
  *
  * A codec is a row of the table below, with its functions; HEIF's row stands with HEIF's functions. Other rooms ask
  * the row, and do not need to know which codec it is. */
@@ -6568,7 +6405,7 @@ static uint32_t bzi_codec_length_size(const bzi_codec *codec, bzi_span config)
 
 #ifndef BENZINA_NO_HEIF
 /* ==== 22. HEIF: items ===============================================================================================
- * Calls: rooms 2, 10, 13, 21.
+ * Calls: rooms 2, 9, 13, 21.
  *
  * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
  * item refers to which. Room 22 has their properties. This room works on memory that others own, and allocates nothing:
@@ -6866,7 +6703,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 
 
 /* ==== 23. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 10, 13-17, 21-22.
+ * Calls: rooms 2, 9, 13-17, 21-22.
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
@@ -7292,7 +7129,7 @@ static const bzi_codec bzi_codec_heif = {
 
 
 /* ==== 24. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 8, 10, 13, 17, 20-21.
+ * Calls: rooms 2, 8-9, 13, 17, 20-21.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read; the keys by
  * which decoders are kept. */
@@ -7574,7 +7411,7 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 
 
 /* ==== 25. Pictures ==================================================================================================
- * Calls: rooms 2, 10, 12, 14, 21, 24.
+ * Calls: rooms 2, 9, 12, 14, 21, 24.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7892,30 +7729,29 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 
 
 /* ==== 26. Boxes =====================================================================================================
- * Calls: rooms 2, 10, 13, 16, 21.
+ * Calls: rooms 2, 9, 13, 16, 21.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
- * memory, or through a window over a file. There, a track's tables stay in the file. */
+ * memory, or through a window over a file. A track's tables are only looked at: bzi_track_index reads them. */
 
-/* A track's sample tables, as they lie in the file: big-endian and unaligned. sizes, chunks and runs are NULL if they
- * are not in memory: entries are then read from the source. */
+/* A track's sample tables: where they lie, what stands first in them, and after bzi_track_index, all of it. */
 typedef struct bzi_table {
-    const bzi_source *source;         /* of tables that are not in memory */
-    const uint8_t    *sizes;          /* stsz/stz2 entries, if there is no common_size */
-    const uint8_t    *chunks;         /* stco/co64 entries */
-    const uint8_t    *runs;           /* stsc entries, 12 bytes each */
-    /* of each sample, owned by the container; NULL if every sample is its own chunk */
-    uint64_t         *offsets;
-    uint32_t          size_bits;      /* of an entry of sizes: 4, 8, 16, 32 */
-    uint32_t          common_size;    /* bytes of every sample; 0: sizes has them */
-    uint32_t          sample_count;   /* samples of the track */
-    uint16_t          chunk_bytes;    /* of an entry of chunks: 4, 8; 0: no box was seen */
-    uint16_t          is_plain;       /* every sample is its own chunk, as in archives: sample i lies at chunk i */
-    uint32_t          chunk_count;    /* entries of chunks */
-    uint32_t          run_count;      /* entries of runs */
-    uint64_t          sizes_at;       /* file offset of the entries of sizes */
-    uint64_t          chunks_at;      /* file offset of the entries of chunks */
-    uint64_t          runs_at;        /* file offset of the entries of runs */
+    uint64_t *offsets;                /* of each sample, owned by the container; NULL: only the first one is known */
+    uint32_t *sizes;                  /* of each sample, bytes; NULL: all have that of the first one */
+    uint64_t  first_offset;           /* of the first sample */
+    uint32_t  first_size;             /* of the first sample, bytes */
+    uint32_t  size_bits;              /* of an entry of stsz, stz2: 4, 8, 16, 32 */
+    uint32_t  common_size;            /* bytes of every sample; 0: stsz or stz2 has an entry for each */
+    uint32_t  sample_count;           /* samples of the track */
+    uint32_t  chunk_bits;             /* of an entry of stco, co64: 32, 64; 0: no box was seen */
+    uint32_t  chunk_count;            /* entries of stco, co64 */
+    uint32_t  run_count;              /* entries of stsc */
+    uint32_t  run[3];                 /* the first of them: its first chunk, samples a chunk, sample entry */
+    uint32_t  last_entry;             /* the highest number of a sample entry that a run has, from 1 */
+    uint32_t  is_plain;               /* every sample is its own chunk, as in archives: sample i lies at chunk i */
+    uint64_t  sizes_at;               /* file offset of the entries of stsz, stz2 */
+    uint64_t  chunks_at;              /* file offset of the entries of stco, co64 */
+    uint64_t  runs_at;                /* file offset of the entries of stsc */
 } bzi_table;
 
 /* A track of a movie. */
@@ -8212,22 +8048,18 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c)
     return BZNA_OK;
 }
 
-/* Takes a table of count entries of `bits` bits each. Notes its file offset in *at, and if the box is in memory, its
- * bytes in *entries. */
-static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits,
-                                   const uint8_t **entries, uint64_t *at)
+/* Notes where a table of count entries of `bits` bits each begins. Those of stsc alone are in memory here. */
+static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits, uint64_t *at)
 {
     const uint64_t bytes = ((uint64_t)count * bits + 7) / 8, left = bzi_cursor_left(c) + movie->unread;
 
-    if (*entries || *at)
+    if (*at)
         return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
 
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
         return bzi_box_fail(movie, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
                             (bzi_llu)bytes, (bzi_llu)left);
-
-    *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
 }
 
@@ -8237,40 +8069,56 @@ static bzna_status bzi_box_sizes(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
     const uint32_t is_compact = movie->path[movie->depth - 1] == bzi_type("stz2");
-    uint32_t word;
+    uint32_t word, bits;
+    bzna_status status;
 
     bzi_cursor_take(c, 4);
     word = bzi_cursor_u32(c);
-    table->size_bits = is_compact ? word & 255 : 32;
-    table->common_size = is_compact ? 0 : word;
+    table->size_bits = bits = is_compact ? word & 255 : 32;
+    table->first_size = table->common_size = is_compact ? 0 : word;
     table->sample_count = bzi_cursor_u32(c);
 
-    if (is_compact && table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
-        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
-                            table->size_bits);
-    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, table->size_bits, &table->sizes,
-                           &table->sizes_at);
+    if (is_compact && bits != 4 && bits != 8 && bits != 16)
+        return bzi_box_fail(movie, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", bits);
+    status = bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, bits, &table->sizes_at);
+    if (status == BZNA_OK && !table->common_size && table->sample_count)
+        table->first_size = (uint32_t)bzi_cursor_number(c, bits == 4 ? 1 : bits / 8) >> (bits == 4 ? 4 : 0);
+    return status;
 }
 
 BZI_COLD
 static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
+    bzna_status status;
 
     bzi_cursor_take(c, 4);
     table->run_count = bzi_cursor_u32(c);
-    return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at);
+    status = bzi_box_entries(movie, c, table->run_count, 96, &table->runs_at);
+    for (uint32_t i = 0; i < table->run_count && status == BZNA_OK; i++) {
+        uint32_t run[3];
+        for (int k = 0; k < 3; k++)
+            run[k] = bzi_cursor_u32(c);
+        if (!i)
+            memcpy(table->run, run, sizeof run);
+        table->last_entry = bzi_max32(table->last_entry, run[2]);
+    }
+    return status;
 }
 
 BZI_COLD
 static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c)
 {
     bzi_table *table = &movie->track->table;
+    bzna_status status;
 
     bzi_cursor_take(c, 4);
-    table->chunk_bytes = movie->path[movie->depth - 1] == bzi_type("co64") ? 8 : 4;
+    table->chunk_bits = movie->path[movie->depth - 1] == bzi_type("co64") ? 64 : 32;
     table->chunk_count = bzi_cursor_u32(c);
-    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at);
+    status = bzi_box_entries(movie, c, table->chunk_count, table->chunk_bits, &table->chunks_at);
+    if (status == BZNA_OK && table->chunk_count)
+        table->first_offset = bzi_cursor_number(c, table->chunk_bits / 8);
+    return status;
 }
 
 #define BZI_UUID "moov/uuid"
@@ -8414,16 +8262,16 @@ static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi
 }
 
 #define BZI_BOX_HEAD  128u            /* bytes at the beginning of boxes that hold others: 78 at most */
-#define BZI_BOX_TABLE 16u             /* bytes before the entries of tables: 12 at most */
+#define BZI_BOX_TABLE 16u             /* bytes of a table up to its first entry, which may have 8 */
 
-/* Returns how many bytes of a payload its reader needs. Entries of tables stay in the file. */
+/* Returns how many bytes of a payload its reader needs. Most entries of tables stay in the file for now. */
 static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window, uint64_t size)
 {
     if (window->map)
         return size;
     if (*rule->children)
         return bzi_min(size, BZI_BOX_HEAD);
-    return !strcmp(rule->parent, "stbl") ? bzi_min(size, BZI_BOX_TABLE) : size;
+    return !strcmp(rule->parent, "stbl") && strcmp(rule->type, "stsc") ? bzi_min(size, BZI_BOX_TABLE) : size;
 }
 
 /* Reads a box's payload by its rule. *children: where the boxes inside it begin. */
@@ -8501,59 +8349,37 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 
 
 /* ==== 28. Sample tables =============================================================================================
- * Calls: rooms 2, 10-11, 16, 21.
+ * Calls: rooms 2, 8-9, 11, 16, 21.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
-/* Reads one entry of a table, `skip` bytes after its beginning, which is in memory at bytes, or if that is NULL, in the
- * source at `at`. Pre: the entry is there. */
-static bzna_status bzi_table_read(const bzi_table *t, const uint8_t *bytes, uint64_t at, uint64_t skip, uint8_t *dst,
-                                  uint32_t size, bzna_error *err)
+/* Returns the bytes of sample i. Without an index, i is 0. */
+static uint32_t bzi_table_size(const bzi_table *t, uint64_t i) { return t->sizes ? t->sizes[i] : t->first_size; }
+
+/* Reads a table of `count` big-endian numbers, of `bits` bits each, as numbers of 4 or 8 bytes. They are read to the
+ * end of the array, and spread from there. Pre: they lie in the source, and are no wider than those of the array. */
+static bzna_status bzi_table_load(const bzi_window *window, uint64_t at, uint64_t count, uint32_t bits, void *array,
+                                  uint32_t width, bzna_error *err)
 {
-    if (!bytes)
-        return bzi_source_pick(t->source, at + skip, dst, size, err);
-    memcpy(dst, bytes + skip, size);
+    const uint64_t bytes = (count * bits + 7) / 8;
+    const uint8_t *from = (uint8_t *)array + count * width - bytes;
+    uint32_t *small = array;
+    uint64_t *large = array;
+
+    if (bzi_window_copy(window, at, (uint8_t *)array + count * width - bytes, bytes, err) != BZNA_OK)
+        return err->status;
+    for (uint64_t i = 0; i < count; i++) {
+        if (bits == 64)
+            large[i] = bzi_be64(from + 8 * i);
+        else if (width == 8)
+            large[i] = bzi_be32(from + 4 * i);
+        else if (bits == 32)
+            small[i] = bzi_be32(from + 4 * i);
+        else
+            small[i] = bits == 16 ? bzi_be16(from + 2 * i) : bits == 8 ? from[i] :
+                       (uint32_t)from[i / 2] >> (i % 2 ? 0 : 4) & 15u;
+    }
     return BZNA_OK;
-}
-
-/* Finds the size of a sample. Pre: i < sample_count. */
-static bzna_status bzi_table_size(const bzi_table *t, uint32_t i, uint64_t *size, bzna_error *err)
-{
-    const uint32_t bits = t->size_bits;
-    uint8_t entry[4] = { 0 };
-    bzna_status status;
-
-    *size = t->common_size;
-    if (t->common_size || !bits)
-        return BZNA_OK;
-
-    status = bzi_table_read(t, t->sizes, t->sizes_at, (uint64_t)i * bits / 8, entry, bits == 4 ? 1 : bits / 8, err);
-    *size = bits == 32 ? bzi_be32(entry) : bits == 16 ? bzi_be16(entry) :
-            bits == 8 ? entry[0] : (uint32_t)entry[0] >> (i % 2 ? 0 : 4) & 15u;
-    return status;
-}
-
-/* Finds the offset of a chunk. Pre: i < chunk_count. */
-static bzna_status bzi_table_chunk(const bzi_table *t, uint32_t i, uint64_t *offset, bzna_error *err)
-{
-    uint8_t entry[8] = { 0 };
-    bzna_status status = bzi_table_read(t, t->chunks, t->chunks_at, (uint64_t)i * t->chunk_bytes, entry, t->chunk_bytes,
-                                        err);
-
-    *offset = t->chunk_bytes == 8 ? bzi_be64(entry) : bzi_be32(entry);
-    return status;
-}
-
-/* Reads a run of chunks that hold the same number of samples: its first chunk, samples a chunk, sample entry. Pre: i <
- * run_count. */
-static bzna_status bzi_table_run(const bzi_table *t, uint32_t i, uint32_t run[3], bzna_error *err)
-{
-    uint8_t entry[12] = { 0 };
-    bzna_status status = bzi_table_read(t, t->runs, t->runs_at, (uint64_t)i * 12, entry, 12, err);
-
-    for (int k = 0; k < 3; k++)
-        run[k] = bzi_be32(entry + 4 * k);
-    return status;
 }
 
 /* Checks that a track has its tables, and that they agree. Sets is_plain. Takes no time for each sample. */
@@ -8561,29 +8387,21 @@ static bzna_status bzi_table_check(bzi_track *of, bzna_error *err)
 {
     bzi_table *t = &of->table;
     const char *name = of->name;
-    uint32_t track = of->number, entry = 0, run[3] = { 0 };
+    const uint32_t track = of->number, *run = t->run;
 
-    for (uint32_t i = 0; i < t->run_count && of->entries > 1; i++) {
-        if (bzi_table_run(t, i, run, err) != BZNA_OK)
-            return err->status;
-        entry = bzi_max32(entry, run[2]);
-    }
-
-    if (of->entries > 1 && entry > 1)                   /* entries after the first are allowed if no sample uses them */
+    if (of->entries > 1 && t->last_entry > 1)           /* entries after the first are allowed if no sample uses them */
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples use other entries than the "
                         "first of %u, which is not supported", track, name, of->entries);
 
     if (t->sample_count == 0)
         return BZNA_OK;
-    if (!t->chunk_bytes || t->chunk_count == 0)
+    if (!t->chunk_bits || t->chunk_count == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stco or co64 entry", track, name,
                         t->sample_count);
     if (t->run_count == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name,
                         t->sample_count);
 
-    if (bzi_table_run(t, 0, run, err) != BZNA_OK)
-        return err->status;
     if (t->run_count == 1 && run[1] == 1 && t->chunk_count < t->sample_count)
         return BZI_FAIL_AT(err, BZNA_E_BOX, t->chunks_at,
                            "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
@@ -8593,75 +8411,93 @@ static bzna_status bzi_table_check(bzi_track *of, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Writes the offsets of one chunk's samples, which lie end to end. */
-static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, uint32_t each, uint32_t *sample,
-                                          uint64_t *offsets, bzna_error *err)
-{
-    uint64_t at, size;
-    bzna_status status = bzi_table_chunk(t, chunk, &at, err);
-
-    for (uint32_t k = 0; status == BZNA_OK && k < each && *sample < t->sample_count; k++) {
-        offsets[*sample] = at;
-        if ((status = bzi_table_size(t, (*sample)++, &size, err)) == BZNA_OK && !bzi_add(at, size, &at))
-            at = UINT64_MAX;                                /* the sample itself fails when it is used */
-    }
-    return status;
-}
-
-/* Writes every sample's offset by a walk over the chunks. offsets has room for sample_count entries. */
-static bzna_status bzi_table_expand(const bzi_track *track, uint64_t *offsets, bzna_error *err)
+/* Writes every sample's offset by a walk over the chunks, which are in runs of as many samples each. */
+static bzna_status bzi_table_expand(const bzi_track *track, const uint64_t *chunks, const uint32_t *runs,
+                                    bzna_error *err)
 {
     const bzi_table *t = &track->table;
     uint32_t sample = 0;
-    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; status == BZNA_OK && i < t->run_count && sample < t->sample_count; i++) {
-        const unsigned long long at = t->runs_at + (uint64_t)i * 12;
-        uint32_t run[3], next[3] = { t->chunk_count + 1 };
+    for (uint32_t i = 0; i < t->run_count && sample < t->sample_count; i++) {
+        const uint64_t at = t->runs_at + (uint64_t)i * 12;
+        const uint32_t *run = runs + 3 * (size_t)i, next = i + 1 < t->run_count ? run[3] : t->chunk_count + 1;
 
-        if (bzi_table_run(t, i, run, err) != BZNA_OK ||
-            (i + 1 < t->run_count && bzi_table_run(t, i + 1, next, err) != BZNA_OK))
-            return err->status;
-        if (run[0] == 0 || run[0] >= next[0] || next[0] - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
+        if (run[0] == 0 || run[0] >= next || next - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return bzi_fail(
                 err, BZNA_E_BOX, at, bzi_type("stsc"), 0,
                 "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
-                track->number, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
+                track->number, (bzi_llu)at, i, run[0], next - 1, t->chunk_count, run[1]);
 
-        for (uint32_t chunk = run[0] - 1; status == BZNA_OK && chunk < next[0] - 1 && sample < t->sample_count; chunk++)
-            status = bzi_table_expand_chunk(t, chunk, run[1], &sample, offsets, err);
+        for (uint32_t chunk = run[0] - 1; chunk < next - 1; chunk++) {
+            uint64_t offset = chunks[chunk];
+            for (uint32_t k = 0; k < run[1] && sample < t->sample_count; k++) {
+                t->offsets[sample] = offset;
+                if (!bzi_add(offset, bzi_table_size(t, sample++), &offset))
+                    offset = UINT64_MAX;                    /* the sample itself fails when it is used */
+            }
+        }
     }
 
-    if (status == BZNA_OK && sample < t->sample_count)
-        return bzi_fail(err, BZNA_E_BOX, t->runs_at, bzi_type("stsc"), 0,
-                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples",
-                        track->number, (bzi_llu)t->runs_at, sample, t->sample_count);
+    if (sample == t->sample_count)
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_BOX, t->runs_at, bzi_type("stsc"), 0,
+                    "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples",
+                    track->number, (bzi_llu)t->runs_at, sample, t->sample_count);
+}
+
+/* Reads the places of a track's samples: offsets, 8 bytes each, which `kept` gets, and sizes, 4 bytes, which `sizes`
+ * gets. A table has no more entries than fit its box, and samples that share chunks must fit the file. */
+static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, bzi_owned *kept, bzi_owned *sizes,
+                                   bzna_error *err)
+{
+    bzi_table *t = &track->table;
+    const uint64_t count = t->sample_count;
+    bzi_owned scratch = { .memory = kept->memory };
+    uint64_t *chunks;
+    uint32_t *runs;
+    bzna_status status;
+
+    if (bzi_table_check(track, err) != BZNA_OK)
+        return err->status;
+    if (!count)
+        return BZNA_OK;
+    if (!t->is_plain && count * bzi_max32(t->common_size, 1) > window->source->size)
+        return bzi_fail(err, BZNA_E_BOX, t->sizes_at, bzi_type("stsz"), 0,
+                        "moov/trak[%u]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
+                        track->number, (bzi_llu)t->sizes_at, t->sample_count, t->common_size);
+    t->offsets = bzi_keep_raw(kept, count, sizeof *t->offsets);
+    t->sizes = t->common_size ? NULL : bzi_keep_raw(sizes, count, sizeof *t->sizes);
+    if (!t->offsets || (!t->sizes && !t->common_size))
+        return bzi_fail_memory(err, "the sample index");
+
+    if (t->sizes &&
+        bzi_table_load(window, t->sizes_at, count, t->size_bits, t->sizes, sizeof *t->sizes, err) != BZNA_OK)
+        return err->status;
+    if (t->is_plain)
+        return bzi_table_load(window, t->chunks_at, count, t->chunk_bits, t->offsets, sizeof *t->offsets, err);
+
+    chunks = bzi_keep_raw(&scratch, t->chunk_count, sizeof *chunks);
+    runs = bzi_keep_raw(&scratch, t->run_count, 3 * sizeof *runs);
+    status = chunks && runs ? BZNA_OK : bzi_fail_memory(err, "the sample index");
+    if (status == BZNA_OK)
+        status = bzi_table_load(window, t->chunks_at, t->chunk_count, t->chunk_bits, chunks, sizeof *chunks, err);
+    if (status == BZNA_OK)
+        status = bzi_table_load(window, t->runs_at, 3 * (uint64_t)t->run_count, 32, runs, sizeof *runs, err);
+    if (status == BZNA_OK)
+        status = bzi_table_expand(track, chunks, runs, err);
+    bzi_owned_free(&scratch);
     return status;
 }
 
-/* Reads what the index states about sample i, unchecked. */
-static bzna_status bzi_table_place(const bzi_table *t, uint32_t i, uint64_t *offset, uint64_t *size, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-
-    if (t->offsets)
-        *offset = t->offsets[i];
-    else
-        status = bzi_table_chunk(t, i, offset, err);
-
-    return status == BZNA_OK ? bzi_table_size(t, i, size, err) : status;
-}
-
-/* Finds where sample i lies, checked against `limit`, the size of what holds it. */
+/* Finds where sample i lies, checked against `limit`, the size of what holds it. Without an index, i is 0. */
 static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size,
                                    bzna_error *err)
 {
-    const uint64_t at = t->chunks_at + (t->offsets ? 0 : (uint64_t)i * t->chunk_bytes);
-    uint64_t end;
+    const uint64_t at = t->chunks_at + (t->is_plain ? (uint64_t)i * t->chunk_bits / 8 : 0);
 
-    if (bzi_table_place(t, i, offset, size, err) != BZNA_OK)
-        return err->status;
-    if (bzi_add(*offset, *size, &end) && end <= limit)
+    *offset = t->offsets ? t->offsets[i] : t->first_offset;
+    *size = bzi_table_size(t, i);
+    if (*offset <= limit && *size <= limit - *offset)
         return BZNA_OK;
     return BZI_FAIL_AT(err, BZNA_E_BOX, at, "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, "
                        "but there are only %llu", i, (bzi_llu)at, (bzi_llu)t->sizes_at, (bzi_llu)*size,
@@ -8763,7 +8599,7 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
 
     if (bzi_track_orientation(track, head, &orientation, err) != BZNA_OK)
         return err->status;
-    if (!track->table.chunk_bytes || !track->table.chunk_count)
+    if (!track->table.chunk_bits || !track->table.chunk_count)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
     if (bzi_table_entry(&track->table, 0, bytes.size, &at, &unit.size, err) != BZNA_OK)
         return err->status;
@@ -8777,7 +8613,7 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
 
 
 /* ==== 29. Containers ================================================================================================
- * Calls: rooms 2, 10-11.
+ * Calls: rooms 2, 9, 11.
  *
  * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
  * row of operations. An open container is immutable, but for the samples that it holds, and any thread may use it. No
@@ -9032,7 +8868,7 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 
 #ifndef BENZINA_NO_HEIF
 /* ==== 30. HEIF: files ===============================================================================================
- * Calls: rooms 2, 10, 13, 21-23, 26-29.
+ * Calls: rooms 2, 9, 13, 21-23, 26-29.
  *
  * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
  * if it has none, the first picture of its first track of pictures. */
@@ -9210,7 +9046,7 @@ static const bzi_container_ops bzi_heif_ops = {
 
 
 /* ==== 31. Pictures in files ========================================================================================
- * Calls: rooms 2, 7-8, 10, 12, 17, 20-21, 24-25, 30.
+ * Calls: rooms 2, 7-9, 12, 17, 20-21, 24-25, 30.
  *
  * A picture that is a file of its own, by itself or among the bytes of a sample: of a kind that the library knows, or
  * of the program's own codecs (context_config.own_codecs). Those are asked for what no kind of the library's takes.
@@ -9586,18 +9422,18 @@ static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t
 
 
 /* ==== 32. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 8, 10-11, 13, 21, 24, 26-29.
+ * Calls: rooms 2, 8-9, 11, 13, 21, 24, 26-29.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
- * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
- * the file. Their entries are read one by one, by blocks that the context keeps. From a source of callbacks, the
- * movie box is read in one piece. A sample's own boxes are read with the sample. Nothing is allocated for a sample,
- * except for offsets if several samples share a chunk. */
+ * first video track every sample is a sync sample: each frame is then a sample. The index is read once, here: 12 bytes
+ * for each sample's place, 12 for that of its name, and 8 for its target. A source of callbacks is asked for the movie
+ * box in one piece. A sample's own boxes are read with the sample, and nothing is allocated for it. */
 
 /* The data that the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
-    uint64_t      *ends;              /* offset and size of samples at both ends, as the index states them */
-    uint32_t       end_count;         /* how many samples that are */
+    bzi_window     moov;              /* through which the movie box is read, while the file is opened */
+    int64_t       *targets;           /* c->target_count of them */
+    uint8_t       *bad_targets;       /* of each, 1: the index does not say 8 bytes in the file; NULL: of all it does */
     uint64_t       trailing_bytes;    /* after the last box: too few for another */
     bzi_track     *input;             /* the track of pictures; NULL: there is none, as for the next two */
     bzi_track     *target;            /* the track of targets */
@@ -9613,6 +9449,9 @@ typedef struct bzi_mp4 {
 
 static const bzi_mp4 *bzi_mp4_of(const bzi_container *c) { return c->own; }
 
+/* Frees what is needed only while a file is opened. */
+static void bzi_mp4_close(bzi_container *c) { bzi_buffer_free(&c->host->memory, &((bzi_mp4 *)c->own)->moov.bytes); }
+
 /* Recognizes a file that begins with a type of box that files begin with. */
 static int bzi_mp4_probe(bzi_span head)
 {
@@ -9624,13 +9463,22 @@ static int bzi_mp4_probe(bzi_span head)
     return 0;
 }
 
-/* Reads a box at file level, if it has a rule. From a source of callbacks, the movie box is kept. */
+/* Reads a box at file level, if it has a rule. */
 static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, const bzi_box *box)
 {
+    bzi_window *outer = movie->window, *moov = &((bzi_mp4 *)c->own)->moov;
+    const uint8_t *bytes;
     bzna_status status = BZNA_OK;
-    if (box->type == bzi_type("moov") && !movie->has_moov && !c->source.blocks && !c->source.kept[0].size)
-        status = bzi_source_keep(&c->source, 0, &c->kept, box->at, box->size, movie->err);
-    return status == BZNA_OK ? bzi_box_list(movie, box->at, box->at + box->size, BZI_FILE) : status;
+
+    if (box->type == bzi_type("moov") && !movie->has_moov) {
+        movie->window = moov;
+        if (!c->source.is_file)
+            status = bzi_window_view(moov, box->at, box->size, &bytes, movie->err);
+    }
+    if (status == BZNA_OK)
+        status = bzi_box_list(movie, box->at, box->at + box->size, BZI_FILE);
+    movie->window = outer;
+    return status;
 }
 
 /* Recognizes an archive that was not indexed: the original tools write samples after an empty mdat box, and let it
@@ -9676,6 +9524,18 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
                        (bzi_llu)end);
 }
 
+/* Keeps a part of the movie box. */
+static bzna_status bzi_mp4_keep(bzi_container *c, uint64_t at, bzi_span *span, bzna_error *err)
+{
+    uint8_t *copy;
+
+    if (!span->size)
+        return BZNA_OK;
+    span->data = copy = bzi_keep_raw(&c->kept, span->size, 1);
+    return copy ? bzi_window_copy(&bzi_mp4_of(c)->moov, at, copy, span->size, err) :
+                  bzi_fail_memory(err, "the bytes of a source");
+}
+
 /* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept, without what
  * they point to. */
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
@@ -9684,20 +9544,17 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
 
     bzi_movie_begin(&movie, err);
-    if (bzi_source_use_blocks(&c->source, c->host, err) != BZNA_OK || bzi_mp4_scan(c, &movie) != BZNA_OK)
+    mp4->moov = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
+    if (bzi_mp4_scan(c, &movie) != BZNA_OK)
         return err->status;
     if (!(mp4->tracks = bzi_keep_copy(&c->kept, movie.tracks, movie.track_count, sizeof *movie.tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
 
     mp4->track_count = movie.track_count;
-    for (uint32_t i = 0; i < mp4->track_count; i++) {
-        bzi_table *table = &mp4->tracks[i].table;
-        table->source = &c->source;
-        table->sizes = table->chunks = table->runs = NULL;
+    for (uint32_t i = 0; i < mp4->track_count; i++)
         mp4->tracks[i].config.data = NULL;
-    }
     mp4->head = movie.head;
-    return bzi_source_hold(&c->source, &c->kept, mp4->head.names_at, &mp4->head.names, err);
+    return bzi_mp4_keep(c, mp4->head.names_at, &mp4->head.names, err);
 }
 
 /* Returns the first track of that name, or for NULL the first video track. NULL: there is none. */
@@ -9717,64 +9574,47 @@ static bzi_track *bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char 
     return bzi_track_find(mp4->tracks, mp4->track_count, variant);
 }
 
-/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. NULL: there is no track. */
-static bzna_status bzi_mp4_index_track(bzi_container *c, bzi_track *track, bzna_error *err)
-{
-    bzi_table *table;
-    uint64_t bytes;
-
-    if (!track)
-        return BZNA_OK;
-    table = &track->table;
-    if (bzi_table_check(track, err) != BZNA_OK)
-        return err->status;
-    if (table->sample_count == 0 || table->is_plain)
-        return BZNA_OK;
-    if (table->common_size && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, bzi_type("stsz"), 0,
-                        "moov/trak[%u]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
-                        track->number, (bzi_llu)table->sizes_at, table->sample_count, table->common_size);
-    if (!BZI_KEEP(&c->kept, table->offsets, table->sample_count))
-        return bzi_fail_memory(err, "the sample index");
-    return bzi_table_expand(track, table->offsets, err);
-}
-
-/* Prepares reading targets. From callbacks, all are read at once if they lie together, as in archives. */
-static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
-{
-    const bzi_track *track = bzi_mp4_of(c)->target;
-    uint64_t first = UINT64_MAX, last = 0;
-
-    c->target_count = track ? track->table.sample_count : 0;
-    if (c->source.blocks || c->source.map || !c->target_count)
-        return BZNA_OK;
-
-    for (uint32_t i = 0; i < c->target_count; i++) {
-        bzi_extent e = { 0 };
-        if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
-            return BZNA_OK;                                 /* the error is that of its sample */
-        first = bzi_min(first, e.offset);
-        last = bzi_max(last, e.offset + e.size);
-    }
-    if (last - first > c->target_count * 8 + 4096)
-        return BZNA_OK;
-    return bzi_source_keep(&c->source, 1, &c->kept, first, last - first, err);
-}
-
-/* Notes what the fingerprint needs of the index, so that no read can fail when it is computed. */
-static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
+/* Reads the targets, into the array that has their offsets. In archives they lie end to end, and are read at once. */
+static bzna_status bzi_mp4_read_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    const uint32_t count = (uint32_t)bzi_min(c->count, 128);
-    bzna_status status = BZNA_OK;
+    bzi_window window = { .source = &c->source, .memory = &c->host->memory };
+    bzi_owned scratch = { .memory = &c->host->memory };
+    const uint64_t file_bytes = c->source.size;
+    bzi_track track;
+    const bzi_table *t = &track.table;
+    uint64_t count = 0, together;
+    bzna_status status;
 
-    if (!(mp4->ends = bzi_keep(&c->kept, count, 2 * sizeof *mp4->ends)))
-        return bzi_fail_memory(err, "a data set");
-    mp4->end_count = count;
-    for (uint32_t k = 0; k < count && status == BZNA_OK; k++) {
-        const uint64_t i = k < 64 ? k : c->count - count + k;
-        status = bzi_table_place(&mp4->input->table, (uint32_t)i, &mp4->ends[2 * k], &mp4->ends[2 * k + 1], err);
+    if (!mp4->target)
+        return BZNA_OK;
+    track = *mp4->target;
+    if ((status = bzi_track_index(&mp4->moov, &track, &c->kept, &scratch, err)) == BZNA_OK)
+        c->target_count = count = t->sample_count;
+    mp4->targets = (int64_t *)t->offsets;
+
+    together = count && t->offsets[0] <= file_bytes && 8 * count <= file_bytes - t->offsets[0];
+    for (uint64_t i = 0; i < count; i++)
+        together &= bzi_table_size(t, i) == 8 && t->offsets[i] - t->offsets[0] == 8 * i;
+    if (together) {
+        status = bzi_source_read(&c->source, t->offsets[0], mp4->targets, 8 * count, err);
+        bzi_flip_to_little(mp4->targets, 8 * count, 8);
+        count = 0;
     }
+
+    for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
+        const uint64_t offset = t->offsets[i];
+        const uint8_t *bytes;
+        if (bzi_table_size(t, i) == 8 && file_bytes >= 8 && offset <= file_bytes - 8) {
+            if ((status = bzi_window_view(&window, offset, 8, &bytes, err)) == BZNA_OK)
+                mp4->targets[i] = (int64_t)bzi_le64(bytes);
+        } else if (mp4->bad_targets || BZI_KEEP(&c->kept, mp4->bad_targets, t->sample_count))
+            mp4->bad_targets[i] = 1;
+        else
+            status = bzi_fail_memory(err, "the targets of a data set");
+    }
+    bzi_owned_free(&scratch);
+    bzi_buffer_free(&c->host->memory, &window.bytes);
     return status;
 }
 
@@ -9875,13 +9715,13 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
     if (input->table.sample_count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%u] \"%s\" has no samples", input->number, input->name);
-    if (bzi_mp4_index_track(c, mp4->input, err) != BZNA_OK || bzi_mp4_index_track(c, mp4->target, err) != BZNA_OK ||
-        bzi_mp4_index_track(c, mp4->filename, err) != BZNA_OK)
+    if (bzi_track_index(&mp4->moov, mp4->input, &c->kept, &c->kept, err) != BZNA_OK ||
+        (mp4->filename && bzi_track_index(&mp4->moov, mp4->filename, &c->kept, &c->kept, err) != BZNA_OK) ||
+        bzi_mp4_read_targets(c, err) != BZNA_OK)
         return err->status;
+    bzi_mp4_close(c);                                       /* the window: nothing more is read of the movie box */
 
     c->count = input->table.sample_count;
-    if (bzi_mp4_note_ends(c, err) != BZNA_OK)
-        return err->status;
     if (!BZI_KEEP(&c->kept, mp4->fields, mp4->head.names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
         return bzi_fail_memory(err, "the fields of a data set");
 
@@ -9894,7 +9734,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     }
     if (mp4->filename)
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_TEXT, 0, "name");
-    return bzi_mp4_read_names(c, err) == BZNA_OK ? bzi_mp4_load_targets(c, err) : err->status;
+    return bzi_mp4_read_names(c, err);
 }
 
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
@@ -9943,7 +9783,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if (!input)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
     if (bzi_mp4_check_codec(input, err) != BZNA_OK ||
-        bzi_source_hold(&c->source, &c->kept, input->config_at, &input->config, err) != BZNA_OK)
+        bzi_mp4_keep(c, input->config_at, &input->config, err) != BZNA_OK)
         return err->status;
     if (input->has_sync && input->sync_count < input->table.sample_count)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u]/mdia/minf/stbl/stss: not every frame of the video "
@@ -9958,7 +9798,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 
 /* ==== 33. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 8, 10-11, 13, 21, 24, 26-29, 31-32.
+ * Calls: rooms 2, 8-9, 11, 13, 21, 24, 26-29, 31-32.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9971,24 +9811,18 @@ static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_ex
 /* Gives a sample's target. */
 static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
-    const bzi_track *track = bzi_mp4_of(c)->target;
-    uint64_t offset, size;
+    const bzi_mp4 *mp4 = c->own;
     int64_t target;
-    uint8_t bytes[8];
 
     value->absent = index >= c->target_count;   /* the original tools stop at the first sample without one */
     if (value->absent)
         return BZNA_OK;
 
-    if (bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err) != BZNA_OK)
-        return err->status;
-    if (size != 8)
-        return bzi_fail(err, BZNA_E_BOX, track->table.sizes_at, bzi_type("stsz"), 0,
-                        "its target has %llu bytes, not 8", (bzi_llu)size);
-    if (bzi_source_pick(&c->source, offset, bytes, 8, err) != BZNA_OK)
-        return err->status;
-
-    target = (int64_t)bzi_le64(bytes);
+    if (mp4->bad_targets && mp4->bad_targets[index])
+        return bzi_fail(err, BZNA_E_BOX, mp4->target->table.chunks_at, mp4->target->format, 0,
+                        "its target has not 8 bytes in the file, says the index (stco/stsz at bytes %llu, %llu)",
+                        (bzi_llu)mp4->target->table.chunks_at, (bzi_llu)mp4->target->table.sizes_at);
+    target = mp4->targets[index];
     value->absent = target == BZNA_TARGET_NONE;
     bzi_value_put(value, &target, sizeof target);
     return BZNA_OK;
@@ -10012,7 +9846,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
     while (name.size < size && !nul) {
         const uint64_t n = bzi_min(size - name.size, sizeof part);
-        if (bzi_source_pick(&c->source, offset + name.size, part, n, err) != BZNA_OK)
+        if (bzi_source_read(&c->source, offset + name.size, part, n, err) != BZNA_OK)
             return err->status;
         nul = bzi_find_byte(part, 0, n);
         bzi_sink_add(&name, part, nul ? (uint64_t)(nul - part) : n);
@@ -10202,10 +10036,15 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
 /* Adds what tells files apart: sizes, and the index entries at both ends. */
 static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 {
-    const bzi_mp4 *mp4 = c->own;
+    const bzi_table *t = &bzi_mp4_of(c)->input->table;
+    const uint64_t count = bzi_min(c->count, 128);
 
     hash = bzi_container_hash(c, hash);
-    return bzi_hash_numbers(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends, 8);
+    for (uint64_t k = 0; k < count; k++) {
+        const uint64_t i = k < 64 ? k : c->count - count + k, place[2] = { t->offsets[i], bzi_table_size(t, i) };
+        hash = bzi_hash_numbers(hash, place, sizeof place, 8);
+    }
+    return hash;
 }
 
 static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
@@ -10261,7 +10100,7 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
 #define BZI_MP4_OPERATIONS                                                                                             \
     .own_bytes = sizeof(bzi_mp4), .probe = bzi_mp4_probe, .locate = bzi_mp4_locate, .field = bzi_mp4_field,            \
     .fingerprint = bzi_mp4_fingerprint, .class_name = bzi_mp4_class_name, .describe = bzi_mp4_describe,                \
-    .track = bzi_mp4_describe_track
+    .track = bzi_mp4_describe_track, .close = bzi_mp4_close
 
 static const bzi_container_ops bzi_mp4_archive = {
     BZI_MP4_OPERATIONS,
@@ -10283,7 +10122,7 @@ static const bzi_container_ops bzi_mp4_video = {
 
 
 /* ==== 34. Text ======================================================================================================
- * Calls: rooms 2, 4, 8, 10-11.
+ * Calls: rooms 2, 4, 8-9, 11.
  *
  * Texts in one buffer: paths of files, names of classes. Readers of text in files: lines, words, numbers. */
 
@@ -10664,7 +10503,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
 
 #if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
 /* ==== 35. Lists =====================================================================================================
- * Calls: rooms 2, 8, 10, 34.
+ * Calls: rooms 2, 8-9, 34.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
  * - if it has a tab: index, labels and path with tabs between them (MXNet's .lst)
@@ -11051,7 +10890,7 @@ static bzna_status bzi_list_put_labels(const bzi_list *list, const bzi_list_row 
 
 
 /* ==== 36. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8, 10, 31, 34.
+ * Calls: rooms 2, 4, 8-9, 31, 34.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
  * followlinks=True)): by the path of their folder, then by name, each as Python compares names. Links are followed.
@@ -11349,7 +11188,7 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 
 
 /* ==== 37. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 24, 29, 31, 34-36.
+ * Calls: rooms 2, 4, 8-11, 24, 29, 31, 34-36.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -11795,7 +11634,7 @@ static const bzi_container_ops bzi_folder_ops = {
 
 
 /* ==== 38. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8, 10, 29, 31, 34, 36-37.
+ * Calls: rooms 2, 4, 8-9, 29, 31, 34, 36-37.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11998,7 +11837,7 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 #ifndef BENZINA_NO_SHARDS
 /* ==== 39. tar: headers ==============================================================================================
- * Calls: rooms 2, 8, 10-11, 13, 34.
+ * Calls: rooms 2, 8-9, 11, 13, 34.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -12307,7 +12146,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 
 
 /* ==== 40. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8, 10-11, 31, 34, 39.
+ * Calls: rooms 2, 8-11, 31, 34, 39.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -12739,7 +12578,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 
 
 /* ==== 41. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 10, 29, 31, 34, 39-40. */
+ * Calls: rooms 2, 9, 29, 31, 34, 39-40. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12923,7 +12762,7 @@ static const bzi_container_ops bzi_tar_row = {
 
 
 /* ==== 42. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 8, 10-11, 29, 31, 34-35.
+ * Calls: rooms 2, 8-9, 11, 29, 31, 34-35.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -13413,7 +13252,7 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 #ifndef BENZINA_NO_RECORDS
 /* ==== 43. Containers: raw records ===================================================================================
- * Calls: rooms 2, 10, 25, 29.
+ * Calls: rooms 2, 9, 25, 29.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -13721,7 +13560,7 @@ static const bzi_container_ops bzi_records_ops = {
 
 
 /* ==== 44. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-8, 10-12, 25, 29, 31, 34.
+ * Calls: rooms 2, 7-9, 11-12, 25, 29, 31, 34.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -14288,7 +14127,7 @@ static const bzi_container_ops bzi_provider_ops = {
 
 #ifndef BENZINA_NO_FOLDERS
 /* ==== 45. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 8, 10, 34, 36.
+ * Calls: rooms 2, 4, 8-9, 34, 36.
  *
  * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
  *
@@ -14754,7 +14593,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 46. Containers: opening =======================================================================================
- * Calls: rooms 2, 8, 10-11, 24, 29-30, 33, 37-38, 41-43.
+ * Calls: rooms 2, 8-11, 24, 29-30, 33, 37-38, 41-43.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -15022,7 +14861,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 
 
 /* ==== 47. Samples ===================================================================================================
- * Calls: rooms 2, 8, 10-11, 24-25, 29, 31.
+ * Calls: rooms 2, 8-9, 11, 24-25, 29, 31.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -15467,7 +15306,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
 
 /* ==== 48. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8, 10-11, 34, 37-38, 46.
+ * Calls: rooms 2, 4, 8-11, 34, 37-38, 46.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -15875,7 +15714,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 49. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8, 10, 13-15, 17, 21, 24-25.
+ * Calls: rooms 2, 8-9, 13-15, 17, 21, 24-25.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
@@ -16301,7 +16140,7 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 50. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 13, 24, 26, 29, 31, 49.
+ * Calls: rooms 2, 4, 7-10, 13, 24, 26, 29, 31, 49.
  *
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
@@ -16820,7 +16659,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 51. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 13, 49-50.
+ * Calls: rooms 2, 4, 7-10, 13, 49-50.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -17848,7 +17687,7 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 
 
 /* ==== 54. Transforms ================================================================================================
- * Calls: rooms 2, 10, 12, 52-53.
+ * Calls: rooms 2, 9, 12, 52-53.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -18402,7 +18241,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 
 
 /* ==== 56. Policies =================================================================================================
- * Calls: rooms 2, 10, 12, 52-54.
+ * Calls: rooms 2, 9, 12, 52-54.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -18933,7 +18772,7 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 
 
 /* ==== 57. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 10, 12, 16, 55-56.
+ * Calls: rooms 2, 9, 12, 16, 55-56.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -19529,7 +19368,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 
 
 /* ==== 59. JPEG decode ===============================================================================================
- * Calls: rooms 2, 8, 10.
+ * Calls: rooms 2, 8-9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
  *
@@ -20059,7 +19898,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 
 
 /* ==== 60. Software decode ===========================================================================================
- * Calls: rooms 2, 8, 10, 17, 21, 24, 31, 59.
+ * Calls: rooms 2, 8-9, 17, 21, 24, 31, 59.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -20609,7 +20448,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 
 
 /* ==== 61. Software decode: HEIF, own codecs =========================================================================
- * Calls: rooms 2, 7-8, 10, 22-23, 25, 31, 57, 60.
+ * Calls: rooms 2, 7-9, 22-23, 25, 31, 57, 60.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
  * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
@@ -21159,7 +20998,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 
 
 /* ==== 62. CUDA: the driver ==========================================================================================
- * Calls: rooms 2, 4, 10.
+ * Calls: rooms 2, 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
  * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
@@ -21354,7 +21193,7 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 #endif
 
 /* ==== 63. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 21, 24, 62, and the kernels' structs.
+ * Calls: rooms 2, 4, 7-9, 21, 24, 62, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -21771,7 +21610,7 @@ static void bzi_device_close(bzi_device *device)
 
 
 /* ==== 64. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-8, 10, 21, 24, 55, 57, 62-63.
+ * Calls: rooms 3-4, 7-9, 21, 24, 55, 57, 62-63.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -22219,7 +22058,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #endif
 
 /* ==== 65. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 10, 24, 63.
+ * Calls: rooms 2, 4, 9, 24, 63.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -22661,7 +22500,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 66. NVDEC sessions ============================================================================================
- * Calls: rooms 8, 10, 21, 24, 60, 63, 65.
+ * Calls: rooms 8-9, 21, 24, 60, 63, 65.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -23030,7 +22869,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_pic
 #endif
 
 /* ==== 67. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 8, 10, 60, 62-66.
+ * Calls: rooms 2, 4, 8-9, 60, 62-66.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -23273,7 +23112,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 68. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 10, 24-25, 60-61, 63-67.
+ * Calls: rooms 2, 7, 9-10, 24-25, 60-61, 63-67.
  *
  * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
  * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -25180,7 +25019,7 @@ static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t 
 
 
 /* ==== 74. Loader: given orders =====================================================================================
- * Calls: rooms 2, 8, 10, 53, 72-73.
+ * Calls: rooms 2, 8-9, 53, 72-73.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -25417,7 +25256,7 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 
 
 /* ==== 75. Loader: fields ============================================================================================
- * Calls: rooms 2, 8, 10, 12, 24, 46-47, 70.
+ * Calls: rooms 2, 8-9, 12, 24, 46-47, 70.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -25947,7 +25786,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
 
 /* ==== 76. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 10, 53-58, 61.
+ * Calls: rooms 7, 9, 53-58, 61.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -26177,7 +26016,7 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 
 
 /* ==== 77. Loader: rules ============================================================================================
- * Calls: rooms 7, 10, 57, 75-76.
+ * Calls: rooms 7, 9, 57, 75-76.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -26410,7 +26249,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 78. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8, 10, 53, 63-64, 71-73.
+ * Calls: rooms 2, 4, 8-9, 53, 63-64, 71-73.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -26631,7 +26470,7 @@ static bzna_status bzi_reader_reserve(bzi_item *item, uint64_t bytes, bzna_error
 
 
 /* ==== 79. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 10-11, 21, 31, 47, 71-73, 75, 78.
+ * Calls: rooms 2, 4, 9, 11, 21, 31, 47, 71-73, 75, 78.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -27338,7 +27177,7 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 
 
 /* ==== 81. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 24-25, 31, 57-58, 61, 64, 70, 72, 76-77, 80.
+ * Calls: rooms 2, 4, 7-9, 24-25, 31, 57-58, 61, 64, 70, 72, 76-77, 80.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -27880,7 +27719,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 83. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 10, 21, 64-68, 71-73, 76-77, 80.
+ * Calls: rooms 2, 4, 9-10, 21, 64-68, 71-73, 76-77, 80.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
@@ -28195,7 +28034,7 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 #endif
 
 /* ==== 84. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-8, 10, 25, 31, 61, 63-67, 70, 72, 76-77, 83.
+ * Calls: rooms 2, 4, 7-9, 25, 31, 61, 63-67, 70, 72, 76-77, 83.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -28557,7 +28396,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 
 
 /* ==== 85. Contexts ==================================================================================================
- * Calls: rooms 7-8, 10, 31, 62-64, 84.
+ * Calls: rooms 7-10, 31, 62-64, 84.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -28679,7 +28518,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 
 /* ==== 86. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 48, 60, 63-65, 71-75, 78-79, 81-82, 85.
+ * Calls: rooms 2, 4, 7-9, 48, 60, 63-65, 71-75, 78-79, 81-82, 85.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -29072,7 +28911,7 @@ static void bzi_loader_unref(bzna_loader *loader)
 
 
 /* ==== 87. Without threads ============================================================================================
- * Calls: rooms 10, 63, 71-73, 78, 82.
+ * Calls: rooms 9, 63, 71-73, 78, 82.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
@@ -29110,7 +28949,7 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 88. Delivering ================================================================================================
- * Calls: rooms 2, 4, 10, 63-64, 70-73, 86-87.
+ * Calls: rooms 2, 4, 9-10, 63-64, 70-73, 86-87.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -29406,7 +29245,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 89. Positions ==================================================================================================
- * Calls: rooms 2, 10, 31, 63, 71-74, 86.
+ * Calls: rooms 2, 9-10, 31, 63, 71-74, 86.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -29829,7 +29668,7 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 
 
 /* ==== 91. Configuration =============================================================================================
- * Calls: rooms 2, 4, 10, 12, 53, 57, 74.
+ * Calls: rooms 2, 4, 9, 12, 53, 57, 74.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -30082,7 +29921,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 
 /* ==== 92. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 10, 12, 54-57, 91.
+ * Calls: rooms 2, 9, 12, 54-57, 91.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -30245,7 +30084,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 93. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-8, 10, 24, 46-48, 58, 63-64, 68, 70, 74-75, 80, 85-86, 91-92.
+ * Calls: rooms 2, 4, 7-9, 24, 46-48, 58, 63-64, 68, 70, 74-75, 80, 85-86, 91-92.
  *
  * Chooses the decoder and opens loaders. */
 

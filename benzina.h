@@ -235,11 +235,9 @@
  * holds of small files when they are read for the first time.
  *
  *     data set                     memory for its index
- *     archive, opened by path      none per sample: entries are read from the file when they are
- *                                  needed, in blocks of which a context keeps 2 MiB for all files;
- *                                  a data set keeps a byte for 64 targets
- *     archive, opened in memory    none: entries are read where they lie
- *     archive, opened by source    12 bytes a sample and track, read in one piece
+ *     archive                      12 bytes a sample, 12 for its name, and 8 for its target, read
+ *                                  when it is opened
+ *     mp4 video                    12 bytes a frame
  *     provider                     none per sample; of more than 64 files, their paths without the
  *                                  folders that all of them have in common, and 8 bytes for each;
  *                                  of pictures in files, small ones as folder, pairs

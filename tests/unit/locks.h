@@ -1,7 +1,6 @@
 /* The order of locks, checked (benzina.c includes this in the room of that name): what breaks a rule ends the process,
  * and says which locks it was. */
-static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "log",
-                                                       "blocks" };
+static const char *const bzi_rank_names[BZI_RANKS] = { "loader", "pool", "context", "writer", "crew", "device", "log" };
 /* In the order in which they were taken. */
 extern BZI_THREAD_LOCAL uint32_t bzi_ranks_held[BZI_RANKS], bzi_ranks_count;
 extern atomic_uint bzi_lock_delays;   /* 1: threads are held up at locks now and then, so that others overtake them */

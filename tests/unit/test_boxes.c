@@ -597,9 +597,7 @@ TEST(an_odd_number_of_4_bit_sizes_ends_in_half_a_byte)
     REQUIRE(b.status == BZNA_OK);
     for (uint32_t i = 0; i < 5; i++) {
         const bzi_mp4 *mp4 = b.dataset->parts[0].container->own;
-        uint64_t size = 0;
-        CHECK_EQ(bzi_table_size(&mp4->tracks[2].table, i, &size, &b.err), BZNA_OK);
-        CHECK_EQ(size, sizes[i]);
+        CHECK_EQ(mp4->tracks[2].table.sizes[i], sizes[i]);
     }
     CHECK_EQ(((const bzi_mp4 *)b.dataset->parts[0].container->own)->tracks[2].table.sample_count, 5);
     build_close(&b);
@@ -680,8 +678,6 @@ TEST(samples_of_one_common_size_may_share_chunks)
         set_sizes(r.root, "trak.1", 0);
         build_open(&b, r.root, 40);
         check_contents(&r, &b, "chunks of several samples of one size");
-        if (b.dataset)
-            CHECK(((const bzi_mp4 *)b.dataset->parts[0].container->own)->tracks[1].table.offsets != NULL);
         build_close(&b);
         archive_free(&r);
     }

@@ -670,41 +670,6 @@ TEST(a_thread_or_a_lock_that_cannot_be_had_is_said_and_leaves_nothing)
     CHECK_EQ(met, 1);
 }
 
-static void *counted_alloc(void *user, size_t size, size_t align)
-{
-    ++*(int *)user;
-    return aligned_alloc(align, (size + align - 1) / align * align);
-}
-
-static void counted_release(void *user, void *ptr, size_t size)
-{
-    (void)size;
-    --*(int *)user;
-    aligned_free(ptr);
-}
-
-/* The first, one between and the last of them. */
-TEST(the_cache_of_blocks_is_freed_when_one_of_its_locks_cannot_be_had)
-{
-    static const int failing[] = { 1, BZI_BLOCK_LOCKS / 2, BZI_BLOCK_LOCKS };
-    int blocks = 0;
-    const bzi_memory counting = { .allocator = { &blocks, counted_alloc, counted_release } };
-    BEGIN;
-    if (ON_WINDOWS)
-        SKIP("locks of Windows need no memory, and are always there");
-    for (size_t i = 0; i < COUNT(failing); i++) {
-        locks_left = failing[i];
-        CHECK(!bzi_blocks_make(&counting));
-        CHECK_EQ(blocks, 0);
-    }
-    locks_left = 0;
-    bzi_blocks *made = bzi_blocks_make(&counting);
-    CHECK(made && blocks == 1);
-    bzi_blocks_free(made, BZI_BLOCK_LOCKS, &counting);
-    CHECK_EQ(blocks, 0);
-    finish();
-}
-
 /* Its code is there still. */
 TEST(an_error_that_the_driver_has_no_name_for_is_called_unknown)
 {
@@ -1161,7 +1126,6 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup()
     RUN(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
     RUN(without_host_memory_the_device_is_not_opened_and_may_be_later)
     RUN(a_thread_or_a_lock_that_cannot_be_had_is_said_and_leaves_nothing)
-    RUN(the_cache_of_blocks_is_freed_when_one_of_its_locks_cannot_be_had)
     RUN(an_error_that_the_driver_has_no_name_for_is_called_unknown)
     RUN(many_threads_may_ask_a_context_first_and_make_one_device)
     RUN(a_driver_that_corrupts_memory_is_not_asked_to_decode_and_the_message_says_what_to_do)

@@ -656,8 +656,8 @@ TEST(locks_that_are_taken_out_of_order_are_noticed_by_name)
     CHECK_CONTAINS(said, "\"loader\" is taken while \"device\" is held");
     child_says(take_in_order, BZI_RANK_LOADER, BZI_RANK_LOADER, said);
     CHECK_CONTAINS(said, "\"loader\" is taken while \"loader\" is held");
-    child_says(take_in_order, BZI_RANK_LOG, BZI_RANK_BLOCKS, said);        /* nothing is taken behind a leaf */
-    CHECK_CONTAINS(said, "\"blocks\" is taken while \"log\" is held");
+    child_says(take_in_order, BZI_RANK_DEVICE, BZI_RANK_LOG, said);        /* nothing is taken behind a leaf */
+    CHECK_CONTAINS(said, "\"log\" is taken while \"device\" is held");
     child_says(take_twice, BZI_RANK_LOADER, BZI_RANK_POOL, said);
     CHECK_CONTAINS(said, "\"loader\" is taken while \"loader\" is held");
 }
