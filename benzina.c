@@ -15853,7 +15853,7 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
     }
 }
 
-/* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. */
+/* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. Of baseline, main and extended, chroma and bits are known. */
 static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
@@ -15866,7 +15866,7 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
     bzi_out_sets(out, coded, BZI_NAL_SPS);
     bzi_out_u8(out, bzi_coded_count(coded, BZI_NAL_PPS));
     bzi_out_sets(out, coded, BZI_NAL_PPS);
-    if (profile == 100 || profile == 110 || profile == 122 || profile == 144) {
+    if (profile != 66 && profile != 77 && profile != 88) {
         bzi_out_samples(out, sps);
         bzi_out_u8(out, 0);                                 /* sets of SPS extensions */
     }

@@ -7,6 +7,8 @@
 #                                       at most 12,000 characters that say it in short, printed last
 #     sh tests/gpu/gpu.sh check [...]       runs $BUILD/gpu/gpu_check
 #     sh tests/gpu/gpu.sh data [PHOTOS]     archives, JPEGs and expectations into $BUILD/gpu/data, with bzna, ffmpeg and gpu_record
+#     sh tests/gpu/gpu.sh train [...]       a training run with each loader, in at most 9 minutes: gpu_train.py has the
+#                                       options, and says what is measured. It needs torch and torchvision
 #     sh tests/gpu/gpu.sh scaling [PHOTOS]  programs and data for the section "scaling" into $BUILD/gpu/scaling: tests/make/scaling.sh
 #     sh tests/gpu/gpu.sh bundle [FOLDER]   all that another machine needs, in a folder of at most 60 MB: sh run.sh there
 #
@@ -156,7 +158,9 @@ data() {
     pictures "$photos"
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf20.bzna" --crf 20 >/dev/null &&
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf28.bzna" --crf 28 >/dev/null &&
-    "$BUILD/bzna" pack "$D/ppm" -o "$D/h264_crf20.bzna" --crf 20 --codec h264 >/dev/null && sized && fitted || exit 1
+    "$BUILD/bzna" pack "$D/ppm" -o "$D/h264_crf20.bzna" --crf 20 --codec h264 >/dev/null &&
+    "$BUILD/bzna" pack "$D/ppm" -o "$D/h264_tuned.bzna" --crf 20 --codec h264 --tune-decode >/dev/null &&
+        sized && fitted || exit 1
     rm -rf "${D:?}/ppm"
     echo "$photos" >"$G/pictures_of"
     size=$(du -ck "$D" "$G/gpu_check" "$G/gpu_bench" 2>/dev/null | tail -n 1 | cut -f1)
@@ -425,6 +429,23 @@ run() {
     report
 }
 
+# train: the package is the wheel's in a bundle, else that of the tree.
+train() {
+    command -v python3 >/dev/null || { echo "SKIP gpu-train: python3 is not installed"; exit 0; }
+    if [ -d "$here/python" ]; then
+        PYTHONPATH=$here/python${PYTHONPATH:+:$PYTHONPATH}
+    elif [ -x "$here/gpu_bench" ]; then
+        echo "SKIP gpu-train: this bundle was made without a wheel: make wheel, then make gpu-bundle"; exit 0
+    else
+        PYTHONPATH=examples/python${PYTHONPATH:+:$PYTHONPATH} BENZINA_LIBRARY=$PWD/$BUILD/libbenzina.so
+        export BENZINA_LIBRARY
+    fi
+    export PYTHONPATH
+    out=${OUT:-$G}
+    if [ ! -w "$out" ]; then out=${TMPDIR:-/tmp}; fi
+    exec "${PYTHON:-python3}" "$P/gpu_train.py" "$D" --out "$out" "$@"
+}
+
 # scaling PHOTOS: what the section of that name runs, in $G/scaling. Where the static FFmpeg cannot be built, there is
 # none, and this is said.
 scaling_make() {
@@ -446,11 +467,16 @@ bundle() {
     cp tests/data/mini_h264.bzna tests/data/mini_h264.json tests/data/mini_h265.bzna tests/data/mini_h265.json \
         "$B/tests/data/" && cp -r "$D" "$B/data" || exit 1
     if [ -e "$G/scaling" ]; then cp -r "$G/scaling" "$B/" || exit 1; fi
+    cp tests/gpu/gpu_train.py "$B/"
+    wheel=$(find "$BUILD/dist/python" -name '*.whl' 2>/dev/null | sort | tail -n 1)
+    if [ -n "$wheel" ]; then python3 -m zipfile -e "$wheel" "$B/python" || exit 1
+    else echo "gpu-bundle: without gpu-train, since there is no wheel: make wheel"; fi
     cat >"$B/run.sh" <<'END'
 #!/bin/sh
 # Runs everything on this machine's GPU in at most 570 s. Send back report.json, or what is printed last.
 cd "$(dirname "$0")" || exit 1
 chmod +x gpu_check gpu_bench scaling/bench_scaling scaling/bzna scaling/scaling.sh 2>/dev/null     # a copy may have lost it
+case $1 in train) exec sh ./gpu.sh "$@" ;; esac         # sh run.sh train: a training run with each loader
 exec sh ./gpu.sh run "$@"
 END
     chmod +x "$B/run.sh"
@@ -464,9 +490,10 @@ command=$1
 [ $# -eq 0 ] || shift
 case "$command" in
 data)   data "${1:-$BUILD/bench/pictures}" ;;
+train)  train "$@" ;;
 check)  there gpu-check; exec "$G/gpu_check" --data "$D" "$@" ;;
 run)    there gpu-check; there gpu-bench; run "$@" ;;
 scaling) scaling_make "${1:-$BUILD/bench/pictures}" ;;
 bundle) bundle "${1:-$BUILD/gpu-bundle}" ;;
-*) echo "usage: sh gpu.sh run [...] | check [...] | data [PHOTOS] | scaling [PHOTOS] | bundle [FOLDER]" >&2; exit 2 ;;
+*) echo "usage: sh gpu.sh run [...] | train [...] | check [...] | data [PHOTOS] | scaling [PHOTOS] | bundle [FOLDER]" >&2; exit 2 ;;
 esac

@@ -32,6 +32,20 @@ for file in "$BUILD/benzina_kernels.ptx" "$BUILD/benzina_kernels.ptx.h"; do [ ! 
 driverless() { env LD_LIBRARY_PATH="$T/nodriver" "$@"; }
 faked() { env LD_LIBRARY_PATH="$BUILD/tests/fake" BUILD="$T" "$@"; }
 
+# A training run with each loader: the program, by a tiny network on processors.
+trained() { env PYTHON="$1" BUILD="$BUILD" sh tests/gpu/train_table.sh --seconds 0.3 --budget 60 --only "synthetic,h265 nvdec,jpeg,imagefolder 2"; }
+check gpu_train_says_what_it_lacks says "SKIP gpu-train: " env CUDA_VISIBLE_DEVICES= PYTHON=python3 BUILD="$BUILD" \
+    sh tests/gpu/gpu.sh train
+if [ -n "$SANITIZE" ]; then skip "a tiny training run" "not under sanitizers"
+elif ! python3 -c "import torch, torchvision" 2>/dev/null; then
+    skip "a tiny training run" "python3 has no torch and torchvision [python3-torch python3-torchvision]"
+else
+    check a_tiny_network_trains_with_each_loader trained python3
+    cp "$T/log" "$T/trained.log"
+    check and_each_has_its_rate sh -c "cat $T/trained.log; [ \$(grep -cE '^\| tiny \| no \| [0-9]+ \| (synthetic|h265 nvdec|jpeg|imagefolder 2) \| [0-9]+ \| [0-9]+ % \|' $T/trained.log) -ge 4 ]"
+    check and_nothing_failed sh -c "! grep 'left out' $T/trained.log"
+fi
+
 case "$SANITIZE" in *thread*) skip "gpu-check on the fake driver" "too slow under TSan, which the loader suites run under"; finish ;; esac
 if ! pkg-config --exists ffnvcodec || ! command -v clang >/dev/null; then
     check gpu_check_says_what_it_lacks says "SKIP gpu-check:" driverless $MAKE gpu-check

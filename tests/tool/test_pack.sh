@@ -542,6 +542,12 @@ odd_edges_tests() {
     done
 }
 
+# avcc FILE: what the last avcC in it holds, as hexadecimal digits.
+avcc() {
+    od -An -v -tx1 "$1" | tr -d ' \n' | sed 's/.*\(........\)61766343/\1/' >"$t/hex"
+    cut -c9-$((8 + 2 * (0x$(cut -c1-8 <"$t/hex") - 8))) <"$t/hex"
+}
+
 # Loss is measured against what ffmpeg makes of the picture: the same planes, bit for bit.
 chroma_444_tests() {
     mkdir "$t/colors"
@@ -554,6 +560,12 @@ chroma_444_tests() {
         same "$codec keeps all samples of chroma" "$(wc -c <"$t/x.yuv" | tr -d ' ')" $((area * 3))
     done
     if ! command -v ffmpeg >/dev/null 2>&1; then skip "--lossless loses nothing" "ffmpeg is not installed [ffmpeg]"; return; fi
+    run "$bzna" pack "$t/colors" -o "$t/colors.bzna" --overwrite --chroma 444 --codec h264
+    run "$bzna" extract "$t/colors.bzna" 0 -o "$t/x.h264"
+    ffmpeg -v error -f h264 -i "$t/x.h264" -c copy -y "$t/muxed.mp4" 2>&1
+    # chroma, bits, and no extensions of parameter sets; before them ffmpeg has a zero that ends a parameter set
+    same "the configuration of 4:4:4 as h264 ends as ffmpeg's" "$(avcc "$t/colors.bzna" | tail -c 9)" \
+        "$(avcc "$t/muxed.mp4" | tail -c 9)"
     ffmpeg -v error -i "$t/colors/a.ppm" \
         -vf scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p -f rawvideo -y "$t/expected.yuv" 2>&1
     for codec in h265 h264 av1; do
