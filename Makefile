@@ -372,7 +372,7 @@ $(BETWEEN:%=$(LIBRARY)/test_%.o): $(LIBRARY)/test_%.o: $(LIBRARY)/library.o
 $(BETWEEN:%=$(BUILD)/tests/test_%): $(BUILD)/tests/test_%: $(LIBRARY)/test_%.o
 
 # One test binary. Suites ON_FAKE find the fake driver beside them.
-ON_FAKE     = %_nvdec %_device %_driver %_sessions %_soak %_races %_threads %_limits %_nvparser
+ON_FAKE     = %_nvdec %_device %_devices %_driver %_sessions %_soak %_races %_threads %_limits %_nvparser
 TEST_RPATH  = $(if $(filter $(ON_FAKE),$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake')
 TEST_HEADER = $(if $(filter %_ptx,$@),,-Winvalid-pch -include $(SUITE_H))
 # Linkers take longest for the libraries that libavcodec needs, which are not asked about.
@@ -387,7 +387,7 @@ $(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) be
 	    $(CUDA_CFLAGS) $(LDFLAGS) $(TEST_LDFLAGS) $(TEST_RPATH) -o $@ $< $(TEST_STREAM) $(TEST_OBJECT) $(LIBS)
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)
 
-$(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
+$(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions $(BUILD)/tests/test_devices: tests/fake/watch.h
 $(BUILD)/tests/test_limits: tests/fuzz/fuzz.h tests/fuzz/program.h
 
 # Suites of loaders run again, on the fake driver.

@@ -4452,6 +4452,27 @@ os._exit(0)                                     # the copies are never freed
         self.assertEqual(self.run_on_device(code % True, more=slow), "6 True\n")
         self.assertEqual(self.run_on_device(code % False, more=slow), "6 False\n")         # so the test would notice
 
+    def test_a_process_loads_for_the_device_of_its_local_rank(self):
+        self.assertEqual(self.run_on_device("""
+expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu").batches()]
+assert benzina.device_count() == 2
+local_rank = benzina.distributed_from_env({"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}).local_rank
+assert (cuda.cuDevicePrimaryCtxRetain(ctypes.byref(primary), 1), cuda.cuCtxPushCurrent_v2(primary)) == (0, 0)
+class device:                                   # as torch.device("cuda", 1)
+    type, index = "cuda", local_rank
+    __str__ = __repr__ = lambda self: "cuda:1"
+def arrays(loader):
+    for batch in loader.batches():
+        assert batch.images.__dlpack_device__() == (2, 1) == tuple(batch.__dlpack_device__())
+        yield read(batch)
+for named in (local_rank, "cuda:1", (2, local_rank), device()):
+    loader = benzina.DataLoader(%r, (24, 40), 3, True, seed=1234, output="field", warp=benzina.ops.RandomResizedCrop(),
+                                memory="device", device=named)
+    assert list(arrays(loader)) == expected
+print(refused(benzina.Error, benzina.DataLoader, %r, 32, device=2))
+""" % (ARCHIVE, ARCHIVE), more={"FAKE_SCRIPT": "devices=2"}),
+            "device: there is no CUDA device 2; the driver sees 2 (E_DEVICE)\n")
+
     def test_views_of_the_device_outlive_batch_loader_and_dataset(self):
         self.assertEqual(self.run_on_device("""
 expected = next(loader_of("cpu").batches()).images.memoryview().tobytes()

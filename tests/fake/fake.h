@@ -78,6 +78,7 @@ typedef struct fake_entry {
     fake_number value; /* picture index, address, event, number of slots: what the function is about */
 } fake_entry;
 #define FAKE_LOG_SIZE 65536
+#define FAKE_DEVICES 16                     /* at most */
 
 typedef struct fake_control {
     /* Script; defaults in brackets. */
@@ -105,6 +106,7 @@ typedef struct fake_control {
     fake_number concealed;                  /* 1: bad pictures are Error_Concealed (9) instead of Error (8) [0] */
     fake_number pitch_step;                 /* decoder n's pitch is 256-aligned plus n % 4 times this [64] */
     fake_number allow_drop; /* 1: a picture that is decoded but was never mapped may be overwritten [0] */
+    fake_number lost_alone;                 /* 1: a device that is lost takes no other one with it [0] */
     fake_number lost_push; /* 1: on a lost device cuCtxPushCurrent and cuCtxPopCurrent fail, too, and do nothing [0] */
     fake_number reconfigure_anywhere;       /* 1: outside the sequence callback, too [0] */
     fake_number any_thread;                 /* 1: a decoder may wander between threads, used by one at a time [0] */
@@ -131,7 +133,8 @@ typedef struct fake_control {
     /* Counters. */
     fake_number calls[FAKE_FUNCTION_COUNT]; /* each function's calls, failed ones too */
     fake_number violations, fork_calls;     /* fork_calls: in children, seen by the parent too */
-    fake_number lost;                       /* the sticky code, once the device is lost */
+    fake_number lost;                       /* the sticky code, once a device is lost */
+    fake_number lost_device[FAKE_DEVICES];  /* the last one of each device, see lost_alone */
     /* that succeeded */
     fake_number creates, destroys, reconfigures, parser_creates, parser_destroys, decodes, maps, unmaps;
     fake_number launches, slots;            /* slots: the sum of gridDimZ */
@@ -280,6 +283,8 @@ void      fake_sleep_on(fake_word *word, unsigned seen);            /* until it 
 void      fake_wake(fake_word *word);
 CUcontext fake_current(void);
 int       fake_mine(CUcontext context);                             /* current, or the device is lost */
+void      fake_work_for(CUcontext context);                         /* this thread works for that device from now on */
+int       fake_lost(void);                                          /* the code with which its device was lost, or 0 */
 void      fake_object(CUcontext context, int n);                    /* one object more, or fewer, lives in it */
 uint64_t  fake_stream_serial(CUstream stream);                      /* 0: not alive; no two streams have the same */
 /* Work at the stream's end. A code, having done nothing with payload, when the stream cannot be used with the current

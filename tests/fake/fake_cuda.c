@@ -180,6 +180,28 @@ long long fake_thread(void)
     return id;
 }
 
+/* ---- Contexts, and what is lost of them -------------------------------------------------------------------------- */
+
+enum { FREE, MAKING, ALIVE, DEAD };
+
+struct CUctx_st {
+    _Atomic int state;
+    fake_number flags;
+    CUdevice    device;
+    fake_number retained, objects;      /* of a primary context; what lives in it */
+};
+
+static struct CUctx_st contexts[FAKE_DEVICES + 64];      /* primary ones first */
+static _Thread_local CUcontext stack[32];
+static _Thread_local int depth;
+static _Thread_local int of_device = -1;            /* of a thread that works for a stream or an engine */
+
+CUcontext fake_current(void) { return depth ? stack[depth - 1] : NULL; }
+void fake_work_for(CUcontext context) { of_device = context ? context->device : -1; }
+
+/* The device of the current context, or the one that this thread works for; -1: none. */
+static int fake_device(void) { return depth ? stack[depth - 1]->device : of_device; }
+
 uint64_t fake_random(void)      /* splitmix64 */
 {
     uint64_t z = ((uint64_t)FAKE_GET(control->seed) << 32) +
@@ -193,7 +215,7 @@ static long long up_to(long long us) { return us > 0 ? (long long)(fake_random()
 
 void fake_nap(long long us)
 {
-    while (us > 0 && !FAKE_GET(control->lost)) {
+    while (us > 0 && !fake_lost()) {
         long long slice = us < 2000 ? us : 2000;
         struct timespec time = { 0, (long)slice * 1000 };
         nanosleep(&time, NULL);
@@ -229,11 +251,22 @@ int fake_is_sticky(int code)
 
 void fake_lose(int code)
 {
+    const int device = fake_device();
     long long none = 0;
     atomic_compare_exchange_strong_explicit(&control->lost, &none, code, memory_order_relaxed, memory_order_relaxed);
+    if (device >= 0)
+        FAKE_SET(control->lost_device[device], code);
 }
 
-static int lost(void) { return (int)FAKE_GET(control->lost); }
+int fake_lost(void)
+{
+    const int device = fake_device();
+    if (!FAKE_GET(control->lost_alone))
+        return (int)FAKE_GET(control->lost);
+    return device < 0 ? 0 : (int)FAKE_GET(control->lost_device[device]);
+}
+
+static int lost(void) { return fake_lost(); }
 
 static long long note(int function, const void *stream, const void *decoder, long long value)
 {
@@ -260,20 +293,6 @@ int fake_happens(int place, const void *stream, const void *decoder, long long v
 
 /* ---- Contexts ---------------------------------------------------------------------------------------------------- */
 
-enum { FREE, MAKING, ALIVE, DEAD };
-#define DEVICES 16
-
-struct CUctx_st {
-    _Atomic int state;
-    fake_number flags;
-    CUdevice    device;
-    fake_number retained, objects;      /* of a primary context; what lives in it */
-};
-
-static struct CUctx_st contexts[DEVICES + 64];      /* primary ones first */
-static _Thread_local CUcontext stack[32];
-static _Thread_local int depth;
-
 static int claim(_Atomic int *state, int from)
 {
     return atomic_compare_exchange_strong_explicit(state, &from, MAKING, memory_order_acquire, memory_order_relaxed);
@@ -287,7 +306,6 @@ static int is_alive(const _Atomic int *state) { return atomic_load_explicit(stat
     sizeof(table)[0]) && \
                                  ((uintptr_t)(handle) - (uintptr_t)(table)) % sizeof(table)[0] == 0)
 
-CUcontext fake_current(void) { return depth ? stack[depth - 1] : NULL; }
 int fake_mine(CUcontext context) { return context == fake_current() || lost(); }
 void fake_object(CUcontext context, int n) { FAKE_ADD(context->objects, n); }
 
@@ -337,7 +355,10 @@ int fake_enter(int function, unsigned flags, const void *stream, const void *dec
     if (after > 0)                                                                                        \
     return (CUresult)after
 
-static int is_device(CUdevice device) { return device >= 0 && device < FAKE_GET(control->devices) && device < DEVICES; }
+static int is_device(CUdevice device)
+{
+    return device >= 0 && device < FAKE_GET(control->devices) && device < FAKE_DEVICES;
+}
 
 CUresult cuInit(unsigned Flags)
 {
@@ -509,7 +530,7 @@ CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
     ENTER(cuCtxCreate_v2, 0, NULL, flags);
     if (!is_device(dev) || depth == sizeof stack / sizeof stack[0])
         return (CUresult)FAKE_E_DEVICE;
-    for (size_t i = DEVICES; i < sizeof contexts / sizeof contexts[0]; i++)
+    for (size_t i = FAKE_DEVICES; i < sizeof contexts / sizeof contexts[0]; i++)
         if (claim(&contexts[i].state, FREE)) {
             contexts[i].device = dev;
             FAKE_SET(contexts[i].flags, flags);
@@ -523,7 +544,7 @@ CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
 CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
     ENTER_RELEASE(after, cuCtxDestroy_v2, 0, NULL, (intptr_t)ctx);
-    if (!IN_TABLE(ctx, contexts) || !is_alive(&ctx->state) || ctx < contexts + DEVICES) {
+    if (!IN_TABLE(ctx, contexts) || !is_alive(&ctx->state) || ctx < contexts + FAKE_DEVICES) {
         fake_violate("cuCtxDestroy: not a context that cuCtxCreate made");
         return (CUresult)FAKE_E_CONTEXT;
     }
@@ -562,6 +583,7 @@ static pthread_mutex_t implicit_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *stream_main(void *argument)
 {
     struct CUstream_st *s = argument;
+    fake_work_for(s->context);
     for (;;) {
         unsigned seen = FAKE_GET(s->work.value);
         int stopping = atomic_load_explicit(&s->stop, memory_order_acquire);
@@ -1398,9 +1420,9 @@ CUresult cuGetErrorName(CUresult error, const char **pstr)
 static void count_leaks(long long counts[9])
 {
     memset(counts, 0, 9 * sizeof counts[0]);
-    for (int i = 0; i < DEVICES; i++)
+    for (int i = 0; i < FAKE_DEVICES; i++)
         counts[0] += FAKE_GET(contexts[i].retained);
-    for (size_t i = DEVICES; i < sizeof contexts / sizeof contexts[0]; i++)
+    for (size_t i = FAKE_DEVICES; i < sizeof contexts / sizeof contexts[0]; i++)
         counts[0] += is_alive(&contexts[i].state);
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
         if (FAKE_GET(ranges[i].base) && FAKE_GET(ranges[i].kind) != FAKE_SURFACE)
@@ -1447,7 +1469,7 @@ void fake_reset(void)
     for (size_t i = 0; i < sizeof contexts / sizeof contexts[0]; i++) {
         FAKE_SET(contexts[i].objects, 0);
         FAKE_SET(contexts[i].flags, 0);
-        contexts[i].device = i < DEVICES ? (CUdevice)i : 0;
+        contexts[i].device = i < FAKE_DEVICES ? (CUdevice)i : 0;
         settle(&contexts[i].state, FREE);
     }
     set_defaults();
@@ -1460,7 +1482,7 @@ static void read_script(const char *script)
 {
 #define SCRIPT(name) { #name, offsetof(fake_control, name) }
     static const struct { const char *name; size_t at; } scripts[] = {
-        SCRIPT(driver_version), SCRIPT(engines), SCRIPT(engine_us), SCRIPT(stream_us), SCRIPT(create_us),
+        SCRIPT(devices), SCRIPT(driver_version), SCRIPT(engines), SCRIPT(engine_us), SCRIPT(stream_us), SCRIPT(create_us),
         SCRIPT(no_status), SCRIPT(wrong_surface), SCRIPT(wrong_intra), SCRIPT(wrong_index), SCRIPT(wrong_size),
         SCRIPT(wrong_kernel), SCRIPT(wrong_entry), SCRIPT(wrong_kept), SCRIPT(wrong_order), SCRIPT(stuck),
         SCRIPT(memory_budget), SCRIPT(lazy_streams),
@@ -1504,7 +1526,7 @@ __attribute__((constructor)) static void begin(void)
     set_defaults();
     fake_api = (fake_interface){ control,    fake_reset,      script_failure, function_calls,
                                  fake_leaks, first_violation, function_name };
-    for (int i = 0; i < DEVICES; i++)
+    for (int i = 0; i < FAKE_DEVICES; i++)
         contexts[i].device = i;
     if (getenv("FAKE_SCRIPT"))
         read_script(getenv("FAKE_SCRIPT"));

@@ -64,7 +64,7 @@ static void settle(_Atomic int *state, int to) { atomic_store_explicit(state, to
     if (after > 0)                                                                                         \
     return (CUresult)after
 
-static int lost(void) { return (int)FAKE_GET(control->lost); }
+static int lost(void) { return fake_lost(); }
 
 
 /* ---- What the engines take --------------------------------------------------------------------------------------- */
@@ -533,6 +533,7 @@ static void *worker_main(void *argument)
     decoder *d = argument;
     AVCodecContext *context = d->software[d->codec];
     AVFrame *frame = av_frame_alloc();
+    fake_work_for(d->context);
     pthread_mutex_lock(&d->lock);
     for (;;) {
         job j;
