@@ -1482,7 +1482,8 @@ static void read_script(const char *script)
 {
 #define SCRIPT(name) { #name, offsetof(fake_control, name) }
     static const struct { const char *name; size_t at; } scripts[] = {
-        SCRIPT(devices), SCRIPT(driver_version), SCRIPT(engines), SCRIPT(engine_us), SCRIPT(stream_us), SCRIPT(create_us),
+        SCRIPT(devices),
+        SCRIPT(driver_version), SCRIPT(engines), SCRIPT(engine_us), SCRIPT(stream_us), SCRIPT(create_us),
         SCRIPT(no_status), SCRIPT(wrong_surface), SCRIPT(wrong_intra), SCRIPT(wrong_index), SCRIPT(wrong_size),
         SCRIPT(wrong_kernel), SCRIPT(wrong_entry), SCRIPT(wrong_kept), SCRIPT(wrong_order), SCRIPT(stuck),
         SCRIPT(memory_budget), SCRIPT(lazy_streams),
