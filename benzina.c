@@ -15853,7 +15853,7 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
     }
 }
 
-/* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. Baseline, main and extended have but one chroma and depth. */
+/* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. Baseline, main, extended: one chroma and depth. */
 static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
