@@ -763,7 +763,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *     bzi_os_try_lock(mutex)                   1: the caller has locked it; 0: another thread has it
  *     bzi_os_cond_init, _free, bzi_os_wake_one, _wake_all
  *     bzi_os_locks_init, _free                 a mutex with its conditions, all of them or none
- *     bzi_os_turn_begin(turn), _end(turn)      work that one thread at a time does
+ *     bzi_os_turn_begin(turn, given_up), _end(turn)     work that one thread at a time does
  *     bzi_os_wait(cond, mutex)                 may return without a reason
  *     bzi_os_wait_until(cond, mutex, deadline_ns)       likewise with 0; 1 when the deadline has passed */
 
@@ -1763,14 +1763,19 @@ typedef struct bzi_os_turn {
     uint32_t  taken;                  /* 1: a thread is at work */
 } bzi_os_turn;
 
-/* Waits until no thread is at work, and then begins. */
-static void bzi_os_turn_begin(bzi_os_turn *turn)
+/* Waits until no thread is at work, and then begins. Returns 1, or 0 if *given_up is not 0 any more while it waits.
+ * given_up: NULL, or what is looked at once a second. */
+static int bzi_os_turn_begin(bzi_os_turn *turn, const atomic_int *given_up)
 {
+    int begun;
+
     bzi_os_lock(&turn->mutex);
-    while (turn->taken)
-        bzi_os_wait(&turn->over, &turn->mutex);
+    while (turn->taken && !(given_up && atomic_load(given_up)))
+        bzi_os_wait_until(&turn->over, &turn->mutex, bzi_os_now_ns() + 1000000000u);
+    begun = !turn->taken;
     turn->taken = 1;
     bzi_os_unlock(&turn->mutex);
+    return begun;
 }
 
 static void bzi_os_turn_end(bzi_os_turn *turn)
@@ -21202,16 +21207,61 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  * are made between enter and leave, or on a thread of the library that has entered once.
  *
  *   mark   lock                 guards                        order
- *   (D)    device->turn.mutex   what the device can decode    a leaf: only slow queries of the driver are made under it
+ *   (D)    device->turn.mutex   what the device can decode    a leaf
  *
  * One session at a time checks what NVDEC decodes. It holds no lock meanwhile, because a check allocates. */
 
 typedef struct bzi_device bzi_device;
 
+/* How long others wait for a call of the driver by a thread of the library. Nobody can end such a call, so a thread
+ * that has been in one for too long is left alone: what it worked on is taken for lost. If the call returns after all,
+ * the thread goes no further. */
+typedef struct bzi_watch {
+    atomic_uint_fast64_t calls;       /* odd: the thread is in a call; BZI_WATCH_LEFT: it was left alone in one */
+    uint64_t seen;                    /* (P) what `calls` was at the last look */
+    uint32_t looks;                   /* (P) looks in a row that have seen the thread in that call */
+    uint8_t  apart[44];               /* keeps the counts of two threads in different cache lines */
+} bzi_watch;
+
+#define BZI_WATCH_LEFT UINT64_MAX
+
+/* That of this thread. NULL: nobody looks after its calls. */
+#ifdef BENZINA_NO_THREADS
+static bzi_watch *bzi_watch_self;
+#else
+static BZI_THREAD_LOCAL bzi_watch *bzi_watch_self;
+#endif
+
+/* Looks at a thread. Returns how many looks in a row have seen it in the same call of the driver. */
+static uint32_t bzi_watch_look(bzi_watch *watch)
+{
+    const uint64_t calls = atomic_load(&watch->calls);
+
+    watch->looks = calls % 2 && calls == watch->seen ? watch->looks + 1 : 0;
+    watch->seen = calls;
+    return watch->looks;
+}
+
+/* Leaves a thread alone that was seen in a call of the driver. Returns 1, or 0 if the call has returned. */
+static int bzi_watch_leave(bzi_watch *watch)
+{
+    uint_fast64_t calls = watch->seen;
+    return calls == BZI_WATCH_LEFT || atomic_compare_exchange_strong(&watch->calls, &calls, BZI_WATCH_LEFT);
+}
+
 #ifndef BENZINA_NO_CUDA
 
 #define BZI_CAPS_DEPTHS  3            /* depths of 8, 10 and 12 bits */
-#define BZI_DEVICE_WRONG (-1)         /* of bzi_device.lost: the kernel makes wrong pixels */
+/* Of bzi_device.lost, and no CUresult. */
+#define BZI_DEVICE_WRONG (-1)         /* the kernel makes wrong pixels */
+#define BZI_DEVICE_HUNG  (-2)         /* a call of the driver has not returned */
+
+/* Of bzi_device.stuck. */
+enum {
+    BZI_STUCK_NOT,
+    BZI_STUCK_NVDEC,                  /* NVDEC did not finish a picture: it is not used any more */
+    BZI_STUCK_CALL                    /* a call of the driver has not returned: no more calls are made */
+};
 
 /* Ways of decoding that avoid what a driver gets wrong. They are bits, in the order in which they are tried. */
 #define BZI_QUIRK_SURFACE 1u          /* a surface is used again once the kernel has read it, not once it is unmapped */
@@ -21247,8 +21297,8 @@ struct bzi_device {
     int64_t          process;         /* that opened it; after fork, no other may call the driver */
     bzna_device_info info;
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
-    atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_WRONG; 0: it works */
-    atomic_int       stuck;           /* 1: NVDEC did not finish a picture, and no call may wait for it any more */
+    atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_...; 0: it works */
+    atomic_int       stuck;           /* BZI_STUCK_... */
     atomic_uint      failures[BZI_CODECS];        /* by codec: calls in a row that failed, of all sessions */
     atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
     uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
@@ -21287,20 +21337,6 @@ static void bzi_device_lose(bzi_device *device, CUresult result)
     atomic_compare_exchange_strong(&device->lost, &none, (int)result);
 }
 
-/* Makes a status of the result of a driver's call. Every result goes through here. */
-static bzna_status bzi_device_check(bzi_device *device, CUresult result, const char *call, bzna_error *err)
-{
-    if (result == CUDA_SUCCESS)
-        return BZNA_OK;
-    if (bzi_cuda_is_lost((int)result))
-        bzi_device_lose(device, result);
-    return bzi_cuda_fail(&device->cu, result, call, err);
-}
-
-/* Calls a function of the driver's, and makes a status of its result. */
-#define BZI_DRIVER(device, err, function, ...) \
-    bzi_device_check(device, (device)->cu.function(__VA_ARGS__), #function, err)
-
 static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->lost) != 0; }
 
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
@@ -21311,13 +21347,76 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel's pixels differ from the CPU's, so the device is no "
                         "longer used; compile benzina.c with -ffp-contract=off, if it was not",
                         device->info.name);
+    if (code == BZI_DEVICE_HUNG)
+        return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s hangs: a call of the driver has not returned for a minute. The "
+                        "device is no longer used: restart the process", device->info.name);
     return BZI_FAIL_BY(err, BZNA_E_DEVICE_LOST, code, "CUDA device %d was lost (%d)",
                        (int)device->info.device.ordinal, code);
 }
 
+/* Returns 1 if a call of the driver has not returned, else 0. */
+static int bzi_device_is_hung(bzi_device *device) { return atomic_load(&device->stuck) == BZI_STUCK_CALL; }
+
+/* Returns 1 if the kernel makes wrong pixels, else 0. */
+static int bzi_device_is_wrong(bzi_device *device) { return atomic_load(&device->lost) == BZI_DEVICE_WRONG; }
+
+/* Gives the device up because a call of the driver has not returned. */
+static void bzi_device_hang(bzi_device *device)
+{
+    atomic_store(&device->stuck, BZI_STUCK_CALL);
+    bzi_device_lose(device, (CUresult)BZI_DEVICE_HUNG);
+}
+
+/* --- Calls of the driver --- */
+
+/* Begins a call. Returns 1, or 0 if no more may be made. */
+static int bzi_driver_begin(bzi_device *device)
+{
+    if (bzi_device_is_hung(device))
+        return 0;
+    if (bzi_watch_self)
+        atomic_fetch_add(&bzi_watch_self->calls, 1);
+    return 1;
+}
+
+/* Ends a call, and returns its result. A thread that was left alone stays here for good. It does not end, because the
+ * call may come from a callback of the driver's, whose frames must not be unwound. */
+static CUresult bzi_driver_end(CUresult result)
+{
+    uint_fast64_t calls = bzi_watch_self ? atomic_load(&bzi_watch_self->calls) : 0;
+
+    while (bzi_watch_self && (calls == BZI_WATCH_LEFT ||
+                              !atomic_compare_exchange_strong(&bzi_watch_self->calls, &calls, calls + 1)))
+        bzi_os_sleep_ns(UINT64_C(3600000000000));
+    return result;
+}
+
+/* Calls a function of the driver's, and returns its result. Calls that may wait for the device are made in this way;
+ * not so the parser, because it calls back, nor calls that only concern the thread. */
+#define BZI_CALL(device, function, ...) \
+    (bzi_driver_begin(device) ? bzi_driver_end((device)->cu.function(__VA_ARGS__)) : (CUresult)BZI_DEVICE_HUNG)
+
+/* Makes a status of the result of a driver's call. Every result goes through here. */
+static bzna_status bzi_device_check(bzi_device *device, CUresult result, const char *call, bzna_error *err)
+{
+    if (result == CUDA_SUCCESS)
+        return BZNA_OK;
+    if ((int)result == BZI_DEVICE_HUNG)
+        return bzi_device_fail_lost(device, err);
+    if (bzi_cuda_is_lost((int)result))
+        bzi_device_lose(device, result);
+    return bzi_cuda_fail(&device->cu, result, call, err);
+}
+
+/* Calls a function of the driver's, and makes a status of its result. */
+#define BZI_DRIVER(device, err, function, ...) \
+    bzi_device_check(device, BZI_CALL(device, function, __VA_ARGS__), #function, err)
+
 /* Returns BZNA_OK, or the error because of which NVDEC cannot be used. */
 static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
 {
+    if (bzi_device_is_hung(device))
+        return bzi_device_fail_lost(device, err);
     if (atomic_load(&device->stuck))
         return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s has not finished a picture for seconds, and is no longer "
                         "used: restart the process", device->info.name);
@@ -21329,11 +21428,11 @@ static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
  * needs no context, here and in the two functions below. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
-    CUresult result = device ? device->cu.cuCtxPushCurrent_v2(device->cuda) : CUDA_SUCCESS;
+    CUresult result = device ? BZI_CALL(device, cuCtxPushCurrent_v2, device->cuda) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         return BZNA_OK;
     bzi_device_lose(device, result);
-    bzi_cuda_fail(&device->cu, result, "cuCtxPushCurrent", err);
+    bzi_device_check(device, result, "cuCtxPushCurrent", err);
     return err->status = BZNA_E_DEVICE_LOST;
 }
 
@@ -21525,14 +21624,14 @@ static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t ch
 }
 
 /* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver is asked once for each
- * kind, since it is slow. Pre: in the CUDA context. */
+ * kind, or twice if two threads ask at once, since it is slow. Pre: in the CUDA context. */
 BZI_COLD
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(codec);
     bzi_caps *kind;
-    bzna_status status = BZNA_OK;
+    uint32_t known;
 
     memset(out, 0, sizeof *out);
     if (!device->cu.cuvidGetDecoderCaps) {                  /* libnvcuvid was not loaded, and device->video says why */
@@ -21543,21 +21642,28 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return BZNA_OK;
 
-    bzi_os_lock(&device->turn.mutex);
     kind = bzi_device_kind(device, codec, chroma, depth);
-    if (!kind->known) {
-        kind->caps = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
-                                        .eChromaFormat = (cudaVideoChromaFormat)chroma };
-        status = BZI_DRIVER(device, err, cuvidGetDecoderCaps, &kind->caps);
-        kind->known = status == BZNA_OK;
-        if (kind->caps.bIsSupported && !kind->caps.nNumNVDECs)      /* old drivers do not count them */
-            kind->caps.nNumNVDECs = 1;
-    }
-
-    if (kind->known)
-        *out = kind->caps;
+    bzi_os_lock(&device->turn.mutex);
+    known = kind->known;
+    *out = kind->caps;
     bzi_os_unlock(&device->turn.mutex);
-    return status;
+    if (known)
+        return BZNA_OK;
+
+    *out = (CUVIDDECODECAPS){ .eCodecType = (cudaVideoCodec)row->nv_id, .nBitDepthMinus8 = depth - 8,
+                              .eChromaFormat = (cudaVideoChromaFormat)chroma };
+    if (BZI_DRIVER(device, err, cuvidGetDecoderCaps, out) != BZNA_OK) {
+        memset(out, 0, sizeof *out);
+        return err->status;
+    }
+    if (out->bIsSupported && !out->nNumNVDECs)              /* old drivers do not count them */
+        out->nNumNVDECs = 1;
+
+    bzi_os_lock(&device->turn.mutex);
+    kind->caps = *out;
+    kind->known = 1;
+    bzi_os_unlock(&device->turn.mutex);
+    return BZNA_OK;
 }
 
 /* Finds out whether NVDEC can be used, and how many engines it has. A device without NVDEC is not a failure. */
@@ -21621,9 +21727,11 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
     if (!ptr)
         return;
     if (!allocator->alloc) {
-        device->cu.cuMemFree_v2(ptr);
+        BZI_CALL(device, cuMemFree_v2, ptr);
         return;
     }
+    if (bzi_device_is_hung(device))                         /* work on the device may still use the memory */
+        return;
     bzi_os_callback_begin();
     allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
     bzi_os_callback_end();
@@ -21666,7 +21774,7 @@ static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out
 static void bzi_device_unpin(bzi_device *device, void *host)
 {
     if (host)
-        device->cu.cuMemFreeHost(host);
+        BZI_CALL(device, cuMemFreeHost, host);
 }
 
 /* --- Streams and events. Pre: in the CUDA context --- */
@@ -21691,8 +21799,8 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
 {
     if (!stream)
         return;
-    device->cu.cuStreamSynchronize(stream);
-    device->cu.cuStreamDestroy_v2(stream);
+    BZI_CALL(device, cuStreamSynchronize, stream);
+    BZI_CALL(device, cuStreamDestroy_v2, stream);
 }
 
 /* Makes the host wait for all that was enqueued on a stream. */
@@ -21719,7 +21827,7 @@ static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *
 static void bzi_device_event_free(bzi_device *device, void *event)
 {
     if (event)
-        device->cu.cuEventDestroy_v2(event);
+        BZI_CALL(device, cuEventDestroy_v2, event);
 }
 
 static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
@@ -21736,7 +21844,7 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
 /* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
-    const CUresult result = device->cu.cuEventQuery(event);
+    const CUresult result = BZI_CALL(device, cuEventQuery, event);
     if (result != CUDA_ERROR_NOT_READY)
         return bzi_device_check(device, result, "cuEventQuery", err);
     return BZI_DRIVER(device, err, cuEventSynchronize, event);
@@ -22033,8 +22141,11 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_event_free   bzi_device_skip
 #define bzi_device_free         bzi_device_skip
 #define bzi_device_gave_up      bzi_device_skip
+#define bzi_device_hang         bzi_device_skip
 #define bzi_device_is_foreign   bzi_device_skip
+#define bzi_device_is_hung      bzi_device_skip
 #define bzi_device_is_lost      bzi_device_skip
+#define bzi_device_is_wrong     bzi_device_skip
 #define bzi_device_leave        bzi_device_skip
 #define bzi_device_stream_free  bzi_device_skip
 #define bzi_device_stream_wait  bzi_device_skip
@@ -22167,7 +22278,7 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
     if (!decoder->handle)
         return;
     if (!atomic_load(&device->stuck))                       /* otherwise this call might not return */
-        device->cu.cuvidDestroyDecoder(decoder->handle);
+        BZI_CALL(device, cuvidDestroyDecoder, decoder->handle);
     atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
 }
@@ -22609,8 +22720,8 @@ static bzna_status bzi_session_accepts(bzi_session *session, const bzi_nvdec_pic
     }
 
     if (atomic_load(&session->device->stuck)) {
-        bzi_device_video(session->device, err);
-        return err->status = BZNA_E_CODEC;
+        status = bzi_device_video(session->device, err);
+        return status == BZNA_E_DEVICE_LOST ? status : (err->status = BZNA_E_CODEC);
     }
 
     if (!unit) {
@@ -22753,7 +22864,8 @@ static bzna_status bzi_session_parse(bzi_session *session, bzi_parser *parser, u
     bzna_status status;
 
     parser->submission = submission;
-    status = BZI_DRIVER(session->device, &err, cuvidParseVideoData, parser->handle, &packet);
+    status = bzi_device_check(session->device, session->device->cu.cuvidParseVideoData(parser->handle, &packet),
+                              "cuvidParseVideoData", &err);
     parser->submission = NULL;
 
     if (submission->queued)                                 /* whatever the parser makes of the rest */
@@ -22903,7 +23015,7 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
     if (!atomic_load(&session->device->stuck))              /* otherwise this call might not return */
-        session->device->cu.cuvidUnmapVideoFrame64(flight->decoder->handle, flight->address);
+        BZI_CALL(session->device, cuvidUnmapVideoFrame64, flight->decoder->handle, flight->address);
 
     flight->decoder->busy &= ~(1u << flight->surface);
 }
@@ -22921,13 +23033,13 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     if (session->mute & bit)
         return BZNA_OK;
 
-    result = session->device->cu.cuvidGetDecodeStatus(flight->decoder->handle, (int)flight->surface, &decoded);
+    result = BZI_CALL(session->device, cuvidGetDecodeStatus, flight->decoder->handle, (int)flight->surface, &decoded);
     if ((int)result == BZI_CUDA_NOT_SUPPORTED)
         session->mute |= bit;
 
     if (result == CUDA_SUCCESS)
         *out = decoded.decodeStatus;
-    if (!bzi_cuda_is_lost((int)result))
+    if (!bzi_cuda_is_lost((int)result) && (int)result != BZI_DEVICE_HUNG)
         return BZNA_OK;
     return bzi_device_check(session->device, result, "cuvidGetDecodeStatus", err);
 }
@@ -22954,7 +23066,7 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
 
         waited = bzi_os_now_ns() - begin;
         if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_DEADLINE_NS)
-            atomic_store(&device->stuck, 1);
+            atomic_store(&device->stuck, BZI_STUCK_NVDEC);
         session->silent = *out == cuvidDecodeStatus_Invalid && waited > BZI_NVDEC_DEADLINE_NS / 10;
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
@@ -23420,11 +23532,11 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     uint64_t bytes = 0;
     bzna_error ignored;
 
-    if (device->cu.cuMemGetInfo_v2(&before, &total) != CUDA_SUCCESS ||
+    if (BZI_CALL(device, cuMemGetInfo_v2, &before, &total) != CUDA_SUCCESS ||
         bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZNA_OK)
         return;
 
-    if (device->cu.cuMemGetInfo_v2(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
+    if (BZI_CALL(device, cuMemGetInfo_v2, &after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
         uint64_t extra = bzi_min(before - after - second.bytes, BZI_CHECK_MAX_EXTRA);
         atomic_store(&device->decoder_extra, extra);
         atomic_fetch_add(&device->decoder_bytes, extra);
@@ -23579,15 +23691,17 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
 
     if (bzi_check_is_due(device, want)) {
         bzi_check check = { .session = session, .kind = kind, .want = *want };
+        int begun;
+
         if (coded)
             check.coded[0] = *coded;
-
-        bzi_os_turn_begin(&device->turn);
+        begun = bzi_os_turn_begin(&device->turn, &device->stuck);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);
-        bzi_os_turn_end(&device->turn);
+        if (begun)
+            bzi_os_turn_end(&device->turn);
     }
 
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
@@ -23851,6 +23965,9 @@ typedef struct bzi_pool {
     uint32_t           idle;          /* (P) engines that wait for an item */
     uint32_t           live;          /* (P) engines that have not ended */
     uint32_t           quit;          /* (P) 1: the pool closes */
+    uint32_t           gone;          /* (P) engines whose threads touch no item any more, since they end or hang */
+    atomic_uint_fast64_t looked_ns;   /* when bzi_pool_look last looked at their threads */
+    bzi_watch          watches[BZI_LIMIT_SESSIONS];         /* one for each engine */
 } bzi_pool;
 
 /* DLPack's structs, as dlpack.h lays them out: unversioned tensors as of 0.2 to 1.x, versioned ones as of 1.0. */
@@ -23893,6 +24010,13 @@ enum {
     BZI_ROLE_RETIRE,                  /* the thread for batches that are retiring: one of them */
     BZI_ROLES,
 };
+
+/* How often those who wait for engines look after them, and how often an engine is seen in the same call of the driver
+ * until the device is given up. */
+#ifndef BZI_POOL_LOOK_NS
+#  define BZI_POOL_LOOK_NS 1000000000u
+#endif
+#define BZI_POOL_LOOKS 60u
 
 /* Every batch has the first BZI_TENSORS tensors (bzi_setup_decide). Those of fields follow, then those of further
  * outputs. */
@@ -24824,6 +24948,50 @@ static void bzi_run_plan(bzi_run *run)
 
 /* --- The pool's queue --- */
 
+/* What whoever waits for engines does when a look is due: see bzi_pool_look. With the pool's lock held. */
+static void bzi_pool_look_now(bzi_pool *pool)
+{
+    const int hung = bzi_device_is_hung(pool->device);
+    int hangs = 0;
+
+    atomic_store(&pool->looked_ns, bzi_os_now_ns());
+    for (uint32_t i = 0; i < pool->started; i++) {
+        bzi_watch *watch = &pool->watches[i];
+        const int left = watch->seen == BZI_WATCH_LEFT;
+        const uint32_t looks = bzi_watch_look(watch);
+
+        hangs |= looks >= BZI_POOL_LOOKS;
+        if (hung && !left && looks >= 2 && bzi_watch_leave(watch)) {
+            watch->seen = BZI_WATCH_LEFT;
+            pool->gone++;
+        }
+    }
+    if (!hangs || hung)
+        return;
+    bzi_device_hang(pool->device);
+    bzi_os_wake_all(&pool->wake);
+}
+
+/* Looks after the engines, unless somebody has within the last BZI_POOL_LOOK_NS. If BZI_POOL_LOOKS looks in a row see
+ * one in the same call of the driver, the device hangs: no calls are made any more, and engines end. Those that are in
+ * a call are left alone. Looks are counted, not time, because a process may have been stopped for a while.
+ * Returns 0, or 1 if the device hangs. *over: 1 if no engine touches an item any more. */
+static int bzi_pool_look(bzi_pool *pool, int *over)
+{
+    const int hung = bzi_device_is_hung(pool->device);
+
+    *over = 0;
+    if (!hung && bzi_os_now_ns() - atomic_load(&pool->looked_ns) < BZI_POOL_LOOK_NS)
+        return 0;
+
+    bzi_os_lock(&pool->mutex);
+    if (bzi_os_now_ns() - atomic_load(&pool->looked_ns) >= BZI_POOL_LOOK_NS)
+        bzi_pool_look_now(pool);
+    *over = pool->gone == pool->started;
+    bzi_os_unlock(&pool->mutex);
+    return bzi_device_is_hung(pool->device);
+}
+
 /* Queues an item for the engines. Returns 1, or 0 if no engine is left. With the loader's lock held. */
 static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 {
@@ -25006,7 +25174,48 @@ static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline
     return expired;
 }
 
-/* Does that as a thread that reads. One of them wakes by itself when the next planned item can be read.
+/* Looks after the engines that a loader uses. If they hang, ends the loader. Returns 1 if no engine touches an item any
+ * more, else 0. With the lock held. */
+static int bzi_queues_look(bzi_queues *queues, bzi_pool *pool)
+{
+    bzna_error err;
+    int over = 0;
+
+    if (!pool || !bzi_pool_look(pool, &over))
+        return 0;
+    bzi_device_fail_lost(pool->device, &err);
+    bzi_queues_break(queues, &err);
+    return over;
+}
+
+/* Waits as bzi_queues_sleep does, but no longer than until a look after the engines is due. Returns 1 if the deadline
+ * has passed, else 0. */
+static int bzi_queues_sleep_for(bzi_queues *queues, const bzi_pool *pool, uint32_t role, uint64_t deadline_ns)
+{
+    const uint64_t look_ns = pool ? bzi_os_now_ns() + BZI_POOL_LOOK_NS : UINT64_MAX;
+
+    if (!pool || (deadline_ns && deadline_ns < look_ns))
+        return bzi_queues_sleep(queues, role, deadline_ns);
+    bzi_queues_sleep(queues, role, look_ns);
+    return 0;
+}
+
+/* Takes back what engines have not begun, and waits until nothing is in any thread's hands. Items of an engine that
+ * hangs never come back. With the lock held, but not during the wait. */
+static void bzi_queues_settle(bzi_queues *queues, bzi_pool *pool)
+{
+    bzi_pool_withdraw(pool, queues);
+    while (!bzi_can(queues, BZI_ROLE_CONTROL)) {
+        bzi_queues_sleep_for(queues, pool, BZI_ROLE_CONTROL, 0);
+        if (bzi_queues_look(queues, pool)) {
+            bzi_queues_count_starved(queues);
+            queues->active -= queues->in_pool;
+            queues->in_pool = 0;
+        }
+    }
+}
+
+/* Waits as a thread that reads. One of them wakes by itself when the next planned item can be read.
  *   when   that time, as found while there was nothing to read; UINT64_MAX: none is known */
 static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t when)
 {
@@ -27815,7 +28024,7 @@ static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
     bzi_os_lock(&pool->mutex);
     if (busy && pool->queue.count > pool->idle)
         item = bzi_pool_pop(pool, engine);
-    while (!busy && (item = bzi_pool_pop(pool, engine)) == NULL && !pool->quit) {
+    while (!busy && (item = bzi_pool_pop(pool, engine)) == NULL && !pool->quit && !bzi_device_is_hung(pool->device)) {
         pool->idle++;
         bzi_os_wait(&pool->wake, &pool->mutex);
         pool->idle--;
@@ -28264,10 +28473,10 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 
 /* --- Running --- */
 
-/* Decodes samples until the pool closes, or the engine retires. */
+/* Decodes samples until the pool closes, or the engine retires, or the device hangs. */
 static void bzi_engine_work(bzi_engine *engine)
 {
-    while (!engine->retired) {
+    while (!engine->retired && !bzi_device_is_hung(engine->pool->device)) {
         int busy = bzi_engine_busy(engine);
         int full = engine->session.pending_count == engine->pool->device->config.session_depth;
         bzi_item *item = full ? NULL : bzi_pool_take(engine, busy);
@@ -28282,6 +28491,8 @@ static void bzi_engine_work(bzi_engine *engine)
         if (engine->session.gave_up || engine->session.failed)
             bzi_engine_count_failures(engine);
     }
+    while (bzi_engine_busy(engine))                         /* what is left then fails */
+        bzi_engine_advance(engine);
 }
 
 /* The thread of an engine. */
@@ -28290,8 +28501,10 @@ static void *bzi_engine_run(void *argument)
     bzi_engine *engine = argument;
     bzi_pool *pool = engine->pool;
     bzna_error err;
-    int entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
+    int entered;
 
+    bzi_watch_self = &pool->watches[engine - pool->engines];
+    entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
     if (entered && bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) == BZNA_OK) {
         engine->lane.stream = engine->session.stream;
         bzi_engine_work(engine);
@@ -28307,31 +28520,46 @@ static void *bzi_engine_run(void *argument)
     }
 
     bzi_own_end(&engine->own);
+    bzi_os_lock(&pool->mutex);
+    pool->gone++;
+    bzi_os_wake_all(&pool->wake);
+    bzi_os_unlock(&pool->mutex);
     return NULL;
 }
 
-/* Ends the threads of a pool and frees it. Pre: no loader uses it any more. */
+/* Ends the threads of a pool and frees it. Pre: no loader uses it any more. Returns 0, or 1 if a thread cannot be ended,
+ * because it is in a call of the driver for good. Then pool and device stay: the call may use them. */
 BZI_COLD
-static void bzi_pool_close(bzi_pool *pool)
+static int bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
     /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
-    int foreign = bzi_device_is_foreign(pool->device);
+    int foreign = bzi_device_is_foreign(pool->device), kept = 0;
 
     if (pool->has_locks && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
         bzi_os_wake_all(&pool->wake);
+        while (pool->gone < pool->started)
+            if (bzi_os_wait_until(&pool->wake, &pool->mutex, bzi_os_now_ns() + BZI_POOL_LOOK_NS))
+                bzi_pool_look_now(pool);
         bzi_os_unlock(&pool->mutex);
     }
 
-    for (uint32_t i = 0; i < pool->started && !foreign; i++)
-        bzi_os_thread_join(pool->engines[i].thread);
+    for (uint32_t i = 0; i < pool->started && !foreign; i++) {
+        if (pool->watches[i].seen == BZI_WATCH_LEFT)
+            kept = 1;
+        else
+            bzi_os_thread_join(pool->engines[i].thread);
+    }
+    if (kept)
+        return 1;
     if (pool->has_locks && !foreign)
         bzi_os_locks_free(&pool->mutex, &pool->wake, 1);
 
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
+    return 0;
 }
 
 /* Makes the locks of a pool, and starts its threads. After an error bzi_pool_close ends those that were started. */
@@ -28425,9 +28653,7 @@ static void bzi_context_drop(bzna_context *context)
     if (atomic_fetch_sub(&context->references, 1) != 1)
         return;
 
-    if (context->pool)
-        bzi_pool_close(context->pool);
-    if (context->device)
+    if ((!context->pool || !bzi_pool_close(context->pool)) && context->device)
         bzi_device_close(context->device);
     bzi_os_locks_free(&context->turn.mutex, &context->turn.over, 1);
     bzi_release(&host->memory, context, 1, sizeof *context);
@@ -28472,7 +28698,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (context->config.device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
 
-    bzi_os_turn_begin(&context->turn);
+    bzi_os_turn_begin(&context->turn, NULL);
     is_new = !context->device && context->device_error.status == BZNA_OK;
     if (is_new && bzi_device_open(context->host, &context->config, &context->device, &context->device_error) ==
                       BZNA_E_DEVICE_LOST)
@@ -28493,9 +28719,9 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
         return bzi_cuda_fail_forked(err);
 
     if (bzi_device_is_lost(device)) {
-        /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
+        /* if only the kernel's pixels were wrong, the CPU can be used instead */
         bzi_device_fail_lost(device, err);
-        return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
+        return err->status = bzi_device_is_wrong(device) ? BZNA_E_DEVICE : err->status;
     }
 
     *out = device;
@@ -28508,7 +28734,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 {
     bzna_status status = BZNA_OK;
 
-    bzi_os_turn_begin(&context->turn);
+    bzi_os_turn_begin(&context->turn, NULL);
     if (!context->pool)
         status = bzi_pool_open(context->device, context->host, &context->pool, err);
     *out = context->pool;
@@ -28858,9 +29084,7 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_queues_lock(queues);
         queues->quit = 1;
         atomic_store(&loader->plan.cancelled, 1);
-        bzi_pool_withdraw(loader->setup.pool, queues);
-        while (!bzi_can(queues, BZI_ROLE_CONTROL))
-            bzi_queues_sleep(queues, BZI_ROLE_CONTROL, 0);
+        bzi_queues_settle(queues, loader->setup.pool);
         bzi_queues_unlock(queues);
     }
 
@@ -28994,13 +29218,16 @@ static bzna_status bzi_loader_look(bzna_loader *loader, bzna_batch **out, bzna_e
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
+    bzi_pool *pool = loader->setup.pool;
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
     const int no_threads = loader->setup.config.pipeline.no_threads != 0;
     int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
-        bzna_status status = bzi_loader_look(loader, out, err);
+        bzna_status status;
 
+        bzi_queues_look(queues, pool);
+        status = bzi_loader_look(loader, out, err);
         if (status != BZNA_AGAIN || expired)
             return status;
         if (no_threads && !queues->paused) {
@@ -29009,7 +29236,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
                 bzi_queues_sleep(queues, BZI_ROLE_DONE, deadline ? bzi_min(deadline, when) : when);
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
         } else {                                            /* then look once more */
-            expired = timeout_ns == 0 || bzi_queues_sleep(queues, BZI_ROLE_DONE, deadline);
+            expired = timeout_ns == 0 || bzi_queues_sleep_for(queues, pool, BZI_ROLE_DONE, deadline);
         }
     }
 }
@@ -29291,10 +29518,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     }
 
     queues->paused++;
-    bzi_pool_withdraw(setup->pool, queues);
-    while (!bzi_can(queues, BZI_ROLE_CONTROL))
-        bzi_queues_sleep(queues, BZI_ROLE_CONTROL, 0);
-
+    bzi_queues_settle(queues, setup->pool);
     queues->clearing = 1;                                   /* nobody else uses batches that are pending */
     bzi_queues_unlock(queues);
     bzi_loader_drain_pending(loader);
@@ -30691,7 +30915,7 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
     all = device->info;
     all.video = bzi_device_video(device, &e);
     bzi_string_copy(all.message, sizeof all.message, e.message);
-    bzi_os_turn_begin(&context->turn);
+    bzi_os_turn_begin(&context->turn, NULL);
     all.sessions = context->pool ? context->pool->count : 0;
     bzi_os_turn_end(&context->turn);
     BZI_API_ANSWER(info);

@@ -558,8 +558,8 @@
  *     - If the library's own CUDA kernel gives wrong results, the library stops using the device.
  *       Loaders on the device end with E_DEVICE_LOST. A loader that is opened later works on the
  *       CPU, or fails with E_DEVICE if output.device or decode.decoder asks for CUDA or NVDEC.
- *     - If NVDEC does not finish a picture within five seconds, the library stops using NVDEC in
- *       this process.
+ *     - If NVDEC reports for five seconds that a picture is in progress, the library stops using
+ *       NVDEC in this process. Loaders go on in software.
  *
  * The environment variable BENZINA_NVDEC_CHECK controls these checks. 0 skips all of them. The
  * value "all" includes AV1, which is not checked by default, because NVDEC does not say when it has
@@ -612,6 +612,20 @@
  * the CUDA context cannot be pushed. Every loader on it then ends with E_DEVICE_LOST at once. A
  * loader that is opened later in the same bzna_context and would use the device fails with
  * E_DEVICE_LOST, too.
+ *
+ * A GPU THAT HANGS. A call of the driver that never returns cannot be ended, but the library stops
+ * waiting for it. A thread that waits in bzna_loader_next, reset, restore or close looks once a
+ * second whether the sessions go on. If a session has been in the same call for 60 looks, that is
+ * for a minute, the device counts as lost: every loader on it ends with E_DEVICE_LOST, and the
+ * library calls the driver no more. Loaders and contexts can be closed, which takes a few seconds.
+ * These stay until the process ends:
+ *     - the session's thread. If the call returns after all, the thread sleeps from then on, so do
+ *       not unload the library
+ *     - what that call may write to, some hundred kilobytes of the allocator's
+ *     - memory on the device, also of context_config.device_allocator, and pinned memory.
+ * Work that was enqueued before may still write to batches: do not free output.buffers. A thread of
+ * your own that is in a call of the driver when the GPU hangs, as in bzna_batch_release, stays
+ * there, and so does bzna_loader_close if work of yours that reads batches never ends.
  *
  * SEVERAL PROCESSES. The driver lets calls that belong to one CUDA context wait for one another.
  * Look at a GPU with several NVDEC engines (nvidia-smi dmon -s u, column dec). If its engines idle

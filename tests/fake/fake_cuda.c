@@ -328,6 +328,8 @@ int fake_enter(int function, unsigned flags, const void *stream, const void *dec
         return FAKE_E_NOT_INITIALIZED;
     }
     k = note(function, stream, decoder, value);
+    while (FAKE_GET(control->hangs) == function + 1)
+        usleep(1000);
     fake_nap(up_to(FAKE_GET(control->call_delay_us)));
     if (!pid && !(flags & FAKE_ALWAYS)) {
         fake_violate("%s before cuInit", names[function]);

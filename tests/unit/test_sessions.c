@@ -7,6 +7,7 @@
 #ifndef TEST_LINKED                   /* else the Makefile says so */
 #  define BZI_NVDEC_DEADLINE_NS 3000000000u
 #  define BZI_CHECK_COPIES 8u         /* the fake's take long, under sanitizers above all */
+#  define BZI_POOL_LOOK_NS 50000000u
 #endif
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -4669,6 +4670,137 @@ TEST(a_picture_that_is_never_done_ends_nvdec_in_this_process_and_nothing_waits_f
     archive_free(a);
 }
 
+/* The driver's calls that hang, in turn. A picture that is never done makes maps hang. */
+enum { NEVER_DONE, IN_MAP, IN_DECODE, IN_LAUNCH, IN_UNMAP, IN_RECORD, HANGS };
+
+static void begin_to_hang(int way)
+{
+    static const int functions[HANGS] = { -1, FAKE_cuvidMapVideoFrame64, FAKE_cuvidDecodePicture, FAKE_cuLaunchKernel,
+                                          FAKE_cuvidUnmapVideoFrame64, FAKE_cuEventRecord };
+    control->stuck = way == NEVER_DONE;
+    control->hangs = functions[way] + 1;
+}
+
+typedef struct held_blocks { atomic_int count; } held_blocks;
+
+static void *held_alloc(void *user, size_t size, size_t alignment)
+{
+    atomic_fetch_add(&((held_blocks *)user)->count, 1);
+    return bzi_os_alloc(NULL, size, alignment);
+}
+
+static void held_release(void *user, void *block, size_t size)
+{
+    atomic_fetch_sub(&((held_blocks *)user)->count, block != NULL);
+    bzi_os_release(NULL, block, size);
+}
+
+/* Takes batches until there is an error, which is returned. */
+static bzna_status take_until_error(bzna_loader *loader, bzna_error *e)
+{
+    bzna_batch *batch = NULL;
+    bzna_status status;
+    while ((status = bzna_loader_next(loader, -1, &batch, e)) == BZNA_OK)
+        bzna_batch_release(batch);
+    return status;
+}
+
+/* Calls of the driver that might wait: not those that only concern the thread. */
+static long long calls_so_far(void)
+{
+    long long calls = 0;
+    for (int i = 0; i < FAKE_FUNCTION_COUNT; i++)
+        if (i != FAKE_cuCtxPopCurrent_v2 && i != FAKE_engine_picture && i != FAKE_stream_copy &&
+            i != FAKE_stream_kernel)
+            calls += control->calls[i];
+    return calls;
+}
+
+/* In a child. Returns 0, or what went wrong, as bits. */
+static int child_hangs(archive *a, int way, int kind)
+{
+    held_blocks held = { 0 };
+    bzna_context *context = NULL;
+    bzna_context_config config;
+    bzna_loader_config c = config_of(3, 0, 0);
+    bzna_loader *loaders[3] = { NULL, NULL, NULL };
+    bzna_dataset *dataset;
+    bzna_batch *batch = NULL;
+    bzna_device_info info;
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_loader_state state;
+    int wrong = 0;
+    uint64_t start;
+    long long calls;
+    bzna_context_config_init(&config, sizeof config);
+    config.sessions = 3;
+    config.allocator = (bzna_allocator){ .alloc = held_alloc, .release = held_release, .user = &held };
+    wrong |= bzna_context_open(&config, &context, NULL) != BZNA_OK;
+    dataset = archive_open(context, a);
+    c.order.epochs = 1000000;
+    c.output.device.kind = kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA;
+    for (int i = 0; i < 2; i++) {
+        loaders[i] = loader_open(context, dataset, &c);
+        wrong |= bzna_loader_next(loaders[i], -1, &batch, &e) == BZNA_OK ? 0 : 1;
+        wrong |= bzna_loader_save(loaders[i], &state, sizeof state, &e) == BZNA_OK ? 0 : 1;
+        bzna_batch_release(batch);
+    }
+    begin_to_hang(way);
+    start = bzi_os_now_ns();
+    for (int i = 0; i < 2; i++) {
+        wrong |= take_until_error(loaders[i], &e) == BZNA_E_DEVICE_LOST ? 0 : 2;
+        wrong |= strstr(e.message, "hangs: a call of the driver has not returned") ? 0 : 4;
+    }
+    wrong |= seconds_since(start) >= 60 * BZI_POOL_LOOK_NS * 1e-9 ? 0 : 8;
+    calls = calls_so_far();
+    wrong |= bzna_loader_next(loaders[0], 0, &batch, &e) == BZNA_E_DEVICE_LOST ? 0 : 16;
+    wrong |= bzna_loader_restore(loaders[0], &state, &e) == BZNA_OK ? 0 : 32;
+    wrong |= bzna_loader_next(loaders[0], -1, &batch, &e) == BZNA_E_DEVICE_LOST ? 0 : 64;
+    wrong |= bzna_loader_open(context, dataset, &c, &loaders[2], &e) == BZNA_E_DEVICE_LOST ? 0 : 128;
+    wrong |= bzna_context_device_info(context, &info, sizeof info, &e) == BZNA_E_DEVICE_LOST ? 0 : 256;
+    for (int i = 0; i < 2; i++)
+        bzna_loader_close(loaders[i]);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    wrong |= calls_so_far() == calls ? 0 : 512;             /* none was made after that */
+    /* the device, the pool, and what at most three sessions have */
+    wrong |= atomic_load(&held.count) <= 3 + 3 * 4 ? 0 : 1024;
+    control->stuck = control->hangs = 0;                    /* calls that return now find nothing of what they worked on */
+    bzi_os_sleep_ns(50000000);
+    if (wrong || control->violations)
+        printf("  way %d, kind %d: %d, %d blocks, %lld calls, %s: %s\n", way, kind, wrong, atomic_load(&held.count),
+               calls_so_far() - calls, e.message, control->violations ? fake->violation() : "");
+    return wrong != 0 || control->violations || test_failures;
+}
+
+TEST(a_call_of_the_driver_that_never_returns_ends_every_loader_on_the_device_and_nothing_waits_for_it)
+{
+    if (ON_WINDOWS)
+        SKIP("nothing forks here");
+    archive *a;
+    fake_control *before = malloc(sizeof *before);
+    BEGIN;
+    a = archive_make(12, plain, 1);
+    /* the last way with batches on the device has no round: the thread that releases a batch would hang itself */
+    for (int round = 0; round < 2 * HANGS - 1; round += ROUNDS(1, 7)) {
+        int result = -1;
+        pid_t child;
+        fflush(stdout);
+        memcpy(before, control, sizeof *before);
+        if ((child = fork()) == 0) {
+            alarm(60);
+            _exit(child_hangs(a, round / 2, round % 2 ? SYNCED : HOST));
+        }
+        CHECK_EQ(waitpid(child, &result, 0), child);
+        CHECK(WIFEXITED(result));
+        CHECK_EQ(WEXITSTATUS(result), 0);
+        memcpy(control, before, sizeof *before);            /* what the child has left */
+    }
+    free(before);
+    archive_free(a);
+    finish();
+}
+
 /* Where the decoder is to be chosen, software decodes all samples. */
 static void software_has_all(bzna_context *context, archive *a, bzna_loader_config *c, uint64_t samples)
 {
@@ -5165,6 +5297,7 @@ TEST(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
 TEST_MAIN(setup();
     /* first, while no call of the driver's has been made: it forks */
     RUN(a_picture_that_is_never_done_ends_nvdec_in_this_process_and_nothing_waits_for_it)
+    RUN(a_call_of_the_driver_that_never_returns_ends_every_loader_on_the_device_and_nothing_waits_for_it)
     RUN(the_built_in_pictures_are_small_and_libavcodec_decodes_them_to_their_sums)
     RUN(the_order_of_the_self_check_alternates_and_every_surface_holds_both_pictures)
     RUN(a_surface_that_keeps_old_pixels_and_a_decoder_that_mixes_pictures_up_fail_the_self_check)
