@@ -24659,7 +24659,7 @@ static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 
 
 /* ==== 72. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 24, 47-48, 53, 71.
+ * Calls: rooms 2, 4, 24, 47-48, 53, 63, 71.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_run_plan are called with the loader's lock held. */
@@ -25037,7 +25037,7 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 
 
 /* ==== 73. Loader: waiting ===========================================================================================
- * Calls: rooms 4, 71-72.
+ * Calls: rooms 4, 63, 71-72.
  *
  * Who waits for what, and the one place that wakes threads.
  *
@@ -27928,7 +27928,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 83. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9-10, 21, 64-68, 71-73, 76-77, 80.
+ * Calls: rooms 2, 4, 9-10, 21, 63-68, 71-73, 76-77, 80.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  *
