@@ -3079,6 +3079,15 @@ static void *reset_it(void *argument)
 }
 
 /* A reset waits for writes to the batches that it throws away. */
+static uint32_t ready_batches(bzna_loader *loader)
+{
+    uint32_t count;
+    bzi_queues_lock(&loader->queues);
+    count = bzi_queues_count(&loader->queues, BZI_BATCH_READY);
+    bzi_queues_unlock(&loader->queues);
+    return count;
+}
+
 TEST(a_reset_that_waits_for_the_device_holds_up_no_other_call)
 {
     archive *a;
@@ -3097,7 +3106,7 @@ TEST(a_reset_that_waits_for_the_device_holds_up_no_other_call)
         fake->control->stream_us = 400000;
         reading_start(&o, context, a, GIVEN, &c);
         resetting r = { .loader = o.loader };
-        WAIT_FOR(bzi_queues_count(&o.loader->queues, BZI_BATCH_READY) == 2);
+        WAIT_FOR(ready_batches(o.loader) == 2);
         REQUIRE(!pthread_create(&thread, NULL, reset_it, &r));
         while (!r.over) {
             uint64_t start = bzi_os_now_ns();
