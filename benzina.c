@@ -197,8 +197,6 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_STILL_BYTES    (64u << 20)
 /* decoded bytes for a coded byte; real pictures have at most about 1000 */
 #define BZI_LIMIT_STILL_RATIO    4096u
-/* inflated bytes of a PNG's text: the orientation stands at its beginning */
-#define BZI_LIMIT_TEXT_BYTES     16384u
 
 #define BZI_LIMIT_ITEMS          4096u           /* items of a HEIF file: phones write up to about 500 */
 #define BZI_LIMIT_PROPERTIES     32u             /* properties of an item; writers need 10 */
@@ -4231,9 +4229,8 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
  * Calls: rooms 2, 13.
  *
  * What stands beside the coded pixels: the part of a frame that is seen, its color, and how it is to be turned. EXIF
- * data have TIFF's format, and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as
- * deflated text (RFC 1950, 1951): its first few kB are inflated here. This room works on memory that others own, and
- * allocates nothing. */
+ * data have TIFF's format, and count before XMP's text, as in PIL's ImageOps.exif_transpose. This room works on memory
+ * that others own, and allocates nothing. */
 
 /* --- Clean apertures, colors, orientations --- */
 
@@ -4416,212 +4413,6 @@ BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
             return *next >= '1' && *next <= '8' ? *next - '0' : 0;
     }
     return 0;
-}
-
-/* --- Deflated text --- */
-
-/* A prefix code (RFC 1951, 3.2.2). */
-typedef struct bzi_prefixes {
-    uint16_t count[16];               /* how many codes have each length */
-    uint16_t symbol[288];             /* the symbols in the order of their codes */
-} bzi_prefixes;
-
-typedef struct bzi_inflater {
-    bzi_cursor   in;                  /* the deflated bytes */
-    uint32_t     bits;                /* bits that were read and are not used yet, the next one lowest */
-    uint32_t     bit_count;           /* how many they are */
-    uint8_t     *out;                 /* the inflated bytes */
-    uint32_t     size;                /* bytes written to out */
-    uint32_t     capacity;            /* bytes that fit */
-    bzi_prefixes literals;            /* the block's code of bytes and lengths */
-    bzi_prefixes distances;           /* the block's code of distances */
-} bzi_inflater;
-
-/* Takes the next count bits. */
-static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
-{
-    uint32_t value;
-
-    while (z->bit_count < count) {
-        z->bits |= bzi_cursor_u8(&z->in) << z->bit_count;
-        z->bit_count += 8;
-    }
-
-    value = z->bits & ((1u << count) - 1);
-    z->bits >>= count;
-    z->bit_count -= count;
-    return value;
-}
-
-/* Makes the code in which symbol i has a code of lengths[i] bits; 0: it has none. */
-static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t count)
-{
-    uint16_t next[16] = { 0 };
-
-    memset(p, 0, sizeof *p);
-    for (uint32_t i = 0; i < count; i++)
-        p->count[lengths[i]]++;
-
-    for (int i = 1; i < 15; i++)
-        next[i + 1] = (uint16_t)(next[i] + p->count[i]);
-
-    for (uint32_t i = 0; i < count; i++)
-        if (lengths[i])
-            p->symbol[next[lengths[i]]++] = (uint16_t)i;
-}
-
-/* Returns the next symbol, or UINT32_MAX if no code begins with the next bits. */
-static uint32_t bzi_inflate_symbol(bzi_inflater *z, const bzi_prefixes *p)
-{
-    uint32_t code = 0, first = 0, place = 0;       /* first: the first code of this length; place: that of its symbol */
-
-    for (int length = 1; length < 16; length++) {
-        code |= bzi_inflate_bits(z, 1);
-        if (code < first + p->count[length])
-            return p->symbol[place + code - first];
-        place += p->count[length];
-        first = (first + p->count[length]) << 1;
-        code <<= 1;
-    }
-    return UINT32_MAX;
-}
-
-/* 3.2.7: reads the codes that stand before a block's data. Returns 0 if they are damaged. */
-static int bzi_inflate_codes(bzi_inflater *z)
-{
-    static const uint8_t order[19] = { 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15 };
-    const uint32_t literals = bzi_inflate_bits(z, 5) + 257, all = literals + bzi_inflate_bits(z, 5) + 1;
-    const uint32_t codes = bzi_inflate_bits(z, 4) + 4;
-    uint8_t lengths[320] = { 0 };
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < codes; i++)
-        lengths[order[i]] = (uint8_t)bzi_inflate_bits(z, 3);
-    bzi_prefixes_make(&z->literals, lengths, 19);
-    memset(lengths, 0, sizeof lengths);
-
-    while (n < all && !z->in.overrun) {
-        const uint32_t symbol = bzi_inflate_symbol(z, &z->literals);
-        uint32_t repeat = 1, value = symbol;
-
-        if (symbol > 18 || (symbol == 16 && !n))
-            return 0;
-        if (symbol == 16)
-            value = lengths[n - 1];
-        else if (symbol > 16)
-            value = 0;
-        if (symbol > 15)
-            repeat = symbol == 16 ? 3 + bzi_inflate_bits(z, 2) :
-                     symbol == 17 ? 3 + bzi_inflate_bits(z, 3) : 11 + bzi_inflate_bits(z, 7);
-        for (; repeat && n < all; repeat--)
-            lengths[n++] = (uint8_t)value;
-    }
-
-    bzi_prefixes_make(&z->literals, lengths, literals);
-    bzi_prefixes_make(&z->distances, lengths + literals, all - literals);
-    return literals <= 286 && !z->in.overrun;
-}
-
-/* 3.2.6: makes the fixed codes. */
-static void bzi_inflate_fixed(bzi_inflater *z)
-{
-    uint8_t lengths[288];
-
-    for (int i = 0; i < 288; i++)
-        lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
-    bzi_prefixes_make(&z->literals, lengths, 288);
-
-    memset(lengths, 5, 30);
-    bzi_prefixes_make(&z->distances, lengths, 30);
-}
-
-/* 3.2.5: inflates a block's data, which are bytes and repetitions of earlier bytes. Returns 0 if they are damaged. */
-static int bzi_inflate_data(bzi_inflater *z)
-{
-    while (z->size < z->capacity && !z->in.overrun) {
-        uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
-
-        if (symbol < 256)
-            z->out[z->size++] = (uint8_t)symbol;
-        if (symbol == 256)
-            return 1;
-        if (symbol < 256)
-            continue;
-        if (symbol > 285)
-            return 0;
-
-        symbol -= 257;
-        more = symbol < 4 || symbol == 28 ? 0 : symbol / 4 - 1;
-        length = symbol == 28 ? 258 : (symbol < 8 ? symbol : (4 + symbol % 4) << more) + 3 + bzi_inflate_bits(z, more);
-
-        symbol = bzi_inflate_symbol(z, &z->distances);
-        if (symbol > 29)
-            return 0;
-
-        more = symbol < 4 ? 0 : symbol / 2 - 1;
-        distance = (symbol < 4 ? symbol : (2 + symbol % 2) << more) + 1 + bzi_inflate_bits(z, more);
-        if (distance > z->size)
-            return 0;
-
-        for (; length && z->size < z->capacity; length--, z->size++)
-            z->out[z->size] = z->out[z->size - distance];
-    }
-
-    return !z->in.overrun;
-}
-
-/* Inflates zlib's data, up to capacity bytes. Returns how many there are: fewer where the data end or are damaged. */
-BZI_MAYBE_UNUSED static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
-{
-    bzi_inflater z = { .in = in, .out = out, .capacity = capacity };
-    uint32_t last = 0, sound = (bzi_cursor_u16(&z.in) & 0x0f20) == 0x0800;  /* deflated, without a dictionary */
-
-    while (sound && !last && z.size < z.capacity && !z.in.overrun) {
-        uint32_t kind;
-
-        last = bzi_inflate_bits(&z, 1);
-        kind = bzi_inflate_bits(&z, 2);
-
-        if (kind == 0) {
-            uint32_t bytes;
-
-            z.bits = z.bit_count = 0;
-            bytes = bzi_cursor_u8(&z.in);
-            bytes |= bzi_cursor_u8(&z.in) << 8;
-            bzi_cursor_take(&z.in, 2);
-            for (; bytes && z.size < z.capacity && !z.in.overrun; bytes--)
-                z.out[z.size++] = (uint8_t)bzi_cursor_u8(&z.in);
-            continue;
-        }
-
-        if (kind == 1)
-            bzi_inflate_fixed(&z);
-        sound = kind == 1 || (kind == 2 && bzi_inflate_codes(&z));
-        sound = sound && bzi_inflate_data(&z);
-    }
-
-    return z.size;
-}
-
-/* Returns the orientation in EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal
- * digits. */
-BZI_MAYBE_UNUSED static uint32_t bzi_profile_orientation(bzi_span text)
-{
-    uint8_t bytes[BZI_LIMIT_TEXT_BYTES / 2];
-    uint32_t lines = 0, digits = 0;
-
-    for (uint64_t i = 0; i < text.size && digits < 2 * sizeof bytes; i++) {
-        const uint32_t c = text.data[i], is_number = c >= '0' && c <= '9';
-        const uint32_t value = is_number ? c - '0' : (c | 32) - 'a' + 10;
-
-        if (lines == 3 && value < 16) {
-            bytes[digits / 2] = (uint8_t)(digits % 2 ? bytes[digits / 2] | value : value << 4);
-            digits++;
-        }
-        lines += lines < 3 && c == '\n';
-    }
-
-    return bzi_exif_orientation(&(bzi_span){ bytes, digits / 2 }, 1);
 }
 
 
@@ -5039,54 +4830,13 @@ static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
     return c->overrun ? 0 : type;
 }
 
-/* Reads the orientation of a chunk, if it has one: [0] is that of EXIF data, [1] that of EXIF data as text, [2] that of
- * XMP. The first chunk of each kind counts, and `found` has a bit for each that was there: others are not looked at, as
- * a small file may have any number of them, each with much text to inflate. */
-static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t *found, uint32_t orientation[3])
-{
-    static const struct { char name[24]; uint32_t size; } known[2] = { { "Raw profile type exif", 22 },
-                                                                       { "XML:com.adobe.xmp", 18 } };
-    uint8_t inflated[BZI_LIMIT_TEXT_BYTES];
-    uint32_t is_deflated = type == bzi_type("zTXt"), kind = 0;
-    bzi_span text;
-
-    if (type == bzi_type("tEXt") || type == bzi_type("iTXt") || is_deflated)
-        for (uint32_t i = 0; i < 2; i++)
-            kind = c.size >= known[i].size && !memcmp(c.data, known[i].name, known[i].size) ? i + 1 : kind;
-    if ((!kind && type != bzi_type("eXIf")) || *found & 1u << kind)
-        return;
-
-    *found |= 1u << kind;
-    if (!kind) {
-        orientation[0] = bzi_exif_orientation(&(bzi_span){ c.data, c.size }, 1);
-        return;
-    }
-
-    bzi_cursor_take(&c, known[kind - 1].size);
-    if (is_deflated)
-        bzi_cursor_u8(&c);
-    if (type == bzi_type("iTXt")) {
-        is_deflated = bzi_cursor_u8(&c);
-        bzi_cursor_u8(&c);
-        for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in that language */
-            skipped += !bzi_cursor_u8(&c);
-    }
-    if (c.overrun)
-        return;
-
-    text = (bzi_span){ inflated, is_deflated ? bzi_inflate(c, inflated, sizeof inflated) : 0 };
-    if (!is_deflated)
-        text = bzi_cursor_rest(&c);
-    orientation[kind] = kind == 2 ? bzi_xmp_orientation(text) : bzi_profile_orientation(text);
-}
-
 /* Reads a PNG's header, and looks for its end. */
 static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     /* samples of a pixel, by color type; 0: there is no such type */
     static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };
     bzi_cursor c = bzi_cursor_of(file), chunk;
-    uint32_t type, depth, colors, has_palette = 0, found = 0, orientation[3] = { 0 };
+    uint32_t type, depth, colors, has_palette = 0, has_exif = 0;
     uint64_t coded = 0;
 
     bzi_cursor_take(&c, 8);
@@ -5106,10 +4856,10 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
             has_palette = 1;
         if (type == bzi_type("IDAT"))
             coded += chunk.size;
-        bzi_png_note(type, chunk, &found, orientation);
+        if (type == bzi_type("eXIf") && !has_exif++)        /* the first one counts */
+            format->orientation = bzi_exif_orientation(&(bzi_span){ chunk.data, chunk.size }, 1);
     } while (type != bzi_type("IEND"));
 
-    format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
     if (colors == 3 && !has_palette)
         return bzi_still_fail(err, &c, "PNG", "there is no palette before the pixels");
     /* deflated data grow to at most 1032 times their size */
@@ -7225,62 +6975,43 @@ BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
 /* The same for pictures that examples/formats/ has a codec for. */
 #define BZI_BY_OWN_CODEC ", which is read by a codec of the program's own: examples/formats/jxl.c is one"
 
-/* A kind whose files begin with these bytes, whatever is looked for. */
-#define BZI_BEGINS(magic, what) { magic, 0, sizeof magic - 1, 0, what }
-
-/* Kinds of files that users try, and that are not read. */
+/* Kinds of files that users try, that are not read, and that begin with these bytes. */
 static const struct bzi_unread {
     const char *magic;                /* the bytes that tell the kind */
-    uint32_t    at;                   /* their offset in the file */
     uint32_t    size;                 /* how many they are */
-    uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
+    uint32_t    at;                   /* their offset in the file */
     const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
+    { "\x1f\x8b", 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
+    { "(\xb5/\xfd", 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+    { "\xfd" "7zXZ", 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
+    { "1AY&SY", 6, 4, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
+    { "PK\x03\x04", 4, 0, "a zip file, which is not read: unpack it into a folder" },
+    { "PAR1", 4, 0, "a parquet file" BZI_UNREAD },
+    { "ARROW1", 6, 0, "an Arrow file" BZI_UNREAD },
+    { "\x89HDF\r\n\x1a\n", 8, 0, "an HDF5 file" BZI_UNREAD },
+    { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 12, 8, "an LMDB database" BZI_UNREAD },
+    { "\x93NUMPY", 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
+    { "\0\0\0\x0cJXL ", 8, 0, "a JPEG XL picture" BZI_BY_OWN_CODEC },
+    { "\xff\x0a", 2, 0, "a JPEG XL picture" BZI_BY_OWN_CODEC },
+    { "\x1a\x45\xdf\xa3", 4, 0, "a video (Matroska, WebM), which is not read" },
 #ifdef BENZINA_NO_SHARDS
-    /* first, as the first bytes are the name of a member, and may be any */
-    { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
+    { "ustar", 5, 257, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
+    { "\n#\xd7\xce", 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
 #endif
-    BZI_BEGINS("\x1f\x8b", "compressed by gzip: decompress it (gunzip), or read it through a source that does"),
-    BZI_BEGINS("(\xb5/\xfd", "compressed by zstd: decompress it (unzstd), or read it through a source that does"),
-    { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-    BZI_BEGINS("\xfd" "7zXZ", "compressed by xz: decompress it (unxz), or read it through a source that does"),
-    BZI_BEGINS("\x04\"M\x18", "compressed by lz4: decompress it (unlz4), or read it through a source that does"),
-    BZI_BEGINS("PK\x03\x04", "a zip file, which is not read: unpack it into a folder"),
-    BZI_BEGINS("7z\xbc\xaf\x27\x1c", "a 7z file, which is not read: unpack it into a folder"),
-    BZI_BEGINS("Rar!\x1a\x07", "a RAR file, which is not read: unpack it into a folder"),
-    BZI_BEGINS("PAR1", "a parquet file" BZI_UNREAD),
-    BZI_BEGINS("ARROW1", "an Arrow file" BZI_UNREAD),
-    BZI_BEGINS("\x89HDF\r\n\x1a\n", "an HDF5 file" BZI_UNREAD),
-    { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
-    BZI_BEGINS("\x93NUMPY", "a numpy array (.npy): its bytes after the header are read as dataset_config.records"),
 #ifdef BENZINA_NO_HEIF
-    { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
-    { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
-    { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
-    { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
-#endif
-    BZI_BEGINS("\0\0\0\x0cJXL ", "a JPEG XL picture" BZI_BY_OWN_CODEC),
-    BZI_BEGINS("\xff\x0a", "a JPEG XL picture" BZI_BY_OWN_CODEC),
-    BZI_BEGINS("8BPS", "a Photoshop file (PSD), which is not read"),
-    BZI_BEGINS("v/1\x01", "an OpenEXR picture, which is not read"),
-    BZI_BEGINS("%PDF-", "a PDF document, which is not read"),
-    BZI_BEGINS("\x1a\x45\xdf\xa3", "a video (Matroska, WebM), which is not read"),
-    { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
-    { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
-    { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, not a picture" },
-    { "<svg", 0, 4, 1, "an SVG drawing, which is not read" },
-    { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
-#ifdef BENZINA_NO_SHARDS
-    BZI_BEGINS("\n#\xd7\xce", "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)"),
+    { "ftypavi", 7, 4, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
+    { "ftyphe", 6, 4, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
+    { "ftypmif1", 8, 4, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
+    { "ftypmsf1", 8, 4, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
 #endif
 };
 
-/* Returns what a file with these first bytes is, or NULL. as_picture: it should be one picture among others, so that
- * files which begin like a container are named, too. */
-static const char *bzi_codec_unread(bzi_span head, int as_picture)
+/* Returns what a file with these first bytes is, which is of no kind that is read; or NULL. */
+static const char *bzi_codec_unread(bzi_span head)
 {
     for (size_t i = 0; i < BZI_LENGTH(bzi_unread); i++)
-        if (head.size >= bzi_unread[i].at + bzi_unread[i].size && as_picture >= (int)bzi_unread[i].as_picture &&
+        if (head.size >= bzi_unread[i].at + bzi_unread[i].size &&
             !memcmp(head.data + bzi_unread[i].at, bzi_unread[i].magic, bzi_unread[i].size))
             return bzi_unread[i].what;
 #ifdef BENZINA_NO_STILLS
@@ -7288,89 +7019,6 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
         return "a picture (PNG, WebP, GIF, BMP, TIFF, PNM or JPEG 2000) that this build does not decode "
                "(BENZINA_NO_STILLS)";
 #endif
-    return NULL;
-}
-
-/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. stream: what an mp4v
- * entry's esds says, as libavformat reads it; 0: nothing. */
-static const char *bzi_codec_unread_entry(uint32_t entry, uint32_t stream)
-{
-    static const struct { uint32_t first, last; const char *name; } streams[] = {
-        { 0x21, 0x21, "H.264 by an esds box" }, { 0x23, 0x23, "H.265 by an esds box" }, { 0x60, 0x65, "MPEG-2" },
-        { 0x6a, 0x6a, "MPEG-1" }, { 0x6d, 0x6d, "PNG" }, { 0x6e, 0x6e, "JPEG 2000" }, { 0xa3, 0xa3, "VC-1" },
-        { 0xa4, 0xa4, "Dirac" }, { 0xb1, 0xb1, "VP9" }, { 0xd0, 0xd0, "TSCC2" },
-    };
-    static const struct { const char *entry, *name; } known[] = {
-        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
-        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
-        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
-        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
-        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
-    };
-
-    for (size_t i = 0; i < BZI_LENGTH(streams); i++)
-        if (stream >= streams[i].first && stream <= streams[i].last)
-            return streams[i].name;
-    for (size_t i = 0; i < BZI_LENGTH(known); i++)
-        if (bzi_type(known[i].entry) == entry)
-            return known[i].name;
-    return "an unknown codec";
-}
-
-/* Returns the CRC-32C of a record's length, as TensorFlow masks it. */
-static uint32_t bzi_tfrecord_check(const uint8_t length[8])
-{
-    uint32_t crc = UINT32_MAX;
-
-    for (int i = 0; i < 64; i++) {
-        crc ^= i % 8 ? 0 : length[i / 8];
-        crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-    }
-
-    crc = ~crc;
-    return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
-
-/* Returns 1 for MosaicML's MDS: a number of samples, the offsets of all, a description in JSON, the first sample. */
-static int bzi_is_mds(bzi_span head)
-{
-    const uint64_t count = bzi_le32(head.data), at = 8 + 4 * count, first = bzi_le32(head.data + 4);
-
-    if (count == 0 || first < at + 2 || first > at + 65536)
-        return 0;
-
-    for (uint64_t i = 8; i < bzi_min(at, head.size & ~(uint64_t)3); i += 4)
-        if (bzi_le32(head.data + i) < bzi_le32(head.data + i - 4))
-            return 0;
-
-    return at >= head.size || head.data[at] == '{';
-}
-
-/* Returns what a file without a magic number is, by first bytes that must agree with each other, or NULL. Pre: the file
- * is of no kind that is read. */
-static const char *bzi_codec_unread_shape(bzi_span head)
-{
-    const uint8_t *p = head.data;
-    uint32_t page;
-
-    if (head.size < 24)
-        return NULL;
-
-    page = bzi_le32(p + 4);
-    if (bzi_le32(p + 8) == bzi_tfrecord_check(p))
-        return "a TFRecord file (of TensorFlow)" BZI_UNREAD;
-    if (bzi_le32(p) == UINT32_MAX && page && page % 8 == 0 && page < 1u << 24)
-        return "an Arrow stream (of Hugging Face's datasets, perhaps)" BZI_UNREAD;
-
-    if (!memcmp(p + 8, "{\"", 2) && bzi_le64(p) < 1u << 30)
-        return "a safetensors file, which holds tensors and no pictures";
-    if (p[0] && p[0] < 4 && !p[1] && p[2] && !p[3] && page >= 1u << 16 && !(page & (page - 1)) &&
-        bzi_le64(p + 8) - 1 < 1ull << 40 && bzi_le64(p + 16) > 24)
-        return "a .beton file (of FFCV)" BZI_UNREAD;
-    if (bzi_is_mds(head))
-        return "an MDS shard (of MosaicML's streaming)" BZI_UNREAD;
-    if (p[0] == 0x80 && p[1] >= 2 && p[1] <= 5)
-        return "a Python pickle, which is not read; CIFAR has a binary version, which dataset_config.records describes";
     return NULL;
 }
 
@@ -7682,9 +7330,9 @@ static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *i
     if (bytes.size == 0)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, offset, "the picture at byte %llu has no bytes",
                            (bzi_llu)offset);
-    if (codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes, 1))
+    if (codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes))
         return BZI_FAIL_AT(err, BZNA_E_CODEC, offset, "the picture at byte %llu is %s", (bzi_llu)offset,
-                           bzi_codec_unread(bytes, 1));
+                           bzi_codec_unread(bytes));
     if (codec == BZNA_CODEC_UNKNOWN)
         return BZI_FAIL_AT(err, BZNA_E_CODEC, offset,
                            "the picture at byte %llu is of no known kind: it begins with %02x %02x %02x %02x",
@@ -7765,7 +7413,6 @@ typedef struct bzi_track {
     char       mime[64];              /* of mett, likewise */
     uint32_t   handler;               /* type of hdlr: 'vide', ... */
     uint32_t   format;                /* type of its first sample entry; jpeg if that is mp4v and has JPEG */
-    uint32_t   stream;                /* what esds says that an mp4v entry has (objectTypeIndication); 0: nothing */
     uint32_t   flags;                 /* of tkhd */
     uint32_t   entries;               /* sample entries seen; only the first is kept */
     uint32_t   frame_width;           /* of the sample entry, pixels */
@@ -8016,9 +7663,7 @@ static bzna_status bzi_box_esds(bzi_movie *movie, bzi_cursor *c)
     bzi_cursor_take(c, flags & 0x40 ? bzi_cursor_u8(c) : 0);        /* a URL */
     bzi_cursor_take(c, flags & 0x20 ? 2 : 0);               /* the stream of its clock */
 
-    if (track->format == bzi_type("mp4v") && bzi_box_descriptor(c) == DECODER)
-        track->stream = bzi_cursor_u8(c);
-    if (track->stream == JPEG)
+    if (track->format == bzi_type("mp4v") && bzi_box_descriptor(c) == DECODER && bzi_cursor_u8(c) == JPEG)
         track->format = bzi_type("jpeg");
     c->overrun = 0;                                         /* it says nothing, then */
     return BZNA_OK;
@@ -8723,7 +8368,6 @@ typedef struct bzi_container_ops {
     uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
     int         (*probe)(bzi_span head);
-    uint32_t    sure;                 /* its probe is surer than the first bytes by which other files are known */
     /* sets the members after `source` in bzi_container. Pre: config is checked. Returns BZNA_END, and makes an error,
      * for a file that adds no samples to those of others */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
@@ -9427,7 +9071,7 @@ static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t
 
 
 /* ==== 32. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 21, 24, 26-29.
+ * Calls: rooms 2, 8-9, 11, 13, 21, 26-29.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The index is read once, here: 12 bytes
@@ -9462,6 +9106,10 @@ static int bzi_mp4_probe(bzi_span head)
 {
     static const char first[][5] = { "ftyp", "mdat", "moov", "wide", "free", "skip", "styp", "moof" };
 
+#ifdef BENZINA_NO_HEIF
+    if (bzi_heif_probe(head))
+        return 0;
+#endif
     for (size_t i = 0; head.size >= 8 && i < BZI_LENGTH(first); i++)
         if (!memcmp(head.data + 4, first[i], 4))
             return 1;
@@ -9767,8 +9415,8 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, bzna_error *err)
         return BZNA_OK;
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
-                    "moov/trak[%u]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
-                    track->number, type, bzi_codec_unread_entry(track->format, track->stream));
+                    "moov/trak[%u]/mdia/minf/stbl/stsd: its frames are coded as '%s', which is not decoded",
+                    track->number, type);
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
@@ -11049,7 +10697,6 @@ typedef struct bzi_walk {
     bzi_names   files;                /* their paths below the root */
     bzi_names   folders;              /* likewise; "": the root itself */
     bzi_buffer  about;                /* bzi_walk_folder of each folder */
-    uint32_t    others;               /* files with other extensions were found */
     uint32_t    keeps_other;          /* `other` is wanted */
     /* path of such a file: the first by name, or one of another loader's format, if there is any */
     char        other[256];
@@ -11127,7 +10774,6 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
         return BZNA_OK;
     if (kind != BZI_OS_FOLDER && !bzi_path_has_extension(name, walk->extensions) &&
         !(walk->host && strrchr(name, '.') && bzi_own_has_extension(walk->host, strrchr(name, '.') + 1))) {
-        walk->others = 1;
         if (walk->keeps_other)
             bzi_walk_keep_other(walk, path, name);
         return BZNA_OK;
@@ -11193,7 +10839,7 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 
 
 /* ==== 37. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 8-11, 24, 29, 31, 34-36.
+ * Calls: rooms 2, 4, 8-11, 24, 29, 31, 35-36.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -11203,8 +10849,6 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 typedef struct bzi_class {
     const char *name;                 /* of its folder */
     uint64_t    begin;                /* number of its first sample */
-    uint32_t    only_folders;         /* 1 if it holds at least two folders and no file beside them */
-    uint32_t    splits;               /* how many folders in it are named like splits */
     bzi_tree    tree;                 /* its files */
     bzi_owned   kept;                 /* while folders are listed: memory of the thread that lists it */
 } bzi_class;
@@ -11309,15 +10953,8 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
         status = bzi_walk_add_folder(&walk, class->name, 0, err);
     }
 
-    for (uint64_t i = 1; status == BZNA_OK && i < walk.folders.count; i++) {
+    for (uint64_t i = 1; status == BZNA_OK && i < walk.folders.count; i++)
         status = bzi_walk_scan(&walk, i, err);
-        if (i == 1) {
-            class->only_folders = walk.folders.count > 3 && !walk.files.count && !walk.others;
-            /* the folders in it follow the root and itself in the walk, which has scanned nothing deeper yet */
-            for (uint64_t k = 2; k < walk.folders.count; k++)
-                class->splits += (uint32_t)bzi_folder_is_split(strrchr(bzi_names_get(&walk.folders, k), '/') + 1);
-        }
-    }
 
     if (status == BZNA_OK)
         status = bzi_tree_make(&class->tree, &class->kept, &walk.files, bzi_path_is_before, err);
@@ -11342,9 +10979,8 @@ static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *c
     if (walk.other[0] && bzi_path_join(path, sizeof path, folder->root, walk.other, &ignored) == BZNA_OK &&
         bzi_source_open_file(&source, path, &ignored) == BZNA_OK) {
         const bzi_span bytes = { head, bzi_min(source.size, sizeof head) };
-        if (bzi_source_read(&source, 0, head, bytes.size, &ignored) == BZNA_OK &&
-            !(kind = bzi_codec_unread(bytes, 0)))
-            kind = bzi_codec_unread_shape(bytes);
+        if (bzi_source_read(&source, 0, head, bytes.size, &ignored) == BZNA_OK)
+            kind = bzi_codec_unread(bytes);
         bzi_source_close(&source);
     }
 
@@ -11355,37 +10991,20 @@ static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *c
                     kind ? "\" is " : text[0] ? "\" has another extension" : "", kind ? kind : "");
 }
 
-/* Refuses a root whose folders are not classes: all of them, or at least two, are named like splits; or one holds two
- * folders that are; or all of them hold only folders. */
+/* Refuses a root whose folders are all named like splits, which would become the classes. */
 static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err)
 {
     const bzi_folder *folder = c->own;
-    const char *split = NULL, *over = NULL;
-    uint64_t roots = 0, splits = 0;
 
-    for (uint64_t i = 0; i < c->class_count; i++) {
-        const bzi_class *class = &folder->classes[i];
-        roots += class->only_folders;
-        if (bzi_folder_is_split(class->name) && splits++ == 0)
-            split = class->name;
-        if (class->splits > 1 && !over)
-            over = class->name;
-    }
-
-    if (splits > 1 || splits == c->class_count)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are named like splits, not like classes: open one of them "
-                        "(\"%.64s\"), or name those that are classes in dataset_config.classes", split);
-    if (over)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is not a class, because it holds folders named like "
-                        "splits: open one of those, or name the classes in dataset_config.classes", over);
-    if (roots == c->class_count)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders hold only folders: open one of them (\"%.64s\"), or name "
-                        "those that are classes in dataset_config.classes", folder->classes[0].name);
-    return BZNA_OK;
+    for (uint64_t i = 0; i < c->class_count; i++)
+        if (!bzi_folder_is_split(folder->classes[i].name))
+            return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are named like splits, not like classes: open one of them "
+                    "(\"%.64s\"), or name those that are classes in dataset_config.classes", folder->classes[0].name);
 }
 
-/* Refuses a class without pictures, as ImageFolder does, unless the caller allows it, and a root of data sets, in which
- * train and val would become the classes. If the caller names the classes, the root is not judged. */
+/* Refuses a class without pictures, as ImageFolder does, unless the caller allows it. If the caller names the classes,
+ * the root is not judged. */
 static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
                                             bzna_error *err)
 {
@@ -12755,7 +12374,6 @@ static const bzi_container_ops bzi_tar_row = {
     .own_bytes = sizeof(bzi_tar),
     .still = 1,
     .probe = bzi_tar_probe,
-    .sure = 1,
     .indexed = 1,
     .open = bzi_tar_open,
     .locate = bzi_tar_locate,
@@ -14665,7 +14283,7 @@ static void bzi_container_drop(bzi_container *c)
 static bzna_status bzi_container_fail_kind(const bzi_container *c, bzi_span head, const char *format,
                                            bzna_error *err)
 {
-    const char *what = bzi_codec_unread(head, 0);
+    const char *what = bzi_codec_unread(head);
     char guess[160] = "";
 
     if (what)
@@ -14682,8 +14300,6 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, bzi_span head
 #endif
     if (*guess)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", guess);
-    if ((what = bzi_codec_unread_shape(head)) != NULL)
-        return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, 0, "it is %s", what);
     return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0,
                        "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
@@ -14779,7 +14395,6 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     uint8_t bytes[BZI_PROBE_BYTES] = { 0 };
     const bzi_span head = { bytes, bzi_min(c->source.size, sizeof bytes) };
     bzna_status status = BZNA_AGAIN;
-    int is_other;                                           /* it begins like a file of other programs */
 
 #ifdef BENZINA_NO_RECORDS
     if (config->records)
@@ -14790,10 +14405,8 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     if (bzi_source_read(&c->source, 0, bytes, head.size, err) != BZNA_OK)
         return err->status;
 
-    is_other = !config->records && bzi_codec_unread(head, 0);
     for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++)
-        if ((!is_other || (bzi_containers[i]->sure && bzi_containers[i]->probe(head))) &&
-            bzi_container_suits(bzi_containers[i], config, head))
+        if (bzi_container_suits(bzi_containers[i], config, head))
             status = bzi_container_become(c, bzi_containers[i], config, err);
     return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, config->format, err) : status;
 }

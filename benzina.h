@@ -682,9 +682,8 @@
  * A folder is refused
  *     - if a link in it leads back to a folder above it
  *     - if a class has no pictures, unless dataset_config.allow_empty is 1
- *     - if the folders in its root cannot be classes, because they hold only folders, because two
- *       of them (or all) are named like splits (train, val, test2017), or because one holds two
- *       folders that are. If dataset_config.classes names the classes, this is not asked.
+ *     - if all folders in its root are named like splits (train, val, test2017), unless
+ *       dataset_config.classes names the classes
  *
  * With a list (dataset_config.list), samples are the files that the list names, in its order. Its
  * labels become targets if no line has more than one, and all are whole numbers. These are exact in

@@ -54,7 +54,7 @@ lacks() { # folder, name...: what the rooms had is gone
         HEIF)    gone="bzi_heif_image bzi_tiles_place iinf" ;;
         SHARDS)  gone="bzi_tar_row bzi_recordio" ;;
         FOLDERS) gone="bzi_folder_ bzi_walk bzi_brace bzi_glob bzna_braces_expand" ;;
-        STILLS)  gone="bzi_png_next bzi_j2k_parts bzi_gif_first bzi_inflate" ;; # their list stays
+        STILLS)  gone="bzi_png_next bzi_j2k_parts bzi_gif_first" ;; # their list stays
         RECORDS) gone="bzi_records_ops bzi_provider bzna_provider bzna_dataset_open_provider" ;;
         WRITER)  gone="bzi_index_entry bzi_coded bzna_writer bzna_sink" ;;
         CUDA)    gone="bzi_nvdec_cache bzi_engine_run cuInit BZI_NVDEC_DEADLINE_NS" ;;

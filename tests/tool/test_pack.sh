@@ -839,7 +839,6 @@ hint_tests() {
     refused 1 "$t/kaggle/pets: holds splits, and is no class of $t/kaggle: pack them into one archive with --splits" \
         "one folder over train and test" \
         "$bzna" pack "$t/kaggle" -o "$t/kaggle.bzna"
-    refused 1 'its folder "pets" is not a class' "the library says it, too" "$bzna" info "$t/kaggle"
     printf 'PAR1%01000d' 1 >"$t/x.parquet"
     run "$bzna" pack "$t/x.parquet" -o "$t/none.bzna"
     says "$t/err" "x.parquet: it is a parquet file, which is not read" "a file of another loader is called by its kind"

@@ -1260,8 +1260,7 @@ TEST(bytes_past_the_last_box_are_ignored_when_they_are_too_few_for_one)
 /* A sample of an archive is a video of one frame. */
 TEST(videos_of_codecs_that_are_not_decoded_are_refused_by_name)
 {
-    static const char *const codecs[][2] = { { "mp4v", "MPEG-4 Visual" }, { "vp09", "VP9" }, { "apcn", "ProRes" },
-                                             { "encv", "encrypted" }, { "zzzz", "an unknown codec" } };
+    static const char *const codecs[] = { "mp4v", "vp09", "apcn", "encv", "zzzz" };
     for (size_t i = 0; i < COUNT(codecs); i++) {
         const fact_sample *s = &known[0].samples[1];
         opened o;
@@ -1271,11 +1270,10 @@ TEST(videos_of_codecs_that_are_not_decoded_are_refused_by_name)
         o.size = (size_t)s->size;
         for (size_t at = 0; at + 4 < o.size; at++)
             if (!memcmp(o.file + at, "hvc1", 4))
-                memcpy(o.file + at, codecs[i][0], 4);
+                memcpy(o.file + at, codecs[i], 4);
         CHECK_EQ(open_now(&o, &err), BZNA_E_CODEC);
-        CHECK_CONTAINS(err.message, codecs[i][0]);
-        CHECK_CONTAINS(err.message, codecs[i][1]);
-        CHECK_EQ(err.fourcc, be_get((const uint8_t *)codecs[i][0], 4));
+        CHECK_CONTAINS(err.message, codecs[i]);
+        CHECK_EQ(err.fourcc, be_get((const uint8_t *)codecs[i], 4));
         close_all(&o);
     }
 }
@@ -1990,12 +1988,7 @@ static uint8_t *found(uint8_t *in, size_t size, const char *what, size_t what_si
 /* What ffmpeg writes of JPEG frames is mp4v, whose esds says so (object type 0x6c). */
 TEST(an_mp4v_video_is_what_its_esds_says)
 {
-    static const struct { uint8_t type; const char *name; } others[] = {
-        { 0, "MPEG-4 Visual" }, { 0x20, "MPEG-4 Visual" }, { 0x21, "H.264 by an esds box" }, 
-        { 0x23, "H.265 by an esds box" },
-        { 0x60, "MPEG-2" }, { 0x61, "MPEG-2" }, { 0x65, "MPEG-2" }, { 0x6a, "MPEG-1" }, { 0x6d, "PNG" },
-        { 0x6e, "JPEG 2000" }, { 0xa3, "VC-1" }, { 0xb1, "VP9" }, 
-        { 0x6b, "MPEG-4 Visual" }, { 0xff, "MPEG-4 Visual" } };
+    static const uint8_t others[] = { 0, 0x20, 0x21, 0x23, 0x60, 0x61, 0x65, 0x6a, 0x6d, 0x6e, 0xa3, 0xb1, 0x6b, 0xff };
     static const char *const told[] = {                     /* with lengths of one byte; what may stand between them */
         "\0\0\0\0\3\x13\0\1\0\4\x0d\x6c", "\0\0\0\0\3\x13\0\1\xe0\0\7\2ab\0\5\4\x0d\x6c",
         "\0\0\0\0\0\0\0\0\4\x0d\x6c" };
@@ -2032,10 +2025,9 @@ TEST(an_mp4v_video_is_what_its_esds_says)
     }
     memcpy(esds, kept, sizeof kept);
     for (size_t i = 0; i < COUNT(others); i++) {
-        *type = others[i].type;
+        *type = others[i];
         CHECK_EQ(bzna_dataset_open_memory(context, file, file_size, NULL, &dataset, &err), BZNA_E_CODEC);
-        CHECK_CONTAINS(err.message, "'mp4v' (");
-        CHECK_CONTAINS(err.message, others[i].name);
+        CHECK_CONTAINS(err.message, "'mp4v'");
     }
     for (uint8_t *end = type; end > esds + 4; end--) {      /* an esds that ends too early says nothing */
         end[-1] = 0;

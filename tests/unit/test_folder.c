@@ -536,8 +536,9 @@ TEST(folders_that_are_called_as_splits_are_no_classes)
     bzna_dataset_close(dataset);
 }
 
-/* As data sets of competitions are unpacked: one folder over train and test, with files and other folders beside. */
-TEST(a_folder_over_train_and_test_is_no_class)
+/* As data sets of competitions are unpacked: one folder over train and test, with files and other folders beside. Only
+ * the names of all folders in the root are judged, and only together. */
+TEST(folders_beside_train_and_test_are_classes)
 {
     static const char *const chosen[] = { "pets" };
     bzna_dataset_config config;
@@ -545,9 +546,10 @@ TEST(a_folder_over_train_and_test_is_no_class)
     MAKE("d/pets/train/cat/1.jpg", "d/pets/test/2.jpg", "d/pets/submission.csv", "two/pets/train/1.jpg",
          "two/pets/val/1.jpg", "two/__MACOSX/pets/1.jpg", "beside/train/1.jpg", "beside/test/1.jpg",
          "beside/images/1.jpg", "plane/train/test/1.jpg", "plane/plane/1.jpg");
-    check_refused("d", NULL, BZNA_E_FORMAT, "its folder \"pets\" is not a class, because it holds folders named like");
-    check_refused("two", NULL, BZNA_E_FORMAT, "its folder \"pets\" is not a class");
-    check_refused("beside", NULL, BZNA_E_FORMAT, "named like splits, not like classes: open one of them (\"test\")");
+    dataset = open_folder("beside");
+    REQUIRE(dataset);
+    CHECK_SAMPLES(dataset, "0 images/1.jpg", "1 test/1.jpg", "2 train/1.jpg");
+    bzna_dataset_close(dataset);
     bzna_dataset_config_init(&config, sizeof config);
     config.classes = chosen;
     config.class_count = 1;
@@ -1048,7 +1050,7 @@ int main(int argc, char **argv)
     RUN(roots_that_are_not_class_folders_are_refused_with_a_hint)
     RUN(what_a_folder_cannot_have_is_refused)
     RUN(folders_that_are_called_as_splits_are_no_classes)
-    RUN(a_folder_over_train_and_test_is_no_class)
+    RUN(folders_beside_train_and_test_are_classes)
           RUN(a_folder_without_pictures_says_what_it_holds_instead)
           RUN(a_list_of_names_and_labels_with_blanks_is_read)
           RUN(a_list_names_the_files_and_their_targets)

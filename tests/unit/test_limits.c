@@ -167,7 +167,6 @@ static const struct { const char *name, *suite, *test; } limits[] = {
     { "JPEG_BYTES", "test_jpeg", "coefficients_of_several_scans_are_bounded" },
     { "STILL_BYTES", "test_pictures", "stills_of_absurd_sizes_are_refused_before_decoding" },
     { "STILL_RATIO", "test_pictures", "stills_of_absurd_sizes_are_refused_before_decoding" },
-    { "TEXT_BYTES", "test_limits", "the_text_of_a_png_is_inflated_to_16384_bytes_at_most" },
     { "ITEMS", "test_limits", "a_heif_file_has_4096_items_at_most" },
     { "PROPERTIES", "test_limits", "an_item_has_32_properties_at_most" },
     { "TILES", "test_heif", "a_grid_has_1024_tiles_at_most" },
@@ -361,49 +360,6 @@ TEST(a_picture_has_16_parameter_sets_of_65536_bytes_at_most)
     }
     coded.set_count = 0;
     CHECK_EQ(bzi_coded_add_set(&coded, "sample.image", (bzi_span){ sets, 65537 }, &err), BZNA_E_LIMIT);
-}
-
-/* XMP of a size, which says at its end that the picture is turned; a PNG's chunk iTXt, deflated by storing. */
-static uint32_t orientation_of_text(uint32_t size)
-{
-    static const char name[] = "XML:com.adobe.xmp\0\1\0\0\0\x78\1", xmp[] = "<x tiff:Orientation=\"6\"/>";
-    static uint8_t chunk[70000];
-    uint32_t at = sizeof name - 1, found = 0, orientation[3] = { 0, 0, 0 };
-    memcpy(chunk, name, at);
-    chunk[at++] = 1;                                        /* the last block, stored */
-    chunk[at++] = (uint8_t)size;
-    chunk[at++] = (uint8_t)(size >> 8);
-    chunk[at++] = (uint8_t)~size;
-    chunk[at++] = (uint8_t)(~size >> 8);
-    memset(chunk + at, ' ', size);
-    memcpy(chunk + at + size - (sizeof xmp - 1), xmp, sizeof xmp - 1);
-    bzi_png_note(BZI_FOURCC('i', 'T', 'X', 't'), bzi_cursor_make(chunk, at + size + 4, 0), &found, orientation);
-    return orientation[2];
-}
-
-TEST(the_text_of_a_png_is_inflated_to_16384_bytes_at_most)
-{
-    CHECK_EQ(orientation_of_text(100), 6);
-    CHECK_EQ(orientation_of_text(BZI_LIMIT_TEXT_BYTES), 6);
-    CHECK(orientation_of_text(BZI_LIMIT_TEXT_BYTES + 64) != 6);
-}
-
-/* Others are not inflated: what they say changes nothing. */
-TEST(of_a_pngs_texts_the_first_of_each_kind_is_inflated)
-{
-    static const char plain[] = "XML:com.adobe.xmp\0\0\0\0\0<x tiff:Orientation=\"3\"/>";
-    uint8_t text[sizeof plain];
-    uint32_t found = 0, orientation[3] = { 0, 0, 0 };
-    memcpy(text, plain, sizeof plain);
-    text[sizeof plain - 5] = '0';                           /* no orientation */
-    bzi_png_note(BZI_FOURCC('i', 'T', 'X', 't'), bzi_cursor_make(text, sizeof plain - 1, 0), &found, orientation);
-    CHECK(found && !orientation[2]);
-    text[sizeof plain - 5] = '3';
-    bzi_png_note(BZI_FOURCC('i', 'T', 'X', 't'), bzi_cursor_make(text, sizeof plain - 1, 0), &found, orientation);
-    CHECK_EQ(orientation[2], 0);
-    found = 0;
-    bzi_png_note(BZI_FOURCC('i', 'T', 'X', 't'), bzi_cursor_make(text, sizeof plain - 1, 0), &found, orientation);
-    CHECK_EQ(orientation[2], 3);
 }
 
 static uint8_t *put_number(uint8_t *to, uint64_t number, int size)
@@ -930,8 +886,6 @@ TEST_MAIN(RUN(a_file_that_asks_for_a_thousand_million_entries_costs_what_its_siz
     RUN(a_box_that_is_read_whole_has_512_mib_at_most)
     RUN(a_class_folder_has_1048576_folders_at_most)
     RUN(a_picture_has_16_parameter_sets_of_65536_bytes_at_most)
-    RUN(the_text_of_a_png_is_inflated_to_16384_bytes_at_most)
-    RUN(of_a_pngs_texts_the_first_of_each_kind_is_inflated)
     RUN(a_heif_file_has_4096_items_at_most) RUN(a_heif_file_has_65536_boxes_at_file_level_at_most)
     RUN(an_item_has_32_properties_at_most)
     RUN(a_picture_that_is_cut_has_256_slices_at_most)

@@ -1553,11 +1553,7 @@ TEST(files_that_are_no_pictures_of_ours_are_called_what_they_are)
 {
     static const struct { const char *head; size_t size; const char *what; } heads[] = {
         { "\0\0\0\x0cJXL \r\n\x87\n", 12, "a JPEG XL picture" }, { "\xff\x0a\x10", 3, "a JPEG XL picture" },
-        { "8BPS\0\1", 6, "a Photoshop file" }, { "v/1\x01\2", 5, "an OpenEXR picture" },
-        { "\0\0\1\0\1", 5, "an icon (ICO)" }, { "<svg xmlns", 10, "an SVG drawing" },
-        { "<!DOCTYPE html>", 15, "text (SVG, XML or HTML), not a picture" }, { "%PDF-1.4", 8, "a PDF document" },
-        { "\x1a\x45\xdf\xa3\1", 5, "a video (Matroska, WebM)" }, { "RIFF1234AVI LIST", 16, "a video (AVI)" },
-        { "\0\0\0\x20" "ftypisom", 12, "an mp4 or QuickTime file, not a picture" },
+        { "\x1a\x45\xdf\xa3\1", 5, "a video (Matroska, WebM)" },
         { "\x1f\x8b\x08", 3, "compressed by gzip" }, { "abcdef", 6, "of no known kind: it begins with 61 62 63 64" },
     };
     for (size_t i = 0; i < COUNT(heads); i++) {
@@ -1712,51 +1708,15 @@ static void check_orientation(uint32_t codec, bytes b, uint32_t orientation)
     free(b.data);
 }
 
-TEST(a_png_says_its_orientation_in_a_text_of_exif_data_or_xmp)
+/* PIL reads them, and viewers rarely do. */
+TEST(texts_of_a_png_do_not_turn_it)
 {
-#define RAW "Raw profile type exif"
-#define XML "XML:com.adobe.xmp"
+    static const char raw[] = "Raw profile type exif", xml[] = "XML:com.adobe.xmp";
     static const char text[] = "\nexif\n      32\n4578696600004949 2a0008000000010012010300\n"
                                "010000000600000000000000\n";
     static const char xmp[] = XMP_PACKET("tiff:Orientation=\"8\">");
-    static const uint8_t fixed[] = {
-        120, 1, 227, 74, 173, 200, 76, 227, 82, 0, 3, 99, 35, 46, 19, 83, 115, 11, 51, 75, 51, 51, 3, 32, 48, 177,
-        52, 177, 52, 74, 4, 50, 44, 12, 32, 192, 16, 136, 140, 128, 164, 49, 132, 13, 6, 102, 6, 40, 128, 11, 0, 138,
-        192, 15, 145 };
-    static const uint8_t dynamic[] = {
-        120, 218, 101, 143, 193, 10, 194, 48, 16, 68, 127, 165, 196, 115, 179, 182, 130, 208, 144, 246, 84, 188, 10,
-        254, 65, 218, 166, 26, 48, 73, 73, 86, 18, 255, 222, 68, 130, 130, 222, 102, 103, 151, 183, 51, 60, 178, 168,
-        55, 45, 81, 84, 81, 223, 141, 103, 177, 39, 98, 177, 147, 100, 73, 103, 27, 200, 192, 221, 178, 178, 203,
-        120, 42, 23, 105, 234, 201, 13, 113, 99, 0, 33, 4, 26, 14, 212, 186, 43, 52, 93, 215, 193, 190, 133, 182,
-        173, 211, 69, 237, 159, 6, 69, 172, 141, 223, 21, 192, 40, 253, 236, 212, 134, 202, 154, 42, 207, 98, 178,
-        15, 236, 9, 41, 84, 84, 235, 23, 107, 60, 125, 135, 160, 179, 213, 144, 55, 208, 208, 125, 78, 146, 53, 59,
-        59, 37, 19, 60, 147, 134, 35, 135, 63, 143, 195, 207, 191, 226, 164, 10, 73, 125, 10, 15, 47, 143, 29, 86,
-        173 };
-    /* one byte above 143 before the name: its fixed code is a bit longer */
-    static const uint8_t accent[] = {
-        120, 1, 123, 89, 146, 153, 150, 102, 229, 95, 148, 153, 154, 87, 146, 88, 146, 153, 159, 103, 171, 100,
-        174, 100, 7, 0, 108, 176, 8, 79 };
-    uint8_t stored[128] = { 0x78, 0x01, 1, sizeof text - 1, 0, (uint8_t)~(sizeof text - 1), 0xff };
-    memcpy(stored + 7, text, sizeof text - 1);
-    check_orientation(BZNA_CODEC_STILL, png_with("tEXt", RAW, sizeof RAW, text, sizeof text - 1), 6);
-    check_orientation(BZNA_CODEC_STILL, png_with("zTXt", RAW "\0", sizeof RAW + 1, stored, sizeof stored), 6);
-    check_orientation(BZNA_CODEC_STILL, png_with("zTXt", RAW "\0", sizeof RAW + 1, fixed, sizeof fixed), 6);
-    check_orientation(BZNA_CODEC_STILL, png_with("iTXt", XML "\0\0\0\0", sizeof XML + 4, xmp, sizeof xmp - 1), 8);
-    check_orientation(BZNA_CODEC_STILL,
-                      png_with("iTXt", XML "\0\1\0en\0", sizeof XML + 6, dynamic, sizeof dynamic), 6);
-    check_orientation(BZNA_CODEC_STILL, png_with("iTXt", XML "\0\1\0\0", sizeof XML + 4, accent, sizeof accent), 7);
-    check_orientation(BZNA_CODEC_STILL, png_with("tEXt", "Comment", 8, text, sizeof text - 1), 1);
-    for (size_t size = 0; size < sizeof dynamic - 4; size++) {      /* what is damaged does no harm */
-        const bytes b = png_with("iTXt", XML "\0\1\0\0", sizeof XML + 4, dynamic, size);
-        free(look_at(BZNA_CODEC_STILL, b, 0));
-        CHECK_EQ(last.status, BZNA_OK);
-        free(b.data);
-    }
-    check_orientation(BZNA_CODEC_STILL, png_with("zTXt", RAW "\0", sizeof RAW + 1, fixed, 8), 1);
-    check_orientation(BZNA_CODEC_STILL, png_with("zTXt", RAW, sizeof RAW, "", 0), 1);
-    check_orientation(BZNA_CODEC_STILL, png_with("iTXt", XML "\0\1", sizeof XML + 1, "", 0), 1);
-#undef RAW
-#undef XML
+    check_orientation(BZNA_CODEC_STILL, png_with("tEXt", raw, sizeof raw, text, sizeof text - 1), 1);
+    check_orientation(BZNA_CODEC_STILL, png_with("iTXt", xml, sizeof xml + 4, xmp, sizeof xmp - 1), 1);
 }
 
 /* A JPEG, whose EXIF data (6) stay or become something else, with an XMP packet behind its start. */
@@ -2681,7 +2641,7 @@ TEST_MAIN(decoder = decoder_new();
           RUN(h265_coded_as_rgb_is_rgb)
           RUN(all_orientations_turn_the_picture_exactly)
           RUN(stills_say_their_orientation)
-          RUN(a_png_says_its_orientation_in_a_text_of_exif_data_or_xmp)
+          RUN(texts_of_a_png_do_not_turn_it)
           RUN(xmp_says_the_orientation_where_exif_data_do_not)
           RUN(the_name_of_exif_may_stand_several_times)
           RUN(exif_data_in_several_segments_are_put_together)
