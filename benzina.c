@@ -29291,7 +29291,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
     const uint64_t samples = setup->config.order.epoch_samples;      /* 0 where lists are given */
     if (bzi_loader_state_in(given, state, err) != BZNA_OK)
         return err->status;
-    if (state->check != bzi_loader_state_check(state))
+    if (state->check && state->check != bzi_loader_state_check(state))
         return BZI_MISUSE(err, "state.check: the state is damaged");
     if (state->fingerprint != setup->fingerprint || (state->sample_count != samples && samples))
         return BZI_MISUSE(err, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this "

@@ -3447,7 +3447,9 @@ typedef struct bzna_loader_state {
     uint64_t sample_count;
     uint64_t end_epoch;               /* the first epoch that is not delivered */
     uint32_t order;                   /* BZNA_ORDER_... */
-    uint32_t check;                   /* a hash of all other members */
+    /* a hash of all other members; 0, which is not compared, of a state whose position the program
+     * has set itself */
+    uint32_t check;
     /* a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch
      * size or threads */
     uint64_t pixels;

@@ -184,6 +184,34 @@ class Resuming(unittest.TestCase):
             self.assertEqual((len(loader), loader.batches_left), (6, 4))
             self.assertEqual((sum(1 for _ in loader), len(loader)), (4, 6))
 
+    def test_batches_are_skipped_as_by_reading_them(self):
+        for batch_size, world_size in ((10, 1), (7, 2), (3, 3)):
+            whole = [[(loader.epoch, batch.indices.memoryview().tolist(), bytes(batch.images.memoryview()))
+                      for _ in range(2) for batch in loader.batches()] for loader in group(batch_size, world_size)]
+            for number in (0, 1, 3, len(whole[0]) // 2 - 1, len(whole[0]) // 2):
+                for loader, expected in zip(group(batch_size, world_size), whole):
+                    length = len(loader)
+                    self.assertIs(loader.skip_first_batches(number), loader)
+                    self.assertEqual((len(loader), loader.batches_left), (length, length - number))
+                    found = [(loader.epoch, batch.indices.memoryview().tolist(), bytes(batch.images.memoryview()))
+                             for _ in range(2) for batch in loader.batches()]
+                    self.assertEqual(found, expected[number:])
+        (loader,) = group(10)
+        next(iter(loader))                      # of an epoch that is left behind
+        self.assertEqual((sum(1 for _ in loader.skip_first_batches(8)), loader.epoch), (3, 2))
+        for number in (12, -1, 1.5):
+            self.assertRaisesRegex((ValueError, TypeError), "num_batches", loader.skip_first_batches, number)
+        given = numbered(batch_size=10, shuffle=False, sampler=range(30))
+        self.assertRaisesRegex(ValueError, "leave out its first samples", given.skip_first_batches, 1)
+
+    @needs("torch", "accelerate")
+    def test_accelerates_own_is_told_what_takes_its_place(self):
+        import accelerate
+        (loader,) = group(10)
+        self.assertRaisesRegex(TypeError, r"In its place: loader.skip_first_batches\(n\)",
+                               accelerate.skip_first_batches, loader, 3)
+        self.assertIsNone(loader.batch_sampler)
+
 
 LIGHTNING = """
 import json, logging, os, sys, warnings

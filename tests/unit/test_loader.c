@@ -1023,11 +1023,17 @@ TEST(states_of_other_datasets_or_orders_and_damaged_ones_are_refused)
     bad.check = bzi_loader_state_check(&bad);
     CHECK_EQ(bzna_loader_restore(loader, &bad, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "state.position");
+    bad.check = 0;                                          /* with none */
+    CHECK_EQ(bzna_loader_restore(loader, &bad, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "state.position");
     CHECK_EQ(bzna_loader_restore(loader, NULL, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_loader_restore(NULL, &state, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_loader_save(loader, &state, sizeof state - 1, NULL), BZNA_E_STRUCT_SIZE);
     CHECK_EQ(bzna_loader_save(loader, NULL, sizeof state, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(walk(loader, &r, UINT64_MAX), 5);              /* and the loader goes on as if nothing had been asked */
+    bad.position = 8;                                       /* a position that the program has set */
+    CHECK_EQ(bzna_loader_restore(loader, &bad, &e), BZNA_OK);
+    CHECK_EQ(state_of(loader).position, 8);
     bzna_loader_close(loader);
     bzna_loader_close(other_data);
     bzna_loader_close(other_order);

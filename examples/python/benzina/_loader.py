@@ -404,7 +404,7 @@ class DataLoader(_handles.Handled):
                 epoch_samples=epoch_samples,
             ),
         )
-        self._sampler, self.batch_sampler = sampler, batch_sampler
+        self._sampler, self._batch_sampler = sampler, batch_sampler
         self._is_sequential = not (shuffle or weights is not None or sampler is not None or batch_sampler is not None)
         self._lists = (
             Lists(self, sampler, batch_sampler)
@@ -742,6 +742,16 @@ class DataLoader(_handles.Handled):
         return self._sampler if data is None else data.SequentialSampler(self.dataset)
 
     @property
+    def batch_sampler(self) -> Any:
+        """The one that was given, or None."""
+        if sys._getframe(1).f_code.co_name == "skip_first_batches":
+            raise TypeError(
+                "accelerate.skip_first_batches, which Trainer calls, too, makes a loader of torch's out of this one. In "
+                "its place: loader.skip_first_batches(n), or load_state_dict; TrainingArguments(ignore_data_skip=True)"
+            )
+        return self._batch_sampler
+
+    @property
     def epoch(self) -> int:
         """Of the next batch."""
         return self._epoch
@@ -834,6 +844,25 @@ class DataLoader(_handles.Handled):
         else:
             self._restore(state_bytes(state_dict))
         self._counts = None if self._length is None else _lightning.counts_of(self)
+
+    def skip_first_batches(self, num_batches: int) -> Any:
+        """The loader, whose next `for` goes through the epoch without its first num_batches batches, which are not read.
+        For runs whose checkpoints have the number of a step; load_state_dict also goes on exactly after the batch size
+        or the number of ranks has changed."""
+        self._settle()
+        if self._lists is not None:
+            raise ValueError("skip_first_batches: the order is given: leave out its first samples")
+        number = arg.number("num_batches", num_batches, ctypes.c_uint64)
+        if number > self._whole_epoch():
+            raise ValueError("num_batches: %d, and an epoch has %d" % (number, self._whole_epoch()))
+        self._forget()
+        self._reset(self._epoch + (self._inside and not self._resumed))
+        if number:
+            state = told("loader_state", lib.bzna_loader_save, self.handle)
+            state.position = min(number * self.batch_size * self.world_size, state.sample_count)
+            state.check = 0
+            self._restore(_bytes(state), number)
+        return self
 
     def _restore(self, state: Any, batches: Optional[int] = None) -> None:
         """batches: how many were delivered of the epoch, or of the one that had just ended. None, of a state that does

@@ -384,6 +384,9 @@ class Stream(DataLoader):
         self._open()
         self._epoch, self._inside, self._resumed, self._left = epoch, False, False, None
 
+    def skip_first_batches(self, num_batches: int) -> Any:
+        raise Error(Status.E_STATE, "skip_first_batches: a Stream is read from the front: load_state_dict goes on with it")
+
     def _save(self) -> Any:
         if not self._ready():
             return None

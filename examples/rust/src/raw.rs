@@ -2399,7 +2399,7 @@ structs! {
         end_epoch: u64,
         /// BZNA_ORDER_...
         order: u32,
-        /// a hash of all other members
+        /// a hash of all other members; 0, which is not compared, of a state whose position the program has set itself
         check: u32,
         /// a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch size or threads
         pixels: u64,
