@@ -52,7 +52,8 @@ static pack_failure block_write(const pack_blocks *b, pack_block *block)
     if (error) return (pack_failure){ error, 0 };
     /* The disk begins at once, so that the end of the run waits for the last blocks only. */
     if (b->gathers) os_write_back(b->file, (off_t)block->offset, (off_t)block->size);
-    error = tool_write_all(b->log, block->lines.data, block_lines(block));
+    size_t lines = block_lines(block);      /* which may move them */
+    error = tool_write_all(b->log, block->lines.data, lines);
     block->size = block->file_count = 0;
     return (pack_failure){ error, error != 0 };
 }

@@ -45,7 +45,8 @@ static int read_codec(const tool_options *o, pack_settings *s)
     s->encoder = encoder ? encoder : avcodec_find_encoder_by_name(codecs[i].encoder);
     s->smallest_px = codecs[i].smallest_px;
     s->is_copy = !strcmp(codecs[i].name, "copy");
-    if (!s->encoder) return tool_error("this libavcodec has no %s", codecs[i].encoder);
+    if (!s->encoder)
+        return tool_error("this libavcodec has no %s; --codec jpeg or --codec copy works without it", codecs[i].encoder);
     return EXIT_OK;
 }
 

@@ -1573,6 +1573,14 @@ class Encoding(unittest.TestCase):
         os.environ["BENZINA_TOOL"] = os.path.join(self.folder, "absent")
         with self.assertRaisesRegex(Error, "absent"), benzina.Writer(self.path) as writer:
             writer.add(self.pixels)
+        os.environ["BENZINA_TOOL"] = os.path.join(self.folder, "of_a_wheel")
+        with open(os.environ["BENZINA_TOOL"], "w") as file:
+            file.write("#!/bin/sh\necho 'bzna: this libavcodec has no libx265; --codec jpeg or --codec copy works' >&2; exit 1\n")
+        os.chmod(file.name, 0o755)
+        with self.assertRaisesRegex(Error, 'no libx265; codec="jpeg" or codec="copy" works') as caught:
+            with benzina.Writer(self.path) as writer:
+                writer.add(self.pixels)
+        self.assertEqual(caught.exception.status, benzina.Status.E_UNSUPPORTED)
 
 # ---- folders, shards, records ----------------------------------------------------------------------------------------
 

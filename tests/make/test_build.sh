@@ -126,6 +126,13 @@ for cc in gcc clang; do
             examples/decode_batch.c examples/draw_pictures.c
     fi
 done
+# The order in which arguments are worked out, and what else a program may not count on, is another one with clang.
+tool_packs() { # compiler
+    make -s --no-print-directory CC=$1 BUILD="$T/tool_$1" CFLAGS=-O1 "$T/tool_$1/bzna" &&
+        "$BUILD/draw_pictures" "$T/drawn" 40 && "$T/tool_$1/bzna" pack "$T/drawn" -o "$T/drawn.bzna" --codec jpeg &&
+        "$T/tool_$1/bzna" verify "$T/drawn.bzna"
+}
+[ ! -x "$BZNA" ] || more with clang tool_of_clang_packs tool_packs clang
 cat > "$T/no_writer.c" <<'EOS'
 #include "benzina.h"
 #include <stdio.h>

@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -110,6 +111,8 @@ class _Encoder:
         said = self._said.read().decode("utf-8", "replace").strip()
         if status == 2:                         # of its command line
             return ValueError(said.split("\n")[0])
+        if "this libavcodec has no" in said:    # as that of a wheel
+            return Error(Status.E_UNSUPPORTED, re.sub("--codec ([a-z]+)", r'codec="\1"', said))
         return Error(Status.E_DECODE, said or "the decoder or encoder crashed (%s %d)" %
                      (("signal", -status) if status < 0 else ("status", status)))
 
