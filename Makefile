@@ -207,7 +207,7 @@ $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 
 # Formats that the library does not know: the tool and the bindings register their codecs.
 FORMATS   = $(wildcard examples/formats/*.c)
-FORMATS_H = examples/formats/formats.h
+FORMATS_H = examples/formats/formats.h examples/formats/data.h
 FORMATS_O = $(FORMATS:examples/formats/%.c=$(BUILD)/formats/%.o)
 $(FORMATS_O): $(BUILD)/formats/%.o: examples/formats/%.c $(FORMATS_H) benzina.h
 	@mkdir -p $(@D)
@@ -242,18 +242,18 @@ $(BUILD)/stream: examples/stream_main.c $(FORMATS_H) $(STREAM) $(STREAM_H) benzi
 	    $(WITH_FORMATS) $(STREAM_LIBS) $(FORMATS_LIBS) $(LIBS)
 
 STREAM_O = $(STREAM:examples/%.c=$(BUILD)/%.o)
-$(STREAM_O): $(BUILD)/%.o: examples/%.c $(STREAM_H) benzina.h | $(BUILD)
-	$(CC) $(BASE_CFLAGS) -fPIC $(STREAM_CFLAGS) -c -o $@ $<
+$(STREAM_O): $(BUILD)/%.o: examples/%.c $(STREAM_H) $(FORMATS_H) benzina.h | $(BUILD)
+	$(CC) $(BASE_CFLAGS) -Iexamples/formats -fPIC $(STREAM_CFLAGS) -c -o $@ $<
 
 $(BUILD)/libbenzina_stream.a: $(STREAM_O)
 	rm -f $@ && $(AR) rcs $@ $^
 
 # What the bindings load beside libbenzina.so.
-$(BUILD)/libbenzina_stream.so: $(STREAM_O) $(BUILD)/libbenzina.so
+$(BUILD)/libbenzina_stream.so: $(STREAM_O) $(BUILD)/libbenzina_formats.so
 	@printf 'BENZINA_STREAM_$(SOVERSION) { global: bzna_stream_*; local: *; };\n' > $(BUILD)/stream.map
 	$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -shared -Wl,-soname,libbenzina_stream.so.$(SOVERSION) \
 	    $(subst benzina.map,stream.map,$(VERSIONED)) -Wl,-rpath,'$$ORIGIN' -o $@.$(VERSION) $(STREAM_O) -L$(BUILD) \
-	    -lbenzina $(STREAM_LIBS) -lpthread
+	    -lbenzina_formats -lbenzina $(STREAM_LIBS) -lpthread
 	ln -sf libbenzina_stream.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina_stream.so.$(SOVERSION) $@
 
 $(BUILD)/draw_pictures: examples/draw_pictures.c | $(BUILD)
@@ -378,14 +378,19 @@ TEST_HEADER = $(if $(filter %_ptx,$@),,-Winvalid-pch -include $(SUITE_H))
 # Linkers take longest for the libraries that libavcodec needs, which are not asked about.
 TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)
-TEST_STREAM = $(if $(filter %_stream,$@),$(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
+TEST_STREAM = $(if $(filter %_stream,$@),-Iexamples/formats $(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
+# Suites of what examples/formats opens have it linked, with the library as suites have it.
+TEST_FORMATS = $(if $(filter $(WITH_FORMATS_O:%=$(BUILD)/tests/test_%),$@),$(FORMATS_O) $(FORMATS_LIBS))
+WITH_FORMATS_O = paths platforms stream
 TEST_FAKES  = $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 $(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h benzina_kernels.cu \
               $(PTX) $(SUITE_H).gch $(LIBRARY)/library.o $(TEST_FAKES)
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(TEST_HEADER) -DTEST_BUILD='"$(BUILD)"' -DTEST_LINKED -I$(BUILD)/tests $(AV_CFLAGS) \
-	    $(CUDA_CFLAGS) $(LDFLAGS) $(TEST_LDFLAGS) $(TEST_RPATH) -o $@ $< $(TEST_STREAM) $(TEST_OBJECT) $(LIBS)
+	    $(CUDA_CFLAGS) $(LDFLAGS) $(TEST_LDFLAGS) $(TEST_RPATH) -o $@ $< $(TEST_STREAM) $(TEST_FORMATS) \
+	    $(TEST_OBJECT) $(LIBS)
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)
+$(WITH_FORMATS_O:%=$(BUILD)/tests/test_%): $(FORMATS_O)
 
 $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions $(BUILD)/tests/test_devices: tests/fake/watch.h
 $(BUILD)/tests/test_limits: tests/fuzz/fuzz.h tests/fuzz/program.h
@@ -610,7 +615,7 @@ TO_LIB    = $(DESTDIR)$(LIBDIR)
 install: all
 	install -d "$(TO)"/include/benzina "$(TO_LIB)" "$(TO)"/bin "$(TO)"/share/man/man1
 	install -m 644 benzina.h "$(TO)"/include/
-	install -m 644 $(FORMATS_H) $(if $(FEWER),,examples/stream.h) "$(TO)"/include/benzina/
+	install -m 644 examples/formats/formats.h $(if $(FEWER),,examples/stream.h) "$(TO)"/include/benzina/
 	for l in $(LIBRARIES); do \
 	    install -m 644 $(BUILD)/lib$$l.a "$(TO_LIB)"/ && \
 	    install -m 755 $(BUILD)/lib$$l.so.$(VERSION) "$(TO_LIB)"/ && \

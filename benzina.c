@@ -28,7 +28,7 @@
  *   39-42  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
  *      43  records           of one size
  *      44  providers         samples that the caller's functions give
- *      45  paths             and patterns
+ *      45  paths             the files that a path stands for
  *      46  opening           the table of containers
  *   47-48  data sets         a sample, its pictures and fields; parts over containers
  *   49-51  writer            the same boxes, the other way: pictures, tracks, archives
@@ -275,8 +275,6 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_OPERATIONS     256u            /* operations of a policy; AutoAugment's has 50 */
 
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
-/* groups in braces in a pattern: 16 groups of two members already make that many files */
-#define BZI_LIMIT_GROUPS         64u
 /* files of data sets that stay open, or a quarter of what the process may have, if that is less */
 #define BZI_LIMIT_OPEN_FILES     64u
 /* nanoseconds that an open waits for a free descriptor: longer than other threads take to read a sample */
@@ -769,11 +767,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 /*   bzi_os_folder, with id, which tells it from all other folders
  *     bzi_os_folder_open(folder, path), bzi_os_folder_close(folder)
  *     bzi_os_folder_next(folder, &kind, &error)         the next name and its kind. NULL: the end, or an error
- *
- *   of patterns
- *     BZI_OS_ESCAPE                            in patterns, the character after it stands for itself; 0: there is none
- *     BZI_OS_CASE                              1: small and capital letters differ; 0: A to Z are a to z
- *     bzi_os_plain_path(path)                  replaces other separators than / */
+ */
 #endif
 
 /* What a path names. NONE: nothing is there, or the system does not tell. */
@@ -839,8 +833,6 @@ _Static_assert(sizeof(off_t) == 8, "define _FILE_OFFSET_BITS as 64 before the fi
 
 #define BZI_OS_CUDA    "libcuda.so.1"
 #define BZI_OS_NVCUVID "libnvcuvid.so.1"
-#define BZI_OS_ESCAPE  '\\'
-#define BZI_OS_CASE    1
 
 /* --- What differs between them --- */
 
@@ -1015,7 +1007,6 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
 
-static void bzi_os_plain_path(char *path) { (void)path; }
 
 #endif
 
@@ -1227,8 +1218,6 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 
 #define BZI_OS_CUDA    "nvcuda.dll"
 #define BZI_OS_NVCUVID "nvcuvid.dll"
-#define BZI_OS_ESCAPE  0
-#define BZI_OS_CASE    0
 
 static int bzi_windows_error(DWORD code)
 {
@@ -1316,7 +1305,7 @@ static int bzi_windows_narrow(const wchar_t *wide, char *text, size_t capacity)
     return WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, (int)bzi_min(capacity, INT_MAX), NULL, NULL) > 0;
 }
 
-static void bzi_os_plain_path(char *path)
+static void bzi_windows_plain(char *path)
 {
     for (; *path; path++)
         if (*path == '\\')
@@ -1337,7 +1326,7 @@ static int bzi_os_here(char *path, size_t capacity)
 
     free(wide);
     if (found)
-        bzi_os_plain_path(path);
+        bzi_windows_plain(path);
     return found;
 }
 
@@ -13749,407 +13738,18 @@ static const bzi_container_ops bzi_provider_ops = {
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 45. Paths and patterns ========================================================================================
- * Calls: rooms 2, 4, 8-9, 34, 36.
+/* ==== 45. Paths =====================================================================================================
+ * Calls: rooms 4, 8-9, 34, 36.
  *
- * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
- *
- *   - "::" separates several paths.
- *   - Braces are expanded: {000..146}, {1..9..2}, {a,b}, also nested. The leftmost varies slowest.
- *   - *, ? and [] match the names of files, in the order of their bytes.
- *   - A character after a backslash stands for itself; on Windows a backslash parts folders.
- *
- * A folder that holds archives or shards stands for those. */
+ * The files that a caller's path stands for: itself, or the archives and shards in it if it is a folder of such. */
 
 #define BZI_SHARD_EXTENSIONS " bzna tar rec "
-
-/* --- Braces --- */
-
-/* Returns the first such character that is outside of inner braces and not escaped, or `end`. Pre: braces are
- * balanced. */
-static const char *bzi_brace_next(const char *p, const char *end, char wanted)
-{
-    uint32_t depth = 0;
-
-    for (; p < end; p++) {
-        if (depth == 0 && *p == wanted)
-            return p;
-        if (*p == BZI_OS_ESCAPE && p + 1 < end)
-            p++;
-        else if (*p == '{')
-            depth++;
-        else if (*p == '}' && depth)
-            depth--;
-    }
-    return end;
-}
-
-/* Checks that a pattern is not too long, and its braces are balanced and not nested too deep. */
-static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
-{
-    uint64_t open[BZI_LIMIT_DEPTH], at;
-    uint32_t depth = 0;
-
-    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
-
-    for (at = 0; pattern[at]; at++) {
-        if (pattern[at] == BZI_OS_ESCAPE && pattern[at + 1]) {
-            at++;
-        } else if (pattern[at] == '{') {
-            if (depth == BZI_LIMIT_DEPTH)
-                return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "braces nest deeper than %u at byte %llu of the pattern",
-                                   BZI_LIMIT_DEPTH, (bzi_llu)at);
-            open[depth++] = at;
-        } else if (pattern[at] == '}' && depth-- == 0) {
-            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, at,
-                               "the pattern's braces are unbalanced: the } at byte %llu closes no {",
-                               (bzi_llu)at);
-        }
-    }
-
-    if (!depth)
-        return BZNA_OK;
-    return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, open[depth - 1],
-                       "the pattern's braces are unbalanced: the { at byte %llu is not closed",
-                       (bzi_llu)open[depth - 1]);
-}
-
-/* The numbers or letters that {first..last..step} gives. */
-typedef struct bzi_brace_range {
-    int64_t  first;                   /* value of the first one */
-    int64_t  step;                    /* negative if the range descends */
-    uint64_t count;                   /* of numbers or letters */
-    int      width;                   /* digits, padded with zeros; 0: no padding */
-    int      letters;                 /* 1: values are places in A to Z, a to z */
-} bzi_brace_range;
-
-/* Reads a whole number of at most 18 digits, which may have a minus. Returns 1, or 0 if it is none. */
-static int bzi_brace_number(bzi_span text, int64_t *value)
-{
-    const uint64_t minus = text.size && *text.data == '-';
-    uint64_t number;
-
-    if (text.size > 18 + minus || !bzi_span_integer(bzi_span_skip(text, minus), &number))
-        return 0;
-    *value = minus ? -(int64_t)number : (int64_t)number;
-    return 1;
-}
-
-/* Reads a letter, as its place in A to Z, a to z, or a number. Returns 1, or 0 if it is neither. */
-static int bzi_brace_bound(bzi_span text, int64_t *value, int *letter)
-{
-    const uint8_t c = text.size == 1 ? *text.data : 0;
-
-    *letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-    if (!*letter)
-        return bzi_brace_number(text, value);
-    *value = c >= 'a' ? c - 'a' + 26 : c - 'A';
-    return 1;
-}
-
-/* Returns 1 if a number is padded with zeros, else 0. */
-static int bzi_brace_is_padded(bzi_span text)
-{
-    const uint64_t minus = *text.data == '-';
-    return text.data[minus] == '0' && text.size - minus > 1;
-}
-
-/* Reads what is between braces as a range. Returns 1 if it is one, else 0. */
-static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *range)
-{
-    bzi_span rest = { (const uint8_t *)p, (uint64_t)(end - p) }, parts[3], between;
-    int64_t stop, step = 1;
-    int letter, count = 0, more = 1;
-
-    for (; more && count < 3; count++)                      /* two points part them */
-        if ((more = bzi_text_take(&rest, '.', &parts[count])) && (!bzi_text_take(&rest, '.', &between) || between.size))
-            return 0;
-
-    if (more || count < 2 || !bzi_brace_bound(parts[0], &range->first, &range->letters) ||
-        !bzi_brace_bound(parts[1], &stop, &letter) || letter != range->letters ||
-        (count == 3 && !bzi_brace_number(parts[2], &step)))
-        return 0;
-
-    step = step < 0 ? -step : step ? step : 1;
-    range->step = range->first <= stop ? step : -step;
-    range->count = (uint64_t)((stop - range->first) / range->step) + 1;
-    range->width = 0;
-    if (!letter && (bzi_brace_is_padded(parts[0]) || bzi_brace_is_padded(parts[1])))
-        range->width = (int)(parts[0].size > parts[1].size ? parts[0].size : parts[1].size);
-    return 1;
-}
-
-/* Writes a value of a range. Returns where it ends. */
-static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number, char *out)
-{
-    int64_t value = range->first + range->step * (int64_t)number;
-    if (!range->letters)
-        return out + snprintf(out, 32, "%0*lld", range->width, (long long)value);
-    *out = (char)(value < 26 ? 'A' + value : 'a' + (value - 26));
-    return out + 1;
-}
-
-/* Adds all texts that a pattern gives: for each member of its first group in turn, those that the rest gives. `from`:
- * where the search for a group begins. `groups`: how many were replaced so far. No text is longer than the pattern. */
-static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_t from, uint32_t groups,
-                                    bzna_error *err)
-{
-    const char *const end = pattern + strlen(pattern), *open = pattern + from, *close = end, *member;
-    char text[BZI_LIMIT_PATH_BYTES];
-    bzi_brace_range range;
-    int is_range = 0;
-    bzna_status status = BZNA_OK;
-
-    /* braces without a range or a list stay in the text */
-    for (; (open = bzi_brace_next(open, end, '{')) < end; open++) {
-        close = bzi_brace_next(open + 1, end, '}');
-        is_range = bzi_brace_range_of(open + 1, close, &range);
-        if (is_range || bzi_brace_next(open + 1, close, ',') < close)
-            break;
-    }
-
-    if (open == end && texts->count < BZI_LIMIT_PARTS)
-        return bzi_names_add(texts, pattern, err);
-    if (open == end)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern stands for more than %u files", BZI_LIMIT_PARTS);
-    if (groups == BZI_LIMIT_GROUPS)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u groups in braces", BZI_LIMIT_GROUPS);
-
-
-    memcpy(text, pattern, (size_t)(open - pattern));
-    member = open + 1;
-    for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
-        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',');
-        char *out = text + (open - pattern);
-
-        memcpy(out, member, (size_t)(member_end - member));
-        out = is_range ? bzi_brace_write_range(&range, i, out) : out + (member_end - member);
-        memcpy(out, close + 1, (size_t)(end - close));      /* with its NUL */
-        status = bzi_brace_expand(texts, text, (size_t)(open - pattern), groups + 1, err);
-        member = is_range ? member : member_end + 1;
-    }
-
-    return status;
-}
-
-/* --- Paths --- */
 
 static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error *err)
 {
     if (paths->count == BZI_LIMIT_PARTS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "more than %u files", BZI_LIMIT_PARTS);
     return bzi_names_add(paths, path, err);
-}
-
-/* Writes a pattern, or a part of one, as a path: without its escapes. Returns 1 if it has none of * ? [, else 0. */
-static int bzi_glob_plain(const char *pattern, const char *end, char *path)
-{
-    int plain = 1;
-
-    for (; pattern < end; pattern++) {
-        if (*pattern == BZI_OS_ESCAPE && pattern + 1 < end)
-            pattern++;
-        else
-            plain &= *pattern != '*' && *pattern != '?' && *pattern != '[';
-        *path++ = *pattern;
-    }
-    *path = 0;
-    return plain;
-}
-
-/* Returns a byte of a name or of a pattern as it is compared. */
-static int bzi_glob_byte(char c) { return (uint8_t)(BZI_OS_CASE ? c : bzi_lower(c)); }
-
-/* Looks for a byte in [...], after its [. Returns 1 if it is there, 0 if not, and the end of the set; -1: there is no
- * ]. */
-static int bzi_glob_in_set(const char *p, const char *end, int byte, const char **after)
-{
-    const int is_not = p < end && (*p == '!' || *p == '^');
-    const char *first = p += is_not;
-    int found = 0;
-
-    for (; p < end && (*p != ']' || p == first); p++) {
-        int low;
-
-        p += *p == BZI_OS_ESCAPE && p + 1 < end;
-        low = bzi_glob_byte(*p);
-        if (p + 2 < end && p[1] == '-' && p[2] != ']') {
-            p += 2;
-            p += *p == BZI_OS_ESCAPE && p + 1 < end;
-        }
-        found |= byte >= low && byte <= bzi_glob_byte(*p);
-    }
-    *after = p + 1;
-    return p < end ? found != is_not : -1;
-}
-
-/* Matches one byte of a name. Returns the pattern after it, or NULL. */
-static const char *bzi_glob_step(const char *pattern, const char *end, char c)
-{
-    const int byte = bzi_glob_byte(c);
-    const char *after = NULL;
-    int in_set;
-
-    if (pattern == end)
-        return NULL;
-    if (*pattern == '?')
-        return pattern + 1;
-    if (*pattern == '[' && (in_set = bzi_glob_in_set(pattern + 1, end, byte, &after)) >= 0)
-        return in_set ? after : NULL;
-    pattern += *pattern == BZI_OS_ESCAPE && pattern + 1 < end;
-    return bzi_glob_byte(*pattern) == byte ? pattern + 1 : NULL;
-}
-
-/* Returns 1 if a name matches a pattern, byte by byte, else 0. */
-static int bzi_glob_matches(const char *pattern, const char *end, const char *name)
-{
-    const char *star = NULL, *from = NULL, *next;
-
-    while (*name) {
-        if (pattern < end && *pattern == '*') {
-            star = ++pattern;
-            from = name;
-        } else if ((next = bzi_glob_step(pattern, end, *name)) != NULL) {
-            pattern = next;
-            name++;
-        } else if (star) {
-            pattern = star;
-            name = ++from;
-        } else {
-            return 0;
-        }
-    }
-
-    while (pattern < end && *pattern == '*')
-        pattern++;
-    return pattern == end;
-}
-
-/* Adds the files that match, in no order. path: has the folder in which the pattern begins, `known` bytes with their
- * slash, and room for 2 * BZI_LIMIT_PATH_BYTES. Folders that cannot be listed have no files. */
-static bzna_status bzi_glob_walk(bzi_names *found, char *path, size_t known, const char *pattern, bzna_error *err)
-{
-    const char *end = pattern + strcspn(pattern, "/"), *name;
-    bzna_status status = BZNA_OK;
-    bzi_os_folder folder;
-    int kind, error = 0, shows_hidden;
-
-    while (bzi_glob_plain(pattern, end, path + known)) {    /* no name of this part is asked for */
-        if (!*end)
-            return bzi_os_kind(path) == BZI_OS_NONE ? BZNA_OK : bzi_names_add(found, path, err);
-        known += strlen(path + known);
-        path[known++] = '/';
-        pattern = end + 1;
-        end = pattern + strcspn(pattern, "/");
-    }
-
-    path[known] = 0;
-    shows_hidden = pattern[*pattern == BZI_OS_ESCAPE] == '.';
-    if (bzi_os_folder_open(&folder, known ? path : ".") != 0)
-        return BZNA_OK;
-    while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL) {
-        const size_t size = known + strlen(name);
-        if ((*name == '.' && !shows_hidden) || size + strlen(end) >= BZI_LIMIT_PATH_BYTES ||
-            !bzi_glob_matches(pattern, end, name))
-            continue;
-        memcpy(path + known, name, strlen(name) + 1);
-        if (!*end) {
-            status = bzi_names_add(found, path, err);
-        } else {
-            path[size] = '/';
-            status = bzi_glob_walk(found, path, size + 1, end + 1, err);
-        }
-    }
-    bzi_os_folder_close(&folder);
-    if (status == BZNA_OK && error) {
-        path[known] = 0;
-        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s: cannot list: %s", path, bzi_os_error(error).text);
-    }
-    return status;
-}
-
-static int bzi_text_is_before(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
-}
-
-/* Adds the files that match, sorted by the bytes of their paths. */
-static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
-{
-    char path[2 * BZI_LIMIT_PATH_BYTES];
-    bzi_names found = { .memory = paths->memory };
-    bzi_owned kept = { .memory = paths->memory };
-    bzi_tree tree = { .count = 0 };
-    bzna_status status = bzi_glob_walk(&found, path, 0, pattern, err);
-
-    if (status == BZNA_OK && !found.count)
-        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
-    if (status == BZNA_OK)
-        status = bzi_tree_make(&tree, &kept, &found, bzi_text_is_before, err);
-    for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
-        status = bzi_paths_add(paths, tree.names[i], err);
-    bzi_owned_free(&kept);
-    bzi_names_free(&found);
-    return status;
-}
-
-/* Adds the files of a text without braces. Without * ? [ it is a path, with backslashes before characters that would
- * have a meaning. */
-static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bzna_error *err)
-{
-    char pattern[BZI_LIMIT_PATH_BYTES], path[BZI_LIMIT_PATH_BYTES];
-    int plain;
-
-    bzi_string_copy(pattern, sizeof pattern, text);
-    bzi_os_plain_path(pattern);
-    plain = bzi_glob_plain(pattern, pattern + strlen(pattern), path);
-    return plain || bzi_os_kind(path) != BZI_OS_NONE ? bzi_paths_add(paths, path, err) :
-                                                       bzi_paths_match(paths, pattern, err);
-}
-
-/* Adds the files of one path, or of one of several that "::" separates. */
-static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, bzna_error *err)
-{
-    bzi_names texts = { .memory = paths->memory };
-    bzna_status status;
-
-    if (bzi_os_kind(pattern) != BZI_OS_NONE || !pattern[strcspn(pattern, "{}*?[")])
-        return bzi_paths_add(paths, pattern, err);
-
-    if ((status = bzi_brace_check(pattern, err)) == BZNA_OK)
-        status = bzi_brace_expand(&texts, pattern, 0, 0, err);
-    for (uint64_t i = 0; i < texts.count && status == BZNA_OK; i++)
-        status = bzi_paths_add_expanded(paths, bzi_names_get(&texts, i), err);
-    bzi_names_free(&texts);
-    return status;
-}
-
-/* Adds all that a caller's path stands for, except that a folder of shards is still one path. */
-static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_error *err)
-{
-    const char *p = path, *next;
-    bzna_status status = BZNA_OK;
-
-    if (bzi_os_kind(path) != BZI_OS_NONE || !strstr(path, "::"))
-        return bzi_paths_add_pattern(paths, path, err);
-
-    for (; p && status == BZNA_OK; p = next ? next + 2 : NULL) {
-        char item[BZI_LIMIT_PATH_BYTES];
-        size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
-
-        if (size == 0)
-            return BZI_FAIL_AT(err, BZNA_E_ARGUMENT, (uint64_t)(p - path),
-                               "no path stands before or after the :: at byte %llu",
-                               (bzi_llu)(p - path - (p > path ? 2 : 0)));
-        if (size >= sizeof item)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
-
-        memcpy(item, p, size);
-        item[size] = 0;
-        status = bzi_paths_add_pattern(paths, item, err);
-    }
-    return status;
 }
 
 /* Adds the archives and shards that a folder holds, in the order of their names. Adds nothing if it holds none. */
@@ -14164,7 +13764,7 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.files.count) {
         if (walk.folders.count > 1)
             status = BZI_FAIL(err, BZNA_E_FORMAT,
-                              "it holds folders beside files of samples (\"%.64s\"): open those by a pattern (*.tar), "
+                              "it holds folders beside files of samples (\"%.64s\"): open those by their paths, "
                               "or set dataset_config.format to \"folder\"",
                               bzi_names_get(&walk.files, 0));
         else
@@ -14179,7 +13779,7 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     return status;
 }
 
-/* Adds a path that patterns have given, or the shards in it if it is a folder of shards. A list or the format "folder"
+/* Adds a path, or the shards in it if it is a folder of shards. A list or the format "folder"
  * says that it is a folder of pictures. */
 static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, const bzna_dataset_config *config,
                                          bzna_error *err)
@@ -14199,16 +13799,10 @@ static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, con
 static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
                                      const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_names expanded = { .memory = paths->memory };
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
-        if ((status = bzi_paths_expand(&expanded, given[i], err)) != BZNA_OK)
-            bzi_error_prefix(err, given[i]);
-
-    for (uint64_t i = 0; i < expanded.count && status == BZNA_OK; i++)
-        status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
-    bzi_names_free(&expanded);
+        status = bzi_paths_resolve_one(paths, given[i], config, err);
     return status;
 }
 
@@ -15088,13 +14682,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
     bzna_status status = BZNA_OK;
     (void)config;
 
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
-        if (bzi_os_kind(given[i]) == BZI_OS_NONE && (given[i][strcspn(given[i], "{*?[")] || strstr(given[i], "::"))) {
-            BZI_FAIL(err, BZNA_E_UNSUPPORTED, "no such file, and this build expands no patterns (BENZINA_NO_FOLDERS)");
-            return bzi_error_prefix(err, given[i]);
-        }
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
         status = bzi_names_add(paths, given[i], err);
-    }
     return status;
 }
 #endif
@@ -30652,64 +30241,6 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
             BZI_API_MISUSE("bzna_dataset_open_list: paths[%u] is NULL", i);
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
-
-#ifndef BENZINA_NO_FOLDERS
-
-/* Lays texts end to end, each with its NUL and without backslashes before characters. Returns their size always; writes
- * only what fits. */
-static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacity)
-{
-    uint64_t size = 0;
-
-    for (uint64_t i = 0; i < texts->count; i++)
-        for (const char *p = bzi_names_get(texts, i);; p++) {
-            p += *p == '\\' && p[1];
-            if (size++ < capacity)
-                dst[size - 1] = *p;
-            if (!*p)
-                break;
-        }
-    return size;
-}
-
-/* Expands a pattern. Gives the size of its texts, and their number, of which none is known after other errors than that
- * dst is too small. */
-static bzna_status bzi_api_braces(const char *pattern, char *dst, uint64_t capacity, uint64_t *size, uint32_t *count,
-                                  bzna_error *err)
-{
-    const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
-    bzi_names texts = { .memory = &memory };
-    bzna_status status;
-
-    if ((status = bzi_brace_check(pattern, err)) == BZNA_OK &&
-        (status = bzi_brace_expand(&texts, pattern, 0, 0, err)) == BZNA_OK) {
-        *size = bzi_api_join(&texts, dst, capacity);
-        *count = (uint32_t)texts.count;
-        if (*size > capacity)
-            status = BZI_FAIL(err, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (bzi_llu)*size,
-                              (bzi_llu)capacity);
-    }
-    bzi_names_free(&texts);
-    return status;
-}
-
-BZI_COLD
-BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
-                                        uint32_t *count, bzna_error *err)
-{
-    uint64_t size = 0;
-    uint32_t texts = 0;
-    bzna_status status;
-
-    BZI_API_BEGIN_WITH(pattern);
-    status = bzi_api_braces(pattern, dst, dst ? capacity : 0, &size, &texts, &e);
-    if (needed)
-        *needed = (size_t)size;
-    if (count)
-        *count = texts;
-    BZI_API_END(status);
-}
-#endif
 
 /* Opens what is no path. Its name is that of its kind, if the config gives none. callbacks: NULL, or a user's source,
  * of which input.source is made. */

@@ -50,8 +50,7 @@
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
  *     BENZINA_NO_STILLS    no pictures but JPEG and HEIF: neither PNG, WebP, GIF, BMP, TIFF, PNM
  *                          nor JPEG 2000
- *     BENZINA_NO_FOLDERS   no folders, lists of their samples, nor patterns: a path is that of a
- *                          file
+ *     BENZINA_NO_FOLDERS   no folders, nor lists of their samples: a path is that of a file
  *     BENZINA_NO_RECORDS   no dataset_config.records, and no providers
  *     BENZINA_NO_AUGMENT   no policies: settings with some are refused, and transforms with
  *                          operations
@@ -634,15 +633,10 @@
  *
  * 12. KINDS OF DATA SETS
  *
- * PATTERNS. A path that exists stands for itself. A folder that holds *.bzna, *.tar or *.rec files
- * stands for those. Otherwise a path is a pattern of several paths, which are laid end to end:
- *
- *     a::b             both
- *     {0000..0146}     each number in turn, padded with zeros if either of the two is
- *     {1..9..2}        every second number: 1, 3, 5, 7, 9
- *     {train,val}      each word in turn. With several braces, the leftmost varies slowest
- *     * ? [abc]        the files whose names match, sorted by bytes
- *     \                the next character stands for itself
+ * PATHS. A path names a file or a folder. A folder that holds *.bzna, *.tar or *.rec files stands
+ * for those, in the order of their names. Patterns of several paths, such as
+ * "shard-{000..146}.tar" and "a.tar::b.tar", are opened by bzna_formats_open of examples/formats,
+ * as the program bzna and the bindings do.
  *
  * MANY FILES. If a data set has many files, at most 64 of them are open at a time, or a quarter of
  * the files that the process may open, if that is less. The others are opened for each read, which
@@ -1825,22 +1819,6 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
  * E_LIMIT for more than 65536 files. */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-
-#ifndef BENZINA_NO_FOLDERS
-/* Gives the texts that the braces of a pattern stand for, as bzna_dataset_open expands them: see
- * chapter 12. Files are not looked for: * ? [] and "::" stay as they are. Any thread.
- *     pattern    UTF-8, of at most 4095 bytes
- *     dst        receives the texts one after the other, each with a NUL at its end; NULL asks for
- *                the size alone
- *     capacity   bytes at dst
- *     needed     set to the bytes of all texts with their NULs; may be NULL
- *     count      set to the number of texts; may be NULL
- * Statuses: E_ARGUMENT for braces that do not close; E_LIMIT for more than 65536 texts, or braces
- * that nest too deep; E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of
- * no use. */
-BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity,
-    size_t *needed, uint32_t *count, bzna_error *err);
-#endif
 
 /* Opens a file that lies in memory. Any thread.
  *     context   may be closed before the data set

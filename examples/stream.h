@@ -38,15 +38,16 @@
  *     }
  *
  * To take this into a program, copy stream.h, stream.c, stream_source.h and stream_source.c into a folder beside
- * benzina.h, such as stream/, and add them to what benzina.c is compiled with (POSIX; zlib and zstd, or
- * -DBZNA_STREAM_NO_ZLIB and -DBZNA_STREAM_NO_ZSTD):
+ * benzina.h, such as stream/, and formats.h, data.h, data.c and paths.c of examples/formats into another, such as
+ * formats/. Add them to what benzina.c is compiled with (POSIX; zlib and zstd, or -DBZNA_STREAM_NO_ZLIB and
+ * -DBZNA_STREAM_NO_ZSTD):
  *
- *     cc -std=c11 -Istream program.c stream/stream.c stream/stream_source.c benzina.o \
- *        $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) -lm -lpthread -ldl
+ *     cc -std=c11 -I. -Istream -Iformats program.c stream/stream.c stream/stream_source.c formats/paths.c \
+ *        formats/data.c benzina.o $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) -lm -lpthread -ldl
  *
  * Installed, it is libbenzina_stream: benzina_stream of pkg-config, and benzina::stream of find_package(benzina).
  *
- * SOURCES. A source is one of these. Braces stand for several, as in paths of data sets (bzna_braces_expand):
+ * SOURCES. A source is one of these. Braces stand for several, as in paths of data sets (bzna_formats_braces):
  * {000..146}, {a,b}. A source without braces is taken as it is, with its backslashes. For a command that needs braces,
  * set literal.
  *

@@ -6,6 +6,7 @@
 #  define _POSIX_C_SOURCE 200809L
 #endif
 #include "stream_source.h"
+#include "formats.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +91,7 @@ bzna_status bzns_texts_add(bzns_texts *t, const char *pattern, int is_literal, b
 
     is_literal |= !strchr(pattern, '{');
     if (!is_literal) {
-        status = bzna_braces_expand(pattern, NULL, 0, &size, &count, err);
+        status = bzna_formats_braces(pattern, NULL, 0, &size, &count, err);
         status = status == BZNA_E_BUFFER ? BZNA_OK : status;
     }
     if (status != BZNA_OK || (status = texts_reserve(t, size, err)) != BZNA_OK)
@@ -100,7 +101,7 @@ bzna_status bzns_texts_add(bzns_texts *t, const char *pattern, int is_literal, b
     if (is_literal)
         memcpy(t->bytes + t->size, pattern, size);
     else
-        status = bzna_braces_expand(pattern, t->bytes + t->size, size, &size, &count, err);
+        status = bzna_formats_braces(pattern, t->bytes + t->size, size, &size, &count, err);
     t->size += size;
     t->count += count;
     return status;

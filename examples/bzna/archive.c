@@ -82,9 +82,10 @@ static bzna_status open_source(archive *a, const char *path, bzna_dataset_config
                                bzna_error *err)
 {
     if (!source->read_at && streamed_is(path)) return streamed_open(a, path, config, err);
-    if (!source->read_at) return bzna_dataset_open(a->context, path, config, &a->dataset, err);
+    const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = config };
+    if (!source->read_at) return bzna_formats_open(a->context, path, &formats, &a->dataset, err);
     config->name = path;
-    bzna_status status = bzna_dataset_open_source(a->context, source, config, &a->dataset, err);
+    bzna_status status = bzna_formats_open_source(a->context, source, &formats, &a->dataset, err);
     if (status < 0) source->close(source->user);
     return status;
 }

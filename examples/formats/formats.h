@@ -1,4 +1,20 @@
-/* formats.h - formats that benzina.c does not know: codecs for bzna_context_config.own_codecs
+/* formats.h - what benzina.c does not know by itself: pictures of more kinds, and data sets of more kinds
+ *
+ * DATA SETS. bzna_formats_open opens whatever people have, as bzna_dataset_open opens what the library knows:
+ *
+ *     bzna_formats_open(context, "shard-{000..146}.tar", NULL, &dataset, &err);
+ *
+ * PATTERNS. A path that exists stands for itself. Otherwise it is a pattern of several paths, which are laid end to
+ * end:
+ *
+ *     a::b             both
+ *     {0000..0146}     each number in turn, padded with zeros if either of the two is
+ *     {1..9..2}        every second number: 1, 3, 5, 7, 9
+ *     {train,val}      each word in turn. With several braces, the leftmost varies slowest
+ *     * ? [abc]        the files whose names match, sorted by bytes
+ *     \                the next character stands for itself; on Windows it parts folders
+ *
+ * CODECS for bzna_context_config.own_codecs:
  *
  *     bzna_context_config config = { .struct_size = sizeof config };
  *     config.own_codecs.ptr = bzna_formats_codecs(&config.own_codecs.count);
@@ -44,6 +60,62 @@ BZNA_FORMATS_API void bzna_formats_heif(bzna_codec *codec);
 
 /* Fills in the codec of JPEG XL, by libjxl (jxl.c). It has nothing to be freed. Any thread. */
 BZNA_FORMATS_API void bzna_formats_jxl(bzna_codec *codec);
+
+/* ---- Data sets ---------------------------------------------------------------------------- */
+
+/* How a data set is to be opened. Everything is copied. Zero is the default of every member. */
+typedef struct bzna_formats_config {
+    uint32_t struct_size;             /* sizeof the struct; bzna_formats_config_init sets it */
+    uint32_t reserved0;               /* must be 0 */
+    /* the settings that the library itself has. NULL: all defaults */
+    const bzna_dataset_config *dataset;
+} bzna_formats_config;
+
+/* Clears config and sets its struct_size, in bytes: pass sizeof *config. Any thread. */
+BZNA_FORMATS_API void bzna_formats_config_init(bzna_formats_config *config, size_t struct_size);
+
+/* Opens what path names or stands for, of all kinds that this folder and the library know. Any thread.
+ *     context   may be closed before the data set
+ *     path      UTF-8, a path or a pattern; copied
+ *     config    copied; NULL: all defaults
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: those of bzna_dataset_open; E_ARGUMENT for braces that do not close; E_NOT_FOUND for a pattern that no file
+ * matches; E_LIMIT for more than 65536 files. */
+BZNA_FORMATS_API bzna_status bzna_formats_open(bzna_context *context, const char *path,
+    const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Opens several paths as one data set, in which they lie end to end. Any thread.
+ *     context   may be closed before the data set
+ *     paths     count strings, each as for bzna_formats_open; copied
+ *     count     1..65536
+ *     config    for each path; copied; NULL: all defaults. config->dataset->name: only of one file
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: that of bzna_formats_open for the first path that fails; E_NO_SAMPLES if count is 0. */
+BZNA_FORMATS_API bzna_status bzna_formats_open_list(bzna_context *context, const char *const *paths, uint32_t count,
+    const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Opens a file that lies in memory, as bzna_dataset_open_memory does, which describes the parameters. Any thread. */
+BZNA_FORMATS_API bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
+    const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Opens a file that the caller's functions read, as bzna_dataset_open_source does, which describes the parameters. Any
+ * thread. */
+BZNA_FORMATS_API bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *source,
+    const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Gives the texts that the braces of a pattern stand for (paths.c). Files are not looked for: * ? [] and "::" stay as
+ * they are. Any thread.
+ *     pattern    UTF-8, of at most 4095 bytes
+ *     dst        receives the texts one after the other, each with a NUL at its end; NULL asks for the size alone
+ *     capacity   bytes at dst
+ *     needed     set to the bytes of all texts with their NULs; may be NULL
+ *     count      set to the number of texts; may be NULL
+ * Statuses: E_ARGUMENT for braces that do not close; E_LIMIT for more than 65536 texts, or braces that nest too deep;
+ * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of no use. */
+BZNA_FORMATS_API bzna_status bzna_formats_braces(const char *pattern, char *dst, size_t capacity, size_t *needed,
+    uint32_t *count, bzna_error *err);
+
+/* ---- For the files of this folder ------------------------------------------------------------- */
 
 /* Fails with a message, for the files of this folder. The library puts the codec's name, the sample and the file before
  * it. */

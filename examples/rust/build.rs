@@ -34,7 +34,6 @@ fn main() {
     if env::var_os("CARGO_FEATURE_STREAM").is_some() {
         compile_stream(&here);
     }
-    println!("cargo:rustc-check-cfg=cfg(has_formats)");
     let built = here.join("../../build");
     if let Some(folder) = env::var_os("BENZINA_LIB_DIR") {
         let folder = here.join(folder);
@@ -44,9 +43,6 @@ fn main() {
     } else if built.join("libbenzina.a").exists() {
         link_static(&built);
     } else if let Some(flags) = pkg_config("--libs", &["benzina_formats >= 0.3"]) {
-        println!("cargo:rustc-cfg=has_formats");
-        link(&flags);
-    } else if let Some(flags) = pkg_config("--libs", &["benzina >= 0.3"]) {
         link(&flags);
     } else {
         link_static(&compile(&here));
@@ -75,7 +71,6 @@ fn link_static(folder: &Path) {
     println!("cargo:rustc-link-search=native={}", folder.display());
     if folder.join("libbenzina_formats.a").exists() {
         println!("cargo:rerun-if-changed={}", folder.join("libbenzina_formats.a").display());
-        println!("cargo:rustc-cfg=has_formats");
         println!("cargo:rustc-link-lib=static=benzina_formats"); // before the library that it calls
         for (package, ..) in FORMATS {
             link(&pkg_config("--libs", &[package]).unwrap_or_default());
@@ -117,7 +112,8 @@ fn compile(here: &Path) -> PathBuf {
     let formats = here.join("../formats");
     println!("cargo:rerun-if-changed={}", formats.display());
     if let Ok(files) = formats.read_dir() {
-        let mut files: Vec<_> = files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.extension() == Some("c".as_ref())).collect();
+        let mut files: Vec<_> =
+            files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.extension() == Some("c".as_ref())).collect();
         files.sort();
         for (package, switch, missing) in FORMATS {
             add_flags(&mut flags, &[package], switch, missing);
@@ -156,7 +152,13 @@ fn archive(name: &str, flags: &[String], sources: &[PathBuf]) -> PathBuf {
 /// Compiles libbenzina_stream.a, and links it with what unpacks gzip and zstd. It comes before the library that it calls.
 fn compile_stream(here: &Path) {
     let examples = here.join("..");
-    let mut flags = vec!["-std=c11".to_string(), "-O2".into(), "-fPIC".into()];
+    let mut flags = vec![
+        "-std=c11".to_string(),
+        "-O2".into(),
+        "-fPIC".into(),
+        format!("-I{}", here.join("../formats").display()),
+        format!("-I{}", here.join("../..").display()),
+    ];
     let mut libraries = String::new();
     for (package, switch) in [("zlib", "-DBZNA_STREAM_NO_ZLIB"), ("libzstd", "-DBZNA_STREAM_NO_ZSTD")] {
         match (pkg_config("--cflags", &[package]), pkg_config("--libs", &[package])) {

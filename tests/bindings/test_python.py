@@ -104,10 +104,10 @@ def run_python(code, timeout=300, **options):
 # ---- header ----------------------------------------------------------------------------------------------------------
 
 class Header:
-    """What benzina.h declares, without its comments."""
+    """What benzina.h and formats.h declare, without comments."""
 
-    with open("benzina.h", encoding="utf-8") as file:
-        whole = file.read()
+    with open("benzina.h", encoding="utf-8") as file, open("examples/formats/formats.h", encoding="utf-8") as more:
+        whole = file.read() + re.sub(r"#define BZNA_FORMATS_API.*", "", more.read()).replace("BZNA_FORMATS_API", "BZNA_API")
     text = re.sub(r"/\*.*?\*/", " ", whole, flags=re.S)
 
     @classmethod
@@ -193,11 +193,11 @@ class Interface(unittest.TestCase):
             source, program = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
             with open(source, "w") as file:
                 file.write(
-                    '#include "benzina.h"\n#include <stdio.h>\nint main(void)\n{\n    '
+                    '#include "formats.h"\n#include <stdio.h>\nint main(void)\n{\n    '
                     + "\n    ".join(lines)
                     + "\n    return 0;\n}\n"
                 )
-            subprocess.run([compiler, "-std=c11", "-I.", "-o", program, source], check=True)
+            subprocess.run([compiler, "-std=c11", "-I.", "-Iexamples/formats", "-o", program, source], check=True)
             said = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")
         checked = 0
         for words in filter(None, map(str.split, said)):
@@ -217,7 +217,7 @@ class Interface(unittest.TestCase):
         self.assertGreater(len(declared), 50)
         self.assertEqual(set(declared), {name for name, _ in _c._rows(_c._header.FUNCTIONS)})
         for name, (result, arguments) in declared.items():
-            function = getattr(lib, "bzna_" + name)
+            function = getattr(_c.formats if name.startswith("formats_") else lib, "bzna_" + name)
             self.assertIn(function.restype, ctypes_of(result), name)
             self.assertEqual(len(function.argtypes), len(arguments), name)
             for argument, kind in zip(arguments, function.argtypes):

@@ -260,21 +260,21 @@ static int is_left_out(const uint8_t *data, size_t size)
 static void try_pattern(const uint8_t *data, size_t size)
 {
     char *pattern = malloc(size + 1), *dst;
-    bzi_names paths = { .memory = &fuzz_context()->host->memory };
+    data_names paths = { .count = 0 };
     bzna_error err = { .struct_size = sizeof err };
     uint32_t count = 0;
     size_t needed = 0;
     FUZZ_CHECK(pattern);
     memcpy(pattern, data, size);
     pattern[size] = 0;
-    bzna_braces_expand(pattern, NULL, 0, &needed, &count, &err);
+    bzna_formats_braces(pattern, NULL, 0, &needed, &count, &err);
     FUZZ_CHECK(count <= BZI_LIMIT_PARTS && needed <= count * (size + 1));
     if ((dst = malloc(needed + !needed)) && needed)
-        FUZZ_CHECK(bzna_braces_expand(pattern, dst, needed, &needed, &count, &err) == BZNA_OK);
+        FUZZ_CHECK(bzna_formats_braces(pattern, dst, needed, &needed, &count, &err) == BZNA_OK);
     free(dst);
     if (count && count <= 200 && !strpbrk(pattern, "*?["))
-        bzi_paths_expand(&paths, pattern, &err);
-    bzi_names_free(&paths);
+        bzna_formats_paths(&paths, pattern, &err);
+    bzna_formats_data_free(&paths);
     free(pattern);
 }
 

@@ -1,4 +1,4 @@
-# What benzina.h promises to those who were compiled with it.
+# What benzina.h, and a header after it, promise to those who were compiled with it.
 #
 #     awk -f tests/make/abi.awk benzina.h > abi.c            a C program that prints the size of every public struct and the offset and size
 #                                                       of every member, and once more, by dotted name, of those of a struct inside
@@ -72,6 +72,7 @@ END {
         }
         exit
     }
+    if (ARGC > 2) print "#include \"formats.h\""
     print "#include \"benzina.h\"\n#include <stdio.h>\nint main(void)\n{"
     for (s = 1; s <= struct_count; s++) {
         printf "    printf(\"%s %%zu\\n\", sizeof(%s));\n", structs[s], structs[s]

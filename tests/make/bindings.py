@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes from benzina.h what the bindings declare: structs, constants and, for Rust and Python, functions. And from the
+"""Makes from benzina.h and examples/formats/formats.h what the bindings declare: structs, constants and, for Rust and Python, functions. And from the
 table of settings in benzina.c, beside it, the keywords of loaders and contexts (settings.py).
 
     python3 tests/make/bindings.py benzina.h examples          writes them: raw.rs, header.jl, _numbers.py, _header.py,
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import settings
 
-NOTE = "Made from benzina.h by `make bindings` (tests/make/bindings.py): change the header, not this file."
+NOTE = "Made from benzina.h and formats.h by `make bindings` (tests/make/bindings.py): change the headers, not this file."
 SETTINGS_NOTE = "Made from the table of settings in benzina.c by `make bindings` (tests/make/settings.py): change that."
 
 # Constants of an enum are of the type of what holds them. Without a line here, that is uint32_t.
@@ -147,7 +147,8 @@ def parse_enum(body, constants):
 
 def parse_header(text):
     """All declarations of the header, in its order."""
-    text = text[text.index("#define BENZINA_H"):]
+    text = re.sub(r"#define BZNA_FORMATS_API.*", "", text[re.search("#define BENZINA_(FORMATS_)?H\n", text).start():])
+    text = text.split("\n/* ---- For the files of this folder")[0].replace("BZNA_FORMATS_API", "BZNA_API")
     items, constants, pending, position = [], {}, [], 0
     patterns = [
         ("comment", r"/\*.*?\*/"),
@@ -591,6 +592,9 @@ def offsets(items, constants):
 def main(arguments):
     header, folder = Path(arguments[0]), Path(arguments[1])
     items, constants = parse_header(header.read_text(encoding="utf-8"))
+    formats = parse_header((folder / "formats/formats.h").read_text(encoding="utf-8"))
+    items += formats[0]
+    constants.update(formats[1])
     for item in items:
         if item.kind == "define" and re.fullmatch(r"\d+", item.value):
             constants[item.name] = item.value

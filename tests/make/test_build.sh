@@ -204,8 +204,8 @@ if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null;
 else skip header_goes_with_bzlib "no bzlib.h here [libbz2-dev]"; fi
 check header_has_no_implicit_padding gcc -std=c99 -Werror=padded -I. -fsyntax-only "$T/header.c"
 
-awk -f tests/make/abi.awk benzina.h > "$T/abi.c"
-layouts() { gcc -std=c11 -I. "$T/abi.c" -o "$T/abi" && "$T/abi" > "$T/abi.txt" && diff tests/make/abi.txt "$T/abi.txt"; }
+awk -f tests/make/abi.awk benzina.h examples/formats/formats.h > "$T/abi.c"
+layouts() { gcc -std=c11 -I. -Iexamples/formats "$T/abi.c" -o "$T/abi" && "$T/abi" > "$T/abi.txt" && diff tests/make/abi.txt "$T/abi.txt"; }
 # Of each struct the members that are its own; of those of a struct inside, which is listed by itself, as well.
 without_gaps() { awk '/^bzna/ { bad += end != size; size = $2; end = 0; next } /^   / { next } { bad += $2 != end; end = $2 + $3 } END { exit bad + (end != size) > 0 }' "$T/abi.txt"; }
 check layouts_are_those_of_the_golden_file layouts       # tests/make/abi.txt; bindings are written against it
@@ -221,9 +221,9 @@ for name, struct in json.load(open("examples/offsets.json"))["structs"].items():
 EOS
 }
 constants_as_c() {
-    "${PYTHON:-python3}" - > "$T/constants.c" <<'EOS' && gcc -std=c11 -I. "$T/constants.c" -o "$T/constants" && "$T/constants"
+    "${PYTHON:-python3}" - > "$T/constants.c" <<'EOS' && gcc -std=c11 -I. -Iexamples/formats "$T/constants.c" -o "$T/constants" && "$T/constants"
 import json
-print('#include "benzina.h"\n#include <stdio.h>\nint main(void)\n{\n    int wrong = 0;')
+print('#include "formats.h"\n#include <stdio.h>\nint main(void)\n{\n    int wrong = 0;')
 for name, value in json.load(open("examples/offsets.json"))["constants"].items():
     print(f'    if ({name} != {value}{"u" if value >= 2**63 else ""}) wrong = printf("{name}\\n");')
 print("    return wrong != 0;\n}")
@@ -231,7 +231,7 @@ EOS
 }
 check offsets_json_has_the_layouts_of_the_compiler offsets_as_abi
 check offsets_json_has_the_constants_of_the_header constants_as_c
-check layouts_list_every_struct sh -c "[ \$(grep -c '^typedef struct bzna_[a-z_]* {' benzina.h) -eq \$(grep -c '^bzna' '$T/abi.txt') ]"
+check layouts_list_every_struct sh -c "[ \$(cat benzina.h examples/formats/formats.h | grep -c '^typedef struct bzna_[a-z_]* {') -eq \$(grep -c '^bzna' '$T/abi.txt') ]"
 
 # The tool says for itself what is out of range, by the name of its option: the limits are the library's.
 limit_of_library() { sed -n "s/^#define BZI_LIMIT_$1  *\([0-9]*\)u.*/\1/p" benzina.c; }
@@ -452,7 +452,7 @@ not_rooms() { # pattern: lines that have it, but for the rooms of the OS
     awk -v pattern="$1" 'FNR == 1 { room = "" } /^\/\* ==== / { room = $0 } room !~ /[0-9]\. OS[ :]/ && $0 ~ "^[ \t]*#.*" pattern { print FILENAME ": " FNR ": " $0; bad = 1 }
         END { exit bad }' benzina.c benzina.h benzina_kernels.cu
 }
-not_os_files() { ! grep -nE "^[ \t]*#.*($1)" $(ls examples/*.[ch] examples/bzna/*.[ch] examples/formats/*.[ch] | grep -v '/os[_a-z]*\.[ch]$'); }
+not_os_files() { ! grep -nE "^[ \t]*#.*($1)" $(ls examples/*.[ch] examples/bzna/*.[ch] examples/formats/*.[ch] | grep -vE '/(os[_a-z]*|formats/data)\.[ch]$'); }
 check only_the_os_rooms_ask_for_the_platform not_rooms "($platforms)"
 check only_the_os_rooms_include_its_headers not_rooms "include <$system_headers>"
 check only_os_files_of_the_tool_ask_for_the_platform not_os_files "$platforms"

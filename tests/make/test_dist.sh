@@ -53,7 +53,7 @@ lacks() { # folder, name...: what the rooms had is gone
         case $switch in
         HEIF)    gone="bzi_heif_image bzi_tiles_place iinf" ;;
         SHARDS)  gone="bzi_tar_row bzi_recordio" ;;
-        FOLDERS) gone="bzi_folder_ bzi_walk bzi_brace bzi_glob bzna_braces_expand" ;;
+        FOLDERS) gone="bzi_folder_ bzi_walk bzi_paths_add_shards" ;;
         STILLS)  gone="bzi_png_next bzi_j2k_parts bzi_gif_first" ;; # their list stays
         RECORDS) gone="bzi_records_ops bzi_provider bzna_provider bzna_dataset_open_provider" ;;
         WRITER)  gone="bzi_index_entry bzi_coded bzna_writer bzna_sink" ;;

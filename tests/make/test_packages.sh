@@ -127,7 +127,7 @@ by_pkg_config_static() { # program, package
     pc --static --libs "$2" | grep -q -e "-lbenzina.*-lm .*-lpthread" &&
         packages="$(pc --print-requires-private benzina) $(pc --print-requires-private "$2")" &&
         # shellcheck disable=SC2046,SC2086
-        gcc -std=c11 "$T/programs/$1.c" $(pc --cflags "$2") "$made/$lib/lib$2.a" "$made/$lib/libbenzina.a" \
+        gcc -std=c11 "$T/programs/$1.c" $(pc --cflags "$2") "$made/$lib/lib$2.a" "$made/$lib/libbenzina_formats.a" "$made/$lib/libbenzina.a" \
             $(pkg-config --libs $packages) -lm -lpthread -ldl -o "$T/$1_static" &&
         ! needs "$T/$1_static" "$2" && ! needs "$T/$1_static" benzina && counts_eight "$T/$1_static" ''
 }

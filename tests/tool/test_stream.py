@@ -449,13 +449,18 @@ class Streams(unittest.TestCase):
         flags = subprocess.run(["pkg-config", "--cflags", "--libs", "zlib", "libzstd"], capture_output=True, text=True)
         if flags.returncode:
             self.skipTest("no zlib and libzstd [zlib1g-dev libzstd-dev]")
-        sources = [os.path.join(ROOT, "examples", name) for name in ("stream.c", "stream_source.c")]
+        sources = [os.path.join(ROOT, "examples", name) for name in
+                   ("stream.c", "stream_source.c", "formats/paths.c", "formats/data.c")]
         subprocess.run(
             [
                 os.environ.get("CC", "cc"),
                 "-std=c11",
                 "-I",
                 os.path.join(ROOT, "examples"),
+                "-I",
+                os.path.join(ROOT, "examples/formats"),
+                "-I",
+                ROOT,
                 "-o",
                 "program",
                 "program.c",

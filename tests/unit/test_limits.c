@@ -202,8 +202,7 @@ static const struct { const char *name, *suite, *test; } limits[] = {
     { "EXTENSIONS", "test_codec", "codecs_that_cannot_be_are_refused_by_name" },
     { "POLICIES", "test_limits", "an_output_has_16_policies_of_256_operations_at_most" },
     { "OPERATIONS", "test_limits", "an_output_has_16_policies_of_256_operations_at_most" },
-    { "PARTS", "test_files", "braces_that_stand_for_too_much_are_refused" },
-    { "GROUPS", "test_files", "braces_that_stand_for_too_much_are_refused" },
+    { "PARTS", "test_limits", "a_data_set_has_65536_files_at_most" },
     { "OPEN_FILES", "test_files", "twenty_thousand_archives_are_one_data_set_with_256_descriptors" },
     { "BOX_BYTES", "test_limits", "a_box_that_is_read_whole_has_512_mib_at_most" },
     { "FOLDERS", "test_limits", "a_class_folder_has_1048576_folders_at_most" },
@@ -749,6 +748,21 @@ static bzna_status no_rule(void *user, const bzna_rule_input *input, void *out, 
     return BZNA_OK;
 }
 
+TEST(a_data_set_has_65536_files_at_most)
+{
+    static const char *files[BZI_LIMIT_PARTS + 1];
+    bzna_context *context = little_context();
+    bzna_dataset *dataset = NULL;
+    bzna_error err;
+    bzna_error_init(&err, sizeof err);
+    for (uint32_t i = 0; i <= BZI_LIMIT_PARTS; i++)
+        files[i] = TEST_BUILD "/tests/none";
+    CHECK_EQ(bzna_dataset_open_list(context, files, BZI_LIMIT_PARTS + 1, NULL, &dataset, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "65537 paths are more than 65536");
+    CHECK_EQ(bzna_dataset_open_list(context, files, BZI_LIMIT_PARTS, NULL, &dataset, &err), BZNA_E_NOT_FOUND);
+    bzna_context_close(context);
+}
+
 TEST(patterns_and_shapes_of_rules_are_bounded)
 {
     char pattern[65];
@@ -896,6 +910,7 @@ TEST_MAIN(RUN(a_file_that_asks_for_a_thousand_million_entries_costs_what_its_siz
     RUN(a_batch_has_16_fields_as_tensors_and_16_as_bytes_at_most)
     RUN(a_loader_has_16_rules_at_most)
     RUN(an_output_has_16_policies_of_256_operations_at_most)
+    RUN(a_data_set_has_65536_files_at_most)
     RUN(patterns_and_shapes_of_rules_are_bounded)
     RUN(vectors_have_65536_numbers_at_most)
     RUN(repetitions_are_looked_for_in_2_to_33_samples_at_most)

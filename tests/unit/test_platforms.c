@@ -3,6 +3,7 @@
 #include "library.h"
 #include "test.h"
 #include "known.h"
+#include "../../examples/formats/data.h"
 #include <locale.h>
 #include <sys/stat.h>
 
@@ -176,22 +177,19 @@ TEST(files_that_a_pattern_matches_are_in_the_order_of_their_bytes)
 {
     static const char *const names[] = { "b.txt", "10.txt", "B2.txt", "9.txt", "a.txt", "\xc3\xa9.txt", "~.txt" };
     const char *const pattern = TOP "/?*.txt", *const sorted[] = { "10", "9", "B2", "a", "b", "~", "\xc3\xa9" };
-    bzi_names paths = { .memory = NULL };
-    bzna_dataset_config config;
+    data_names paths = { .count = 0 };
     clear();
     for (size_t i = 0; i < COUNT(names); i++)
         make(names[i], "x");
-    bzna_dataset_config_init(&config, sizeof config);
-    paths.memory = &context->host->memory;
     bzi_error_init(&why);
-    CHECK_EQ(bzi_paths_resolve(&paths, &pattern, 1, &config, &why), BZNA_OK);
+    CHECK_EQ(bzna_formats_paths(&paths, pattern, &why), BZNA_OK);
     CHECK_EQ(paths.count, COUNT(sorted));
-    for (uint64_t i = 0; i < paths.count && i < COUNT(sorted); i++) {
+    for (uint32_t i = 0; i < paths.count && i < COUNT(sorted); i++) {
         char expected[512];
         snprintf(expected, sizeof expected, TOP "/%s.txt", sorted[i]);
-        CHECK_STR(bzi_names_get(&paths, i), expected);
+        CHECK_STR(bzna_formats_data_get(&paths, i), expected);
     }
-    bzi_names_free(&paths);
+    bzna_formats_data_free(&paths);
 }
 
 TEST(a_backslash_parts_folders_on_windows_and_is_a_character_elsewhere)
@@ -243,16 +241,14 @@ TEST(a_backslash_in_a_pattern_parts_folders_on_windows_and_escapes_elsewhere)
         make("p/{0..1}.rec", "x");
     for (size_t i = 0; i < COUNT(ways); i++) {
         const int wanted = ON_WINDOWS ? ways[i].count : ways[i].elsewhere;
-        bzi_names paths = { .memory = &context->host->memory };
-        bzna_dataset_config config;
+        data_names paths = { .count = 0 };
         bzna_status status;
-        bzna_dataset_config_init(&config, sizeof config);
         bzi_error_init(&why);
-        status = bzi_paths_resolve(&paths, &ways[i].pattern, 1, &config, &why);
+        status = bzna_formats_paths(&paths, ways[i].pattern, &why);
         CHECK_EQ(status == BZNA_OK ? (int)paths.count : 0, wanted);     /* a path that is no pattern is one */
         if (!wanted)
             CHECK_CONTAINS(why.message, ON_WINDOWS ? "is not closed" : "closes no {");
-        bzi_names_free(&paths);
+        bzna_formats_data_free(&paths);
     }
 }
 

@@ -28,16 +28,15 @@ function __init__()
     return nothing
 end
 
-# libbenzina_formats.so lies beside libbenzina.so. Its codecs, in C, are of formats that the library does not know by itself; without it,
-# there are none.
+# libbenzina_formats.so lies beside libbenzina.so. What it opens, and its codecs, in C, are of formats that the library does not know by
+# itself.
 const libbenzina_formats = "libbenzina_formats.so.$BZNA_VERSION_MAJOR.$BZNA_VERSION_MINOR"
 const FORMATS = Ref(bzna_own_codecs(C_NULL, 0, (0, 0)))
 
 function load_formats()
-    found = Libdl.dlopen_e(joinpath(dirname(Libdl.dlpath(libbenzina)), libbenzina_formats))
-    found == C_NULL && return
+    Libdl.dlopen(joinpath(dirname(Libdl.dlpath(libbenzina)), libbenzina_formats))
     count = Ref{UInt64}(0)
-    codecs = ccall(Libdl.dlsym(found, :bzna_formats_codecs), Ptr{bzna_codec}, (Ref{UInt64},), count)
+    codecs = bzna_formats_codecs(count)
     FORMATS[] = bzna_own_codecs(codecs, count[], (0, 0))
     return
 end
@@ -56,6 +55,8 @@ macro gcsafe(call)
     end
 end
 
+bzna_formats_codecs(count) = @ccall libbenzina_formats.bzna_formats_codecs(count::Ref{UInt64})::Ptr{bzna_codec}
+
 bzna_status_name(status) = @ccall libbenzina.bzna_status_name(status::bzna_status)::Cstring
 
 bzna_context_config_init(config, struct_size) =
@@ -72,24 +73,24 @@ bzna_records_init(records, struct_size) =
     @ccall libbenzina.bzna_records_init(records::Ref{bzna_records}, struct_size::Csize_t)::Cvoid
 bzna_dataset_config_init(config, struct_size) =
     @ccall libbenzina.bzna_dataset_config_init(config::Ref{bzna_dataset_config}, struct_size::Csize_t)::Cvoid
-bzna_dataset_open(context, path, config, out, err) =
-    @ccall libbenzina.bzna_dataset_open(context::Ptr{bzna_context}, path::Cstring, config::Ref{bzna_dataset_config},
+bzna_formats_open(context, path, config, out, err) =
+    @ccall libbenzina_formats.bzna_formats_open(context::Ptr{bzna_context}, path::Cstring, config::Ref{bzna_formats_config},
                                         out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
-bzna_dataset_open_list(context, paths, count, config, out, err) =
-    @ccall libbenzina.bzna_dataset_open_list(context::Ptr{bzna_context}, paths::Ptr{Cstring}, count::UInt32,
-                                             config::Ref{bzna_dataset_config}, out::Ref{Ptr{bzna_dataset}},
+bzna_formats_open_list(context, paths, count, config, out, err) =
+    @ccall libbenzina_formats.bzna_formats_open_list(context::Ptr{bzna_context}, paths::Ptr{Cstring}, count::UInt32,
+                                             config::Ref{bzna_formats_config}, out::Ref{Ptr{bzna_dataset}},
                                              err::Ref{bzna_error})::bzna_status
-bzna_dataset_open_memory(context, bytes, size, config, out, err) =
-    @ccall libbenzina.bzna_dataset_open_memory(context::Ptr{bzna_context}, bytes::Ptr{Cvoid}, size::Csize_t,
-                                               config::Ref{bzna_dataset_config}, out::Ref{Ptr{bzna_dataset}},
+bzna_formats_open_memory(context, bytes, size, config, out, err) =
+    @ccall libbenzina_formats.bzna_formats_open_memory(context::Ptr{bzna_context}, bytes::Ptr{Cvoid}, size::Csize_t,
+                                               config::Ref{bzna_formats_config}, out::Ref{Ptr{bzna_dataset}},
                                                err::Ref{bzna_error})::bzna_status
-bzna_dataset_open_source(context, source, config, out, err) =
-    @ccall libbenzina.bzna_dataset_open_source(context::Ptr{bzna_context}, source::Ref{bzna_source}, config::Ref{bzna_dataset_config},
+bzna_formats_open_source(context, source, config, out, err) =
+    @ccall libbenzina_formats.bzna_formats_open_source(context::Ptr{bzna_context}, source::Ref{bzna_source}, config::Ref{bzna_formats_config},
                                                out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
 bzna_provider_init(provider, struct_size) =
     @ccall libbenzina.bzna_provider_init(provider::Ref{bzna_provider}, struct_size::Csize_t)::Cvoid
 bzna_dataset_open_provider(context, provider, config, out, err) =
-    @ccall libbenzina.bzna_dataset_open_provider(context::Ptr{bzna_context}, provider::Ref{bzna_provider}, config::Ref{bzna_dataset_config},
+    @ccall libbenzina.bzna_dataset_open_provider(context::Ptr{bzna_context}, provider::Ref{bzna_provider}, config::Ptr{bzna_dataset_config},
                                                  out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
 bzna_dataset_close(dataset) =
     @ccall libbenzina.bzna_dataset_close(dataset::Ptr{bzna_dataset})::bzna_status

@@ -79,7 +79,7 @@ end
 
 function Dataset(path::AbstractString; device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...)
     return open_dataset(nothing, context_on(device, log); keywords...) do context, config, out, err
-        bzna_dataset_open(context, path, config, out, err)
+        bzna_formats_open(context, path, config, out, err)
     end
 end
 
@@ -88,14 +88,14 @@ function Dataset(paths::AbstractVector{<:AbstractString}; device::Union{Symbol,I
     return open_dataset(nothing, context_on(device, log); keywords...) do context, config, out, err
         GC.@preserve strings begin
             pointers = Cstring[cstring(string) for string in strings]
-            bzna_dataset_open_list(context, pointers, length(pointers), config, out, err)
+            bzna_formats_open_list(context, pointers, length(pointers), config, out, err)
         end
     end
 end
 
 function Dataset(bytes::Vector{UInt8}; device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...)
     return open_dataset(MemoryBox(bytes), context_on(device, log); keywords...) do context, config, out, err
-        GC.@preserve bytes bzna_dataset_open_memory(context, pointer(bytes), length(bytes), config, out, err)
+        GC.@preserve bytes bzna_formats_open_memory(context, pointer(bytes), length(bytes), config, out, err)
     end
 end
 
@@ -108,7 +108,7 @@ function Dataset(source; device::Union{Symbol,Integer} = :auto, log::Symbol = :w
         GC.@preserve box begin
             functions = sized(bzna_source)
             functions.user, functions.read_at, functions.size = pointer_from_objref(box), read_at, size
-            bzna_dataset_open_source(context, functions, config, out, err)
+            bzna_formats_open_source(context, functions, config, out, err)
         end
     end
 end
@@ -162,7 +162,9 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
         if index !== nothing && !isempty(index)
             config.index, config.index_bytes = pointer(index), length(index)
         end
-        status = GC.@preserve pointers open(context.handle, config, out, err)
+        formats = sized(bzna_formats_config)
+        formats.dataset = address(config)
+        status = GC.@preserve pointers config open(context.handle, formats, out, err)
         forward_messages(context.log)
         check(status, err, box)
     end

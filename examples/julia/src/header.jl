@@ -1,4 +1,4 @@
-# header.jl - Made from benzina.h by `make bindings` (tests/make/bindings.py): change the header, not this file.
+# header.jl - Made from benzina.h and formats.h by `make bindings` (tests/make/bindings.py): change the headers, not this file.
 #
 # The structs and constants of benzina.h. A struct that a call takes or fills in is mutable, and has an empty
 # constructor, which leaves its members as they are: Benzina.sized makes one of zeros. Structs that lie in others,
@@ -1277,4 +1277,12 @@ mutable struct bzna_writer_sample
     fields::Ptr{bzna_field_value}
     reserved::NTuple{2,UInt64}
     bzna_writer_sample() = new()
+end
+
+# How a data set is to be opened. Everything is copied. Zero is the default of every member.
+mutable struct bzna_formats_config
+    struct_size::UInt32
+    reserved0::UInt32
+    dataset::Ptr{bzna_dataset_config}
+    bzna_formats_config() = new()
 end

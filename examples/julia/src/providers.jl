@@ -50,7 +50,7 @@ function from_arrays(images::AbstractVector{Vector{UInt8}}, labels::Union{Nothin
             if !isempty(class_pointers)
                 provider.class_names, provider.class_count = pointer(class_pointers), length(class_pointers)
             end
-            bzna_dataset_open_provider(context, provider, config, out, err)
+            bzna_dataset_open_provider(context, provider, config.dataset, out, err)
         end
     end
 end
@@ -167,7 +167,7 @@ function from_samples(samples; kinds = NamedTuple(), classes = nothing, fingerpr
                 provider.class_names, provider.class_count = pointer(class_pointers), length(class_pointers)
             end
             # Nothing is to be closed: the box is collected when nobody can call it any more.
-            GC.@preserve fields class_pointers bzna_dataset_open_provider(context, provider, config, out, err)
+            GC.@preserve fields class_pointers bzna_dataset_open_provider(context, provider, config.dataset, out, err)
         end
     end
 end

@@ -123,24 +123,18 @@ lib = _load_library()                           # its functions are declared: li
 
 
 def _load_formats():
-    """libbenzina_formats.so, which lies beside the library; None where there is none."""
+    """libbenzina_formats.so, which lies beside the library."""
     folder, name = os.path.split(lib._name)
-    try:
-        return ctypes.CDLL(os.path.join(folder, name.replace("libbenzina.", "libbenzina_formats.")))
-    except OSError:
-        return None
+    return ctypes.CDLL(os.path.join(folder, name.replace("libbenzina.", "libbenzina_formats.")))
 
 
-_formats = _load_formats()
+formats = _load_formats()                       # likewise: formats.bzna_formats_open() and so on
 
 
 def formats_codecs():
     """(address, count) of the codecs in C of formats that the library does not know by itself."""
     count = ctypes.c_uint64()
-    if _formats is None:
-        return None, 0
-    _formats.bzna_formats_codecs.restype = ctypes.c_void_p
-    return _formats.bzna_formats_codecs(ctypes.byref(count)), count.value
+    return ctypes.cast(formats.bzna_formats_codecs(count), ctypes.c_void_p).value, count.value
 
 
 inits = {}                                     # of the structs that have one
@@ -150,7 +144,7 @@ def _define_functions():
     for name, words in _rows(_header.FUNCTIONS):
         kinds = [None if k == "void" else ctypes.POINTER(ctypes.c_void_p) if k == "out" else
                  ctypes.POINTER(types_by_name[k[1:]]) if k[0] == "&" else types_by_name[k] for k in words.split()]
-        function = getattr(lib, "bzna_" + name, None)
+        function = getattr(formats if name.startswith("formats_") else lib, "bzna_" + name, None)
         if not function:
             continue                            # a switch leaves it out of this library
         function.restype, function.argtypes = kinds[0], kinds[1:]
@@ -184,6 +178,13 @@ def new(name: str) -> Any:
     if name not in _makers:
         _makers[name] = _maker(name)
     return _makers[name]()
+
+
+def with_formats(config):
+    """A structs.formats_config of a structs.dataset_config, which it keeps."""
+    whole = new("formats_config")
+    whole.dataset, whole.kept = ctypes.addressof(config), config
+    return whole
 
 
 def callback(kind):

@@ -25,7 +25,7 @@ from typing import (
 from . import _arguments as arg
 from . import _c, _foreign, _handles, _provider, _remote, _tables
 from ._blocks import RemoteStatistics
-from ._c import Status, lib
+from ._c import Status, formats, lib
 from ._context import Context, _shared_context
 from ._errors import Error, check, error_of, no_field, told
 from ._idx import idx_records
@@ -497,9 +497,11 @@ class Dataset(_handles.Handled):
             settings.update(elsewhere)
         elif paths is not None:
             array = (ctypes.c_char_p * len(paths))(*map(arg.path_bytes, paths))
-            check(lib.bzna_dataset_open_list(context.handle, array, len(paths), config, handle, err), err)
+            check(formats.bzna_formats_open_list(context.handle, array, len(paths), _c.with_formats(config), handle, err), err)
         elif arg.is_path(source):
-            check(lib.bzna_dataset_open(context.handle, arg.path_bytes(source), config, handle, err), err)
+            check(
+                formats.bzna_formats_open(context.handle, arg.path_bytes(source), _c.with_formats(config), handle, err), err
+            )
         elif isinstance(source, _PROVIDERS) or _provider.is_items(source):
             samples = source
             if not isinstance(source, _PROVIDERS):
@@ -522,7 +524,7 @@ class Dataset(_handles.Handled):
             callbacks.user, callbacks.close = key, _close_thunk
             callbacks.read_at, callbacks.size = _read_at_thunk, _size_thunk
             callbacks.memory = getattr(over, "address", None)
-            status = lib.bzna_dataset_open_source(context.handle, callbacks, config, handle, err)
+            status = formats.bzna_formats_open_source(context.handle, callbacks, _c.with_formats(config), handle, err)
             if status < 0:
                 _close_thunk(key)
             check(status, err, self._source.failure)

@@ -1,4 +1,4 @@
-# Made from benzina.h by `make bindings` (tests/make/bindings.py): change the header, not this file.
+# Made from benzina.h and formats.h by `make bindings` (tests/make/bindings.py): change the headers, not this file.
 """What benzina.h declares: _c.py makes structs and functions of ctypes of it."""
 import enum
 
@@ -166,6 +166,7 @@ writer_config: u32 struct_size, class_count; ptr classes; u64 queue_bytes, reser
 field_value: u32 struct_size, kind; str name; ptr data; u64 size
 writer_sample: u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name; ptr
     fields; u64 reserved[2]
+formats_config: u32 struct_size, reserved0; ptr dataset
 """
 
 # The result, then the arguments. &x: a pointer to one x or to several; out: where pointers go or stand.
@@ -188,7 +189,6 @@ dataset_config_init: void &dataset_config size
 records_init: void &records size
 dataset_open: i32 ptr str &dataset_config out &error
 dataset_open_list: i32 ptr ptr u32 &dataset_config out &error
-braces_expand: i32 str ptr size &size &u32 &error
 dataset_open_memory: i32 ptr ptr size &dataset_config out &error
 dataset_open_source: i32 ptr &source &dataset_config out &error
 dataset_close: i32 ptr
@@ -261,4 +261,13 @@ writer_add: i32 ptr &writer_sample &error
 writer_add_at: i32 ptr u64 &writer_sample i64 &error
 writer_finish: i32 ptr &error
 writer_close: i32 ptr
+formats_codecs: &codec &u64
+formats_heif: void &codec
+formats_jxl: void &codec
+formats_config_init: void &formats_config size
+formats_open: i32 ptr str &formats_config out &error
+formats_open_list: i32 ptr ptr u32 &formats_config out &error
+formats_open_memory: i32 ptr ptr size &formats_config out &error
+formats_open_source: i32 ptr &source &formats_config out &error
+formats_braces: i32 str ptr size &size &u32 &error
 """

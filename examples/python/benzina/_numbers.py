@@ -1,4 +1,4 @@
-# Made from benzina.h by `make bindings` (tests/make/bindings.py): change the header, not this file.
+# Made from benzina.h and formats.h by `make bindings` (tests/make/bindings.py): change the headers, not this file.
 """The numbers of benzina.h."""
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional
 from . import _arguments as arg
 from . import _c, _handles
 from ._blocks import Blocks, RemoteSource, RemoteStatistics
-from ._c import Status, lib
+from ._c import Status, formats, lib
 from ._errors import Error, RemoteFailure, check
 from ._fsspec import FsspecFile, system_of, within
 from ._sources import _close_thunk, _Failure, _read_at_thunk, _size_thunk, expanded
@@ -254,7 +254,8 @@ def whole_file(url: str, **more: Any) -> bytes:
 def _open_one(name: str, context: Any, config: Any, settings: _Settings, remote: Remote) -> Any:
     handle, err = ctypes.c_void_p(), _c.new("error")
     if not is_url(name):
-        check(lib.bzna_dataset_open(context.handle, arg.path_bytes(name), config, handle, err), err)
+        config = _c.with_formats(config)
+        check(formats.bzna_formats_open(context.handle, arg.path_bytes(name), config, handle, err), err)
         return handle
     file = settings.file(name)
     try:
@@ -275,7 +276,7 @@ def _open_one(name: str, context: Any, config: Any, settings: _Settings, remote:
         own.index, own.index_bytes = ctypes.cast(index, ctypes.c_void_p).value, len(index)
     callbacks = _c.new("source")
     callbacks.user, callbacks.close, callbacks.read_at, callbacks.size = key, _close_thunk, _read_at_thunk, _size_thunk
-    status = lib.bzna_dataset_open_source(context.handle, callbacks, own, handle, err)
+    status = formats.bzna_formats_open_source(context.handle, callbacks, _c.with_formats(own), handle, err)
     if status < 0:
         _close_thunk(key)
     check(status, err, remote.failure)

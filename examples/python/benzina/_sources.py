@@ -14,11 +14,11 @@ from ._errors import RemoteFailure, check, remote_failures
 def expanded(pattern: str) -> List[str]:
     """The texts that its braces stand for: "a-{0..2}.tar" and "{a,b}", as a shell has them."""
     text, needed, err = arg.path_bytes(pattern), ctypes.c_size_t(), _c.new("error")
-    status = _c.lib.bzna_braces_expand(text, None, 0, needed, None, err)
+    status = _c.formats.bzna_formats_braces(text, None, 0, needed, None, err)
     if status != _c.Status.E_BUFFER:
         check(status, err)
     texts = ctypes.create_string_buffer(needed.value)
-    check(_c.lib.bzna_braces_expand(text, ctypes.addressof(texts), needed.value, needed, None, err), err)
+    check(_c.formats.bzna_formats_braces(text, ctypes.addressof(texts), needed.value, needed, None, err), err)
     return [os.fsdecode(one) for one in texts.raw[:needed.value].split(b"\0")[:-1]]
 
 

@@ -564,7 +564,7 @@ impl Context {
         let path = c_path(path.as_ref())?;
         with_options(options, |config| {
             // SAFETY: strings and config live for the call; the library copies them.
-            make(|out, err| unsafe { raw::bzna_dataset_open(self.as_raw(), path.as_ptr(), config, out, err) })
+            make(|out, err| unsafe { raw::bzna_formats_open(self.as_raw(), path.as_ptr(), config, out, err) })
         })
         .map(|raw| Dataset { raw, context: self.clone() })
     }
@@ -576,7 +576,7 @@ impl Context {
         let count = u32::try_from(paths.len()).map_err(|_| Error::new(raw::BZNA_E_LIMIT, "open_list: too many files"))?;
         with_options(options, |config| {
             // SAFETY: as above.
-            make(|out, err| unsafe { raw::bzna_dataset_open_list(self.as_raw(), paths.as_ptr(), count, config, out, err) })
+            make(|out, err| unsafe { raw::bzna_formats_open_list(self.as_raw(), paths.as_ptr(), count, config, out, err) })
         })
         .map(|raw| Dataset { raw, context: self.clone() })
     }
@@ -586,7 +586,7 @@ impl Context {
         let source = host::source(source);
         let opened = with_options(options, |config| {
             // SAFETY: the callbacks fit the user pointer; on success the data set closes it, exactly once.
-            make(|out, err| unsafe { raw::bzna_dataset_open_source(self.as_raw(), &source, config, out, err) })
+            make(|out, err| unsafe { raw::bzna_formats_open_source(self.as_raw(), &source, config, out, err) })
         });
         if let (Err(_), Some(close)) = (&opened, source.close) {
             // SAFETY: "on failure the caller still does".
@@ -605,7 +605,7 @@ impl Context {
         provider::open(provider, |provider| {
             with_options(options, |config| {
                 // SAFETY: the callbacks fit the user pointer; the library copies the struct and what it points to.
-                make(|out, err| unsafe { raw::bzna_dataset_open_provider(self.as_raw(), provider, config, out, err) })
+                make(|out, err| unsafe { raw::bzna_dataset_open_provider(self.as_raw(), provider, (*config).dataset, out, err) })
             })
         })
         .map(|raw| Dataset { raw, context: self.clone() })
@@ -673,7 +673,7 @@ impl Context {
     }
 }
 
-fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
+fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_formats_config) -> Result<T>) -> Result<T> {
     let [name, split, format, list, pairs, target] =
         [options.name, options.split, options.format, options.list, options.pairs, options.target]
             .map(|text| text.map(c_string).transpose());
@@ -703,7 +703,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         hold_bytes: options.hold_bytes,
         ..Default::default()
     };
-    open(&config)
+    open(&raw::bzna_formats_config { struct_size: size_of::<raw::bzna_formats_config>() as u32, dataset: &config, ..Default::default() })
 }
 
 /// None for an error of this status.

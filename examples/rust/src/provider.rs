@@ -212,7 +212,13 @@ unsafe extern "C" fn read<P: Provider>(
     status
 }
 
-unsafe extern "C" fn locate<P: Provider>(user: *mut c_void, index: u64, field: u32, place: *mut raw::bzna_place, err: *mut raw::bzna_error) -> raw::bzna_status {
+unsafe extern "C" fn locate<P: Provider>(
+    user: *mut c_void,
+    index: u64,
+    field: u32,
+    place: *mut raw::bzna_place,
+    err: *mut raw::bzna_error,
+) -> raw::bzna_status {
     let provider = &*user.cast::<P>();
     guard(raw::BZNA_E_CALLBACK, || loop {
         match provider.locate(index, field as usize) {

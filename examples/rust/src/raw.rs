@@ -1,4 +1,4 @@
-// Made from benzina.h by `make bindings` (tests/make/bindings.py): change the header, not this file.
+// Made from benzina.h and formats.h by `make bindings` (tests/make/bindings.py): change the headers, not this file.
 
 //! benzina.h as C has it: structs, constants and functions. Nothing here is safe; the manual is the header's.
 
@@ -2485,6 +2485,16 @@ structs! {
         /// Must be 0
         reserved: [u64; 2],
     }
+
+    /// How a data set is to be opened. Everything is copied. Zero is the default of every member.
+    struct bzna_formats_config {
+        /// sizeof the struct; bzna_formats_config_init sets it
+        struct_size: u32,
+        /// Must be 0
+        reserved0: u32,
+        /// The settings that the library itself has. NULL: all defaults
+        dataset: *const bzna_dataset_config,
+    }
 }
 
 extern "C" {
@@ -2529,8 +2539,6 @@ extern "C" {
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens several paths as one data set, in which they lie end to end.
     pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Gives the texts that the braces of a pattern stand for, as bzna_dataset_open expands them: see chapter 12.
-    pub fn bzna_braces_expand(pattern: *const c_char, dst: *mut c_char, capacity: usize, needed: *mut usize, count: *mut u32, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that lies in memory.
     pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that the caller's functions read.
@@ -2687,4 +2695,22 @@ extern "C" {
     pub fn bzna_writer_finish(writer: *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     /// Closes writer; NULL does nothing.
     pub fn bzna_writer_close(writer: *mut bzna_writer) -> bzna_status;
+    /// All codecs of this folder, in the order in which they are asked.
+    pub fn bzna_formats_codecs(count: *mut u64) -> *const bzna_codec;
+    /// Fills in the codec of HEIF and AVIF (heif.c), which needs no library.
+    pub fn bzna_formats_heif(codec: *mut bzna_codec);
+    /// Fills in the codec of JPEG XL, by libjxl (jxl.c).
+    pub fn bzna_formats_jxl(codec: *mut bzna_codec);
+    /// Clears config and sets its struct_size, in bytes: pass sizeof \*config.
+    pub fn bzna_formats_config_init(config: *mut bzna_formats_config, struct_size: usize);
+    /// Opens what path names or stands for, of all kinds that this folder and the library know.
+    pub fn bzna_formats_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Opens several paths as one data set, in which they lie end to end.
+    pub fn bzna_formats_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Opens a file that lies in memory, as bzna_dataset_open_memory does, which describes the parameters.
+    pub fn bzna_formats_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Opens a file that the caller's functions read, as bzna_dataset_open_source does, which describes the parameters.
+    pub fn bzna_formats_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Gives the texts that the braces of a pattern stand for (paths.c).
+    pub fn bzna_formats_braces(pattern: *const c_char, dst: *mut c_char, capacity: usize, needed: *mut usize, count: *mut u32, err: *mut bzna_error) -> bzna_status;
 }

@@ -1,4 +1,4 @@
-//! Holds src/raw.rs against benzina.h by means of the C compiler: sizes, offsets, constants, signatures, and that nothing is missing.
+//! Holds src/raw.rs against benzina.h and formats.h by means of the C compiler: sizes, offsets, constants, signatures, and that nothing is missing.
 
 use benzina::layout::Field;
 use benzina::raw;
@@ -12,7 +12,8 @@ fn repository() -> PathBuf {
 
 /// The header without its comments.
 fn header() -> String {
-    let text = std::fs::read_to_string(repository().join("benzina.h")).expect("benzina.h");
+    let read = |name| std::fs::read_to_string(repository().join(name)).expect(name);
+    let text = read("benzina.h") + &read("examples/formats/formats.h").replace("BZNA_FORMATS_API", "BZNA_API");
     let mut parts = text.split("/*");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |rest, part| rest + part.split_once("*/").map_or("", |(_, code)| code))
@@ -31,7 +32,7 @@ fn run_c(name: &str, code: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let (source, program) = (folder.join(format!("{name}.c")), folder.join(name));
     // const is taken out of the header, since pointers of C structs and Rust's differ in nothing else.
-    let code = format!("#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#define const\n#include \"benzina.h\"\n{code}");
+    let code = format!("#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#define const\n#include \"formats.h\"\n{code}");
     std::fs::write(&source, code).expect("a file to compile");
     let mut cc = compiler();
     let flags = cc.split_off(cc.find(' ').unwrap_or(cc.len()));
@@ -39,6 +40,8 @@ fn run_c(name: &str, code: &str) -> String {
         .args(flags.split_whitespace())
         .args(["-std=c11", "-pedantic-errors", "-I"])
         .arg(repository())
+        .arg("-I")
+        .arg(repository().join("examples/formats"))
         .args(["-c", "-o"])
         .arg(program.with_extension("o"))
         .arg(&source)

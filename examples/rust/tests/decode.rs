@@ -656,6 +656,7 @@ fn fields_of_a_shard_come_with_its_batches() {
 #[test]
 fn a_folder_has_classes() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("classes");
+    let _ = std::fs::remove_dir_all(&folder); // of a run before
     for class in ["9", "10", "8"] {
         std::fs::create_dir_all(folder.join(class)).unwrap();
         std::fs::write(folder.join(class).join("a.jpg"), b"").unwrap();

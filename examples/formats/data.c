@@ -1,0 +1,214 @@
+/* data.c - errors, files, folders and texts, for the files of this folder that open data sets */
+#if !defined(_WIN32) && !defined(_GNU_SOURCE)
+#  define _GNU_SOURCE                 /* POSIX.1-2008 */
+#endif
+#ifndef _FILE_OFFSET_BITS
+#  define _FILE_OFFSET_BITS 64
+#endif
+#include "data.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef _WIN32
+#  include <windows.h>
+#else
+#  include <dirent.h>
+#  include <sys/stat.h>
+#endif
+
+/* ---- Errors --------------------------------------------------------------------------------- */
+
+bzna_status bzna_formats_data_fail(bzna_error *err, bzna_status status, uint64_t offset, const char *format, ...)
+{
+    va_list arguments;
+
+    bzna_error_init(err, sizeof *err);
+    err->status = status;
+    err->byte_offset = offset;
+    va_start(arguments, format);
+    vsnprintf(err->message, sizeof err->message, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+bzna_status bzna_formats_data_no_memory(bzna_error *err) { return DATA_FAIL(err, BZNA_E_MEMORY, "out of memory"); }
+
+bzna_status bzna_formats_data_fail_system(bzna_error *err, const char *what, int error)
+{
+    const bzna_status status = error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO;
+
+    DATA_FAIL(err, error == ENOMEM ? BZNA_E_MEMORY : status, "%s: %s", what, strerror(error));
+    err->native_code = error;
+    return err->status;
+}
+
+bzna_status bzna_formats_data_prefix(bzna_error *err, const char *text)
+{
+    const size_t size = strlen(text), rest = strlen(err->message), room = sizeof err->message - 3;
+    const size_t keeps = rest + size <= room ? size : rest < room ? room - rest : 0;
+
+    if (keeps) {
+        memmove(err->message + keeps + 2, err->message, rest + 1);
+        memcpy(err->message, text + (size - keeps), keeps);
+        memcpy(err->message + keeps, ": ", 2);
+    }
+    return err->status;
+}
+
+bzna_status bzna_formats_data_return(bzna_error *err, const bzna_error *e)
+{
+    if (err) {
+        const uint32_t size = err->struct_size && err->struct_size < sizeof *e ? err->struct_size : sizeof *e;
+        memcpy(err, e, size);
+        err->struct_size = size;
+        if (size < sizeof *e && size > offsetof(bzna_error, message))
+            ((char *)err)[size - 1] = 0;                    /* the message is cut */
+    }
+    return e->status;
+}
+
+/* ---- Texts ---------------------------------------------------------------------------------- */
+
+bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_error *err)
+{
+    const size_t size = strlen(name) + 1;
+
+    if ((names->count & (names->count - 1)) == 0) {         /* there is room for a power of two */
+        size_t *at = realloc(names->at, (names->count ? 2 * (size_t)names->count : 1) * sizeof *at);
+        if (!at)
+            return bzna_formats_data_no_memory(err);
+        names->at = at;
+    }
+    if (names->capacity - names->size < size) {
+        const size_t capacity = 2 * names->capacity + size;
+        char *text = realloc(names->text, capacity);
+        if (!text)
+            return bzna_formats_data_no_memory(err);
+        names->text = text;
+        names->capacity = capacity;
+    }
+    names->at[names->count++] = names->size;
+    memcpy(names->text + names->size, name, size);
+    names->size += size;
+    return BZNA_OK;
+}
+
+const char *bzna_formats_data_get(const data_names *names, uint32_t i) { return names->text + names->at[i]; }
+
+/* Sifts a text down a heap, of which `count` texts begin at `at`: the last one is at its top. */
+static void sift(const char *text, size_t *at, uint32_t count, uint32_t i)
+{
+    for (uint32_t child; (child = 2 * i + 1) < count; i = child) {
+        const size_t moved = at[i];
+        child += child + 1 < count && strcmp(text + at[child], text + at[child + 1]) < 0;
+        if (strcmp(text + at[i], text + at[child]) >= 0)
+            return;
+        at[i] = at[child];
+        at[child] = moved;
+    }
+}
+
+/* By a heap, since qsort has no pointer with which the texts could be found. */
+void bzna_formats_data_sort(data_names *names, uint32_t first)
+{
+    size_t *const at = names->at + first;
+    uint32_t count = names->count - first;
+
+    for (uint32_t i = count / 2; i-- > 0;)
+        sift(names->text, at, count, i);
+    while (count > 1) {
+        const size_t last = at[--count];
+        at[count] = at[0];
+        at[0] = last;
+        sift(names->text, at, count, 0);
+    }
+}
+
+void bzna_formats_data_free(data_names *names)
+{
+    free(names->text);
+    free(names->at);
+}
+
+/* ---- Files and folders ---------------------------------------------------------------------- */
+
+#ifdef _WIN32
+
+/* A path as Windows has it, to be freed; NULL: it is not UTF-8, or there is no memory. */
+static wchar_t *wide_of(const char *path)
+{
+    const int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
+    wchar_t *wide = count > 0 ? malloc((size_t)count * sizeof *wide) : NULL;
+
+    if (wide)
+        MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, count);
+    return wide;
+}
+
+int bzna_formats_data_kind(const char *path)
+{
+    wchar_t *wide = wide_of(path);
+    const DWORD attributes = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+
+    free(wide);
+    return attributes == INVALID_FILE_ATTRIBUTES    ? DATA_NONE :
+           attributes & FILE_ATTRIBUTE_DIRECTORY    ? DATA_FOLDER :
+           attributes & FILE_ATTRIBUTE_DEVICE       ? DATA_OTHER :
+                                                      DATA_FILE;
+}
+
+int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err)
+{
+    char pattern[DATA_PATH_BYTES + 2], name[4 * MAX_PATH];
+    WIN32_FIND_DATAW entry;
+    wchar_t *wide;
+    HANDLE find;
+    int error = 0;
+
+    if (snprintf(pattern, sizeof pattern, "%s/*", folder) >= (int)sizeof pattern || !(wide = wide_of(pattern)))
+        return ENOENT;
+    find = FindFirstFileW(wide, &entry);
+    free(wide);
+    if (find == INVALID_HANDLE_VALUE)
+        return ENOENT;
+    do {
+        if (WideCharToMultiByte(CP_UTF8, 0, entry.cFileName, -1, name, sizeof name, NULL, NULL) > 0 &&
+            strcmp(name, ".") && strcmp(name, "..") && bzna_formats_data_add(names, name, err) != BZNA_OK)
+            error = ENOMEM;
+    } while (!error && FindNextFileW(find, &entry));
+    FindClose(find);
+    return error;
+}
+
+#else
+
+int bzna_formats_data_kind(const char *path)
+{
+    struct stat info;
+
+    if (stat(path, &info))
+        return DATA_NONE;
+    return S_ISREG(info.st_mode) ? DATA_FILE : S_ISDIR(info.st_mode) ? DATA_FOLDER : DATA_OTHER;
+}
+
+int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err)
+{
+    DIR *entries = opendir(folder);
+    const struct dirent *entry;
+    int error = 0;
+
+    if (!entries)
+        return errno;
+    while (!error && (errno = 0, entry = readdir(entries)) != NULL)
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
+            bzna_formats_data_add(names, entry->d_name, err) != BZNA_OK)
+            error = ENOMEM;
+    error = error ? error : errno;
+    closedir(entries);
+    return error;
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* open.c - bzna_formats_open: finds out what paths name, and has the library or a file of this folder open it
+ *
+ * It needs data.c and paths.c. */
+#include "data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void bzna_formats_config_init(bzna_formats_config *config, size_t struct_size)
+{
+    if (!config)
+        return;
+    memset(config, 0, struct_size);
+    config->struct_size = (uint32_t)struct_size;
+}
+
+/* Completes the caller's config, which may be of an older header, or of a newer one that sets nothing which this one
+ * does not know. */
+static bzna_status config_in(bzna_formats_config *c, const bzna_formats_config *config, bzna_error *err)
+{
+    const uint32_t size = config ? config->struct_size : 0;
+
+    *c = (bzna_formats_config){ .struct_size = sizeof *c };
+    if (!config)
+        return BZNA_OK;
+    if (size < offsetof(bzna_formats_config, dataset))
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.struct_size: not set");
+    for (size_t i = sizeof *c; i < size; i++)
+        if (((const char *)config)[i])
+            return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config: fields unknown to this version are set");
+    memcpy(c, config, size < sizeof *c ? size : sizeof *c);
+    if (c->reserved0)
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.reserved0: a reserved word must be 0");
+    return BZNA_OK;
+}
+
+/* Opens paths, which are no patterns any more. */
+static bzna_status open_paths(bzna_context *context, const data_names *paths, const bzna_formats_config *c,
+                              bzna_dataset **out, bzna_error *err)
+{
+    const char **list = malloc(paths->count * sizeof *list);
+    bzna_status status;
+
+    if (!list)
+        return bzna_formats_data_no_memory(err);
+    for (uint32_t i = 0; i < paths->count; i++)
+        list[i] = bzna_formats_data_get(paths, i);
+    status = bzna_dataset_open_list(context, list, paths->count, c->dataset, out, err);
+    free(list);
+    return status;
+}
+
+bzna_status bzna_formats_open_list(bzna_context *context, const char *const *paths, uint32_t count,
+                                   const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
+{
+    data_names found = { .count = 0 };
+    bzna_formats_config c;
+    bzna_error e;
+    int is_whole = context && paths && out && count <= DATA_FILES;
+
+    bzna_error_init(&e, sizeof e);
+    if (out)
+        *out = NULL;
+    for (uint32_t i = 0; is_whole && i < count; i++)
+        is_whole = paths[i] && *paths[i];
+    if (config_in(&c, config, &e) == BZNA_OK && !(is_whole && count))   /* the library says what is missing */
+        bzna_dataset_open_list(context, paths, count, c.dataset, out, &e);
+    for (uint32_t i = 0; is_whole && i < count && e.status == BZNA_OK; i++)
+        if (bzna_formats_paths(&found, paths[i], &e) != BZNA_OK)
+            bzna_formats_data_prefix(&e, paths[i]);
+    if (e.status == BZNA_OK)
+        open_paths(context, &found, &c, out, &e);
+    bzna_formats_data_free(&found);
+    return bzna_formats_data_return(err, &e);
+}
+
+bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzna_formats_config *config,
+                              bzna_dataset **out, bzna_error *err)
+{
+    if (!path || !*path)
+        return bzna_dataset_open(context, path, NULL, out, err);        /* which says what is missing */
+    return bzna_formats_open_list(context, &path, 1, config, out, err);
+}
+
+bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
+                                     const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_formats_config c;
+    bzna_error e;
+
+    if (out)
+        *out = NULL;
+    bzna_error_init(&e, sizeof e);
+    if (config_in(&c, config, &e) == BZNA_OK)
+        bzna_dataset_open_memory(context, bytes, size, c.dataset, out, &e);
+    return bzna_formats_data_return(err, &e);
+}
+
+bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *source,
+                                     const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_formats_config c;
+    bzna_error e;
+
+    if (out)
+        *out = NULL;
+    bzna_error_init(&e, sizeof e);
+    if (config_in(&c, config, &e) == BZNA_OK)
+        bzna_dataset_open_source(context, source, c.dataset, out, &e);
+    return bzna_formats_data_return(err, &e);
+}
