@@ -326,9 +326,9 @@ tsan:
 # Suites take less time to run than to optimize, but for one that calculates much itself. The library at -Og is as fast
 # as at -O1, and takes the compiler two thirds of the time.
 TEST_OPT    = $(if $(filter %/test_ptx,$@),-O2,$(if $(filter %/library.o,$@),-Og,-O0))
-# What the library waits for, and how many copies its check of NVDEC makes, is less there: the fake driver takes long.
+# What the library waits for is less there: the fake driver takes long.
 TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS -DBZI_NVDEC_DEADLINE_NS=3000000000u \
-              -DBZI_CHECK_COPIES=8u -DBZI_POOL_LOOK_NS=50000000u
+              -DBZI_POOL_LOOK_NS=50000000u
 
 # NVIDIA's driver as tests need it: decodes with libavcodec, runs the kernel's C side, and watches its callers.
 FAKES = $(BUILD)/tests/fake/libnvcuvid.so.1
@@ -542,7 +542,7 @@ $(BUILD)/bench/lib%.so.1: tests/bench/null_driver.c tests/bench/null_driver.h
 # all failures. The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg
 # and a small FFmpeg, where `make static-deps` has been run.
 GPU_HEADERS = tests/unit/test.h tests/unit/known.h tests/unit/gate.h tests/gpu/gpu_dice.h \
-              tests/gpu/gpu_look.h tests/unit/random.h \
+              tests/gpu/check_pictures.h tests/gpu/gpu_look.h tests/unit/random.h \
               tests/unit/operations.h benzina.c benzina.h benzina_kernels.cu
 $(BUILD)/gpu/%: tests/gpu/%.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu

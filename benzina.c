@@ -20465,13 +20465,6 @@ enum {
     BZI_STUCK_CALL                    /* a call of the driver has not returned: no more calls are made */
 };
 
-/* Ways of decoding that avoid what a driver gets wrong. They are bits, in the order in which they are tried. */
-#define BZI_QUIRK_SURFACE 1u          /* a surface is used again once the kernel has read it, not once it is unmapped */
-#define BZI_QUIRK_INTRA   2u          /* decoders are not told that all pictures are intra */
-#define BZI_QUIRK_INDEX   4u          /* the parser chooses the surface of a picture */
-#define BZI_QUIRK_SIZE    8u          /* a decoder is not reconfigured for another size */
-#define BZI_QUIRK_ALL     15u
-
 /* The extent of the self-check, by BENZINA_NVDEC_CHECK in the environment: nothing ("0"), all that is safe to test (not
  * set), everything ("all"). */
 enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
@@ -20480,8 +20473,7 @@ enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 typedef struct bzi_caps {
     uint32_t        known;            /* 1: `caps` is filled in */
     CUVIDDECODECAPS caps;
-    atomic_uint     check;            /* BZNA_CHECK_...; set after the two members below */
-    uint32_t        quirks;           /* BZI_QUIRK_...; this and report are written by the session that checks */
+    atomic_uint     check;            /* BZNA_CHECK_...; set after `report`, by the session that checks */
     char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* what the check found */
 } bzi_caps;
 
@@ -21438,13 +21430,12 @@ typedef struct bzi_nvdec {
     uint32_t       height;
     uint32_t       max_width;         /* up to which it can be reconfigured */
     uint32_t       max_height;
-    uint32_t       quirks;            /* BZI_QUIRK_..., of its kind */
     uint32_t       surfaces;          /* how many it has: those chosen from, or more if the parser asks for more */
     uint32_t       busy;              /* a bit for each surface that was submitted and is not unmapped */
     uint32_t       lost;              /* a bit for each surface that could not be mapped, and never comes free */
     uint32_t       next;              /* the surface after the last one submitted, since all take turns */
     uint64_t       frames;            /* a hash of the format */
-    uint64_t       used;              /* when it was used last, by the cache's clock; 0: left by the self-check */
+    uint64_t       used;              /* when it was used last, by the cache's clock */
     uint64_t       bytes;             /* of device memory, by estimate */
 } bzi_nvdec;
 
@@ -21509,8 +21500,7 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want
 {
     const bzi_nvdec_format *has = &decoder->format;
     return has->codec == want->codec && has->chroma == want->chroma && has->depth == want->depth &&
-           decoder->max_width >= want->width && decoder->max_height >= want->height &&
-           !(decoder->quirks & BZI_QUIRK_SIZE);
+           decoder->max_width >= want->width && decoder->max_height >= want->height;
 }
 
 /* Returns the surface that has been free for longest, or BZI_LIMIT_SURFACES if all that are chosen from are in use. */
@@ -21586,7 +21576,6 @@ BZI_COLD
 static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                     const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
-    const uint32_t quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
     bzna_status status;
@@ -21595,8 +21584,6 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
         return err->status;
 
     bzi_nvdec_describe(device, want, parsed, &info);
-    if (quirks & BZI_QUIRK_INTRA)
-        info.ulIntraDecodeOnly = 0;
     info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, decoder->max_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, decoder->max_height, caps.nMaxHeight);
     *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
@@ -21622,7 +21609,6 @@ static bzna_status bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, cons
     }
 
     atomic_fetch_add(&device->decoders_made, 1);
-    decoder->quirks = quirks;
     decoder->surfaces = (uint32_t)info.ulNumDecodeSurfaces;
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
@@ -21859,8 +21845,6 @@ typedef struct bzi_submission {
     bzi_session     *session;         /* that submits */
     bzi_nvdec_format want;            /* what its decoder must be for */
     bzi_flight       flight;          /* the picture; it goes to the session when it is queued */
-    uint32_t         only_decoder;    /* 1: a decoder is made for such pictures, and this one is not decoded */
-    uint32_t         larger;          /* the decoder is made for frames so many pixels wider and higher */
     uint32_t         queued;          /* 1: the decoder has the picture */
     bzna_status result;          /* of the callbacks */
     bzna_error      *err;             /* the caller's */
@@ -21962,15 +21946,13 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
-    CUVIDEOFORMAT asked = parser->parsed = *format;
 
+    parser->parsed = *format;
     if (!s || s->result != BZNA_OK)
         return 0;
     if (s->queued)                                          /* the picture's decoder must stay as it is */
         return (int)bzi_nvdec_surfaces(s->session->device, format);
-    asked.coded_width += s->larger;
-    asked.coded_height += s->larger;
-    s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, &asked, &s->flight.decoder, s->err);
+    s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, format, &s->flight.decoder, s->err);
     return s->result == BZNA_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
@@ -21988,8 +21970,6 @@ static bzna_status bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT 
         return BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
 
     flight->surface = bzi_nvdec_free_surface(s->session->device, flight->decoder);
-    if (flight->decoder->quirks & BZI_QUIRK_INDEX)
-        flight->surface = (uint32_t)parameters->CurrPicIdx % BZI_LIMIT_SURFACES;
     if (flight->surface == BZI_LIMIT_SURFACES || flight->decoder->busy >> flight->surface & 1)
         return BZNA_AGAIN;
 
@@ -22011,8 +21991,7 @@ static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
     bzi_submission *s = parser->submission;
 
     if (s && s->result == BZNA_OK && !s->queued) {
-        if (!s->only_decoder)
-            s->result = bzi_submission_decode(s, &parser->parsed, parameters);
+        s->result = bzi_submission_decode(s, &parser->parsed, parameters);
         s->queued = s->result == BZNA_OK;
     }
     return s && s->queued;
@@ -22131,8 +22110,6 @@ static bzna_status bzi_session_offer(bzi_session *session, const bzi_nvdec_pictu
 
     submission->session = session;
     submission->want = bzi_nvdec_format_of(coded);
-    submission->want.width += submission->larger;
-    submission->want.height += submission->larger;
     submission->err = err;
 
     /* The sequence callback looks for it again. If it were busy there, the parser, which has seen the picture, would be
@@ -22167,17 +22144,6 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
     session->pending[(session->pending_first + session->pending_count++) % BZI_LIMIT_SESSION_DEPTH] = *flight;
     return BZNA_OK;
-}
-
-/* Makes a decoder for such pictures, or for frames larger by so many pixels, with what NVIDIA's parser asks for. */
-static bzna_status bzi_session_prepare(bzi_session *session, const bzi_nvdec_picture *coded, uint32_t larger,
-                                       bzna_error *err)
-{
-    bzi_submission submission = { .only_decoder = 1, .larger = larger };
-    const bzna_status result = bzi_session_offer(session, coded, &submission, err);
-    if (result == BZNA_OK)
-        submission.flight.decoder->used = ++session->decoders.clock;
-    return result;
 }
 
 #endif
@@ -22345,17 +22311,9 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
 }
 
 /* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream. What is mapped next is written after
- * that. With BZI_QUIRK_SURFACE the driver does not see to it, and the host waits. */
+ * that. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
-    uint32_t quirks = 0;
-
-    for (uint32_t i = 0; i < session->mapped_count; i++)
-        quirks |= session->mapped[i].decoder->quirks;
-
-    if (quirks & BZI_QUIRK_SURFACE)
-        bzi_device_stream_wait(session->device, session->stream);
-
     while (session->mapped_count)
         bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
 }
@@ -22426,124 +22384,24 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 68. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 9-10, 24-25, 60-61, 63-67.
+ * Calls: rooms 2, 7, 9, 24-25, 60-61, 63-67.
  *
- * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
- * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
+ * The first picture of a kind, which is a codec, a chroma format and a depth, is decoded by NVDEC and by the CPU, and
+ * the two are compared: by bits, but for JPEG, whose decoders round in different ways. The kernel that reads the
+ * surface is tried on the same picture.
  *
- *   - If a test fails, the check tries other ways of decoding that avoid what drivers may get wrong (BZI_QUIRK_...).
- *     The first way that passes is kept. A kind that has none is decoded in software.
+ *   - A kind of which NVDEC makes other pixels is decoded in software from then on, and the log says so.
  *   - If only the kernel is wrong, the device is lost.
- *   - Built-in pictures serve the commonest kinds. For others, the picture at hand is compared with libavcodec's.
  *   - A picture is mapped only once NVDEC reports that it is done: a call that waits for a picture that never is done
  *     could not be ended. If NVDEC never reports it, nothing more is asked of it in this process. For AV1 it reports
- *     nothing. */
+ *     nothing, so that kind is checked on request alone. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* The largest number of pictures that are decoded, and of bytes for copies of them, which may lower that number. */
-#define BZI_CHECK_ROUNDS  (4 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
-#define BZI_CHECK_BYTES   (64u << 20)
-/* The number of times that a picture is copied. That makes the stream slower than the decoder, as large batches do. */
-#ifndef BZI_CHECK_COPIES
-#  define BZI_CHECK_COPIES 64u
-#endif
-/* By how much of 255 JPEGs may differ, since their decoders round in different ways. On average it is half of 1. */
+/* By how much of 255 JPEGs may differ. On average it is half of 1. */
 #define BZI_CHECK_MAX_DIFFERENCE 4u
 /* Bytes beside its surfaces that a decoder is believed to take; the rest of what is measured belongs to others. */
 #define BZI_CHECK_MAX_EXTRA (256u << 20)
-
-/* Pictures of so many rows and columns, 4:2:0, with the sums of their values. tests/make/check_pictures.py makes it. */
-#define BZI_CHECK_SIZE    160
-static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base64[2]; } bzi_check_pictures[] = {
-    { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
-        "AAAAAWdkAAysTCIUK0IAAAMAAgAAAwBkHihUIwAAAAFo6EMBRLIsAAABZYiCH//0ZZwIYD/g+p4ztwLZkNana2rkrAhQkDoVvHcmx6RT"
-        "r1Rb5shBuOLZCUE9QAAAvxPuCAnWL5/h0g/c4T9hOa9EZmYrsof4t9ytzpLdHfawYBmMLJVjd73vgiXre7VdJM+9AE8yPXc+t+0DXapy"
-        "DvNCRnY5VGmQAW3Z6uVHAWjORzWoGiAw7ME",
-        "AAAAAWdkAAysTCIUK0IAAAMAAgAAAwBkHihUIwAAAAFo6EMBRLIsAAABZYiCH//0YYfVF+hui24GtCMHyBYFVhZwCUfmOy0Mjj00wehD"
-        "mgU1DUuyEp8x1+jdCwfJH7nC6T6J/VFLo4J8knmPyFLEpJwHSF1zRkqsyCUHskwYOyplzJoM/xOrris0tf5xyVuY5TwK7V9r8crnWdIf"
-        "VGtYO9uB" } },
-    { BZNA_CODEC_H265, 8, { 0x4679a04e54fb6091ull, 0x19d36216c96ce776ull }, {
-        "AAAAAUABDAH//wFgAAADAJAAAAMAAAMAPJqAkAAAAAFCAQEBYAAAAwCQAAADAAADADygFCAoWWapJG2uaAgAAAMACAAAAwDIQAAAAAFE"
-        "AcFxsRIAAAEoAa8EWPzL7C/kACfoI2kiX9HjUK5d2BbvuXSLwFfkAa+kXIPr6bkns4W1QNAAc+EgJFIz1vO0Eyox6psk/weVn4JbHC3B"
-        "sE0WuHE3UPQhUfIbBKSH1Exv4e20zcg2MWhB2y0d2HqimdBjhBY6OsOU6N42weDbzwMi65w1De8o/vHVwibwfwcKPpjarUMf",
-        "AAAAAUABDAH//wFgAAADAJAAAAMAAAMAPJqAkAAAAAFCAQEBYAAAAwCQAAADAAADADygFCAoWWapJG2uaAgAAAMACAAAAwDIQAAAAAFE"
-        "AcFxsRIAAAEoAa8EWPzL6ruP9pGr4B2UlYKv88b/sDyQlHhtBeHrSb/WVEcVK/K5pwdO0byt3k3/wnB2T1GtfCY969oquAI1FdSqhm6i"
-        "85paAupZUOnxdPp/UgMUVgszPPIbscONnwpNI0oBzg2DELhjg5LEY6MCPX0RQZrrgA" } },
-    { BZNA_CODEC_H265, 10, { 0x1d94d9e7b4794d6dull, 0x6b6a57420674445aull }, {
-        "AAAAAUABDAH//wIgAAADAJAAAAMAAAMAPJqAkAAAAAFCAQECIAAAAwCQAAADAAADADygFCAoTZZqkkba5oCAAAADAIAAAAyEAAAAAUQB"
-        "wXGxEgAAASgBrwRY/MvsL+QAJ+gjaSJa4xNS4olhOk7Kl/cNFsx52Irb7QsiQboj+oQbK9x0vu5JYUMkpGmCCnqyedz2qX+z0p8T1llY"
-        "Qx3tFD9i5a3LK3KI/TCAdF2/D3BOMIHCcuA9/IJWRLxNE9pRHLOPSbFysF5LwLlZjXxxX1cXHOJDwVNqHJpm5ws4bDWpgA",
-        "AAAAAUABDAH//wIgAAADAJAAAAMAAAMAPJqAkAAAAAFCAQECIAAAAwCQAAADAAADADygFCAoTZZqkkba5oCAAAADAIAAAAyEAAAAAUQB"
-        "wXGxEgAAASgBrwRY/Mvqu6WOQ69Pj/u1RKuPBkWegUKCC67TLAmTUHcEnk9PyKqnthR6tp5Yq6OYE2oyTAoxs2AsQyA7spcz4m2PK9vg"
-        "6t/WZnM1+iaCjeImMKrjhDsVzDaloRjjRIlhTYcgcadRADwuNTgkNXdUCqvP3PbfwA" } },
-    { BZNA_CODEC_AV1, 8, { 0x69340b26bee8f1c6ull, 0x199117d852cd5424ull }, {
-        "EgAKCwAAAAO8/Pn/8wCAMkgQAJ/gIEHniyvcCALf1ZFzDV5MqAHTh8PdnRGLChQt1UYWj+VjwGxlggpA4g4wBsGRJmGR5IQf79HQ8ani"
-        "rfhKxJFQbB8tTJA",
-        "EgAKCwAAAAO8/Pn/8wCAMkgQAJ/gGovriyvcCALWXzh6xBymPuFwlt4ZhZppo4cRLMmEpFj7uCy2lZPf1DdhIgBaWM0pNlIoDvUUe+mG"
-        "KaWf2PihDd4ZO8A" } },
-    { BZNA_CODEC_JPEG, 8, { 0, 0 }, {
-        "/9j/2wBDAAg+Pkk+SVVVVVVVVWRdZGhoaGRkZGRoaGhwcHCDg4NwcHBoaHBwfHyDg4+Tj4eHg4eTk5ubm7q6srLZ2eD/////xABVAAEB"
-        "AQEBAAAAAAAAAAAAAAACAQUHBgEBAAMBAQEBAAAAAAAAAAAABAcACAUGAgMQAQAAAAAAAAAAAAAAAAAAAAARAQAAAAAAAAAAAAAAAAAA"
-        "AAD/wAARCACgAKADASIAAhEAAxEA/9oADAMBAAIRAxEAPwDipoaGkOKaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkFOIGhs"
-        "/s0qaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkFOIGhs/s0qaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkFOIG"
-        "hs/s0qaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkFOIGhs/s0qaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkP2"
-        "c4NDR+zapoZBSmhkFKaGQUpoZBTANDc9KSmhkFKaGQUpoZD9FNDIVkGhvLs8qaGQUpoZBSmhkFKaGQUwDQ3PSkpoZBKmhkPtTQyFU0Mh"
-        "WQaG8ugVTQyClNDIKU0MgpTQyCmAaG56UFNDIfSmhkKpoZCqaGQrINDeXQipoZBSmhkFKaGQUpoZBTANDc9IymhkKpoZCqaGQqmhkKyD"
-        "Q3l0OqaGQUpoZBSmhkFKaGQUwDQ3Pe6U0MhVNDIVTQyFU0MhX//Z",
-        "/9j/2wBDAAg+Pkk+SVVVVVVVVWRdZGhoaGRkZGRoaGhwcHCDg4NwcHBoaHBwfHyDg4+Tj4eHg4eTk5ubm7q6srLZ2eD/////xABWAAEB"
-        "AQEBAQAAAAAAAAAAAAACAwUHBgQBAQADAQEBAQAAAAAAAAAAAAQHAAgGBQMCEAEAAAAAAAAAAAAAAAAAAAAAEQEAAAAAAAAAAAAAAAAA"
-        "AAAA/8AAEQgAoACgAwEiAAIRAAMRAP/aAAwDAQACEQMRAD8A+c0jc2j9U0jIKVNIyClTSMgpU0jIKe9NI0kJSVNIyClTSMgpU0jIKVNI"
-        "yCnDDSNm9lFU0jIKVNIyClTSMgpU0jIKe9NI0kJSVNIyClTSMgpU0jIKVNIyCnDDSNm9lFU0jIKVNIyClTSMgpU0jIKe9NI0kJSVNIyC"
-        "lTSMgpU0jIKVNIyCnDDSNm9lFU0jIKVNIyClTSMgpU0jIKe9NI0kJSVNIyClTSMgpU0jIKVNIyCnDDSNm9lVU0jIfZU0jIKVNIyClTSM"
-        "gp700jSQlJU0jIKVNIyClTSMgpU0jIKc8NI0DswqmkZCqmkZD6KmkZBSppGQUxDSN56UlTSMgpU0jIKVNIyClTSMgpiGkbh2bVTSMhVT"
-        "SMhVTSMh+1TSMgliGkbz0pKmkZBSppGQUqaRkFKmkZBTENI3Ds8qmkZCqmkZCqmkZCqmkZD9MQ0jeelBU0jIKVNIyClTSMgpU0jIKYhp"
-        "G4dAqppGQqppGQqppGQqppGQrENI3npGVNIyClTSMgpU0jIKVNIyCmIaRuHQiqaRkKqaRkKqaRkKqaRkKxDSN57ulTSMgpU0jIKVNIyC"
-        "lTSMgp//2Q" } },
-};
-
-/* The check of one kind. Both pictures have the same format and sizes. */
-typedef struct bzi_check {
-    bzi_session     *session;         /* that is to decode the kind */
-    bzi_caps        *kind;            /* what is found out */
-    bzi_nvdec_format want;
-    bzi_nvdec_picture coded[2];       /* A and B; the same one twice if it is not built in. image NULL: there is none */
-    bzna_image       images[2];       /* those that are built in */
-    uint64_t         sums[2];         /* of their values, as bzi_check_sum makes them */
-    uint8_t          bytes[2][768];   /* of the built-in pictures */
-    uint32_t         half;            /* rounds after which the order of both pictures changes: see bzi_check_plan */
-    uint32_t         rounds;          /* pictures that are decoded */
-    bzi_flight       flights[BZI_CHECK_ROUNDS];
-    bzi_trial        trial;           /* of the kernel, in the last round */
-    float           *made;            /* pinned: the kernel's output */
-    uint8_t         *copies;          /* after that: a copy of the surface for each round */
-    uint64_t         surface_bytes;   /* of a copy */
-} bzi_check;
-
-/* --- Pictures and what NVDEC makes of them --- */
-
-/* Returns FNV-1a over the values of a frame, wherever they lie. low_zeros: bits below the value, which are skipped. */
-static uint64_t bzi_check_sum(const bzna_picture *p, uint32_t low_zeros)
-{
-    uint64_t sum = BZI_HASH_START;
-
-    for (int i = 0; i < 3 && p->plane[i]; i++) {
-        const uint32_t shift_x = i ? p->chroma_shift_x : 0, shift_y = i ? p->chroma_shift_y : 0;
-        const uint32_t width = (p->frame_width + shift_x) >> shift_x, height = (p->frame_height + shift_y) >> shift_y;
-        const uint32_t bytes = p->depth > 8 ? 2 : 1, step = p->step[i] ? p->step[i] : bytes;
-
-        for (uint32_t y = 0; y < height; y++) {
-            const uint8_t *row = (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i];
-            for (uint32_t x = 0; x < width; x++) {
-                uint16_t value = row[x * step];
-                if (bytes == 2)
-                    memcpy(&value, row + x * step, 2);
-                sum = (sum ^ (uint32_t)value >> low_zeros) * 0x100000001b3ull;
-            }
-        }
-    }
-    return sum;
-}
 
 static uint64_t bzi_check_surface_bytes(const bzi_flight *flight)
 {
@@ -22551,7 +22409,7 @@ static uint64_t bzi_check_surface_bytes(const bzi_flight *flight)
     return (uint64_t)flight->picture.pitch[0] * (even + (flight->semi_planar ? (height + 1) / 2 : even + height));
 }
 
-/* Returns the picture in a copy of its surface. */
+/* Returns the picture in a copy of its surface. low_zeros: bits below its values. */
 static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *copy, uint32_t *low_zeros)
 {
     bzna_picture picture = flight->picture;
@@ -22566,159 +22424,43 @@ static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *c
     return picture;
 }
 
-static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy)
+static uint32_t bzi_check_value(const bzna_picture *p, int plane, uint32_t x, uint32_t y)
 {
-    uint32_t low_zeros;
-    const bzna_picture picture = bzi_check_in_copy(flight, copy, &low_zeros);
-    return bzi_check_sum(&picture, low_zeros);
+    const uint32_t bytes = p->depth > 8 ? 2 : 1, step = p->step[plane] ? p->step[plane] : bytes;
+    const uint8_t *at = (const uint8_t *)p->plane[plane] + (int64_t)y * p->pitch[plane] + x * step;
+    uint16_t value = *at;
+
+    if (bytes == 2)
+        memcpy(&value, at, 2);
+    return value;
 }
 
-/* Takes the built-in pictures of the kind. Returns 0 if there are none, else 1. */
-static int bzi_check_use_built_in(bzi_check *check)
+/* Compares what NVDEC has made of a frame with what the CPU has. */
+static bzna_status bzi_check_compare(const bzna_picture *made, uint32_t low_zeros, const bzna_picture *right,
+                                     uint32_t codec, bzna_error *err)
 {
-    const size_t count = BZI_LENGTH(bzi_check_pictures);
-    size_t k = 0;
-    bzna_error ignored;
+    uint64_t sum = 0, count = 0, differ = 0;
+    uint32_t most = 0;
 
-    while (k < count && (bzi_check_pictures[k].codec != check->want.codec ||
-                         bzi_check_pictures[k].depth != check->want.depth || check->want.chroma != 1))
-        k++;
-    for (int i = 0; i < 2 && k < count; i++) {
-        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        bzna_image *image = &check->images[i];
-        bzi_image alone;
-        uint32_t bits = 0, left = 0;
+    for (int i = 0; i < 3 && right->plane[i]; i++) {
+        const uint32_t shift_x = i ? right->chroma_shift_x : 0, shift_y = i ? right->chroma_shift_y : 0;
+        const uint32_t width = (right->frame_width + shift_x) >> shift_x;
+        const uint32_t height = (right->frame_height + shift_y) >> shift_y;
 
-        memset(image, 0, sizeof *image);
-
-        for (const char *digit = bzi_check_pictures[k].base64[i]; *digit; digit++) {
-            bits = bits << 6 | (uint32_t)(strchr(digits, *digit) - digits);
-            if ((left += 6) >= 8)
-                check->bytes[i][image->data_size++] = (uint8_t)(bits >> (left -= 8));
-        }
-
-        image->codec = check->want.codec;
-        image->width = image->height = image->frame_width = image->frame_height = BZI_CHECK_SIZE;
-        image->data = check->bytes[i];
-        check->sums[i] = bzi_check_pictures[k].sums[i];
-        alone = bzi_image_alone(image);
-        check->coded[i].image = image;
-        bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->coded[i].sps, &check->coded[i].picture, &ignored);
-        check->want.width = check->want.height = BZI_CHECK_SIZE;
+        count += (uint64_t)width * height;
+        for (uint32_t y = 0; y < height; y++)
+            for (uint32_t x = 0; x < width; x++) {
+                const uint32_t a = bzi_check_value(made, i, x, y) >> low_zeros, b = bzi_check_value(right, i, x, y);
+                differ += a != b;
+                sum += a > b ? a - b : b - a;
+                most = bzi_max32(most, a > b ? a - b : b - a);
+            }
     }
 
-    return k < count;
-}
-
-/* Decodes a picture on the CPU. Its planes are valid until the next one. */
-static bzna_status bzi_check_software(bzi_session *session, const bzi_nvdec_picture *coded, bzna_picture *picture,
-                                      bzna_error *err)
-{
-    bzi_software *software = &session->software;
-
-    *picture = coded->picture;
-    if (!software->memory &&
-        bzi_software_open(software, session->memory, session->device->host->max_edge_px, err) != BZNA_OK)
-        return err->status;
-    return bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(picture), picture, err);
-}
-
-/* --- NVDEC --- */
-
-/* Maps the oldest picture, and enqueues the kernel and after it the copies, so the copies hold what the kernel read. */
-static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
-{
-    bzi_session *session = check->session;
-    bzi_device *device = session->device;
-    bzi_flight *flight = &check->flights[round];
-    void *pinned;
-    bzna_status status = BZNA_OK;
-
-    if (bzi_session_map(session, flight, err) != BZNA_OK)
-        return err->status;
-
-    if (!check->made) {               /* the first surface that is mapped tells how long a copy is */
-        check->trial = (bzi_trial){ .device = device, .stream = session->stream };
-        check->surface_bytes = bzi_check_surface_bytes(flight);
-        if (bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err) != BZNA_OK)
-            return err->status;
-        check->made = pinned;
-        check->copies = (uint8_t *)pinned + BZI_TRIAL_BYTES;
-        status = bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
-    }
-
-    if (status == BZNA_OK)
-        status = bzi_trial_launch(&check->trial, &flight->picture, flight->semi_planar, check->made, err);
-    for (uint32_t i = 0; i < BZI_CHECK_COPIES && status == BZNA_OK; i++)
-        status = bzi_device_download(device, check->copies + round * check->surface_bytes, flight->address,
-                                     check->surface_bytes, session->stream, err);
-    return status;
-}
-
-/* Plans the order of pictures: A, B, A, B ..., at least 12, then as many B, A, B, A ... That shows neighbors that are
- * mixed up. It also shows a surface that keeps old pixels: with an even number of surfaces, each has one picture in the
- * first half and the other one in the second. With an odd number, each has both in each half, which is then twice as
- * long. */
-static void bzi_check_plan(bzi_check *check)
-{
-    const uint32_t surfaces = bzi_nvdec_chosen(check->session->device);
-    check->half = bzi_max32(surfaces << surfaces % 2, 12);
-    check->rounds = 2 * check->half;
-}
-
-static uint32_t bzi_check_which(const bzi_check *check, uint32_t round)
-{
-    return (round + (round >= check->half)) % 2;
-}
-
-/* Decodes all rounds as an engine does. */
-static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
-{
-    bzi_session *session = check->session;
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t submitted = 0, mapped = 0; mapped < check->rounds && status == BZNA_OK; mapped++) {
-        bzna_status result = BZNA_OK;
-
-        while (submitted < check->rounds && result == BZNA_OK) {
-            result = bzi_session_submit(session, &check->coded[bzi_check_which(check, submitted)], NULL, err);
-            submitted += result == BZNA_OK;
-        }
-        if (result != BZNA_OK && result != BZNA_AGAIN)
-            return err->status;
-
-        status = bzi_check_map(check, mapped, err);
-        if (session->mapped_count == session->device->config.session_mapped || !session->pending_count)
-            bzi_session_unmap_all(session);
-    }
-    return status;
-}
-
-/* Checks that the copy of a round is near to what the CPU makes of its JPEG. */
-static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *err)
-{
-    bzna_picture decoded, made;
-    uint64_t sum = 0, count = 0;
-    uint32_t most = 0, low_zeros;
-
-    if (bzi_check_software(check->session, &check->coded[bzi_check_which(check, round)], &decoded, err) != BZNA_OK)
-        return err->status;
-
-    made = bzi_check_in_copy(&check->flights[round], check->copies + round * check->surface_bytes, &low_zeros);
-    for (int i = 0; i < 3; i++) {
-        const uint32_t size = i ? BZI_CHECK_SIZE / 2 : BZI_CHECK_SIZE;
-        const uint8_t *a = made.plane[i], *b = decoded.plane[i];
-        for (uint32_t at = 0; at < size * size; at++, count++) {
-            const int64_t y = at / size, x = at % size;
-            const int difference = a[y * made.pitch[i] + x * made.step[i]] - b[y * decoded.pitch[i] + x];
-            sum += (uint32_t)abs(difference);
-            most = (uint32_t)abs(difference) > most ? (uint32_t)abs(difference) : most;
-        }
-    }
-
-    return most <= BZI_CHECK_MAX_DIFFERENCE && 2 * sum <= count ? BZNA_OK :
-           BZI_FAIL(err, BZNA_E_DEVICE, "picture %u of %u differs by up to %u of 255 from " BZI_JPEG_DECODER "'s, by "
-                    "%.2f on average", round + 1, check->rounds, most, (double)sum / (double)count);
+    if (!differ || (codec == BZNA_CODEC_JPEG && most <= BZI_CHECK_MAX_DIFFERENCE && 2 * sum <= count))
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_DEVICE, "wrong pixels: %llu of %llu values differ, by up to %u", (bzi_llu)differ,
+                    (bzi_llu)count, most);
 }
 
 /* Measures what a decoder takes beside its surfaces, by making a second one: the first one of a device also takes what
@@ -22749,129 +22491,93 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     atomic_fetch_sub(&device->decoders_made, 1);            /* that one belonged to no session */
 }
 
-/* Makes a decoder for larger frames, so that the check has to reconfigure it. */
-static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
+/* Decodes a picture by NVDEC, as an engine does, and compares it with what the CPU has made of it. On failure, no
+ * picture is left in flight, and no decoder is kept. */
+static bzna_status bzi_check_try(bzi_session *session, const bzi_nvdec_picture *coded, const bzna_picture *right,
+                                 bzna_error *err)
 {
-    const int is_first = atomic_load(&check->session->device->decoders_made) == 0;
-
-    check->session->decoders.target = 1;
-    if (bzi_session_prepare(check->session, check->coded, 64, err) != BZNA_OK)
-        return err->status;
-    if (is_first)
-        bzi_check_measure_extra(check->session->device, &check->session->decoders.decoders[0]);
-    return BZNA_OK;
-}
-
-/* Decodes all rounds and compares them. On failure, no picture is left in flight, and no decoder is kept. */
-static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
-{
-    bzi_session *session = check->session;
-    bzna_status status = check->kind->quirks & BZI_QUIRK_SIZE ? BZNA_OK : bzi_check_make_larger(check, err);
+    bzi_device *device = session->device;
+    bzi_trial trial = { .device = device, .stream = session->stream };
+    bzi_flight flight;
+    bzna_picture made;
+    uint64_t bytes = 0;
+    uint32_t low_zeros;
+    void *pinned = NULL;
+    uint8_t *copy;
+    bzna_status status;
 
     session->waits = 1;
+    status = bzi_session_submit(session, coded, NULL, err);
     if (status == BZNA_OK)
-        status = bzi_check_decode(check, err);
+        status = bzi_session_map(session, &flight, err);
     session->waits = 0;
-    bzi_device_stream_wait(session->device, session->stream);
 
-    for (uint32_t i = 0; i < check->rounds && status == BZNA_OK; i++) {
-        const uint8_t *copy = check->copies + i * check->surface_bytes;
-        if (check->want.codec == BZNA_CODEC_JPEG)
-            status = bzi_check_near(check, i, err);
-        else if (bzi_check_sum_copy(&check->flights[i], copy) != check->sums[bzi_check_which(check, i)])
-            status = BZI_FAIL(err, BZNA_E_DEVICE, "picture %u of %u has wrong pixels", i + 1, check->rounds);
-        if (status == BZNA_OK && i + 1 == check->rounds)
-            status = bzi_trial_compare(&check->trial, check->made,
-                                       (uint64_t)(uintptr_t)copy - check->flights[i].address, err);
+    if (status == BZNA_OK) {
+        bytes = bzi_check_surface_bytes(&flight);
+        status = bzi_device_pin(device, BZI_TRIAL_BYTES + bytes, &pinned, err);
     }
+    copy = pinned ? (uint8_t *)pinned + BZI_TRIAL_BYTES : NULL;
+    if (status == BZNA_OK)
+        status = bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &trial.pixels, err);
+    if (status == BZNA_OK)
+        status = bzi_trial_launch(&trial, &flight.picture, flight.semi_planar, pinned, err);
+    if (status == BZNA_OK)
+        status = bzi_device_download(device, copy, flight.address, bytes, session->stream, err);
+    bzi_session_unmap_all(session);
+    bzi_device_stream_wait(device, session->stream);
 
-    bzi_device_free(session->device, check->trial.pixels, BZI_TRIAL_BYTES, session->stream);
-    bzi_device_unpin(session->device, check->made);
-    check->made = NULL;
-    check->trial.pixels = 0;
-    session->decoders.target = BZI_NVDEC_CACHE_FIRST;
-    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
-        session->decoders.decoders[i].used = 0;             /* the next pictures take these first */
+    if (status == BZNA_OK) {
+        made = bzi_check_in_copy(&flight, copy, &low_zeros);
+        status = bzi_check_compare(&made, low_zeros, right, coded->image->codec, err);
+    }
+    if (status == BZNA_OK)
+        status = bzi_trial_compare(&trial, pinned, (uint64_t)(uintptr_t)copy - flight.address, err);
+    bzi_device_free(device, trial.pixels, BZI_TRIAL_BYTES, session->stream);
+    bzi_device_unpin(device, pinned);
     if (status == BZNA_OK)
         return status;
 
     session->pending_count = 0;
     bzi_session_drop_all(session);
-    bzi_nvdec_cache_open(&session->decoders, session->device);
+    bzi_nvdec_cache_open(&session->decoders, device);
     return status;
 }
 
-/* Tries all ways in turn. Any status but BZNA_OK means that the check could not be finished. */
-static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
+/* Checks a kind by a picture. Any status but BZNA_OK means that the check could not be finished. A kind that cannot be
+ * checked is noted as skipped. */
+static bzna_status bzi_check_run(bzi_session *session, bzi_caps *kind, const bzi_nvdec_picture *coded, bzna_error *err)
 {
-    static const struct { uint32_t quirks; const char *text; } ways[] = {
-        { 0, "" },
-        { BZI_QUIRK_SURFACE, "surfaces are used again only when the kernel has read them" },
-        { BZI_QUIRK_INTRA, "decoders are not told that all pictures are intra" },
-        { BZI_QUIRK_INDEX, "the parser chooses the surfaces" },
-        { BZI_QUIRK_SIZE, "decoders are not given other sizes" },
-        { BZI_QUIRK_ALL, "surfaces wait, and are the parser's; decoders have one size, and are not for intra alone" },
-    };
-    bzi_device *device = check->session->device;
-    char *report = check->kind->report, why[sizeof check->kind->report] = "";
-    uint32_t outcome = BZNA_CHECK_FAILED;
-
-    for (size_t i = 0; i < BZI_LENGTH(ways) && outcome == BZNA_CHECK_FAILED; i++) {
-        bzna_status status;
-
-        check->kind->quirks = ways[i].quirks;
-        status = bzi_check_try(check, err);
-        if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || atomic_load(&device->stuck))
-            return status;
-        if (status == BZNA_OK)
-            outcome = BZNA_CHECK_PASSED;
-        else if (i == 0)
-            bzi_string_copy(why, sizeof why, err->message);
-        bzi_string_copy(report, sizeof why, status == BZNA_OK ? ways[i].text : why);
-    }
-
-    if (check->kind->quirks && outcome == BZNA_CHECK_PASSED)
-        bzi_log(device->host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
-                device->info.name, bzi_codec_name(check->want.codec), check->want.depth,
-                bzi_chroma_name(check->want.chroma), why, report);
-    atomic_store(&check->kind->check, outcome);
-    return BZNA_OK;
-}
-
-/* --- What is known of a kind --- */
-
-/* Checks a kind. Without a picture in check->coded, only built-in ones serve. A kind that cannot be checked is noted
- * as skipped. */
-static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
-{
+    bzi_device *device = session->device;
+    bzi_software *software = &session->software;
+    const int is_first = atomic_load(&device->decoders_made) == 0;
     const char *skip = "there is no other decoder to compare with";
-    bzna_picture decoded;
-    bzna_status status = BZNA_E_UNSUPPORTED;
+    bzna_picture right = coded->picture;
+    bzna_status status = BZNA_OK;
 
-    bzi_check_plan(check);
-    if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL) {
+    if (coded->image->codec == BZNA_CODEC_AV1 && device->checks != BZI_CHECKS_ALL) {
         skip = "NVDEC does not report when AV1 is decoded";
-    } else if (BZI_HAS_JPEG || check->want.codec != BZNA_CODEC_JPEG) {
-        if (bzi_check_use_built_in(check))
-            return bzi_check_run(check, err);
-        if (!check->coded[0].image)
-            return BZNA_OK;
+        status = BZNA_E_UNSUPPORTED;
+    } else if (!software->memory)
+        status = bzi_software_open(software, session->memory, device->host->max_edge_px, err);
+    if (status == BZNA_OK)
+        status = bzi_software_decode(software, coded->image, &coded->sps, bzi_picture_all(&right), &right, err);
 
-        check->coded[1] = check->coded[0];
-        check->rounds = 1 + (uint32_t)bzi_min(check->rounds - 1, BZI_CHECK_BYTES /
-                                              (6ull * check->want.width * check->want.height));
-        status = bzi_check_software(check->session, check->coded, &decoded, err);
+    if (status == BZNA_E_UNSUPPORTED) {
+        bzi_string_copy(kind->report, sizeof kind->report, skip);
+        atomic_store(&kind->check, BZNA_CHECK_SKIPPED);
+        return BZNA_OK;
     }
-
-    if (status == BZNA_OK) {
-        check->sums[0] = check->sums[1] = bzi_check_sum(&decoded, 0);
-        return bzi_check_run(check, err);
-    }
-
-    if (status != BZNA_E_UNSUPPORTED)
+    if (status != BZNA_OK)
         return status;
-    bzi_string_copy(check->kind->report, sizeof check->kind->report, skip);
-    atomic_store(&check->kind->check, BZNA_CHECK_SKIPPED);
+
+    status = bzi_check_try(session, coded, &right, err);
+    if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || atomic_load(&device->stuck))
+        return status;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && is_first && status == BZNA_OK; i++)
+        if (session->decoders.decoders[i].handle)
+            bzi_check_measure_extra(device, &session->decoders.decoders[i]);
+    bzi_string_copy(kind->report, sizeof kind->report, status == BZNA_OK ? "" : err->message);
+    atomic_store(&kind->check, status == BZNA_OK ? BZNA_CHECK_PASSED : BZNA_CHECK_FAILED);
     return BZNA_OK;
 }
 
@@ -22881,8 +22587,8 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
            atomic_load(&bzi_device_kind(device, want->codec, want->chroma, want->depth)->check) == BZNA_CHECK_NONE;
 }
 
-/* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
- * wait. coded: NULL, or a picture of the kind. Pre: if the check is due, nothing is in flight. */
+/* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, by `coded`, while
+ * other sessions wait. Pre: if the check is due, nothing is in flight. */
 BZI_COLD
 static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzi_nvdec_picture *coded,
                                   bzna_error *err)
@@ -22892,16 +22598,12 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
     bzna_status status = BZNA_OK;
 
     if (bzi_check_is_due(device, want)) {
-        bzi_check check = { .session = session, .kind = kind, .want = *want };
-        int begun;
+        const int begun = bzi_os_turn_begin(&device->turn, &device->stuck);
 
-        if (coded)
-            check.coded[0] = *coded;
-        begun = bzi_os_turn_begin(&device->turn, &device->stuck);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
-            status = bzi_check_begin(&check, err);
+            status = bzi_check_run(session, kind, coded, err);
         if (begun)
             bzi_os_turn_end(&device->turn);
     }
@@ -22917,15 +22619,12 @@ static bzna_status bzi_check_kind(bzi_session *session, const bzi_nvdec_format *
     return err->status = BZNA_E_CODEC;                      /* even a damaged picture: libavcodec is to report that */
 }
 
-/* Fills in what NVDEC can do with the codec, chroma format and depth in *info, and what is known of that kind. Built-in
- * pictures check it now. */
+/* Fills in what NVDEC can do with the codec, chroma format and depth in *info, and what is known of that kind. */
 BZI_COLD
 static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
     CUVIDDECODECAPS caps;
-    bzi_session session;
-    bzna_error why;
     bzna_status status;
 
     if (bzi_device_enter(device, err) != BZNA_OK)
@@ -22942,14 +22641,8 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
         info->max_width = caps.nMaxWidth;
         info->max_height = caps.nMaxHeight;
         info->max_macroblocks = caps.nMaxMBCount;
-        bzi_error_init(&why);
-        if (bzi_check_is_due(device, &want) &&
-            bzi_session_open(&session, device, &device->host->memory, &why) == BZNA_OK) {
-            bzi_check_kind(&session, &want, NULL, &why);
-            bzi_session_close(&session);
-        }
         info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
-        bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : why.message);
+        bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : "");
     }
     bzi_device_leave(device);
     return status;
@@ -29623,8 +29316,8 @@ static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Finds out whether NVDEC can decode JPEG, as the caller asked for, by a check with built-in pictures. Once a sample
- * comes it would be too late to choose. */
+/* Finds out whether NVDEC can decode JPEG, as the caller asked for: the device has a decoder, which has not failed its
+ * check in another loader. Once a sample comes it is too late to choose: then samples fail. */
 static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
 {
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
@@ -29633,8 +29326,7 @@ static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
     if (!setup->pool)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", setup->reason);
     status = bzi_check_codec(setup->device, &info, err);
-    if (status == BZNA_OK &&
-        (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
+    if (status == BZNA_OK && (!info.supported || info.check == BZNA_CHECK_FAILED))
         status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", setup->device->info.name,
                           info.check_message[0] ? ": " : "", info.check_message);
     setup->jpeg = info;

@@ -547,13 +547,13 @@
  *
  * SELF-CHECK. The library checks the GPU before it uses the GPU's results:
  *     - the kernel, when the device is opened
- *     - NVDEC and the kernel together, before they decode the first picture of a kind (codec,
- *       chroma format, depth), by built-in pictures or by comparing that first picture with
- *       libavcodec's.
+ *     - NVDEC and the kernel together, by the first picture of each kind (codec, chroma format,
+ *       depth): it is decoded by NVDEC and by the CPU, and the pixels are compared, bit for bit.
+ *       JPEG may differ by up to 4 of 255.
  *
  * If a check fails, the library reports it to context_config.log, and then does one of these:
- *     - It works around the fault of NVDEC, if it knows a way that passes the check.
- *     - Otherwise it decodes pictures of that kind in software.
+ *     - If NVDEC's pixels are wrong, it decodes pictures of that kind in software from then on.
+ *       JPEG that a loader has asked NVDEC for (decode.jpeg) fails instead.
  *     - If the library's own CUDA kernel gives wrong results, the library stops using the device.
  *       Loaders on the device end with E_DEVICE_LOST. A loader that is opened later works on the
  *       CPU, or fails with E_DEVICE if output.device or decode.decoder asks for CUDA or NVDEC.
@@ -562,7 +562,8 @@
  *
  * The environment variable BENZINA_NVDEC_CHECK controls these checks. 0 skips all of them. The
  * value "all" includes AV1, which is not checked by default, because NVDEC does not say when it has
- * decoded an AV1 picture.
+ * decoded an AV1 picture. bzna_context_codec_info says what came of a check, once a picture of the
+ * kind was decoded.
  *
  * WHERE BATCHES LIE. With output.device on the CPU, bzna_loader_next returns when the batch has
  * arrived in host memory, which is pinned, and no stream is involved. Otherwise batches lie in
@@ -1562,8 +1563,9 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
 
-/* Says what NVDEC of the context's device can do with one kind of picture, after NVDEC has decoded
- * built-in pictures of that kind as a check. Makes the device ready if it was not. Any thread.
+/* Says what NVDEC of the context's device can do with one kind of picture, and what came of its
+ * self-check, once a picture of that kind was decoded. Makes the device ready if it was not. Any
+ * thread.
  *     context         its device is asked
  *     codec           BZNA_CODEC_..., but not UNKNOWN
  *     chroma_format   0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4

@@ -110,7 +110,6 @@ static gpu gpu_open(uint32_t ordinal)
 static const char *const codec_names[] = { "H.264", "H.265", "AV1", "JPEG" };
 static const char *const chroma_names[] = { "gray", "4:2:0", "4:2:2", "4:4:4" };
 static const uint32_t depths[] = { 8, 10, 12 };
-static const char *const check_names[] = { "none", "passed", "failed", "skipped" };      /* by BZNA_CHECK_... */
 
 /* What the device says of combination `number` of a codec, a chroma format and a depth. Returns 0 past the last one. */
 static int gpu_codec_info(const gpu *g, uint32_t number, bzna_codec_info *info)
@@ -133,10 +132,8 @@ static void codec_json(const bzna_codec_info *c)
            codec_names[c->codec - BZNA_CODEC_H264], chroma_names[c->chroma_format], c->depth,
            c->supported ? "true" : "false", c->engines);
     printf(",\"min_width\":%" PRIu32 ",\"min_height\":%" PRIu32 ",\"max_width\":%" PRIu32 ",\"max_height\":%" PRIu32
-           ",\"max_macroblocks\":%" PRIu32 ",\"check\":\"%s\",\"check_message\":", c->min_width, c->min_height,
-           c->max_width, c->max_height, c->max_macroblocks, check_names[c->check % LENGTH(check_names)]);
-    tool_json_string(c->check_message[0] ? c->check_message : NULL);
-    printf("}");
+           ",\"max_macroblocks\":%" PRIu32 "}", c->min_width, c->min_height, c->max_width, c->max_height,
+           c->max_macroblocks);
 }
 
 static void gpu_json(const gpu *g)
@@ -163,10 +160,9 @@ static void codec_text(const bzna_codec_info *c)
     char smallest[32], largest[32];
     snprintf(smallest, sizeof smallest, "%" PRIu32 "x%" PRIu32, c->min_width, c->min_height);
     snprintf(largest, sizeof largest, "%" PRIu32 "x%" PRIu32, c->max_width, c->max_height);
-    printf("%-6s %-6s %5" PRIu32 " %8" PRIu32 "  %-12s %-12s %-12" PRIu32 " %s%s%s\n",
+    printf("%-6s %-6s %5" PRIu32 " %8" PRIu32 "  %-12s %-12s %" PRIu32 "\n",
            codec_names[c->codec - BZNA_CODEC_H264], chroma_names[c->chroma_format], c->depth, c->engines, smallest,
-           largest, c->max_macroblocks, check_names[c->check % LENGTH(check_names)], c->check_message[0] ? ": " : "",
-           c->check_message);
+           largest, c->max_macroblocks);
 }
 
 static void gpu_text(const gpu *g)
@@ -187,8 +183,8 @@ static void gpu_text(const gpu *g)
         return;
     }
     printf("NVDEC: %" PRIu32 " engines\n\n", d->engines);
-    printf("%-6s %-6s %5s %8s  %-12s %-12s %-12s %s\n", "codec", "chroma", "depth", "engines", "frames from", "to",
-           "macroblocks", "self-check");
+    printf("%-6s %-6s %5s %8s  %-12s %-12s %s\n", "codec", "chroma", "depth", "engines", "frames from", "to",
+           "macroblocks");
     for (uint32_t i = 0; gpu_codec_info(g, i, &c); i++)
         if (c.supported) codec_text(&c);
 }

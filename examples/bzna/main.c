@@ -415,9 +415,8 @@ static const tool_command commands[] = {
       OPERANDS_SOME, index_options, tool_run_index },
     { "devices", "", "print the GPUs, and what their video decoders decode",
       "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
-      "depths and frame sizes that they decode. It also prints the result of their self-check, in which NVDEC\n"
-      "decodes built-in pictures. If there is no device, or if its driver lacks something, it prints the reason\n"
-      "and what to do. The exit status is 0 in any case.", 0, json_options, tool_run_devices },
+      "depths and frame sizes that they decode. If there is no device, or if its driver lacks something, it\n"
+      "prints the reason and what to do. The exit status is 0 in any case.", 0, json_options, tool_run_devices },
 };
 
 static const tool_command *command_find(const char *name)

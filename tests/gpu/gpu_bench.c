@@ -18,6 +18,7 @@
  * of the device. Calls: a run in which the driver's functions are timed, which costs a little. Processor time is of the
  * whole process. */
 #include "../../benzina.c"
+#include "check_pictures.h"
 
 #include <link.h>
 #include <sys/resource.h>
@@ -1593,26 +1594,24 @@ static void ptx_section(void)
     other_figure("all of it, closing included", "ms", (now() - begun) * 1e3, 1);
 }
 
-/* ---- The self-check, each way by itself ---- */
+/* ---- The self-check ---- */
 
-static void selfcheck_try(bzna_context *context, size_t picture, uint32_t quirks, const char *way)
+/* The pictures of a kind, in turn, each as the self-check decodes a kind's first one. */
+static void selfcheck_try(bzna_context *context, size_t picture)
 {
     bzi_device *device = context->device;
-    const uint32_t codec = bzi_check_pictures[picture].codec, depth = bzi_check_pictures[picture].depth;
+    const uint32_t codec = check_pictures[picture].codec, depth = check_pictures[picture].depth;
     bzi_session session;
-    bzi_check check = { .session = &session, .kind = bzi_device_kind(device, codec, 1, depth),
-                        .want = { codec, 1, depth, 0, 0 } };
+    check_pair pair = { .want = { codec, 1, depth, 0, 0 } };
     bzna_error err = fresh_error();
     bzna_status status;
     double start = now();
     if ((status = bzi_session_open(&session, device, &context->host->memory, &err)) != BZNA_OK)
         fail("session", &err);
-    bzi_check_use_built_in(&check);
-    bzi_check_plan(&check);
-    if (bzi_session_accepts(&session, check.coded, &err) == BZNA_OK) {
-        check.kind->quirks = quirks;
-        status = bzi_check_try(&check, &err);
-        check.kind->quirks = 0;
+    check_pair_use(&pair);
+    if (bzi_session_accepts(&session, pair.coded, &err) == BZNA_OK) {
+        for (int i = 0; i < 6 && status == BZNA_OK; i++)
+            status = check_pair_decode(&session, &pair, i % 2, &err);
         /* The kernel is compared last: what NVDEC decoded was right. What the kernel does is a section of its own. */
         if (status == BZNA_E_DEVICE_LOST && atomic_load(&device->lost) == BZI_DEVICE_WRONG) {
             atomic_store(&device->lost, 0);
@@ -1621,12 +1620,11 @@ static void selfcheck_try(bzna_context *context, size_t picture, uint32_t quirks
     } else {
         status = BZNA_E_UNSUPPORTED;
     }
-    printf("%s%-5s %2u bits, %-58s %s, %.0f ms %s\n", mark, bzi_codec_name(codec), depth, way,
+    printf("%s%-5s %2u bits: %s, %.0f ms %s\n", mark, bzi_codec_name(codec), depth,
            status == BZNA_OK ? "passed" : status == BZNA_E_UNSUPPORTED ? "not decoded here" : "FAILED",
            (now() - start) * 1e3, status == BZNA_OK ? "" : err.message);
     json_figure("self-check");
-    fprintf(json, "\"codec\": \"%s\", \"depth\": %u, \"quirks\": %u, \"way\": \"%s\", \"status\": %d",
-            bzi_codec_name(codec), depth, quirks, way, status);
+    fprintf(json, "\"codec\": \"%s\", \"depth\": %u, \"status\": %d", bzi_codec_name(codec), depth, status);
     json_string("state", status == BZNA_OK ? "passed" : status == BZNA_E_UNSUPPORTED ? "refused" : "failed");
     json_string("message", status == BZNA_OK ? "" : err.message);
     json_number("ms", (now() - start) * 1e3);
@@ -1638,14 +1636,6 @@ static void selfcheck_try(bzna_context *context, size_t picture, uint32_t quirks
 
 static void selfcheck_section(void)
 {
-    static const struct { uint32_t quirks; const char *way; } ways[] = {
-        { 0, "as it is" },
-        { BZI_QUIRK_SURFACE, "surfaces are free when the kernel has read them" },
-        { BZI_QUIRK_INTRA, "decoders are not told that all pictures are intra" },
-        { BZI_QUIRK_INDEX, "the parser chooses the surfaces" },
-        { BZI_QUIRK_SIZE, "decoders are not given other sizes" },
-        { BZI_QUIRK_ALL, "all of these" },
-    };
     bzna_context *context = context_open(0);
     bzi_device *device = context->device;
     bzna_error err = fresh_error();
@@ -1655,10 +1645,9 @@ static void selfcheck_section(void)
     text_figure("the kernel", bzi_trial_run(device, &err) == BZNA_OK ? "passed" : err.message);
     if (atomic_load(&device->lost) == BZI_DEVICE_WRONG)
         atomic_store(&device->lost, 0);
-    for (size_t i = 0; i < sizeof bzi_check_pictures / sizeof bzi_check_pictures[0]; i++)
-        for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++)
-            if (in_time(1))
-                selfcheck_try(context, i, ways[k].quirks, ways[k].way);
+    for (size_t i = 0; i < sizeof check_pictures / sizeof check_pictures[0]; i++)
+        if (check_pictures[i].codec != BZNA_CODEC_JPEG && in_time(1))   /* its decoders round in different ways */
+            selfcheck_try(context, i);
     bzi_device_leave(device);
     bzna_context_close(context);
 }

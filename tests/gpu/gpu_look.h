@@ -357,7 +357,7 @@ static int hand_watch(engine *e, int surface, char *text, size_t size)
 }
 
 /* Whether the pixels of a mapped picture are those that are known. */
-static int hand_is_right(engine *e, bzi_check *check, uint64_t address, unsigned pitch)
+static int hand_is_right(engine *e, check_pair *check, uint64_t address, unsigned pitch)
 {
     const uint64_t rows = e->format.coded_height, bytes = (uint64_t)pitch * rows * 3 / 2;
     uint8_t *copy = malloc((size_t)bytes);
@@ -371,13 +371,13 @@ static int hand_is_right(engine *e, bzi_check *check, uint64_t address, unsigned
             p.pitch[i] = pitch;
             p.step[i] = i ? 2 : 1;
         }
-        right = bzi_check_sum(&p, 0) == check->sums[0];
+        right = check_sum(&p, 0) == check->sums[0];
     }
     free(copy);
     return right;
 }
 
-static void hand_decode(engine *e, bzi_check *check, const char *codec)
+static void hand_decode(engine *e, check_pair *check, const char *codec)
 {
     char before[300], after[300] = "not asked";
     double start, decode_us, map_us = -1, unmap_us = -1;
@@ -427,7 +427,7 @@ static void hand_section(uint32_t codec)
     const char *name = bzi_codec_name(codec);
     bzna_context *context = context_open(0);
     bzna_error err = fresh_error();
-    bzi_check check = { .want = { codec, 1, 8, 0, 0 } };
+    check_pair check = { .want = { codec, 1, 8, 0, 0 } };
     unit one;
     units all = { .unit = &one, .count = 1 };
     engine e = { .device = context->device };
@@ -435,7 +435,7 @@ static void hand_section(uint32_t codec)
     double start;
     if (bzi_device_enter(context->device, &err) != BZNA_OK)
         fail(name, &err);
-    if (!bzi_check_use_built_in(&check) ||
+    if (!check_pair_use(&check) ||
         bzi_device_caps(context->device, codec, 1, 8, &caps, &err) != BZNA_OK || !caps.bIsSupported) {
         printf("%s%s: the driver does not decode it %s\n", mark, name, err.message);
         json_figure("hand");

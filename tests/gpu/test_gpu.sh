@@ -147,8 +147,7 @@ check wrong_bit_frames_are_equal told wrong_bit "7 MD5:" "32 of 32 frames equal"
 # A decoder that writes into surfaces which are still read. Copies begin only when somebody waits for them, so that a
 # busy machine decodes the next pictures before them, too.
 check a_surface_that_is_not_free_ends_nothing run unfree "wrong_surface=1 lazy_streams=1" --limit 300 --only gate
-check unfree_is_told_with_what_the_self_check_does told unfree "6 gate" \
-    "H.264 IS OVERWRITTEN, the self-check goes around it; H.265 IS OVERWRITTEN, the self-check goes around it"
+check unfree_is_told told unfree "6 gate" "H.264 IS OVERWRITTEN; H.265 IS OVERWRITTEN"
 
 # 4: a decoder that refuses a codec.
 check a_refused_codec_ends_nothing run refuses "h264=0" --limit 300 --only \
@@ -172,7 +171,7 @@ check a_lag_ends_nothing run lags "wrong_order=1 engine_us=30000" --limit 300 --
 check lags_is_told_with_the_time told lags "4 by hand:" \
     "H.265: .*in progress at [0-9]* us, success at \([3-9][0-9]\{4\}\|[1-9][0-9]\{5,\}\) us"
 check lags_fails_the_self_check told lags "5 self-check:" \
-    "H.265 8 bits FAILS every way: picture [0-9]* of [0-9]* has wrong pixels"
+    "H.265 8 bits FAILS: wrong pixels"
 check lags_has_wrong_frames told lags "7 MD5:" "[0-9] of 32 frames equal.*WRONG: .*mini_h26"
 
 # 7: a decoder that dies, and the device with it.
@@ -180,7 +179,7 @@ check a_death_ends_nothing run dies "fail=engine_picture,1,700,1" --limit 300 --
     "environment kernels hand265 selfcheck"
 check dies_is_told_with_the_error told dies "4 by hand:" "H.265: .*map FAILED (700)"
 check dies_kernels_are_compared told dies "2 kernels:" "nv12 equal; nv12_ramp equal; linear equal; any equal"
-check dies_in_the_self_check told dies "5 self-check:" "FAILS every way: .*(700)"
+check dies_in_the_self_check told dies "5 self-check:" "FAILS: .*(700)"
 
 # 8: drivers that are too old: one that corrupts memory, one that does not take the PTX.
 check an_old_driver_ends_nothing run old "driver_version=11030" --limit 300 --only \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the pictures of the library's self-check, and prints them as rows of bzi_check_pictures in benzina.c.
+"""Makes the pictures of tests/gpu/check_pictures.h, and prints them as rows of its table.
 
     tests/make/check_pictures.py > rows
 
@@ -42,7 +42,7 @@ def ffmpeg(arguments, data):
 
 
 def sum_of(pixels, depth):
-    """As bzi_check_sum: FNV-1a, a value of the picture at a time."""
+    """As check_sum: FNV-1a, a value of the picture at a time."""
     result = 0xcbf29ce484222325
     step = 2 if depth > 8 else 1
     for i in range(0, len(pixels), step):

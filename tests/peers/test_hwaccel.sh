@@ -20,7 +20,7 @@ agree="codec chroma depth size target rect format deinterlace lock slices slice 
 #   surfaces      ffmpeg: as many as references and frames that a player holds. Here: those that are in flight
 #   outputs       ffmpeg: as many as surfaces. Here: those that one launch of the kernel reads
 #   flags         ffmpeg: 0, the default, which is the engines. Here: 4, the engines by name (cudaVideoCreate_PreferCUVID)
-#   intra_only    here alone: all pictures stand alone. Where the self-check finds that it fails, it is 0 (BZI_QUIRK_INTRA)
+#   intra_only    here alone: all pictures stand alone.
 #   max           here alone: a decoder is given other sizes
 #   size          of H.265 whose edges are no multiples of 16: ffmpeg takes the coded size, in units of 8 here; the fake's parser rounds to macroblocks.
 #                 Whichever NVIDIA's parser does, the library follows it

@@ -7,6 +7,7 @@
 #include "test.h"
 #include "../fake/fake.h"
 #include "archives.h"
+#include "../gpu/check_pictures.h"
 
 #if !defined(BENZINA_NO_CUDA) && !defined(BENZINA_NO_AVCODEC)
 
@@ -194,12 +195,12 @@ static void add_others(void)
         }
         bzna_dataset_close(dataset);
     }
-    for (size_t k = 0; k < COUNT(bzi_check_pictures); k++) {
-        bzi_check check = { .want = { bzi_check_pictures[k].codec, 1, bzi_check_pictures[k].depth, 0, 0 } };
+    for (size_t k = 0; k < COUNT(check_pictures); k++) {
+        check_pair check = { .want = { check_pictures[k].codec, 1, check_pictures[k].depth, 0, 0 } };
         const int group = group_count++;
-        if (check.want.codec == BZNA_CODEC_JPEG || !bzi_check_use_built_in(&check))
+        if (check.want.codec == BZNA_CODEC_JPEG || !check_pair_use(&check))
             continue;
-        snprintf(groups[group], sizeof groups[group], "the self-check, %s", bzi_codec_name(check.want.codec));
+        snprintf(groups[group], sizeof groups[group], "check_pictures.h, %s", bzi_codec_name(check.want.codec));
         for (int i = 0; i < 2; i++)
             frame(picture_add(group, check.want.codec, NULL, 0, check.bytes[i], check.images[i].data_size),
                   &check.images[i]);

@@ -2528,8 +2528,8 @@ extern "C" {
     /// Describes the device of context, and makes it ready for work if it was not. info is filled in, up to struct_size
     /// bytes: pass sizeof \*info.
     pub fn bzna_context_device_info(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Says what NVDEC of the context's device can do with one kind of picture, after NVDEC has decoded built-in
-    /// pictures of that kind as a check.
+    /// Says what NVDEC of the context's device can do with one kind of picture, and what came of its self-check, once a
+    /// picture of that kind was decoded.
     pub fn bzna_context_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
