@@ -357,8 +357,6 @@ CALLS_explorer   = pthread_create pthread_join pthread_mutex_lock pthread_mutex_
                    av_frame_free av_packet_free jpeg_destroy_decompress jpeg_destroy_compress
 CALLS_faults     = pread pwrite open fstat opendir fdatasync pthread_create
 CALLS_held       = open pread
-CALLS_heif       = avcodec_send_packet
-CALLS_heif_nvdec = avcodec_send_packet
 CALLS_no_threads = pthread_create
 CALLS_sessions   = pthread_create
 CALLS_slices     = avcodec_send_packet
@@ -404,6 +402,7 @@ $(BUILD)/tests/test_augment_device: tests/unit/test_augment.c tests/fake/nvdec.h
 $(BUILD)/tests/test_jpeg_device: tests/unit/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/unit/test_outputs.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif_nvdec: tests/unit/test_heif.c tests/fake/nvdec.h
+$(BUILD)/tests/test_heif $(BUILD)/tests/test_heif_nvdec: examples/formats/heif.c $(FORMATS_H)
 $(BUILD)/tests/test_codec_nvdec: tests/unit/test_codec.c tests/fake/nvdec.h
 
 # ---- Checks: what is no suite ----------------------------------------------------------------------------------------
@@ -581,7 +580,7 @@ gpu-bundle: all $(GPU_RUN)
 
 .PHONY: dist dist-formats pair sdist wheel static-deps
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a
-# tarball of the sources that builds and tests itself. WITHOUT="HEIF WRITER": a pair from which these are removed, as
+# tarball of the sources that builds and tests itself. WITHOUT="SHARDS WRITER": a pair from which these are removed, as
 # the header's chapter 1 says. DIST: the folder.
 DIST ?= $(BUILD)/dist
 dist: $(PTX) | $(BUILD)

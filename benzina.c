@@ -14,47 +14,45 @@
  *   14-17  codecs            NAL units; AV1; metadata: clap, colr, EXIF, XMP; JPEG
  *   18-20  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
  *      21  codecs            the table of codecs
- *   22-23  HEIF              the items of a file, their properties, grids
- *   24-25  pictures          finding a codec; a picture as container and stream describe it
- *   26-27  boxes             mp4 boxes by table; the walk over them
- *      28  sample tables     the places of a track's samples
- *      29  containers        their types: a type of container is a row of operations
- *      30  HEIF files        alone, or among other pictures
- *      31  pictures          that are files, of the library's kinds or of the program's own codecs
- *   32-33  mp4               archives, plain video; their samples
- *      34  text              names in one buffer; lines, words, numbers
- *      35  lists             of samples, as text
- *   36-38  folders           directories; pictures that are files; pairs of folders
- *   39-42  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      43  records           of one size
- *      44  providers         samples that the caller's functions give
- *      45  paths             the files that a path stands for
- *      46  opening           the table of containers
- *   47-48  data sets         a sample, its pictures and fields; parts over containers
- *   49-51  writer            the same boxes, the other way: pictures, tracks, archives
- *      52  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
- *      53  random, order     Philox, the keyed permutation, shards
- *      54  transforms        parameters -> homography
- *      55  color             jitter, color -> matrix
- *      56  policies          operations that are drawn for a view
- *      57  kernels           a picture and a transform -> what the kernels read
- *      58  operations        what is drawn -> the passes of the kernels
- *      59  JPEG decode       libjpeg-turbo; nothing else touches it
- *   60-61  software decode   libavcodec; nothing else touches it; who decodes what; grids; the program's own codecs
- *   62-64  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   65-68  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   69-70  loader            its state; the locks live here; its tensors
- *      71  queues            runs of samples, what is read ahead
- *   72-77  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
- *   78-79  readers           threads that read samples in the planned order; reading
- *   80-84  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      85  contexts          the host, the device and its pool
- *      86  parts, closing    a loader's batches, queues, order, threads
- *      87  without threads   the caller's thread reads and decodes
- *   88-89  delivering        what the consumer's calls do; positions
- *      90  statistics        what was counted, and what limits a loader
- *   91-93  configuration     defaults, checks; outputs; opening
- *   94-99  public API        validate, delegate
+ *   22-23  pictures          finding a codec; a picture as container and stream describe it
+ *   24-25  boxes             mp4 boxes by table; the walk over them
+ *      26  sample tables     the places of a track's samples
+ *      27  containers        their types: a type of container is a row of operations
+ *      28  pictures          that are files, of the library's kinds or of the program's own codecs
+ *   29-30  mp4               archives, plain video; their samples
+ *      31  text              names in one buffer; lines, words, numbers
+ *      32  lists             of samples, as text
+ *   33-35  folders           directories; pictures that are files; pairs of folders
+ *   36-39  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      40  records           of one size
+ *      41  providers         samples that the caller's functions give
+ *      42  paths             the files that a path stands for
+ *      43  opening           the table of containers
+ *   44-45  data sets         a sample, its pictures and fields; parts over containers
+ *   46-48  writer            the same boxes, the other way: pictures, tracks, archives
+ *      49  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
+ *      50  random, order     Philox, the keyed permutation, shards
+ *      51  transforms        parameters -> homography
+ *      52  color             jitter, color -> matrix
+ *      53  policies          operations that are drawn for a view
+ *      54  kernels           a picture and a transform -> what the kernels read
+ *      55  operations        what is drawn -> the passes of the kernels
+ *      56  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   57-58  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
+ *   59-61  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   62-65  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   66-67  loader            its state; the locks live here; its tensors
+ *      68  queues            runs of samples, what is read ahead
+ *   69-74  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
+ *   75-76  readers           threads that read samples in the planned order; reading
+ *   77-81  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      82  contexts          the host, the device and its pool
+ *      83  parts, closing    a loader's batches, queues, order, threads
+ *      84  without threads   the caller's thread reads and decodes
+ *   85-86  delivering        what the consumer's calls do; positions
+ *      87  statistics        what was counted, and what limits a loader
+ *   88-90  configuration     defaults, checks; outputs; opening
+ *   91-96  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -197,12 +195,6 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_STILL_BYTES    (64u << 20)
 /* decoded bytes for a coded byte; real pictures have at most about 1000 */
 #define BZI_LIMIT_STILL_RATIO    4096u
-
-#define BZI_LIMIT_ITEMS          4096u           /* items of a HEIF file: phones write up to about 500 */
-#define BZI_LIMIT_PROPERTIES     32u             /* properties of an item; writers need 10 */
-#define BZI_LIMIT_TILES          1024u           /* tiles of a grid: 16384 x 16384 pixels in tiles of 512 x 512 */
-/* coded bytes for each pixel of a grid whose tiles share bytes of the file: no picture that is worth coding has more */
-#define BZI_LIMIT_TILE_RATIO     4u
 
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
 #define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* bytes of one such header; writers need a few kB */
@@ -3759,7 +3751,6 @@ typedef struct bzi_format {
     /* of a decoded pixel of a still; 0: its size was compared with that of the file */
     uint32_t   pixel_bits;
     uint32_t   crop[4];               /* x, y, width, height of the part that is seen; all 0: the whole picture */
-    uint32_t   tiles;                 /* tiles of a HEIF grid; 0: it is no grid */
     uint32_t   frame_num_bits;        /* H.264: bits of frame_num; 0: the heads of slices are not read */
     uint32_t   order_bits;            /* H.264: bits of the picture order count; 0: it is not there */
     uint32_t   pixels;                /* of a codec of the program's own: BZNA_PIXELS_... */
@@ -4240,7 +4231,7 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
     return 1;
 }
 
-/* Reads colr, of mp4 and HEIF. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
+/* Reads colr. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
 static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
 {
     const uint32_t type = bzi_cursor_u32(c);
@@ -5745,8 +5736,8 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 /* ==== 21. Codecs ====================================================================================================
  * Calls: rooms 2, 9, 13-15, 17, 20.
  *
- * A codec is a row of the table below, with its functions; HEIF's row stands with HEIF's functions. Other rooms ask
- * the row, and do not need to know which codec it is. */
+ * A codec is a row of the table below, with its functions. Other rooms ask the row, and do not need to know which codec
+ * it is. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
  * BT.601 matrix, full range. Elsewhere it is what the codecs' standards and FFmpeg assume: limited range, and an
@@ -6125,20 +6116,6 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
     return NULL;
 }
 
-/* Returns 1 if a file begins as HEIF files do: ftyp with one of the brands of stills and sequences. */
-static int bzi_heif_probe(bzi_span head)
-{
-    static const char brands[] = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
-
-    if (head.size < 12 || memcmp(head.data + 4, "ftyp", 4))
-        return 0;
-
-    for (size_t i = 0; i + 4 < sizeof brands; i += 4)
-        if (!memcmp(head.data + 8, brands + i, 4))
-            return 1;
-    return 0;
-}
-
 /* Returns the bytes of the lengths before NAL units, which the configuration record states. 0: the codec has none. Pre:
  * the record has config_bytes. */
 static uint32_t bzi_codec_length_size(const bzi_codec *codec, bzi_span config)
@@ -6147,748 +6124,11 @@ static uint32_t bzi_codec_length_size(const bzi_codec *codec, bzi_span config)
 }
 
 
-#ifndef BENZINA_NO_HEIF
-/* ==== 22. HEIF: items ===============================================================================================
- * Calls: rooms 2, 9, 13, 21.
- *
- * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
- * item refers to which. Room 22 has their properties. This room works on memory that others own, and allocates nothing:
- * boxes are walked anew for each question, and their number is limited. Offsets in messages count from base. */
-
-#define BZI_GRID bzi_type("grid")
-#define BZI_IDEN bzi_type("iden")
-#define BZI_DIMG bzi_type("dimg")
-#define BZI_THMB bzi_type("thmb")
-
-/* A HEIF file. */
-typedef struct bzi_heif {
-    bzi_span   file;                  /* the whole file */
-    uint64_t   base;                  /* offset of the file in the one that holds it, for messages */
-    uint32_t   primary;               /* number of the item that is the picture; 0: there is none */
-    uint32_t   has_movie;             /* the file has a moov box, too */
-    bzna_color otherwise;             /* the color of items that state none: that of the codecs, or MIAF's */
-    /* payload of meta/iloc, the places of items; empty: there is none */
-    bzi_cursor iloc;
-    bzi_cursor iinf;                  /* payload of meta/iinf, the types of items; likewise */
-    bzi_cursor iref;                  /* payload of meta/iref, the references between items; likewise */
-    bzi_cursor iprp;                  /* payload of meta/iprp, the properties of items; likewise */
-    bzi_cursor idat;                  /* payload of meta/idat, bytes of items; likewise */
-} bzi_heif;
-
-/* The picture that an item is, or is made of, as its properties describe it: a part of the frame, turned. */
-typedef struct bzi_heif_item {
-    uint32_t   id;                    /* of the item that has data: identity items lead to it */
-    uint32_t   type;                  /* its type */
-    uint32_t   width;                 /* pixels in a row of its frame; 0: not stated */
-    uint32_t   height;                /* rows of its frame */
-    uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
-    uint32_t   orientation;           /* EXIF's number */
-    uint32_t   associated;            /* the item, among those on the way to it, whose properties were read last */
-    /* the clean aperture that was read last, as it stands in the file; all 0: there is none */
-    int32_t    clap[8];
-    bzna_color color;                 /* as colr states it */
-    bzi_span   config;                /* the decoder configuration record */
-    uint64_t   config_at;             /* file offset of config */
-    uint64_t   size_at;               /* file offset of width and height */
-} bzi_heif_item;
-
-/* box: a cursor that stands at the place. */
-#define BZI_HEIF_FAIL(box, path, status, err, ...) bzi_fail_in(err, status, bzi_cursor_offset(box), path, __VA_ARGS__)
-
-/* Reads the boxes of meta. The first box of each kind counts. */
-static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_error *err)
-{
-    const struct { const char *type; bzi_cursor *to; } boxes[] = { { "iloc", &heif->iloc }, { "iinf", &heif->iinf },
-                                                                   { "iref", &heif->iref }, { "iprp", &heif->iprp },
-                                                                   { "idat", &heif->idat } };
-    bzi_cursor box;
-    uint32_t type;
-    int got;
-
-    bzi_cursor_take(&meta, 4);
-    for (uint32_t n = 0; (got = bzi_cursor_box(&meta, &type, &box)) > 0; n++) {
-        if (n == BZI_LIMIT_ITEMS)
-            return BZI_HEIF_FAIL(&box, "meta", BZNA_E_LIMIT, err, "more than %u boxes", n);
-
-        if (type == bzi_type("pitm"))
-            heif->primary = (uint32_t)bzi_cursor_number(&box, bzi_cursor_u32(&box) >> 24 ? 4 : 2);
-        for (size_t i = 0; i < BZI_LENGTH(boxes); i++)
-            if (bzi_type(boxes[i].type) == type && !boxes[i].to->data)
-                *boxes[i].to = box;
-    }
-
-    return got < 0 ? BZI_HEIF_FAIL(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
-}
-
-/* Reads the boxes of a file. base: its offset in the file that holds it. */
-static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, bzna_error *err)
-{
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, base), box;
-    uint32_t type, has_meta = 0;
-    int got;
-
-    *heif = (bzi_heif){ .file = file, .base = base, .otherwise = bzi_color_of_codecs };
-    for (uint32_t n = 0; (got = bzi_cursor_box(&c, &type, &box)) > 0; n++) {
-        if (n == BZI_LIMIT_TOP_BOXES)
-            return BZI_HEIF_FAIL(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
-
-        heif->has_movie |= type == bzi_type("moov");
-        while (type == bzi_type("ftyp") && bzi_cursor_left(&box) >= 4)
-            if (bzi_cursor_u32(&box) == bzi_type("miaf"))
-                heif->otherwise = bzi_color_of_archives;    /* MIAF (ISO/IEC 23000-22 7.3.6.4) has one of its own */
-        if (type == bzi_type("meta") && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
-            return err->status;
-    }
-
-    return got < 0 ? BZI_HEIF_FAIL(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
-}
-
-/* --- Types of items, and references between them --- */
-
-/* Reads an item's type from its infe. It is an error if there is no such item. */
-static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *type, bzna_error *err)
-{
-    bzi_cursor c = heif->iinf, box;
-    uint32_t kind;
-    int got;
-
-    bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
-    for (uint32_t n = 0; (got = bzi_cursor_box(&c, &kind, &box)) > 0; n++) {
-        uint32_t version = bzi_cursor_u32(&box) >> 24;
-
-        if (n == BZI_LIMIT_ITEMS)
-            return BZI_HEIF_FAIL(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
-
-        if (version < 2 || bzi_cursor_number(&box, version == 2 ? 2 : 4) != id)
-            continue;
-        if (bzi_cursor_u16(&box))
-            return BZI_HEIF_FAIL(&box, "meta/iinf/infe", BZNA_E_UNSUPPORTED, err, "item %u is encrypted", id);
-        *type = bzi_cursor_u32(&box);
-        return BZNA_OK;
-    }
-
-    return BZI_HEIF_FAIL(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box goes past the end of iinf" :
-                         "there is no item %u", id);
-}
-
-/* Reads the next reference of a kind. Returns 1, or 0 at the end. ids: the numbers of the items that item *from refers
- * to. */
-static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t kind, uint32_t *from, bzi_cursor *ids)
-{
-    uint32_t type;
-
-    while (bzi_cursor_box(c, &type, ids) > 0) {
-        uint64_t count;
-
-        *from = (uint32_t)bzi_cursor_number(ids, id_bytes);
-        count = bzi_cursor_u16(ids);
-
-        if (type == kind && count && bzi_cursor_left(ids) >= count * id_bytes) {
-            *ids = bzi_cursor_sub(ids, count * id_bytes);
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* Returns how many items an item refers to in a way (dimg: is made of), and their numbers, of *id_bytes each. */
-static uint64_t bzi_heif_references(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_cursor *ids,
-                                    uint32_t *id_bytes)
-{
-    bzi_cursor c = heif->iref;
-    uint32_t from;
-
-    *id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
-    for (uint32_t n = 0; n < BZI_LIMIT_ITEMS && bzi_heif_next_reference(&c, *id_bytes, kind, &from, ids); n++)
-        if (from == id)
-            return bzi_cursor_left(ids) / *id_bytes;
-
-    return 0;
-}
-
-/* Returns the first item that refers to this one in a way, or 0. number, if not NULL: the bytes in which the reference
- * states the number. */
-static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_span *number)
-{
-    bzi_cursor c = heif->iref, ids;
-    uint32_t from, id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
-
-    for (uint32_t n = 0; n < BZI_LIMIT_ITEMS && bzi_heif_next_reference(&c, id_bytes, kind, &from, &ids); n++)
-        while (bzi_cursor_left(&ids))
-            if (bzi_cursor_number(&ids, id_bytes) == id) {
-                if (number)
-                    *number = (bzi_span){ ids.data - 2 - id_bytes, id_bytes };
-                return from;
-            }
-    return 0;
-}
-
-/* --- Bytes of items --- */
-
-/* The extents of an item, which hold its bytes and are read one after the other. */
-typedef struct bzi_heif_extents {
-    bzi_cursor c;                     /* at the next extent */
-    uint32_t   left;                  /* extents left */
-    uint32_t   index_bytes;           /* bytes of each extent's index, which is not used */
-    uint32_t   offset_bytes;          /* bytes of its offset */
-    uint32_t   length_bytes;          /* bytes of its length */
-    uint64_t   base;                  /* added to offsets */
-    bzi_span   in;                    /* the bytes that offsets count in: the file or idat */
-} bzi_heif_extents;
-
-/* Reads an entry of iloc, and its item's number. Then c stands after it, and e at its extents. Returns
- * construction_method and data_reference_index, which are 0 if the extents lie in this file. */
-static uint32_t bzi_heif_iloc_entry(bzi_cursor *c, uint32_t version, uint32_t base_bytes, bzi_heif_extents *e,
-                                    uint32_t *id)
-{
-    uint32_t method, reference;
-
-    *id = (uint32_t)bzi_cursor_number(c, version < 2 ? 2 : 4);
-    method = version ? bzi_cursor_u16(c) & 15 : 0;
-    reference = bzi_cursor_u16(c);
-    e->base = bzi_cursor_number(c, base_bytes);
-    e->left = bzi_cursor_u16(c);
-    e->c = *c;
-    bzi_cursor_take(c, (uint64_t)e->left * (e->index_bytes + e->offset_bytes + e->length_bytes));
-    return method | reference << 4;
-}
-
-/* Finds the extents of an item, which must lie in this file or in idat. */
-static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_heif_extents *e, bzna_error *err)
-{
-    bzi_cursor c = heif->iloc;
-    uint32_t version = bzi_cursor_u32(&c) >> 24, sizes = bzi_cursor_u16(&c), found = 0, where = 0;
-    uint64_t count = bzi_cursor_number(&c, version < 2 ? 2 : 4);
-    const uint32_t widths[4] = { sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15, version ? sizes & 15 : 0 };
-
-    memset(e, 0, sizeof *e);
-    for (int i = 0; i < 4; i++)
-        if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
-            return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes, not of 0, 4 or 8",
-                                 widths[i]);
-
-    if (version > 2 || count > BZI_LIMIT_ITEMS)
-        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
-                             (bzi_llu)count);
-
-    e->offset_bytes = widths[0];
-    e->length_bytes = widths[1];
-    e->index_bytes = widths[3];
-
-    for (uint64_t i = 0; i < count && !c.overrun && (!found || found != id); i++)
-        where = bzi_heif_iloc_entry(&c, version, widths[2], e, &found);
-
-    if (c.overrun || found != id)
-        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, c.overrun ? "too short for its items" :
-                             "it does not say where item %u lies", id);
-    if (where > 1)
-        return BZI_HEIF_FAIL(&e->c, "meta/iloc", BZNA_E_UNSUPPORTED, err, "item %u lies in %s", id,
-                             where & 15 ? "other items (construction method 2)" : "another file");
-
-    e->in = where ? (bzi_span){ heif->idat.data, heif->idat.size } : heif->file;
-    if (!e->left || !e->in.data)
-        return BZI_HEIF_FAIL(&e->c, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
-    return BZNA_OK;
-}
-
-/* Gives the bytes of the next extent. Returns BZNA_END after the last. A length of 0 stands for all bytes that
- * follow. */
-static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bzna_error *err)
-{
-    const bzi_cursor at = e->c;
-    uint64_t offset, size, end;
-
-    if (!e->left)
-        return BZNA_END;
-
-    e->left--;
-    bzi_cursor_number(&e->c, e->index_bytes);
-    offset = bzi_cursor_number(&e->c, e->offset_bytes);
-    size = bzi_cursor_number(&e->c, e->length_bytes);
-
-    if (!bzi_add(e->base, offset, &offset) || offset > e->in.size || !bzi_add(offset, size, &end) || end > e->in.size)
-        return BZI_HEIF_FAIL(&at, "meta/iloc", BZNA_E_BOX, err,
-                             "an extent of %llu bytes at %llu goes past the end, %llu",
-                             (bzi_llu)size, (bzi_llu)offset, (bzi_llu)e->in.size);
-
-    *bytes = (bzi_span){ e->in.data + offset, size ? size : e->in.size - offset };
-    if (bytes->data < at.data + at.size && at.data < bytes->data + bytes->size)
-        return BZI_HEIF_FAIL(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu lies in iloc itself",
-                             (bzi_llu)offset);
-    return BZNA_OK;
-}
-
-/* Finds an item's bytes. *bytes: the first extent, with those that follow it directly. *total: the size of all extents;
- * as many of their bytes as fit are copied to dst. */
-static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *bytes, uint64_t *total, bzi_span dst,
-                                  bzna_error *err)
-{
-    bzi_heif_extents e;
-    bzi_span part = { NULL, 0 };
-    bzna_status status = bzi_heif_extents_of(heif, id, &e, err);
-
-    *bytes = (bzi_span){ NULL, 0 };
-    *total = 0;
-
-    while (status == BZNA_OK && (status = bzi_heif_next_extent(&e, &part, err)) == BZNA_OK) {
-        if (!*total || bytes->data + bytes->size == part.data)
-            *bytes = (bzi_span){ *total ? bytes->data : part.data, bytes->size + part.size };
-        if (*total < dst.size)
-            bzi_copy((uint8_t *)(uintptr_t)dst.data + *total, part.data, bzi_min(part.size, dst.size - *total));
-        *total += part.size;
-        if (*total > heif->file.size)
-            return BZI_HEIF_FAIL(&e.c, "meta/iloc", BZNA_E_BOX, err, "the extents of item %u overlap", id);
-    }
-
-    if (status == BZNA_END && !*total)
-        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
-    return status == BZNA_END ? BZNA_OK : status;
-}
-
-
-/* ==== 23. HEIF: properties ==========================================================================================
- * Calls: rooms 2, 9, 13-17, 21-22.
- *
- * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
-
-/* The readers of properties return NULL, or what is wrong with the property. */
-
-/* Reads the clean aperture. Transforms follow each other in the order of ipma, and each applies to the picture as the
- * earlier ones left it. So the clean aperture of a turned picture is converted to one of the frame. */
-static const char *bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c)
-{
-    const uint32_t turned = item->orientation > 4, *crop = item->crop;
-    uint32_t at[2], size[2];
-
-    for (int i = 0; i < 8; i++)
-        item->clap[i] = (int32_t)bzi_cursor_u32(c);
-    if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
-        !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
-        return "it does not lie in the picture";
-
-    for (int i = 0; i < 2; i++) {
-        item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
-        item->crop[2 + i] = size[i];
-    }
-    return NULL;
-}
-
-/* Turns the picture. */
-static const char *bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c)
-{
-    static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* by quarter turns, anticlockwise */
-
-    item->orientation = bzi_orientation_then(item->orientation, numbers[bzi_cursor_u8(c) & 3]);
-    return NULL;
-}
-
-/* Mirrors the picture. */
-static const char *bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c)
-{
-    item->orientation = bzi_orientation_then(item->orientation, bzi_cursor_u8(c) & 1 ? 2 : 4);
-    return NULL;
-}
-
-/* Reads the size of the frame. */
-static const char *bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c)
-{
-    bzi_cursor_take(c, 4);
-    if (item->width)
-        return NULL;                                        /* an identity item's size follows from its input's */
-
-    item->size_at = bzi_cursor_offset(c);
-    item->crop[2] = item->width = bzi_cursor_u32(c);
-    item->crop[3] = item->height = bzi_cursor_u32(c);
-    return item->width && item->height ? NULL : "a picture without pixels";
-}
-
-static const char *bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c)
-{
-    uint32_t has_range;
-    bzi_color_read(c, &item->color, &has_range);
-    return NULL;
-}
-
-/* Reads a property of an item. essential: ipma says that a reader must understand it. */
-static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cursor c, uint32_t essential,
-                                     bzna_error *err)
-{
-    static const struct {
-        const char *type;
-        const char *(*read)(bzi_heif_item *, bzi_cursor *);
-        uint32_t bytes;               /* that select one of several layers; 0: the property selects none */
-        uint32_t all;                 /* the selection of the best layer, which decoders give: others are refused */
-    } rules[] = { { "ispe", bzi_heif_ispe, 0, 0 }, { "colr", bzi_heif_colr, 0, 0 }, { "clap", bzi_heif_clap, 0, 0 },
-                  { "irot", bzi_heif_irot, 0, 0 }, { "imir", bzi_heif_imir, 0, 0 }, { "lsel", NULL, 2, 0xffff },
-                  { "a1op", NULL, 1, 0 }, { "pixi", NULL, 0, 0 }, { "pasp", NULL, 0, 0 }, { "a1lx", NULL, 0, 0 },
-                  { "auxC", NULL, 0, 0 } };
-    const bzi_codec *codec = bzi_codec_of_entry(item->type);
-    char path[32] = "meta/iprp/ipco/";
-    uint32_t layer;
-
-    bzi_fourcc_text(type, path + strlen(path));
-    if (codec && bzi_type(codec->config) == type && !item->config.data) {
-        item->config_at = bzi_cursor_offset(&c);
-        item->config = (bzi_span){ c.data, c.size };
-        return BZNA_OK;
-    }
-
-    for (size_t i = 0; i < BZI_LENGTH(rules); i++)
-        if (bzi_type(rules[i].type) == type) {
-            const char *wrong = rules[i].read ? rules[i].read(item, &c) : NULL;
-            layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
-            if (layer != rules[i].all && !c.overrun)
-                return BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err,
-                                     "%u selects one of several layers, which is not supported", layer);
-            wrong = !wrong && c.overrun ? "too short" : wrong;
-            return wrong ? BZI_HEIF_FAIL(&c, path, BZNA_E_BOX, err, "%s", wrong) : BZNA_OK;
-        }
-
-    return !essential || (codec && bzi_type(codec->config) == type) ? BZNA_OK :
-           BZI_HEIF_FAIL(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
-}
-
-/* Finds the property with a number, which counts from 1. */
-static bzna_status bzi_heif_find_property(const bzi_heif *heif, uint32_t number, uint32_t *type, bzi_cursor *property,
-                                          bzna_error *err)
-{
-    bzi_cursor c = heif->iprp, ipco;
-    uint32_t n = 0;
-    int got = bzi_cursor_box(&c, type, &ipco);
-
-    if (got > 0 && *type == bzi_type("ipco") && number <= BZI_LIMIT_ITEMS)
-        while (n < number && bzi_cursor_box(&ipco, type, property) > 0)
-            n++;
-
-    return n == number ? BZNA_OK : BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
-                                                 "an item has property %u, but ipco has fewer", number);
-}
-
-/* Reads the properties that one ipma gives an item; c stands after its version and flags. */
-static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uint32_t version, uint32_t id,
-                                         bzi_heif_item *item, bzna_error *err)
-{
-    const uint32_t is_wide = version & 1, count = bzi_cursor_u32(&c);
-
-    for (uint32_t i = 0; i < count && !c.overrun; i++) {
-        uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
-
-        if (i == BZI_LIMIT_ITEMS)
-            return BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "more than %u items", i);
-        if (of == id && n > BZI_LIMIT_PROPERTIES)
-            return BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "item %u has %u properties, more than %u", id,
-                                 n, BZI_LIMIT_PROPERTIES);
-        /* only once in all ipma boxes: else a file could make this take any time */
-        if (of == id && item->associated == id)
-            return BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
-
-        item->associated = of == id ? id : item->associated;
-        for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
-            uint32_t word = is_wide ? bzi_cursor_u16(&c) : bzi_cursor_u8(&c), top = is_wide ? 0x8000 : 0x80, type;
-            bzi_cursor property;
-
-            if (!(word & (top - 1)))
-                continue;
-            if (bzi_heif_find_property(heif, word & (top - 1), &type, &property, err) != BZNA_OK ||
-                bzi_heif_property(item, type, property, word & top, err) != BZNA_OK)
-                return err->status;
-        }
-        if (of != id)
-            bzi_cursor_take(&c, n * (1ull + is_wide));
-    }
-
-    return c.overrun ? BZI_HEIF_FAIL(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
-}
-
-/* Reads the properties of an item, in all ipma boxes. */
-static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
-{
-    bzi_cursor c = heif->iprp, box;
-    uint32_t type;
-
-    for (uint32_t n = 0; n < 4 && bzi_cursor_box(&c, &type, &box) > 0; n++) {
-        uint32_t version = bzi_cursor_u32(&box);
-        if (type == bzi_type("ipma") &&
-            bzi_heif_associations(heif, box, version, id, item, err) != BZNA_OK)
-            return err->status;
-    }
-    return BZNA_OK;
-}
-
-static bzna_status bzi_heif_fail_type(const bzi_heif *heif, const bzi_heif_item *item, bzna_error *err)
-{
-    char type[5];
-
-    bzi_fourcc_text(item->type, type);
-    return BZI_HEIF_FAIL(&heif->iinf, "meta/iinf", BZNA_E_UNSUPPORTED, err,
-                         "the picture, item %u, is of type '%s', which is not read", item->id, type);
-}
-
-/* Finds an item, or the one that identity items lead to, with the properties of all items on the way. */
-static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
-{
-    uint32_t chain[8], n = 0, id_bytes;
-    bzi_cursor ids;
-    bzna_status status;
-
-    memset(item, 0, sizeof *item);
-    item->orientation = 1;
-    while ((status = bzi_heif_type(heif, id, &item->type, err)) == BZNA_OK) {
-        chain[n++] = item->id = id;
-        if (item->type != BZI_IDEN)
-            break;
-        if (n == 8 || bzi_heif_references(heif, BZI_DIMG, id, &ids, &id_bytes) != 1)
-            return BZI_HEIF_FAIL(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
-                                 "identity items" : "identity item %u does not have one input", id);
-        id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
-    }
-
-    if (status == BZNA_OK && item->type != BZI_GRID && !bzi_codec_of_entry(item->type))
-        return bzi_heif_fail_type(heif, item, err);
-
-    while (status == BZNA_OK && n)
-        status = bzi_heif_properties(heif, chain[--n], item, err);
-    if (status == BZNA_OK && !item->width)
-        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u has no size (ispe)", item->id);
-    return status;
-}
-
-/* Describes a coded item as a picture: its whole frame, of which the item says what is seen. data is NULL if the bytes
- * lie in pieces. */
-static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded, bzna_error *err)
-{
-    const bzi_codec *codec = bzi_codec_of_entry(item->type);
-    bzi_span bytes;
-    uint64_t size;
-
-    *coded = (bzna_image){ .struct_size = sizeof *coded };
-    if (!codec)
-        return bzi_heif_fail_type(heif, item, err);
-    if (item->config.size < codec->config_bytes)
-        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
-                             "the decoder configuration of item %u (%s) is missing or too short", item->id,
-                             codec->name);
-    if (bzi_codec_length_size(codec, item->config) == 3)
-        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
-                             "NAL unit lengths of 3 bytes are not allowed");
-
-    *coded = (bzna_image){ .struct_size = sizeof *coded, .codec = codec->id,
-                           .length_size = bzi_codec_length_size(codec, item->config),
-                           .config = item->config.data, .config_size = item->config.size,
-                           .frame_width = item->width, .width = item->width,
-                           .frame_height = item->height, .height = item->height, .color = item->color };
-    if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
-        return err->status;
-    coded->data = bytes.size == size ? bytes.data : NULL;
-    coded->data_size = size;
-    return BZNA_OK;
-}
-
-/* A picture that is made of tiles. */
-typedef struct bzi_heif_grid {
-    uint32_t   columns;               /* tiles in a row */
-    uint32_t   rows;                  /* rows of tiles */
-    uint32_t   width;                 /* pixels of the whole picture in a row */
-    uint32_t   height;                /* rows of pixels */
-    bzi_cursor tiles;                 /* the numbers of the tiles' items, row by row */
-    uint32_t   id_bytes;              /* bytes of each number */
-} bzi_heif_grid;
-
-/* Returns the number of a tile's item. */
-static uint32_t bzi_heif_tile(const bzi_heif_grid *grid, uint32_t number)
-{
-    bzi_cursor c = grid->tiles;
-    bzi_cursor_take(&c, (uint64_t)number * grid->id_bytes);
-    return (uint32_t)bzi_cursor_number(&c, grid->id_bytes);
-}
-
-/* Reads a grid item (ISO/IEC 23008-12 6.6.2.3.2). */
-static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item *item, bzi_heif_grid *grid,
-                                      bzna_error *err)
-{
-    uint8_t bytes[12] = { 0 };
-    bzi_cursor c = bzi_cursor_make(bytes, sizeof bytes, heif->base);
-    bzi_span first;
-    uint64_t size, tiles;
-    uint32_t flags;
-
-    memset(grid, 0, sizeof *grid);
-    if (bzi_heif_bytes(heif, item->id, &first, &size, (bzi_span){ bytes, sizeof bytes }, err) != BZNA_OK)
-        return err->status;
-
-    tiles = bzi_heif_references(heif, BZI_DIMG, item->id, &grid->tiles, &grid->id_bytes);
-    flags = bzi_cursor_u16(&c);
-    grid->rows = bzi_cursor_u8(&c) + 1;
-    grid->columns = bzi_cursor_u8(&c) + 1;
-    grid->width = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
-    grid->height = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
-
-    if (flags > 1 || size < (flags & 1 ? 12u : 8u))
-        return BZI_HEIF_FAIL(&heif->iloc, "meta/iloc", BZNA_E_BOX, err,
-                             "grid item %u: version %u in %llu bytes is not supported",
-                             item->id, flags >> 8, (bzi_llu)size);
-
-    if (tiles != (uint64_t)grid->rows * grid->columns || tiles > BZI_LIMIT_TILES)
-        return BZI_HEIF_FAIL(&heif->iref, "meta/iref", tiles > BZI_LIMIT_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, err,
-                             "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
-                             grid->columns, grid->rows, (bzi_llu)tiles, BZI_LIMIT_TILES);
-    if (grid->width != item->width || grid->height != item->height)
-        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
-                             "grid item %u is %ux%u, its ispe says %ux%u", item->id, grid->width, grid->height,
-                             item->width, item->height);
-    return BZNA_OK;
-}
-
-/* Finds a tile, which must be neither turned nor cut. */
-static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid *grid, uint32_t number,
-                                      bzi_heif_item *tile, bzna_image *coded, bzna_error *err)
-{
-    if (bzi_heif_find(heif, bzi_heif_tile(grid, number), tile, err) != BZNA_OK ||
-        bzi_heif_coded(heif, tile, coded, err) != BZNA_OK)
-        return err->status;
-    if (tile->orientation != 1 || tile->crop[2] != tile->width || tile->crop[3] != tile->height)
-        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipma", BZNA_E_UNSUPPORTED, err, "tile %u is turned or cut",
-                             number);
-    return BZNA_OK;
-}
-
-/* --- A file as one coded picture: a grid, or an item in pieces. An item in one piece is read with its own codec.
- * --- */
-
-/* Inspects a coded item. For an item in pieces, its configuration or its first piece must state the format. */
-static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded,
-                                         bzi_format *format, bzna_error *err)
-{
-    const bzi_codec *codec = bzi_codec_of_entry(item->type);
-    bzna_image first = *coded;
-    bzi_span bytes, unit;
-    bzi_image_nals n;
-    uint64_t size;
-    uint32_t reduced;
-
-    if (coded->data)
-        return codec->inspect(coded, format, err);
-    if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
-        return err->status;
-
-    first.data = bytes.data;
-    first.data_size = bytes.size;
-    n = bzi_image_nals_make(&first);
-    while (codec->key && bzi_image_nals_next(&n, &unit) > 0)
-        if (n.kind == BZI_NAL_SPS && (n.codec == BZNA_CODEC_AV1 ? bzi_av1_read(unit, format, &reduced) :
-                                                                  bzi_sps_read(n.codec, unit, format)))
-            return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
-                    "item %u lies in pieces, and the first one has no sequence header or parameter set", item->id);
-}
-
-/* Inspects a grid: its format is that of the first tile, with the size of the whole. */
-static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *item, bzi_format *format, bzna_error *err)
-{
-    bzi_heif_grid grid;
-    bzi_heif_item tile;
-    bzna_image coded;
-    uint32_t chroma, unit_x, unit_y;
-
-    if (bzi_heif_read_grid(heif, item, &grid, err) != BZNA_OK ||
-        bzi_heif_find_tile(heif, &grid, 0, &tile, &coded, err) != BZNA_OK ||
-        bzi_heif_inspect_item(heif, &tile, &coded, format, err) != BZNA_OK)
-        return err->status;
-    if ((grid.width - 1) / tile.width != grid.columns - 1 || (grid.height - 1) / tile.height != grid.rows - 1)
-        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "%u x %u tiles of %ux%u do not make %ux%u",
-                             grid.columns, grid.rows, tile.width, tile.height, grid.width, grid.height);
-
-    chroma = format->chroma_format;
-    unit_x = chroma == BZI_CHROMA_411 ? 4 : chroma == 1 || chroma == 2 ? 2 : 1;
-    unit_y = chroma == 1 || chroma == BZI_CHROMA_440 ? 2 : 1;
-    if ((tile.width % unit_x && grid.columns > 1) || (tile.height % unit_y && grid.rows > 1))
-        return BZI_HEIF_FAIL(&heif->iprp, "meta/iprp/ipco", BZNA_E_UNSUPPORTED, err,
-                             "tiles of %ux%u split samples of chroma", tile.width, tile.height);
-    if ((uint64_t)grid.width * grid.height > BZI_LIMIT_STILL_BYTES / 2 &&
-        (uint64_t)grid.width * grid.height / BZI_LIMIT_STILL_RATIO > heif->file.size)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: a grid of more than %u megapixels needs a "
-                        "byte for each %u pixels", grid.width, grid.height, (bzi_llu)heif->file.size,
-                        BZI_LIMIT_STILL_BYTES >> 21, BZI_LIMIT_STILL_RATIO);
-
-    item->color = item->color.present ? item->color : tile.color;
-    format->width = grid.width;
-    format->height = grid.height;
-    memset(format->window, 0, sizeof format->window);
-    format->tiles = grid.columns * grid.rows;
-    return BZNA_OK;
-}
-
-/* Reads a file, and finds the item whose number is the image's config, or the primary one if there is no config. */
-static bzna_status bzi_heif_of(const bzna_image *image, bzi_heif *heif, bzi_heif_item *item, bzna_error *err)
-{
-    const bzi_span number = bzi_image_config(image);
-    bzi_cursor c = bzi_cursor_of(number);
-
-    if (bzi_heif_read(heif, bzi_image_data(image), 0, err) != BZNA_OK)
-        return err->status;
-
-    return bzi_heif_find(heif, number.size ? (uint32_t)bzi_cursor_number(&c, number.size == 2 ? 2 : 4) : heif->primary,
-                         item, err);
-}
-
-/* Inspects the picture of a file: its size must be that of ispe, and its color is the item's, else the stream's. */
-static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    bzi_heif heif;
-    bzi_heif_item item;
-    bzna_image coded;
-    bzna_status status;
-
-    if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK)
-        return err->status;
-
-    if (item.type == BZI_GRID)
-        status = bzi_heif_inspect_grid(&heif, &item, format, err);
-    else if ((status = bzi_heif_coded(&heif, &item, &coded, err)) == BZNA_OK)
-        status = bzi_heif_inspect_item(&heif, &item, &coded, format, err);
-
-    if (status != BZNA_OK)
-        return status;
-    if (bzi_format_width(format) != item.width || bzi_format_height(format) != item.height)
-        return bzi_fail_in(err, BZNA_E_MISMATCH, item.size_at, "meta/iprp/ipco/ispe",
-                           "the stream's frame is not %ux%u", item.width, item.height);
-
-    memcpy(format->crop, item.crop, sizeof format->crop);
-    format->orientation = item.orientation;
-    format->color = item.color.present && !(format->color.present && format->color.matrix == 0) ? item.color :
-                    format->color.present ? format->color : heif.otherwise;
-    return BZNA_OK;
-}
-
-/* The codec of HEIF files that are one picture. Its row stands here, with its functions. */
-static const bzi_codec bzi_codec_heif = {
-    .id = BZNA_CODEC_HEIF,
-    .name = "HEIF",
-    .inspect = bzi_heif_inspect,
-    .stream = bzi_image_bytes,
-    .is_file = 1
-};
-
-#endif
-
-
-/* ==== 24. Codecs: finding them ======================================================================================
+/* ==== 22. Codecs: finding them ======================================================================================
  * Calls: rooms 2, 8-9, 13, 17, 20-21.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read; the keys by
  * which decoders are kept. */
-
-#ifdef BENZINA_NO_HEIF
-/* This build names the kind, and does not read it. */
-static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    (void)image, (void)format;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "HEIF and AVIF are not read by this build (BENZINA_NO_HEIF)");
-}
-
-static const bzi_codec bzi_codec_heif = { .id = BZNA_CODEC_HEIF, .name = "HEIF", .inspect = bzi_heif_inspect,
-                                          .stream = bzi_image_bytes, .is_file = 1 };
-#endif
 
 /* Pictures are inspected by bzi_own_prepare before they are described: bzi_image.is_inspected. */
 static bzna_status bzi_own_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
@@ -6909,9 +6149,7 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
     for (size_t i = 0; i < BZI_CODECS; i++)
         if (bzi_codecs[i].id == id)
             return &bzi_codecs[i];
-    if (id >= BZNA_CODEC_OWN && id < BZNA_CODEC_OWN + BZI_LIMIT_OWN_CODECS)
-        return &bzi_codec_own;
-    return id == BZNA_CODEC_HEIF ? &bzi_codec_heif : NULL;
+    return id >= BZNA_CODEC_OWN && id < BZNA_CODEC_OWN + BZI_LIMIT_OWN_CODECS ? &bzi_codec_own : NULL;
 }
 
 /* Returns the codec of an image, for a still its kind. Pre: the codec is known. */
@@ -6921,14 +6159,12 @@ static const bzi_codec *bzi_codec_of(const bzna_image *image)
     return still ? still : bzi_codec_find(image->codec);
 }
 
-/* Fails if this build lacks the library that decodes pictures of a codec. A HEIF file has items of several codecs, of
- * which each is asked about by itself. */
+/* Fails if this build lacks the library that decodes pictures of a codec. */
 static bzna_status bzi_codec_has_library(const bzi_codec *codec, bzna_error *err)
 {
     const int is_jpeg = codec->id == BZNA_CODEC_JPEG;
 
-    if (codec->planes || codec->id == BZNA_CODEC_HEIF || codec->id == BZNA_CODEC_OWN ||
-        (is_jpeg ? BZI_HAS_JPEG : BZI_HAS_AVCODEC))
+    if (codec->planes || codec->id == BZNA_CODEC_OWN || (is_jpeg ? BZI_HAS_JPEG : BZI_HAS_AVCODEC))
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s is decoded by %s, which this build does not have (%s)", codec->name,
                     is_jpeg ? "libjpeg-turbo" : "libavcodec", is_jpeg ? "BENZINA_NO_JPEG" : "BENZINA_NO_AVCODEC");
@@ -6952,17 +6188,14 @@ static uint32_t bzi_codec_recognize(bzi_span head)
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
 
-/* Returns 1 if bytes begin like a picture that is a file, else 0. */
-BZI_MAYBE_UNUSED static int bzi_is_picture_file(bzi_span bytes)
-{
-    return bzi_codec_recognize(bytes) != BZNA_CODEC_UNKNOWN || bzi_heif_probe(bytes);
-}
-
 /* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
 /* The same for pictures that examples/formats/ has a codec for. */
 #define BZI_BY_OWN_CODEC ", which is read by a codec of the program's own: examples/formats/jxl.c is one"
+
+#define BZI_BY_HEIF ", which is read by a codec of the program's own, examples/formats/heif.c, from the folder or " \
+                    "the tar that holds it"
 
 /* Kinds of files that users try, that are not read, and that begin with these bytes. */
 static const struct bzi_unread {
@@ -6988,12 +6221,10 @@ static const struct bzi_unread {
     { "ustar", 5, 257, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
     { "\n#\xd7\xce", 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
 #endif
-#ifdef BENZINA_NO_HEIF
-    { "ftypavi", 7, 4, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
-    { "ftyphe", 6, 4, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
-    { "ftypmif1", 8, 4, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
-    { "ftypmsf1", 8, 4, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
-#endif
+    { "ftypavi", 7, 4, "an AVIF picture" BZI_BY_HEIF },
+    { "ftyphe", 6, 4, "a HEIF picture" BZI_BY_HEIF },
+    { "ftypmif1", 8, 4, "a HEIF picture" BZI_BY_HEIF },
+    { "ftypmsf1", 8, 4, "a HEIF image sequence" BZI_BY_HEIF },
 };
 
 /* Returns what a file with these first bytes is, which is of no kind that is read; or NULL. */
@@ -7052,8 +6283,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 25. Pictures ==================================================================================================
- * Calls: rooms 2, 9, 12, 14, 21, 24.
+/* ==== 23. Pictures ==================================================================================================
+ * Calls: rooms 2, 9, 12, 14, 21-22.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -7072,8 +6303,6 @@ typedef struct bzi_image {
     int32_t    clap[8];               /* the clean aperture as it stands in the file; all 0: there is none */
     uint64_t   config_offset;         /* file offset of the configuration record */
     uint64_t   data_offset;           /* file offset of the coded bytes */
-    uint64_t   size_at;               /* HEIF items: file offset of the size */
-    uint32_t   beside;                /* BZNA_BESIDE_... */
     uint32_t   has_range;             /* the container's color has a range; QuickTime's nclc has none */
     bzna_color otherwise;             /* the color if neither container nor stream states one */
     uint32_t   is_inspected;          /* by a codec of the program's own, which said: */
@@ -7213,13 +6442,12 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
 {
     const bzna_image *image = &given->coded;
     const bzi_codec *codec = bzi_codec_find(image->codec);
-    char place[64];
 
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC,
-                        "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be decoded", image->codec);
+                        "codec %u is unknown: H.264, H.265, AV1, JPEG and stills can be decoded", image->codec);
 
     if (bzi_image_inspect(given, sps, err) != BZNA_OK)
         return bzi_image_fail_at(given, err);
@@ -7230,13 +6458,8 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
         return BZI_FAIL(err, BZNA_E_CODEC,
                         "%u bits a luma sample and %u a chroma sample: only 8 to 16, the same for both, can be warped",
                         sps->depth_luma, sps->depth_chroma);
-    if (bzi_picture_size(image, codec, sps, picture, err) != BZNA_OK) {
-        if (!given->size_at)
-            return err->status;
-        snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (bzi_llu)given->size_at);
-        err->byte_offset = given->size_at;
-        return bzi_error_prefix(err, place);
-    }
+    if (bzi_picture_size(image, codec, sps, picture, err) != BZNA_OK)
+        return err->status;
 
     picture->depth = sps->depth_luma;
     picture->color = bzi_image_color(given, sps);
@@ -7254,7 +6477,7 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
         .frame_width = coded->frame_width, .frame_height = coded->frame_height, .crop_x = coded->crop_x,
         .crop_y = coded->crop_y, .length_size = coded->length_size, .color = coded->color,
         .config_offset = image->config_offset, .config_size = coded->config_size, .data_offset = image->data_offset,
-        .data_size = coded->data_size, .orientation = coded->orientation, .beside = image->beside };
+        .data_size = coded->data_size, .orientation = coded->orientation };
 
     memcpy(info.clap, image->clap, sizeof info.clap);
     return info;
@@ -7348,7 +6571,7 @@ typedef struct bzi_region {
 typedef struct bzi_wanted {
     bzi_rows   rows;                  /* rows of the frame, at 1/shrink of its size */
     uint32_t   shrink;                /* a JPEG may be decoded at 1/shrink of its size */
-    bzi_region part;                  /* the part of a grid whose tiles are wanted */
+    bzi_region part;                  /* of a picture of the program's own codecs */
 } bzi_wanted;
 
 /* Extends rows, so that they contain more rows. */
@@ -7370,7 +6593,7 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 }
 
 
-/* ==== 26. Boxes =====================================================================================================
+/* ==== 24. Boxes =====================================================================================================
  * Calls: rooms 2, 9, 13, 16, 21.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
@@ -7794,8 +7017,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 }
 
 
-/* ==== 27. Boxes: rules ==============================================================================================
- * Calls: rooms 2, 11, 13, 26.
+/* ==== 25. Boxes: rules ==============================================================================================
+ * Calls: rooms 2, 11, 13, 24.
  *
  * The table of boxes that are read; the walk over boxes. */
 
@@ -7974,20 +7197,8 @@ static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, con
     return BZNA_OK;
 }
 
-/* Like bzi_box_list, for boxes in memory. Pointers in movie then point there. */
-BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, const char *parent)
-{
-    bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
-    bzna_status status;
 
-    movie->window = &window;
-    status = bzi_box_list(movie, window.at, window.at + bzi_cursor_left(&c), parent);
-    movie->window = NULL;
-    return status;
-}
-
-
-/* ==== 28. Sample tables =============================================================================================
+/* ==== 26. Sample tables =============================================================================================
  * Calls: rooms 2, 8-9, 11, 16, 21.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
@@ -8251,12 +7462,12 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
 }
 
 
-/* ==== 29. Containers ================================================================================================
+/* ==== 27. Containers ================================================================================================
  * Calls: rooms 2, 9, 11.
  *
  * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
  * row of operations. An open container is immutable, but for the samples that it holds, and any thread may use it. No
- * code outside of rooms 28 to 48 knows which type of container a sample comes from. */
+ * code outside of rooms 26 to 45 knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file that is opened to read them, or in memory. */
 typedef struct bzi_extent {
@@ -8350,8 +7561,7 @@ typedef struct bzi_container bzi_container;
 typedef struct bzi_container_ops {
     const char *name;                 /* for messages */
     uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
-    uint32_t    names_inside;         /* only a sample's bytes tell which pictures it has */
-    uint32_t    names_unread;         /* but `images` needs few of them, and can read those itself */
+    uint32_t    names_inside;         /* only a sample's bytes tell which pictures it has; `images` reads few of them */
     uint32_t    still;                /* what bzi_container.still is, unless open says otherwise */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
     uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
@@ -8504,187 +7714,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
-#ifndef BENZINA_NO_HEIF
-/* ==== 30. HEIF: files ===============================================================================================
- * Calls: rooms 2, 9, 13, 21-23, 26-29.
- *
- * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
- * if it has none, the first picture of its first track of pictures. */
-
-/* Returns what the file has beside the picture that is read: BZNA_BESIDE_... */
-static uint32_t bzi_heif_beside(const bzi_heif *heif)
-{
-    const uint32_t auxl = bzi_type("auxl");
-    bzi_cursor c = heif->iinf, box;
-    uint32_t type, beside = heif->has_movie ? BZNA_BESIDE_SEQUENCE : 0, n = 0;
-
-    bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
-    while (n++ < BZI_LIMIT_ITEMS && bzi_cursor_box(&c, &type, &box) > 0) {
-        const uint32_t flags = bzi_cursor_u32(&box), id = (uint32_t)bzi_cursor_number(&box, flags >> 24 == 2 ? 2 : 4);
-
-        bzi_cursor_u16(&box);
-        type = bzi_cursor_u32(&box);
-
-        if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
-            (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN ||
-             type == bzi_type("iovl")))
-            beside |= BZNA_BESIDE_IMAGES;
-    }
-
-    return beside | (bzi_heif_referrer(heif, BZI_THMB, heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
-           (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
-}
-
-/* Describes the first picture of the first track of pictures. */
-static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
-{
-    bzi_movie movie;
-    bzi_track *track = movie.tracks, *end;
-
-    bzi_movie_begin(&movie, err);
-    if (bzi_box_walk(&movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE) != BZNA_OK)
-        return err->status;
-
-    end = track + movie.track_count;
-    while (track < end && track->handler != bzi_type("pict") && track->handler != bzi_type("vide"))
-        track++;
-    if (track == end || !track->table.sample_count)
-        return BZI_FAIL_AT(err, BZNA_E_NOT_FOUND, offset,
-                           "the HEIF file at byte %llu has neither a primary item nor a track of pictures",
-                           (bzi_llu)offset);
-
-    if (bzi_table_check(track, err) != BZNA_OK)
-        return err->status;
-    return bzi_track_first(track, &movie.head, bytes, offset, image, err);
-}
-
-/* Describes the picture of a file, or its thumbnail. A picture that is coded in one piece has its item's codec, any
- * other BZNA_CODEC_HEIF. */
-static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bzi_image *image,
-                                  bzna_error *err)
-{
-    bzi_heif heif;
-    bzi_heif_item item;
-    bzi_cursor masters;
-    bzi_span number = { NULL, 0 };
-    uint32_t id, id_bytes;
-
-    memset(image, 0, sizeof *image);
-    image->has_range = 1;
-    if (bzi_heif_read(&heif, bytes, offset, err) != BZNA_OK)
-        return err->status;
-
-    id = thumb ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, &number) : heif.primary;
-    if (thumb && !id)
-        return bzi_container_fail_image("thumb", err);
-    if (!id)
-        return bzi_heif_sequence(bytes, offset, image, err);
-
-    if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
-        return BZI_HEIF_FAIL(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err,
-                             "the primary item, %u, is the thumbnail of another, and readers differ in which they show",
-                             id);
-
-    if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
-        (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
-        return err->status;
-
-    image->fourcc = item.type;
-    image->beside = bzi_heif_beside(&heif);
-    image->otherwise = heif.otherwise;
-    image->data_offset = offset;
-
-    if (!image->coded.data) {
-        image->coded = (bzna_image){ .struct_size = sizeof image->coded, .codec = BZNA_CODEC_HEIF, .data = bytes.data,
-                                     .data_size = bytes.size, .config = number.data, .config_size = number.size };
-        return BZNA_OK;
-    }
-
-    memcpy(image->clap, item.clap, sizeof image->clap);
-    image->config_offset = item.config_at;
-    image->size_at = item.size_at;
-    image->data_offset += (uint64_t)((const uint8_t *)image->coded.data - bytes.data);
-    image->coded.crop_x = item.crop[0];
-    image->coded.crop_y = item.crop[1];
-    image->coded.width = item.crop[2];
-    image->coded.height = item.crop[3];
-    image->coded.orientation = item.orientation;
-    return BZNA_OK;
-}
-
-/* --- A file by itself as a data set of one sample --- */
-
-static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_IMAGE, 1, "image" }, { BZNA_FIELD_IMAGE, 1, "thumb" } };
-
-BZI_COLD
-static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
-{
-    (void)config, (void)err;
-    c->count = 1;
-    c->fields = bzi_heif_fields;
-    c->field_count = BZI_LENGTH(bzi_heif_fields);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_heif_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
-{
-    (void)index, (void)err;
-    *extent = (bzi_extent){ .size = c->source.size };
-    return BZNA_OK;
-}
-
-static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
-                                   bzna_error *err)
-{
-    bzi_heif heif;
-    bzi_heif_item thumb;
-    bzna_error ignored;
-    uint32_t id;
-    (void)c;
-
-    if (bzi_heif_read(&heif, bzi_sample_span(sample), 0, err) != BZNA_OK)
-        return err->status;
-
-    bzi_sample_ref_add(out, "image");
-    id = heif.primary ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL) : 0;
-    if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* if it is damaged, reading it says how */
-        bzi_sample_ref_add(out, "thumb");
-    return BZNA_OK;
-}
-
-static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                      bzi_image *image, bzna_error *err)
-{
-    const int thumb = pick->name && !strcmp(pick->name, "thumb");
-    (void)c;
-
-    if (pick->name && !thumb && strcmp(pick->name, "image"))
-        return bzi_container_fail_image(pick->name, err);
-    return bzi_heif_image(bzi_sample_span(sample), 0, thumb, image, err);
-}
-
-static uint64_t bzi_heif_fingerprint(const bzi_container *c, uint64_t hash)
-{
-    return bzi_hash_numbers(hash, &c->source.size, sizeof c->source.size, 8);
-}
-
-static const bzi_container_ops bzi_heif_ops = {
-    .name = "HEIF",
-    .names_inside = 1,
-    .still = 1,
-    .probe = bzi_heif_probe,
-    .open = bzi_heif_open,
-    .locate = bzi_heif_locate,
-    .images = bzi_heif_images,
-    .image = bzi_heif_row_image,
-    .fingerprint = bzi_heif_fingerprint
-};
-
-#endif
-
-
-/* ==== 31. Pictures in files ========================================================================================
- * Calls: rooms 2, 7-9, 12, 17, 20-21, 24-25, 30.
+/* ==== 28. Pictures in files ========================================================================================
+ * Calls: rooms 2, 7-9, 12, 17, 20-23.
  *
  * A picture that is a file of its own, by itself or among the bytes of a sample: of a kind that the library knows, or
  * of the program's own codecs (context_config.own_codecs). Those are asked for what no kind of the library's takes.
@@ -8879,8 +7910,9 @@ static bzna_status bzi_own_format(const bzna_codec_shape *shape, int is_index, b
         (shape->pixels == BZNA_PIXELS_INDEX && depth != 8) || shape->crop.x1 < shape->crop.x0 ||
         shape->crop.y1 < shape->crop.y0 || !shape->crop.x1 != !shape->crop.y1)
         return BZI_FAIL(err, BZNA_E_DECODE, "inspect says %ux%u, pixels %u, depth %u, interleaved %u, chroma_shift "
-                        "%u,%u, orientation %u, or a crop, which no picture is", shape->width, shape->height, shape->pixels, depth,
-                        shape->interleaved, shape->chroma_shift_x, shape->chroma_shift_y, shape->orientation);
+                        "%u,%u, orientation %u, or a crop, which no picture is", shape->width, shape->height,
+                        shape->pixels, depth, shape->interleaved, shape->chroma_shift_x, shape->chroma_shift_y,
+                        shape->orientation);
 
     *format = (bzi_format){ .width = shape->width, .height = shape->height, .depth_luma = depth, .depth_chroma = depth,
                             .chroma_format = is_rgb ? 3 : is_ycbcr ? BZI_CHROMA_SHIFTS : 0,
@@ -8938,7 +7970,7 @@ static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, void *state, bzi_ima
 {
     const bzna_codec *c = &own->host->own_codecs[i].c;
     const bzi_span wrapper = bzi_image_data(&image->coded);
-    const uint32_t orientation = image->coded.orientation, palette = image->coded.palette;
+    const uint32_t orientation = image->coded.orientation, palette = image->coded.palette, fourcc = image->fourcc;
     const uint64_t offset = image->data_offset;
     bzna_image given = { .struct_size = sizeof given }, inner;
     int32_t said;
@@ -8955,7 +7987,7 @@ static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, void *state, bzi_ima
         return bzi_own_fail(own, i, "unwrap", err->status, wrapper.size, err);
 
     *image = bzi_image_alone(&inner);
-    image->fourcc = bzi_image_kind(&inner);
+    image->fourcc = fourcc;
     image->data_offset = offset;
     image->coded.palette = palette;
     if (orientation)                                        /* as the data set wants it */
@@ -9012,16 +8044,8 @@ static bzna_status bzi_own_prepare(bzi_own *own, bzi_image *image, bzna_error *e
 /* Returns 1 if no kind of this build's takes a file, else 0. */
 static int bzi_codec_declines(bzi_span bytes)
 {
-    uint32_t kind;
+    const uint32_t kind = bzi_codec_recognize(bytes);
 
-    if (bzi_heif_probe(bytes)) {
-#ifdef BENZINA_NO_HEIF
-        return 1;
-#else
-        return 0;
-#endif
-    }
-    kind = bzi_codec_recognize(bytes);
 #ifdef BENZINA_NO_STILLS
     return kind != BZNA_CODEC_JPEG;
 #else
@@ -9046,21 +8070,12 @@ static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t
         image->fourcc = bzi_kind_of_name(host->own_codecs[own - BZNA_CODEC_OWN].name);
         return BZNA_OK;
     }
-#ifndef BENZINA_NO_HEIF
-    if (bzi_heif_probe(bytes))
-        return bzi_heif_image(bytes, offset, 0, image, err);
-#else
-    if (bzi_heif_probe(bytes)) {      /* it fails when it is described */
-        *image = bzi_image_of_bytes(BZNA_CODEC_HEIF, bytes, offset);
-        return BZNA_OK;
-    }
-#endif
     return bzi_image_found(bytes, offset, image, err);
 }
 
 
-/* ==== 32. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 21, 26-29.
+/* ==== 29. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 8-9, 11, 13, 21-22, 24-27.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The index is read once, here: 12 bytes
@@ -9101,7 +8116,7 @@ static int bzi_mp4_probe(bzi_span head)
 #endif
     for (size_t i = 0; head.size >= 8 && i < BZI_LENGTH(first); i++)
         if (!memcmp(head.data + 4, first[i], 4))
-            return 1;
+            return !bzi_codec_unread(head);                 /* HEIF begins like that, too */
     return 0;
 }
 
@@ -9439,8 +8454,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 33. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 21, 24, 26-29, 31-32.
+/* ==== 30. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 8-9, 11, 13, 21-22, 24-29.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -9748,7 +8763,6 @@ static const bzi_container_ops bzi_mp4_archive = {
     BZI_MP4_OPERATIONS,
     .name = "archive",
     .names_inside = 1,
-    .names_unread = 1,
     .open = bzi_mp4_open_archive,
     .images = bzi_mp4_archive_images,
     .image = bzi_mp4_archive_image
@@ -9763,7 +8777,7 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 34. Text ======================================================================================================
+/* ==== 31. Text ======================================================================================================
  * Calls: rooms 2, 4, 8-9, 11.
  *
  * Texts in one buffer: paths of files, names of classes. Readers of text in files: lines, words, numbers. */
@@ -10144,8 +9158,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
 
 
 #if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
-/* ==== 35. Lists =====================================================================================================
- * Calls: rooms 2, 8-9, 34.
+/* ==== 32. Lists =====================================================================================================
+ * Calls: rooms 2, 8-9, 31.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
  * - if it has a tab: index, labels and path with tabs between them (MXNet's .lst)
@@ -10531,8 +9545,8 @@ static bzna_status bzi_list_put_labels(const bzi_list *list, const bzi_list_row 
 #endif
 
 
-/* ==== 36. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8-9, 31, 34.
+/* ==== 33. Directories ===============================================================================================
+ * Calls: rooms 2, 4, 8-9, 28, 31.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
  * followlinks=True)): by the path of their folder, then by name, each as Python compares names. Links are followed.
@@ -10701,7 +9715,7 @@ static bzi_walk bzi_walk_make(const bzi_memory *memory, const char *root, const 
 }
 
 /* The extensions of ImageFolder, and those of other pictures that can be decoded. */
-#define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif "
+#define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k "
 
 /* A walk for pictures, those of the program's own codecs among them. */
 static bzi_walk bzi_walk_of_pictures(const bzi_host *host, const char *root)
@@ -10827,8 +9841,8 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 }
 
 
-/* ==== 37. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 8-11, 24, 29, 31, 35-36.
+/* ==== 34. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 8-11, 22, 27-28, 32-33.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -11246,8 +10260,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 38. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8-9, 29, 31, 34, 36-37.
+/* ==== 35. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 8-9, 27-28, 31, 33-34.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -11449,8 +10463,8 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 39. tar: headers ==============================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 34.
+/* ==== 36. tar: headers ==============================================================================================
+ * Calls: rooms 2, 8-9, 11, 13, 31.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -11758,8 +10772,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 40. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8-11, 31, 34, 39.
+/* ==== 37. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 8-11, 28, 31, 36.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -11819,7 +10833,7 @@ static uint32_t bzi_tar_kind(const bzi_host *host, const char *field)
         { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
         { BZNA_FIELD_TEXT, " txt text transcript name " },     /* "name" is text in all containers */
         { BZNA_FIELD_IMAGE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf heic "
-                              "heif hif avif " },
+                              "" },
     };
     const char *dot = strrchr(field, '.');
 
@@ -12190,8 +11204,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 41. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9, 29, 31, 34, 39-40. */
+/* ==== 38. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9, 27-28, 31, 36-37. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -12373,8 +11387,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 42. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 8-9, 11, 29, 31, 34-35.
+/* ==== 39. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 8-9, 11, 27-28, 31-32.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -12863,8 +11877,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 
 #ifndef BENZINA_NO_RECORDS
-/* ==== 43. Containers: raw records ===================================================================================
- * Calls: rooms 2, 9, 25, 29.
+/* ==== 40. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 9, 23, 27.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -13171,8 +12185,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 44. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-9, 11-12, 25, 29, 31, 34.
+/* ==== 41. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7-9, 11-12, 23, 27-28, 31.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -13738,8 +12752,8 @@ static const bzi_container_ops bzi_provider_ops = {
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 45. Paths =====================================================================================================
- * Calls: rooms 4, 8-9, 34, 36.
+/* ==== 42. Paths =====================================================================================================
+ * Calls: rooms 4, 8-9, 31, 33.
  *
  * The files that a caller's path stands for: itself, or the archives and shards in it if it is a folder of such. */
 
@@ -13809,8 +12823,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 #endif
 
 
-/* ==== 46. Containers: opening =======================================================================================
- * Calls: rooms 2, 8-11, 24, 29-30, 33, 37-38, 41-43.
+/* ==== 43. Containers: opening =======================================================================================
+ * Calls: rooms 2, 8-11, 22, 27, 30, 34-35, 38-40.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -13820,9 +12834,6 @@ static const bzi_container_ops *const bzi_containers[] = {
 #ifndef BENZINA_NO_SHARDS
     &bzi_tar_row,
     &bzi_recordio_ops,
-#endif
-#ifndef BENZINA_NO_HEIF
-    &bzi_heif_ops,
 #endif
     &bzi_mp4_archive,
     &bzi_mp4_video,
@@ -14072,8 +13083,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 47. Samples ===================================================================================================
- * Calls: rooms 2, 8-9, 11, 24-25, 29, 31.
+/* ==== 44. Samples ===================================================================================================
+ * Calls: rooms 2, 8-9, 11, 22-23, 27-28.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -14375,10 +13386,9 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
     bzna_status status;
-    const uint32_t inside = (c->ops->names_inside && !c->ops->names_unread) || c->target_inside;
 
     memset(out, 0, sizeof *out);
-    if ((status = bzi_look_begin(&look, c, index, inside, err)) != BZNA_OK)
+    if ((status = bzi_look_begin(&look, c, index, c->target_inside, err)) != BZNA_OK)
         return status;
 
     status = bzi_container_target(c, sample, &out->target, err);
@@ -14517,8 +13527,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 48. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8-11, 34, 37-38, 46.
+/* ==== 45. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 8-11, 31, 34-35, 43.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -14920,8 +13930,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 49. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8-9, 13-15, 17, 21, 24-25.
+/* ==== 46. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 8-9, 13-15, 17, 21-23.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
@@ -15346,8 +14356,8 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 50. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 24, 26, 29, 31, 49.
+/* ==== 47. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 22, 24, 27-28, 46.
  *
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
@@ -15656,7 +14666,7 @@ static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_write
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
     else if (v.kind == BZNA_FIELD_TEXT && bzi_find_byte(v.data, 0, v.size))
         wrong = "data: a text must not contain a NUL";
-    else if (v.kind == BZNA_FIELD_IMAGE && !bzi_is_picture_file((bzi_span){ v.data, v.size }) &&
+    else if (v.kind == BZNA_FIELD_IMAGE && bzi_codec_recognize((bzi_span){ v.data, v.size }) == BZNA_CODEC_UNKNOWN &&
              bzi_file_own(host, (bzi_span){ v.data, v.size }) == BZNA_CODEC_UNKNOWN)
         wrong = "data: a picture is a whole file of a kind that folders may hold";
     return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
@@ -15865,8 +14875,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 51. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 49-50.
+/* ==== 48. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 46-47.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -16366,7 +15376,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 #endif
 
 
-/* ==== 52. Elementary functions ======================================================================================
+/* ==== 49. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -16526,8 +15536,8 @@ static double bzi_math_tan(double degrees)
 #include "benzina_kernels.cu"
 
 
-/* ==== 53. Random numbers, order =====================================================================================
- * Calls: rooms 2, 52.
+/* ==== 50. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 49.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -16893,8 +15903,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 54. Transforms ================================================================================================
- * Calls: rooms 2, 9, 12, 52-53.
+/* ==== 51. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 12, 49-50.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -17353,8 +16363,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 }
 
 
-/* ==== 55. Transforms: color =========================================================================================
- * Calls: rooms 2, 53-54.
+/* ==== 52. Transforms: color =========================================================================================
+ * Calls: rooms 2, 50-51.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -17447,8 +16457,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 56. Policies =================================================================================================
- * Calls: rooms 2, 9, 12, 52-54.
+/* ==== 53. Policies =================================================================================================
+ * Calls: rooms 2, 9, 12, 49-51.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -17978,8 +16988,8 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 #endif
 
 
-/* ==== 57. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 9, 12, 16, 55-56.
+/* ==== 54. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 12, 16, 52-53.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -18371,8 +17381,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 58. Operations ===============================================================================================
- * Calls: rooms 2, 52, 56-57.
+/* ==== 55. Operations ===============================================================================================
+ * Calls: rooms 2, 49, 53-54.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -18574,7 +17584,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 }
 
 
-/* ==== 59. JPEG decode ===============================================================================================
+/* ==== 56. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8-9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -19104,8 +18114,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 60. Software decode ===========================================================================================
- * Calls: rooms 2, 8-9, 17, 21, 24, 31, 59.
+/* ==== 57. Software decode ===========================================================================================
+ * Calls: rooms 2, 8-9, 17, 21-22, 28, 56.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -19124,9 +18134,6 @@ typedef struct bzi_software {
     uint32_t          allowed;        /* codecs that may be decoded: bzi_host.codecs */
     bzi_own           own;            /* the program's own codecs */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
-    uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
-    bzi_buffer        canvas;         /* a grid's tiles, put together */
-    bzi_buffer        gathered;       /* an item of a HEIF file that lies in pieces, put together */
 #ifndef BENZINA_NO_JPEG
     bzi_turbo         turbo;          /* decodes JPEG */
 #endif
@@ -19594,8 +18601,6 @@ static void bzi_software_close(bzi_software *software)
     bzi_buffer_free(software->memory, &software->pixels);
 #endif
     bzi_buffer_free(software->memory, &software->stream);
-    bzi_buffer_free(software->memory, &software->canvas);
-    bzi_buffer_free(software->memory, &software->gathered);
     bzi_own_end(&software->own);
     memset(software, 0, sizeof *software);
 }
@@ -19626,7 +18631,7 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     return status;
 }
 
-/* Decodes a picture that is not a HEIF file, else as bzi_software_decode does, below. */
+/* Decodes a picture of the library's own codecs, as bzi_software_decode does, below. */
 static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                            bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -19654,12 +18659,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 61. Software decode: HEIF, own codecs =========================================================================
- * Calls: rooms 2, 7-9, 22-23, 25, 31, 57, 60.
- *
- * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
- * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
- * Therefore several threads may decode them, in any order.
+/* ==== 58. Software decode: own codecs ===============================================================================
+ * Calls: rooms 2, 7-9, 28, 54, 57.
  *
  * Codecs of the program's own write planes that are made here, and what they leave or overwrite is looked for. */
 
@@ -19720,238 +18721,6 @@ static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_
     picture->step[i] = 0;
     picture->pitch[i] = (int64_t)plane->pitch;
 }
-
-#ifndef BENZINA_NO_HEIF
-
-/* The tiles of a grid that are wanted: a rectangle, numbered row by row. It points into the picture's bytes. */
-typedef struct bzi_tiles {
-    bzi_heif      heif;               /* the file */
-    bzi_heif_grid grid;               /* its size and the numbers of its tiles */
-    uint32_t      width;              /* of a tile, in pixels */
-    uint32_t      height;
-    uint32_t      column;             /* of the first wanted tile in the grid */
-    uint32_t      row;
-    uint32_t      columns;            /* wanted tiles side by side */
-    uint32_t      count;              /* of wanted tiles */
-    bzna_picture  canvas;             /* in which they are put together */
-} bzi_tiles;
-
-/* Returns a wanted tile's number in the grid. */
-static uint32_t bzi_tiles_place(const bzi_tiles *tiles, uint32_t number)
-{
-    return (tiles->row + number / tiles->columns) * tiles->grid.columns + tiles->column + number % tiles->columns;
-}
-
-/* Limits the bytes of the wanted tiles. Tiles may share bytes, since encoders write equal tiles once. But a file of a
- * few bytes must not cost as much time as a large one. */
-static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err)
-{
-    const uint64_t pixels = (uint64_t)tiles->width * tiles->height;     /* below 2^64, as each is below 2^32 */
-    uint64_t most = 0, bytes = 0, size = 0;
-    bzi_span first;
-
-    if (!bzi_mul(pixels, (uint64_t)tiles->count * BZI_LIMIT_TILE_RATIO, &most) ||
-        !bzi_add(most, tiles->heif.file.size, &most))
-        most = UINT64_MAX;
-    for (uint32_t i = 0; i < tiles->count && bytes <= most; i++, bytes += size) {
-        const uint32_t id = bzi_heif_tile(&tiles->grid, bzi_tiles_place(tiles, i));
-        if (bzi_heif_bytes(&tiles->heif, id, &first, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
-            return err->status;
-    }
-
-    return bytes <= most ? BZNA_OK :
-           BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and their sum is more than the "
-                    "file's %llu bytes and %u for each pixel", (bzi_llu)tiles->heif.file.size,
-                    BZI_LIMIT_TILE_RATIO);
-}
-
-/* Finds the tiles of a grid that a region needs. The canvas is made later. */
-static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi_region wanted, bzna_error *err)
-{
-    bzi_heif_grid *const grid = &tiles->grid;
-    bzi_heif_item item;
-    bzna_image coded;
-
-    if (bzi_heif_of(image, &tiles->heif, &item, err) != BZNA_OK ||
-        bzi_heif_read_grid(&tiles->heif, &item, grid, err) != BZNA_OK ||
-        bzi_heif_find_tile(&tiles->heif, grid, 0, &item, &coded, err) != BZNA_OK)
-        return err->status;
-
-    wanted.x1 = wanted.x1 && wanted.x1 < grid->width ? wanted.x1 : grid->width;
-    wanted.y1 = wanted.y1 && wanted.y1 < grid->height ? wanted.y1 : grid->height;
-
-    tiles->width = item.width;
-    tiles->height = item.height;
-    tiles->column = bzi_min32(wanted.x0, wanted.x1 - 1) / item.width;
-    tiles->row = bzi_min32(wanted.y0, wanted.y1 - 1) / item.height;
-    tiles->columns = (wanted.x1 - 1) / item.width + 1 - tiles->column;
-    tiles->count = tiles->columns * ((wanted.y1 - 1) / item.height + 1 - tiles->row);
-    return bzi_tiles_check_bytes(tiles, err);
-}
-
-/* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
-static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
-                                  bzna_error *err)
-{
-    const uint32_t count = canvas->plane[1] ? 3 : 1;
-    bzna_picture part = *tile;
-    bzi_plane planes[3];
-
-    if (tile->depth != canvas->depth || tile->chroma_shift_x != canvas->chroma_shift_x ||
-        tile->chroma_shift_y != canvas->chroma_shift_y || !tile->plane[1] != !canvas->plane[1])
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the tile at %u,%u has another depth or chroma format than the first",
-                        x, y);
-
-    part.frame_width = bzi_min32(tile->frame_width, canvas->frame_width - x);
-    part.frame_height = bzi_min32(tile->frame_height, canvas->frame_height - y);
-    bzi_picture_planes(&part, count, 1, planes);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint64_t left = (uint64_t)(x >> (i ? canvas->chroma_shift_x : 0)) * (canvas->depth > 8 ? 2 : 1);
-        const uint64_t above = y >> (i ? canvas->chroma_shift_y : 0);
-        planes[i].pitch = (uint64_t)canvas->pitch[i];
-        bzi_picture_copy_plane(&part, i, &planes[i],
-                               (uint8_t *)(uintptr_t)canvas->plane[i] + above * planes[i].pitch + left);
-    }
-    return BZNA_OK;
-}
-
-/* Makes the canvas for tiles that are to be decoded next. *canvas has its sizes, and gets its planes. */
-static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles, uint32_t chroma_format,
-                                       bzna_picture *canvas, bzna_error *err)
-{
-    const uint32_t count = chroma_format ? 3 : 1;
-    bzi_plane planes[3];
-
-    if (!bzi_buffer_reserve(software->memory, &software->canvas, bzi_picture_planes(canvas, count, 1, planes), 0))
-        return bzi_fail_memory(err, "the canvas of a grid");
-    for (uint32_t i = 0; i < count; i++) {
-        canvas->pitch[i] = (int64_t)planes[i].pitch;
-        canvas->plane[i] = software->canvas.data + planes[i].offset;
-    }
-    tiles->canvas = *canvas;
-    software->tiles = tiles->count;
-    return BZNA_OK;
-}
-
-/* Decodes one coded item. An item in pieces is put together first. */
-static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *heif, const bzi_heif_item *item,
-                                        bzna_image *coded, bzna_picture *picture, bzna_error *err)
-{
-    bzi_image alone;
-    bzi_format format;
-    bzi_span first;
-
-    if (!coded->data) {
-        if (!bzi_buffer_reserve(software->memory, &software->gathered, coded->data_size, 0))
-            return bzi_fail_memory(err, "an item in pieces");
-
-        if (bzi_heif_bytes(heif, item->id, &first, &coded->data_size,
-                           (bzi_span){ software->gathered.data, coded->data_size }, err) != BZNA_OK)
-            return err->status;
-        coded->data = software->gathered.data;
-    }
-
-    alone = bzi_image_alone(coded);
-    if (bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err) != BZNA_OK)
-        return err->status;
-    return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
-}
-
-/* Finds a tile. */
-static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_heif_item *item, bzna_image *coded,
-                                  bzna_error *err)
-{
-    const uint32_t at = bzi_tiles_place(tiles, number);
-
-    if (bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err) != BZNA_OK)
-        return err->status;
-    if (item->width != tiles->width || item->height != tiles->height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", at, item->width,
-                        item->height, tiles->width, tiles->height);
-    return BZNA_OK;
-}
-
-/* Gives the place of a tile in the canvas, as x and y. */
-static void bzi_tiles_corner(const bzi_tiles *tiles, uint32_t number, uint32_t corner[2])
-{
-    const uint32_t at = bzi_tiles_place(tiles, number);
-
-    corner[0] = at % tiles->grid.columns * tiles->width;
-    corner[1] = at / tiles->grid.columns * tiles->height;
-}
-
-/* Adds to an error which tile it is about. */
-static bzna_status bzi_tiles_fail(const bzi_tiles *tiles, uint32_t number, bzna_error *err)
-{
-    const uint32_t at = bzi_tiles_place(tiles, number);
-    char name[40];
-    snprintf(name, sizeof name, "tile %u (item %u)", at, bzi_heif_tile(&tiles->grid, at));
-    return bzi_error_prefix(err, name);
-}
-
-/* Decodes a tile and copies it to its place. */
-static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *tiles, uint32_t number, bzna_error *err)
-{
-    bzi_heif_item item;
-    bzna_image coded;
-    bzna_picture picture;
-    uint32_t corner[2];
-
-    if (bzi_tiles_find(tiles, number, &item, &coded, err) != BZNA_OK)
-        return err->status;
-    if (bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
-        return bzi_tiles_fail(tiles, number, err);
-    bzi_tiles_corner(tiles, number, corner);
-    return bzi_canvas_put(&tiles->canvas, &picture, corner[0], corner[1], err);
-}
-
-/* Decodes a grid on one thread. */
-static bzna_status bzi_software_grid(bzi_software *software, const bzna_image *image, uint32_t chroma_format,
-                                     bzi_region wanted, bzna_picture *picture, bzna_error *err)
-{
-    bzi_tiles tiles;
-    bzna_status status = bzi_tiles_open(&tiles, image, wanted, err);
-
-    if (status == BZNA_OK)
-        status = bzi_software_canvas(software, &tiles, chroma_format, picture, err);
-    for (uint32_t i = 0; status == BZNA_OK && i < tiles.count; i++)
-        status = bzi_software_tile(software, &tiles, i, err);
-    return status;
-}
-
-/* Decodes an item that is not a grid. */
-static bzna_status bzi_software_item(bzi_software *software, const bzna_image *image, bzna_picture *picture,
-                                     bzna_error *err)
-{
-    bzi_heif heif;
-    bzi_heif_item item;
-    bzna_image coded;
-    bzna_picture decoded;
-
-    if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK || bzi_heif_coded(&heif, &item, &coded, err) != BZNA_OK ||
-        bzi_heif_decode_item(software, &heif, &item, &coded, &decoded, err) != BZNA_OK)
-        return err->status;
-    memcpy(picture->plane, decoded.plane, sizeof picture->plane);
-    memcpy(picture->pitch, decoded.pitch, sizeof picture->pitch);
-    memcpy(picture->step, decoded.step, sizeof picture->step);
-    return BZNA_OK;
-}
-
-#else
-
-typedef struct bzi_tiles { uint32_t count; } bzi_tiles;
-
-/* For a build in which no picture is a grid. It is never reached. */
-static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
-{
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build does not read HEIF (BENZINA_NO_HEIF)");
-}
-
-#define bzi_tiles_open(tiles, image, wanted, err)                     bzi_software_no_tiles(err, tiles, image)
-#define bzi_software_canvas(software, tiles, chroma, picture, err)    bzi_software_no_tiles(err, tiles)
-#define bzi_software_tile(software, tiles, number, err)               bzi_software_no_tiles(err, tiles, number)
-
-#endif
 
 /* Extends a region by the part of a frame that the warp of a slot may read. Its columns are the rows of the slot in
  * which the picture's axes are exchanged. */
@@ -20192,19 +18961,13 @@ static bzna_status bzi_software_own(bzi_software *software, const bzna_image *im
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                        bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
-    software->tiles = 0;
     if (image->codec >= BZNA_CODEC_OWN)
         return bzi_software_own(software, image, format, wanted.part, picture, err);
-#ifndef BENZINA_NO_HEIF
-    if (image->codec == BZNA_CODEC_HEIF)
-        return format->tiles ? bzi_software_grid(software, image, format->chroma_format, wanted.part, picture, err) :
-                               bzi_software_item(software, image, picture, err);
-#endif
     return bzi_software_decode_one(software, image, format, wanted, picture, err);
 }
 
 
-/* ==== 62. CUDA: the driver ==========================================================================================
+/* ==== 59. CUDA: the driver ==========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -20251,7 +19014,6 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(cuMemFreeHost,             bzi_cu_host_free) \
     X(cuMemcpyHtoDAsync_v2,      tcuMemcpyHtoDAsync_v2) \
     X(cuMemcpyDtoHAsync_v2,      tcuMemcpyDtoHAsync_v2) \
-    X(cuMemcpy2DAsync_v2,        tcuMemcpy2DAsync_v2) \
     X(cuMemsetD8Async,           tcuMemsetD8Async) \
     X(cuStreamCreate,            tcuStreamCreate) \
     X(cuStreamDestroy_v2,        tcuStreamDestroy_v2) \
@@ -20399,8 +19161,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 63. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7-9, 21, 24, 62, and the kernels' structs.
+/* ==== 60. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-9, 21-22, 59, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -20909,8 +19671,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 64. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-9, 21, 24, 55, 57, 62-63.
+/* ==== 61. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 3-4, 7-9, 21-22, 52, 54, 59-60.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -21362,8 +20124,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 65. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 24, 63.
+/* ==== 62. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 22, 60.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -21798,8 +20560,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 66. NVDEC sessions ============================================================================================
- * Calls: rooms 8-9, 21, 24, 60, 63, 65.
+/* ==== 63. NVDEC sessions ============================================================================================
+ * Calls: rooms 8-9, 21-22, 57, 60, 62.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -22148,8 +20910,8 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 
 #endif
 
-/* ==== 67. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2, 4, 8-9, 60, 62-66.
+/* ==== 64. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 4, 8-9, 57, 59-63.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -22318,38 +21080,6 @@ static void bzi_session_unmap_all(bzi_session *session)
         bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
 }
 
-/* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do. The copy is clipped at
- * the other's edges. */
-BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const bzi_flight *flight,
-                                                     const bzna_picture *to, const uint32_t place[2], bzna_error *err)
-{
-    const bzna_picture *from = &flight->picture;
-    const uint32_t bytes = from->depth > 8 ? 2 : 1;
-    const uint32_t width = bzi_min32(from->frame_width, to->frame_width - place[0]);
-    const uint32_t height = bzi_min32(from->frame_height, to->frame_height - place[1]);
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
-        const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
-        const uint32_t each = bytes << (i && flight->semi_planar);
-        const CUDA_MEMCPY2D copy = {
-            .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-            .srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i],
-            .srcPitch = (size_t)from->pitch[i],
-            .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-            .dstDevice = (CUdeviceptr)(uintptr_t)to->plane[i],
-            .dstPitch = (size_t)to->pitch[i],
-            .dstXInBytes = (size_t)(place[0] >> x) * each,
-            .dstY = place[1] >> y,
-            .WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each,
-            .Height = (height + (1u << y) - 1) >> y,
-        };
-        status = BZI_DRIVER(session->device, err, cuMemcpy2DAsync_v2, &copy, session->stream);
-    }
-
-    return status;
-}
-
 /* Unmaps all surfaces, and ends parsers and decoders. */
 static void bzi_session_drop_all(bzi_session *session)
 {
@@ -22383,8 +21113,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 68. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 9, 24-25, 60-61, 63-67.
+/* ==== 65. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 7, 9, 22-23, 57-58, 60-64.
  *
  * The first picture of a kind, which is a codec, a chroma format and a depth, is decoded by NVDEC and by the CPU, and
  * the two are compared: by bits, but for JPEG, whose decoders round in different ways. The kernel that reads the
@@ -22651,7 +21381,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
 #endif
 
 
-/* ==== 69. Loader: state =============================================================================================
+/* ==== 66. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -22767,7 +21497,6 @@ struct bzi_item {
     uint64_t            wants;        /* of one that is planned: the bytes of memory that it waits for; 0: none */
     uint64_t            decode_ns;    /* that workers or engines spent on decoding it */
     uint64_t            warp_ns;      /* that they spent on warping it */
-    uint32_t            tiles;        /* decoded tiles, if its picture is a grid */
     uint32_t            shrinkable;   /* 1: its JPEG was not shrunk, but decode.jpeg_shrink would have allowed it */
     uint32_t            by_nvdec;     /* 1: NVDEC decoded it */
     uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
@@ -22898,10 +21627,9 @@ typedef struct bzi_dl_versioned {
  * wait for any job, so one of them is woken for it. Each thread of the other roles waits for something of its own. */
 enum {
     BZI_ROLE_READ,                    /* readers: something to read */
-    BZI_ROLE_WORK,                    /* workers: a run, a tile; without readers, something to read */
+    BZI_ROLE_WORK,                    /* workers: a run; without readers, something to read */
     BZI_ROLE_DONE,                    /* the thread in next: its batch, or the end */
     BZI_ROLE_CONTROL,                 /* reset, restore and close: that nothing is active */
-    BZI_ROLE_TILES,                   /* a worker with a grid: the tiles that others are decoding */
     BZI_ROLE_RETIRE,                  /* the thread for batches that are retiring: one of them */
     BZI_ROLES,
 };
@@ -23095,14 +21823,6 @@ typedef struct bzi_worker {
     uint64_t     upload;              /* likewise: memory on the device, to which they are uploaded */
     uint64_t     upload_bytes;        /* capacity of both */
     void        *uploaded;            /* event: staging may be written again */
-    bzi_tiles    tiles;               /* of the grid at hand; any worker may decode them */
-    uint32_t     next_tile;           /* (L) the first tile that nobody has begun */
-    uint32_t     end_tile;            /* (L) the tile after the last one that is to be decoded */
-    uint32_t     tiles_begun;         /* (L) tiles that are being decoded */
-    uint32_t     tiles_over;          /* (L) 1: another worker has decoded the last of them */
-    uint64_t     helped_ns;           /* (L) that other workers spent on them */
-    bzna_error   tile_error;          /* (L) of the failed tile */
-    uint32_t     failed_tile;         /* (L) number of the first tile, in their order, that failed; or UINT32_MAX */
 } bzi_worker;
 
 /* Which sample comes next, and where the run stands. With the loader's lock held. */
@@ -23160,8 +21880,6 @@ struct bzi_queues {
     uint32_t   active;                /* (L) readers and workers with a run in hand, and items with the pool */
     uint32_t   reading;               /* (L) of these, readers */
     uint32_t   working;               /* (L) workers with a run in hand */
-    uint32_t   tiles_left;            /* (L) of the workers' grids, that nobody has begun */
-    uint32_t   grids_over;            /* (L) workers whose last tile another has decoded, and that do not know yet */
     uint64_t   alarm;                 /* (L) when a thread that reads wakes by itself; UINT64_MAX: none does */
 
     /* Samples, and batches for them. */
@@ -23201,8 +21919,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 70. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 57.
+/* ==== 67. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 54.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -23301,7 +22019,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 }
 
 
-/* ==== 71. Loader: queues ===========================================================================================
+/* ==== 68. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4.
  *
  * The queues of runs and items, and their counts. */
@@ -23553,8 +22271,8 @@ static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 }
 
 
-/* ==== 72. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 24, 47-48, 53, 63, 71.
+/* ==== 69. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 22, 44-45, 50, 60, 68.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_run_plan are called with the loader's lock held. */
@@ -23755,7 +22473,7 @@ static void bzi_plan_sample(bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
-    item->decode_ns = item->warp_ns = item->by_nvdec = item->tiles = item->shrinkable = 0;
+    item->decode_ns = item->warp_ns = item->by_nvdec = item->shrinkable = 0;
     item->frames = item->passed_over = 0;
     item->data = NULL;
     item->retries = 0;
@@ -23931,8 +22649,8 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 }
 
 
-/* ==== 73. Loader: waiting ===========================================================================================
- * Calls: rooms 4, 63, 71-72.
+/* ==== 70. Loader: waiting ===========================================================================================
+ * Calls: rooms 4, 60, 68-69.
  *
  * Who waits for what, and the one place that wakes threads.
  *
@@ -24021,16 +22739,14 @@ static int bzi_can(bzi_queues *queues, uint32_t role)
         return queues->quit || (bzi_can_read(queues) && bzi_can_read_more(queues)) ||
                bzi_queues_alarm(queues) < queues->alarm;
     case BZI_ROLE_WORK:
-        return queues->quit || queues->tiles_left || (queues->ready.count && !bzi_queues_interrupted(queues)) ||
+        return queues->quit || (queues->ready.count && !bzi_queues_interrupted(queues)) ||
                (!queues->reader_count && (bzi_can_read(queues) || bzi_queues_alarm(queues) < queues->alarm));
     case BZI_ROLE_DONE:
         return bzi_can_deliver(queues);
     case BZI_ROLE_CONTROL:
         return !queues->active && !queues->clearing && !(queues->quit && queues->consumer->waiting);
-    case BZI_ROLE_RETIRE:
-        return queues->quit || bzi_can_retire(queues);
     default:
-        return queues->grids_over != 0;
+        return queues->quit || bzi_can_retire(queues);
     }
 }
 
@@ -24122,8 +22838,8 @@ static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t 
 }
 
 
-/* ==== 74. Loader: given orders =====================================================================================
- * Calls: rooms 2, 8-9, 53, 72-73.
+/* ==== 71. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 8-9, 50, 69-70.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -24359,8 +23075,8 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 }
 
 
-/* ==== 75. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 24, 46-47, 70.
+/* ==== 72. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8-9, 12, 22, 43-44, 67.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -24889,8 +23605,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 76. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 9, 53-58, 61.
+/* ==== 73. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 9, 50-55, 58.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -25119,8 +23835,8 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 }
 
 
-/* ==== 77. Loader: rules ============================================================================================
- * Calls: rooms 7, 9, 57, 75-76.
+/* ==== 74. Loader: rules ============================================================================================
+ * Calls: rooms 7, 9, 54, 72-73.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -25352,8 +24068,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 78. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8-9, 53, 63-64, 71-73.
+/* ==== 75. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 8-9, 50, 60-61, 68-70.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -25573,8 +24289,8 @@ static bzna_status bzi_reader_reserve(bzi_item *item, uint64_t bytes, bzna_error
 }
 
 
-/* ==== 79. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9, 11, 21, 31, 47, 71-73, 75, 78.
+/* ==== 76. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9, 11, 28, 44, 68-70, 72, 75.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -25774,7 +24490,7 @@ static int bzi_reader_submit(bzi_item *item)
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
     const int may_wrap = item->container->codec == BZNA_CODEC_UNKNOWN && bzi_own_wraps(item->setup->host) &&
                          bzi_codec_declines(bytes);
-    const int is_still = item->container->still && !bzi_heif_probe(bytes) && !may_wrap;
+    const int is_still = item->container->still && !may_wrap;
     const int to_pool = !is_still && !bzi_queues_interrupted(item->queues);
 
     if (to_pool && bzi_pool_submit(item->setup->pool, item))
@@ -25869,8 +24585,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 80. Decode stages: lanes ======================================================================================
- * Calls: rooms 2, 4, 10, 46, 57-58, 64, 70-73, 77.
+/* ==== 77. Decode stages: lanes ======================================================================================
+ * Calls: rooms 2, 4, 10, 43, 54-55, 61, 67-70, 74.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -25918,8 +24634,6 @@ static void bzi_item_account(const bzi_item *item)
     bzi_stage_count(&stats->stage[BZNA_STAGE_DECODE], item->decode_ns, item->extent.size);
     bzi_stage_count(&stats->stage[BZNA_STAGE_WARP], item->warp_ns, item->setup->slot_bytes);
     stats->samples++;
-    stats->samples_tiled += item->tiles != 0;
-    stats->tiles += item->tiles;
     stats->samples_shrinkable += item->shrinkable;
 
     if (item->result != BZNA_OK)
@@ -26280,8 +24994,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 }
 
 
-/* ==== 81. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-9, 24-25, 31, 57-58, 61, 64, 70, 72, 76-77, 80.
+/* ==== 78. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 4, 7-9, 22-23, 28, 54-55, 58, 61, 67, 69, 73-74, 77.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -26399,7 +25113,7 @@ static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t 
     bzna_status status = BZNA_OK;
 
     *wanted = bzi_picture_all(&worker->pictures[number]);
-    if ((!in_rows && !codec->in_parts && !worker->formats[number].tiles) || worker->setup->config.pipeline.picture)
+    if ((!in_rows && !codec->in_parts) || worker->setup->config.pipeline.picture)
         return BZNA_OK;
 
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
@@ -26533,107 +25247,10 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 82. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 2, 4, 31, 61, 63-64, 70-71, 73, 77-81.
+/* ==== 79. Decode stages: workers, samples ==========================================================================
+ * Calls: rooms 2, 4, 28, 58, 60-61, 67-68, 70, 74-78.
  *
- * What workers do with grids, with samples, and with runs of them. */
-
-/* --- Grids --- */
-
-/* Decodes the next tile of another worker's grid, or of this one's. Returns 1, or 0 if no tile is left to begin. Tiles
- * are begun in their order, and none after one has failed. The error is that of the first tile that fails, whichever
- * worker decodes it. With the lock held, but not while it decodes.
- *   of   the worker whose grid it is */
-static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
-{
-    bzi_queues *queues = worker->queues;
-    const uint32_t number = of->next_tile;
-    uint64_t begin;
-    bzna_error err;
-    bzna_status status;
-
-    if (number == of->end_tile)
-        return 0;
-
-    of->next_tile++;
-    of->tiles_begun++;
-    queues->tiles_left--;
-    bzi_queues_unlock(queues);
-    begin = bzi_os_now_ns();
-    status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
-    bzi_queues_lock(queues);
-
-    of->tiles_begun--;
-    of->helped_ns += worker != of ? bzi_os_now_ns() - begin : 0;
-    if (status != BZNA_OK && number < of->failed_tile) {
-        of->failed_tile = number;
-        of->tile_error = err;
-        queues->tiles_left -= of->end_tile - of->next_tile;
-        of->end_tile = of->next_tile;
-    }
-
-    of->tiles_over = worker != of && !of->tiles_begun && of->next_tile == of->end_tile;
-    queues->grids_over += of->tiles_over;
-    return 1;
-}
-
-/* Lets a worker that has no sample decode a tile for one that has a grid. Returns 1, or 0 if there is none. With the
- * lock held, but not while it decodes. */
-static int bzi_worker_help(bzi_worker *worker)
-{
-    for (uint32_t i = 0; i < worker->loader->queues.worker_count; i++)
-        if (bzi_worker_tile(worker, &worker->loader->workers[i]))
-            return 1;
-    return 0;
-}
-
-/* Decodes the tiles of a grid. When no tile is left to begin, the worker waits for those that others have begun. */
-static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_error *err)
-{
-    bzi_queues *queues = worker->queues;
-    uint64_t waited;
-
-    bzi_queues_lock(queues);
-    worker->next_tile = 0;
-    worker->end_tile = worker->tiles.count;
-    worker->failed_tile = UINT32_MAX;
-    worker->helped_ns = worker->tiles_over = 0;
-    queues->tiles_left += worker->end_tile;
-    while (bzi_worker_tile(worker, worker))
-        ;
-
-    waited = bzi_os_now_ns();
-    while (worker->tiles_begun)
-        bzi_queues_sleep(queues, BZI_ROLE_TILES, 0);
-    queues->grids_over -= worker->tiles_over;
-    item->decode_ns += worker->helped_ns - (bzi_os_now_ns() - waited);
-    bzi_queues_unlock(queues);
-    if (worker->failed_tile != UINT32_MAX) {
-        *err = worker->tile_error;
-        return err->status;
-    }
-
-    item->tiles += worker->tiles.count;
-    return BZNA_OK;
-}
-
-/* Decodes one of the sample's pictures, as one or as a grid of tiles. */
-static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted wanted,
-                                     bzna_error *err)
-{
-    const bzna_image *coded = &worker->images[number].coded;
-    const bzi_format *format = &worker->formats[number];
-    bzna_picture *picture = &worker->pictures[number];
-
-    if (!format->tiles)
-        return bzi_software_decode(&worker->software, coded, format, wanted, picture, err);
-    if (bzi_tiles_open(&worker->tiles, coded, wanted.part, err) != BZNA_OK ||
-        bzi_software_canvas(&worker->software, &worker->tiles, format->chroma_format, picture, err) != BZNA_OK)
-        return err->status;
-    return bzi_worker_grid(worker, item, err);
-}
-
-/* --- Samples --- */
+ * What workers do with samples, and with runs of them. */
 
 /* Returns how long it is since the last call. */
 static uint64_t bzi_worker_time(bzi_worker *worker)
@@ -26660,7 +25277,8 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     for (uint32_t i = 0; i < setup->pick_count && status == BZNA_OK; i++) {
         bzi_wanted wanted;
         if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||
-            (status = bzi_worker_decode(worker, item, i, wanted, err)) != BZNA_OK ||
+            (status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i], wanted,
+                                          &worker->pictures[i], err)) != BZNA_OK ||
             (setup->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK)) {
             bzi_worker_blame(worker, i, err);
             break;
@@ -26768,8 +25386,8 @@ static int bzi_worker_read(bzi_worker *worker, uint64_t *when)
     return 1;
 }
 
-/* Waits for a run that was read, or reads one, and returns it. Meanwhile it helps other workers with their grids. The
- * run is empty if the loader closes. With the lock held, but not while it waits, reads or helps. */
+/* Waits for a run that was read, or reads one, and returns it. The run is empty if the loader closes. With the lock
+ * held, but not while it waits or reads. */
 static bzi_run bzi_worker_take(bzi_worker *worker)
 {
     bzi_queues *queues = worker->queues;
@@ -26783,8 +25401,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
             run = bzi_ready_pop(queues);
             break;
         }
-        if (bzi_worker_read(worker, &when) || (worker->reader && bzi_reader_rank(&worker->loader->plan, queues)) ||
-            bzi_worker_help(worker))
+        if (bzi_worker_read(worker, &when) || (worker->reader && bzi_reader_rank(&worker->loader->plan, queues)))
             continue;
         blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
@@ -26822,16 +25439,11 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 83. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9-10, 21, 63-68, 71-73, 76-77, 80.
+/* ==== 80. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9-10, 21, 60-65, 68-70, 73-74, 77.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
- *
- * One engine decodes all tiles of a grid, one after the other, with several in flight. It copies each tile to its place
- * in a canvas of its own, which the kernel reads as if it were a surface. All of this is on the engine's stream, so the
- * tiles of the next grid are copied after the kernel has read the canvas. The tiles of a grid are not shared among
- * engines: that would need a canvas for each grid in flight, events between streams, and after a failed tile a wait for
- * all copies under way. */
+ */
 
 #define BZI_ENGINE_MAX_OOM_STREAK 4u  /* samples in a row that found no memory, after which an engine ends */
 #define BZI_POOL_MAX_PASSED       16u /* items an engine looks past, and times that the first may be passed over */
@@ -26846,11 +25458,6 @@ typedef struct bzi_engine {
     bzi_session session;
     bzi_lane    lane;
     bzi_views   views;                /* of the sample at hand */
-    bzi_tiles   tiles;                /* of the grid at hand */
-    bzi_nvdec_format tile_format;     /* of all its tiles */
-    uint32_t    tiles_mapped;         /* tiles of it that came out of the session, with success or not */
-    bzi_flight  canvas;               /* where the tiles are put together, as if it were a surface */
-    uint64_t    canvas_bytes;         /* allocated on the device */
     bzi_own     own;                  /* the program's own codecs, which may wrap what NVDEC decodes */
 } bzi_engine;
 
@@ -27119,7 +25726,7 @@ static void bzi_engine_count_failures(bzi_engine *engine)
         bzi_engine_retire(engine, &err);
 }
 
-/* Decides whether the session decodes a picture, which is the item's or a tile of it. Returns BZNA_AGAIN if the item
+/* Decides whether the session decodes an item's picture. Returns BZNA_AGAIN if the item
  * was put back into the queue. The caller must not use the item after that. */
 static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
                                      bzna_error *err)
@@ -27137,162 +25744,13 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 #endif
 
-/* ==== 84. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-9, 25, 31, 61, 63-67, 70, 72, 76-77, 83.
+/* ==== 81. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-9, 23, 28, 60-61, 63-64, 67, 69, 80.
  *
- * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
+ * The thread of a session takes samples from the pool, and submits their pictures. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
 
 #ifndef BENZINA_NO_CUDA
-
-/* --- Grids --- */
-
-#ifndef BENZINA_NO_HEIF
-
-/* A tile that is to be submitted. */
-typedef struct bzi_tile {
-    bzi_image         image;
-    bzi_nvdec_picture coded;
-} bzi_tile;
-
-/* Waits for the oldest tile in flight, and copies it to the canvas. */
-static bzna_status bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
-{
-    bzi_session *session = &engine->session;
-    bzi_flight flight;
-    uint32_t corner[2];
-    bzna_status result = bzi_session_map(session, &flight, err);
-    const uint32_t number = engine->tiles_mapped++;
-
-    if (result != BZNA_OK) {
-        bzi_tiles_fail(&engine->tiles, number, err);
-        return result;
-    }
-
-    bzi_tiles_corner(&engine->tiles, number, corner);
-    if (bzi_session_copy(session, &flight, &engine->canvas.picture, corner, err) != BZNA_OK)
-        result = bzi_session_fall_back(session, engine->tile_format.codec, err);
-    bzi_session_unmap_all(session);
-    return result;
-}
-
-/* Finds a tile and describes it as a picture by itself. */
-static bzna_status bzi_engine_describe_tile(const bzi_engine *engine, const bzi_item *item, uint32_t number,
-                                            bzi_tile *tile, bzna_error *err)
-{
-    bzi_heif_item found;
-    bzna_image coded;
-
-    if (bzi_tiles_find(&engine->tiles, number, &found, &coded, err) != BZNA_OK)
-        return err->status;
-    if (!coded.data || coded.codec == BZNA_CODEC_JPEG) {
-        BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
-        return BZI_FOREIGN;
-    }
-
-    tile->image = bzi_image_alone(&coded);
-    tile->coded.image = &tile->image.coded;
-    return bzi_picture_describe(&tile->image, item->setup->host->max_edge_px, &tile->coded.sps, &tile->coded.picture,
-                                err);
-}
-
-/* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
-static bzna_status bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
-{
-    bzi_nvdec_format want;
-    bzi_tile tile;
-    bzna_status status = bzi_engine_describe_tile(engine, item, number, &tile, err);
-
-    if (status != BZNA_OK)
-        return status;
-    want = bzi_nvdec_format_of(&tile.coded);
-    if (memcmp(&want, &engine->tile_format, sizeof want) != 0)
-        return BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
-
-    while ((status = bzi_session_submit(&engine->session, &tile.coded, item, err)) == BZNA_AGAIN)
-        if ((status = bzi_engine_map_tile(engine, err)) != BZNA_OK)
-            break;
-    return status;
-}
-
-/* Makes the canvas of a grid: its memory, which only grows, and its planes, which lie as in a surface of its size. */
-static bzna_status bzi_engine_make_canvas(bzi_engine *engine, const bzi_nvdec_picture *grid, bzna_error *err)
-{
-    const bzna_picture *picture = &grid->picture;
-    bzi_flight *canvas = &engine->canvas;
-    bzi_device *device = engine->pool->device;
-    void *stream = engine->session.stream;
-    const uint64_t rows = (picture->frame_height + 1) & ~1u;
-    const uint64_t pitch = (((uint64_t)picture->frame_width + 1) * (picture->depth > 8 ? 2 : 1) + 255) & ~255ull;
-    const uint32_t semi_planar = grid->sps.chroma_format != 3;
-    const uint64_t bytes = semi_planar ? pitch * rows * 3 / 2 : 3 * pitch * rows;
-
-    if (bytes > engine->canvas_bytes) {
-        uint64_t address;
-
-        bzi_device_stream_wait(device, stream);
-        bzi_device_free(device, canvas->address, engine->canvas_bytes, stream);
-        engine->canvas_bytes = canvas->address = 0;
-        if (bzi_device_alloc(device, bytes, stream, &address, err) != BZNA_OK)
-            return err->status == BZNA_E_DEVICE_LOST ? err->status : (err->status = BZNA_E_CODEC);
-        canvas->address = address;
-        engine->canvas_bytes = bytes;
-    }
-
-    canvas->picture = *picture;
-    canvas->semi_planar = semi_planar;
-    bzi_session_planes(canvas, picture->frame_height, pitch);
-    return BZNA_OK;
-}
-
-/* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. All tiles must have
- * the format of the first one. */
-static bzna_status bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *grid, bzna_error *err)
-{
-    bzi_views *views = &engine->views;
-    bzi_tile first;
-    bzna_error other;
-    bzna_status result;
-
-    if (bzi_tiles_open(&engine->tiles, grid->image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
-        return err->status;
-    if ((result = bzi_engine_describe_tile(engine, item, 0, &first, err)) == BZNA_OK) {
-        engine->tile_format = bzi_nvdec_format_of(&first.coded);
-        result = bzi_engine_accept(engine, item, &first.coded, err);
-    }
-
-    while (result == BZNA_OK && bzi_engine_busy(engine))
-        bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
-    if (result != BZNA_OK || (result = bzi_engine_make_canvas(engine, grid, err)) != BZNA_OK)
-        return result;
-    if (bzi_item_prepare(item, &grid->picture, views, err) != BZNA_OK ||
-        bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
-        bzi_tiles_open(&engine->tiles, grid->image, bzi_views_part(item->setup, views, 0), err) != BZNA_OK)
-        return err->status;
-
-    engine->tiles_mapped = 0;
-    for (uint32_t i = 0; i < engine->tiles.count && result == BZNA_OK; i++)
-        result = bzi_engine_submit_tile(engine, item, i, err);
-    while (engine->session.pending_count) {                        /* after an error, too; the first one is kept */
-        const bzna_status mapped = bzi_engine_map_tile(engine, result == BZNA_OK ? err : &other);
-        result = result == BZNA_OK ? mapped : result;
-    }
-
-    if (result != BZNA_OK)
-        return result;
-
-    item->by_nvdec = 1;
-    item->tiles = engine->tiles.count;
-    engine->oom_streak = 0;
-    bzi_engine_add(engine, item, &engine->canvas);
-    return BZNA_OK;
-}
-
-#else
-#define bzi_engine_grid(engine, item, grid, err) BZNA_E_UNSUPPORTED
-#endif
-
-/* --- Samples --- */
 
 /* Submits an item's picture once the session has room. Returns BZNA_AGAIN if the item now belongs to another engine. */
 static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
@@ -27305,9 +25763,6 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_FOREIGN;
     }
-    if (coded->sps.tiles)
-        return bzi_engine_grid(engine, item, coded, err);
-
     status = bzi_engine_accept(engine, item, coded, err);
     if (status != BZNA_OK)
         return status;
@@ -27409,7 +25864,6 @@ static void *bzi_engine_run(void *argument)
 
     if (entered) {
         bzi_device_stream_wait(pool->device, engine->session.stream);
-        bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
         bzi_session_close(&engine->session);
         bzi_device_leave(pool->device);
     }
@@ -27518,8 +25972,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 85. Contexts ==================================================================================================
- * Calls: rooms 7-10, 31, 62-64, 84.
+/* ==== 82. Contexts ==================================================================================================
+ * Calls: rooms 7-10, 28, 59-61, 81.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -27638,8 +26092,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 86. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-9, 48, 60, 63-65, 71-75, 78-79, 81-82, 85.
+/* ==== 83. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-9, 45, 57, 60-62, 68-72, 75-76, 78-79, 82.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -28029,8 +26483,8 @@ static void bzi_loader_unref(bzna_loader *loader)
 }
 
 
-/* ==== 87. Without threads ============================================================================================
- * Calls: rooms 9, 63, 71-73, 78, 82.
+/* ==== 84. Without threads ============================================================================================
+ * Calls: rooms 9, 60, 68-70, 75, 79.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
@@ -28067,8 +26521,8 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 88. Delivering ================================================================================================
- * Calls: rooms 2, 4, 9-10, 63-64, 70-73, 86-87.
+/* ==== 85. Delivering ================================================================================================
+ * Calls: rooms 2, 4, 9-10, 60-61, 67-70, 83-84.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -28366,8 +26820,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 89. Positions ==================================================================================================
- * Calls: rooms 2, 9-10, 31, 63, 71-74, 86.
+/* ==== 86. Positions ==================================================================================================
+ * Calls: rooms 2, 9-10, 28, 60, 68-71, 83.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -28599,8 +27053,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 90. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 64, 71, 73.
+/* ==== 87. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 61, 68, 70.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -28786,8 +27240,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 91. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 12, 53, 57, 74.
+/* ==== 88. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 12, 50, 54, 71.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -29039,8 +27493,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 92. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 12, 54-57, 91.
+/* ==== 89. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 12, 51-54, 88.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -29202,8 +27656,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 }
 
 
-/* ==== 93. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-9, 24, 46-48, 58, 63-64, 68, 70, 74-75, 80, 85-86, 91-92.
+/* ==== 90. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7-9, 22, 43-45, 55, 60-61, 65, 67, 71-72, 77, 82-83, 88-89.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -29604,7 +28058,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 94. Public API: contexts ======================================================================================
+/* ==== 91. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Returns how many bytes of an error a caller's struct takes: whole members, and as much of the message as fits. */
@@ -29859,7 +28313,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 95. Public API: data sets =====================================================================================
+/* ==== 92. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 /* Finds the container of a sample, and makes its index the one in there. */
@@ -30180,7 +28634,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 96. Public API: pictures, numbers, warps ======================================================================
+/* ==== 93. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 struct bzna_decoder {
@@ -30520,7 +28974,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 97. Public API: loaders =======================================================================================
+/* ==== 94. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
@@ -30782,7 +29236,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 98. Public API: batches =======================================================================================
+/* ==== 95. Public API: batches =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
@@ -30940,7 +29394,7 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 }
 
 
-/* ==== 99. Public API: writers ======================================================================================
+/* ==== 96. Public API: writers ======================================================================================
  * Calls: all rooms above. */
 
 #ifndef BENZINA_NO_WRITER

@@ -47,8 +47,7 @@
  *                          reader of its headers goes, and only the bytes of JPEG files are read
  *     BENZINA_NO_WRITER    no writer of archives
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
- *     BENZINA_NO_HEIF      neither HEIF nor AVIF
- *     BENZINA_NO_STILLS    no pictures but JPEG and HEIF: neither PNG, WebP, GIF, BMP, TIFF, PNM
+ *     BENZINA_NO_STILLS    no pictures but JPEG: neither PNG, WebP, GIF, BMP, TIFF, PNM
  *                          nor JPEG 2000
  *     BENZINA_NO_FOLDERS   no folders, nor lists of their samples: a path is that of a file
  *     BENZINA_NO_RECORDS   no dataset_config.records, and no providers
@@ -66,10 +65,10 @@
  * samples can be decoded: those of a plain video without libavcodec, for example.
  *
  * What the switches BENZINA_NO_... leave out can also be removed from the text:
- * make dist WITHOUT="HEIF WRITER" writes a benzina.c without these parts, and a benzina.h without
- * their declarations and their paragraphs of this manual, which defines BENZINA_NO_HEIF and
+ * make dist WITHOUT="SHARDS WRITER" writes a benzina.c without these parts, and a benzina.h without
+ * their declarations and their paragraphs of this manual, which defines BENZINA_NO_SHARDS and
  * BENZINA_NO_WRITER. A file or setting that needs such a part fails with E_UNSUPPORTED either way,
- * and the message names the switch. A program can ask such a header #ifdef BENZINA_NO_HEIF.
+ * and the message names the switch. A program can ask such a header #ifdef BENZINA_NO_SHARDS.
  *
  * 2. THE FIRST PROGRAM
  *
@@ -306,17 +305,13 @@
  * not rounded. The matrix and the range are those of the first of these that says any:
  *     1. the container (its colr box, of which QuickTime's kind, nclc, has no range)
  *     2. the stream (VUI, or AV1's sequence header). A JPEG counts as BT.601, full-range.
- *     3. the default: BT.601 at any size. It is full-range in archives, in tracks that are called
- *        bzna_..., and in HEIF and AVIF files with the brand miaf. Everywhere else it is
- *        limited-range, as FFmpeg takes it.
+ *     3. the default: BT.601 at any size. It is full-range in archives and in tracks that are
+ *        called bzna_... Everywhere else it is limited-range, as FFmpeg takes it.
  *
  * There is one exception: a 4:4:4 stream that says that it is RGB (matrix 0) is RGB, whatever its
  * container says.
  *
- * The brand miaf is looked for among those of the file's ftyp box. Its standard (ISO/IEC 23000-22)
- * makes a picture full-range that says nothing of its color. FFmpeg and libheif take such pictures
- * for limited-range, so their colors differ from the library's by 8 to 12 of 255. The library never
- * guesses the matrix or the range from pixels.
+ * The library never guesses the matrix or the range from pixels.
  *
  * Each channel x then becomes y = (x - bias) * scale. In a bzna_loader_color, mean and std are a
  * second spelling of the same: y = (x - mean) / std. Settings that use both spellings are refused.
@@ -390,7 +385,6 @@
  *     edge of a coded frame                      16384 pixels: context_config.max_edge_px
  *     a still of over 64 MiB when decoded        must have a coded byte for each 4096 bytes
  *     scans of a JPEG                            500
- *     items of a HEIF file, tiles of a grid      4096, 1024
  *     fields of a tar's samples                  64
  *     files or parts of a data set               65536
  *
@@ -670,7 +664,7 @@
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder. Each folder in the
  * root is a class, and all pictures below it belong to that class. A root without such folders has
  * no targets. Files are known by their names, in lower or upper case: jpg jpeg png ppm pgm pbm pnm
- * bmp webp tif tiff gif jp2 j2k heic heif hif avif, and the extensions of the context's own codecs.
+ * bmp webp tif tiff gif jp2 j2k, and the extensions of the context's own codecs.
  * Names that begin with a dot are left out. Links are followed. A file is not looked at before it
  * is read.
  *
@@ -719,7 +713,7 @@
  *     cls cls2 index inx id                                                integer
  *     txt text transcript                                                  text
  *     jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff
- *     jp2 j2k jpx jpf heic heif hif avif, those of the context's codecs    picture
+ *     jp2 j2k jpx jpf, those of the context's codecs                       picture
  *     any other                                                            bytes
  *
  * A tar without any files adds no samples to those of other shards: writers of shards leave such
@@ -792,9 +786,8 @@
  * PICTURES are told apart by their content.
  *     - Alpha is dropped, as PIL's convert("RGB") does it.
  *     - Pictures are rotated and mirrored as their EXIF data say, or XMP if EXIF data say nothing.
- *       For HEIF and AVIF, the properties irot and imir say it. Transforms see the size of the
- *       picture after that. torchvision's ImageFolder does none of it: set
- *       dataset_config.orientation to IGNORE to have the pictures that it returns.
+ *       Transforms see the size of the picture after that. torchvision's ImageFolder does none of
+ *       it: set dataset_config.orientation to IGNORE to have the pictures that it returns.
  *     - ICC profiles are not applied, and all colors are treated as sRGB. `bzna verify` counts
  *       pictures with other profiles, and `bzna pack --icc convert` converts them.
  *
@@ -803,17 +796,13 @@
  * the standard. Damage fails a picture if it is above the last row that the warp reads. If the
  * picture has several scans (progressive), damage anywhere fails it.
  *
- * STILLS are all other pictures but HEIF and AVIF: PNG, WebP, GIF (its first picture), BMP, TIFF,
+ * STILLS are all other pictures: PNG, WebP, GIF (its first picture), BMP, TIFF,
  * PNM and JPEG 2000. The library refuses kinds that libavcodec would decode to wrong pixels, for
  * instance TIFF of 16-bit CMYK or JPEG 2000 part 15. The message names the kind, and chapter 14
  * lists them.
  *
- * HEIF AND AVIF. The picture is the primary item, else the first picture of a track. An item is
- * H.265, H.264, AV1 or JPEG, an identity item (iden), or a grid, and is cut and turned by its
- * properties. The library decodes only the tiles of a grid that the warp reads, by NVDEC or by
- * software threads that are free. A file that is a data set by itself has the field "thumb", which
- * is used only if fields.image names it. Overlays are refused. bzna_image_info.beside says what
- * else the file holds.
+ * HEIF AND AVIF are read by a codec of the program's own, examples/formats/heif.c (chapter 13),
+ * which the program bzna and the bindings have.
  *
  * 13. CODECS OF YOUR OWN
  *
@@ -869,8 +858,7 @@
  * codecs in their order, until one recognizes it. That holds for each picture that is a file:
  * in folders, pairs, tars, RecordIO, fields of archives, providers whose field has codec UNKNOWN,
  * and for bzna_decoder, where bzna_image.codec is BZNA_CODEC_OWN for the first codec, one more for
- * the second, and so on. A build without a kind (BENZINA_NO_HEIF, BENZINA_NO_STILLS) leaves it to
- * the codecs.
+ * the second, and so on. A build with BENZINA_NO_STILLS leaves those kinds to the codecs.
  *
  * A folder opens no file to list it, so it takes files by their extensions: give those of the codec
  * in bzna_codec.extensions. In a tar they say which fields are pictures. Once a file is read, its
@@ -1117,9 +1105,8 @@ typedef struct bzna_device_allocator {
 } bzna_device_allocator;
 
 /* ---- Images ------------------------------------------------------------------------------- */
-/* How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if
- * decode.jpeg asks for it, JPEG. The rest is decoded in software. A writer takes H264, H265, AV1
- * and JPEG. */
+/* How an image is coded. NVDEC decodes H264, H265, AV1 and, if decode.jpeg asks for it, JPEG. The
+ * rest is decoded in software. A writer takes H264, H265, AV1 and JPEG. */
 enum {
     BZNA_CODEC_UNKNOWN = 0,
     BZNA_CODEC_H264    = 1,
@@ -1132,9 +1119,6 @@ enum {
     /* pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many
      * of R, G and B. config is two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_... */
     BZNA_CODEC_RAW     = 6,
-    /* a HEIF file whose picture is a grid or an item in pieces. config points to the item's number
-     * in data; NULL stands for the primary item */
-    BZNA_CODEC_HEIF    = 7,
     /* a file of the first codec in context_config.own_codecs. One more is the second, and so on */
     BZNA_CODEC_OWN     = 1000
 };
@@ -1405,7 +1389,7 @@ typedef struct bzna_device {
     int32_t ordinal;                  /* number of the CUDA device, from 0; else it must be 0 */
 } bzna_device;
 
-/* What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count. */
+/* What may be decoded, as bits of context_config.codecs. */
 enum {
     BZNA_ALLOW_H264     = 1,
     BZNA_ALLOW_H265     = 2,
@@ -1584,7 +1568,7 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
 #define BZNA_NAME_MAX    32                  /* bytes of a name in a struct, its NUL counted */
 #define BZNA_IMAGES_MAX  4                   /* images of a sample in an archive, at most */
 
-/* The treatment of pictures whose EXIF data, XMP or HEIF properties say how to turn them. */
+/* The treatment of pictures whose EXIF data or XMP say how to turn them, or whose codec does. */
 enum {
     BZNA_ORIENTATION_APPLY  = 0,      /* they are turned; transforms see the turned size */
     BZNA_ORIENTATION_IGNORE = 1       /* they are not, as in torchvision's ImageFolder */
@@ -1694,7 +1678,7 @@ typedef struct bzna_dataset_info {
     uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
-    /* of the first file: "archive", "mp4 video", "HEIF", "folder", "folder pairs", "tar",
+    /* of the first file: "archive", "mp4 video", "folder", "folder pairs", "tar",
      * "RecordIO", "records", "provider" */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
@@ -1751,14 +1735,6 @@ typedef struct bzna_sample_ref {
     char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];   /* tracks of the images in it */
 } bzna_sample_ref;
 
-/* Contents of a HEIF file beside its primary image, as bits. None is delivered with it. */
-enum {
-    BZNA_BESIDE_THUMB     = 1,        /* thumbnails; "thumb" of a file that is opened alone */
-    BZNA_BESIDE_AUXILIARY = 2,        /* alpha, depth and the like */
-    BZNA_BESIDE_IMAGES    = 4,        /* further images */
-    BZNA_BESIDE_SEQUENCE  = 8         /* an image sequence */
-};
-
 /* One image of a sample, as its container describes it, and where its bytes lie. */
 typedef struct bzna_image_info {
     uint32_t   struct_size;           /* set by the call: how many bytes were filled */
@@ -1781,7 +1757,7 @@ typedef struct bzna_image_info {
     uint64_t   data_offset;           /* where the access unit begins in the file, in bytes */
     uint64_t   data_size;             /* bytes of the access unit */
     uint32_t   orientation;           /* as bzna_image has it */
-    uint32_t   beside;                /* BZNA_BESIDE_..., for HEIF files */
+    uint32_t   reserved0;             /* 0 */
 } bzna_image_info;
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
@@ -1929,7 +1905,8 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
  *     field      "image", "thumb", or the name of a track such as "bzna_input"; NULL: the thumbnail
  *                where there is one, else the image
  *     buffer     receives the whole sample
- *     capacity   bytes at buffer; at least bzna_sample_ref.size
+ *     capacity   bytes at buffer; at least bzna_sample_ref.size. What a codec of the program's own
+ *                copies to unwrap it follows the sample, and needs more: E_BUFFER
  *     image      prepared by bzna_image_init, and filled in. Its config and data point into buffer.
  *                The config of plain videos, of records and of a provider's RAW pixels points into
  *                the data set, since all samples share it
@@ -1968,7 +1945,7 @@ typedef struct bzna_provider_field {
     /* 1: places or locate say where values lie; 0: read gives them */
     uint32_t    located;
     /* of an IMAGE:
-     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
+     *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., told apart by its content
      *     BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
      *                                  bzna_image_annexb writes it
      *     BZNA_CODEC_RAW               pixels, as the next members say */
@@ -3391,8 +3368,6 @@ typedef struct bzna_statistics {
      * 32 driver calls in a row failed while other sessions' succeeded. If no session's calls
      * succeed, software decodes that codec from then on, and sessions go on with others */
     uint64_t         sessions_lost;
-    uint64_t         samples_tiled;   /* that were HEIF grids */
-    uint64_t         tiles;           /* of grids, that were decoded: those that a warp reads */
     /* how often a thread, the consumer's or one of the library's, found the loader's lock taken by
      * another. Threads that wait for work do not count */
     uint64_t         lock_waits;

@@ -77,13 +77,27 @@ static char *list_beside(const char *path)
     return NULL;
 }
 
+/* Whether a file is a picture of the codecs in examples/formats. */
+static int is_own_picture(const char *path)
+{
+    uint8_t head[512];
+    FILE *file = fopen(path, "rb");
+    size_t size = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file) fclose(file);
+    return bzna_formats_recognize(head, size) != BZNA_CODEC_UNKNOWN;
+}
+
 /* A path, or an IDX file with its labels, as config says. */
 static bzna_status open_source(archive *a, const char *path, bzna_dataset_config *config, const bzna_source *source,
                                bzna_error *err)
 {
     if (!source->read_at && streamed_is(path)) return streamed_open(a, path, config, err);
     const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = config };
-    if (!source->read_at) return bzna_formats_open(a->context, path, &formats, &a->dataset, err);
+    if (!source->read_at) {
+        bzna_status opened = bzna_formats_open(a->context, path, &formats, &a->dataset, err);
+        a->is_picture = opened >= 0 && is_own_picture(path);
+        return opened;
+    }
     config->name = path;
     bzna_status status = bzna_formats_open_source(a->context, source, &formats, &a->dataset, err);
     if (status < 0) source->close(source->user);
@@ -122,7 +136,7 @@ void archive_describe(archive *a)
     size_t needed;
     a->count = bzna_dataset_count(a->dataset);
     bzna_dataset_get_info(a->dataset, &info, sizeof info, NULL);
-    memcpy(a->container, info.container, sizeof a->container);
+    snprintf(a->container, sizeof a->container, "%s", a->is_picture ? "picture" : info.container);
     a->fields.list = tool_checked(calloc((size_t)info.field_count + 1, sizeof *a->fields.list));
     while (a->fields.count < info.field_count &&
            bzna_dataset_field_info(a->dataset, a->fields.count, &a->fields.list[a->fields.count],
@@ -388,9 +402,13 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
     bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_status status = bzna_dataset_sample(a->dataset, index, &sample, sizeof sample, err);
     if (status < 0) return status;
-    tool_buffer_reserve(buffer, sample.size);
-    bzna_image_init(image, sizeof *image);
-    return bzna_dataset_read_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
+    /* the second time there is room for what a codec copies to unwrap it */
+    for (uint64_t size = sample.size;; size = 2 * sample.size + 65536) {
+        tool_buffer_reserve(buffer, size);
+        bzna_image_init(image, sizeof *image);
+        status = bzna_dataset_read_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
+        if (status != BZNA_E_BUFFER || size != sample.size) return status;
+    }
 }
 
 archive_codec_text archive_codec(const bzna_image_info *info)

@@ -288,7 +288,6 @@ static void report_json(const bench *b, const char *device, double rate)
     printf(",\"nvdec\":%" PRIu64 ",\"software\":%" PRIu64 ",\"fallbacks\":%" PRIu64 ",\"decoders_made\":%" PRIu64
            ",\"decoders_reconfigured\":%" PRIu64 ",\"sessions_lost\":%" PRIu64, s->samples_nvdec, s->samples_software,
            s->fallbacks, s->decoders_made, s->decoders_reconfigured, s->sessions_lost);
-    printf(",\"samples_tiled\":%" PRIu64 ",\"tiles\":%" PRIu64, s->samples_tiled, s->tiles);
     limit_text(b, limit, sizeof limit);
     printf(",\"limits\":\"%s\",\"limited_by\":", stage_names[b->counted.limiting_stage % 5]);
     tool_json_string(limit);
@@ -337,9 +336,6 @@ static void report_text(const bench *b, const bzna_device_info *device, double r
                " in software (%" PRIu64 " fallbacks); %" PRIu64 " decoders made, %" PRIu64 " reconfigured\n",
                info->sessions, s->sessions_lost, s->samples_nvdec, s->samples_software, s->fallbacks, s->decoders_made,
                s->decoders_reconfigured);
-    if (s->samples_tiled)
-        printf("grids        %" PRIu64 ", of which %.2f tiles each were decoded\n", s->samples_tiled,
-               (double)s->tiles / (double)s->samples_tiled);
     limit_text(b, limit, sizeof limit);
     printf("limited by   %s\n", limit);
     report_stages(s);

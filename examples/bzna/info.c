@@ -1,5 +1,6 @@
 /* info.c - bzna info and bzna list: what a data set holds */
 #include "tool.h"
+#include "formats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static void info_json(const archive *a, const bzna_dataset_info *info)
 {
     const int64_t targets = count_targets(a, info);
     printf("{\"container\":");
-    tool_json_string(info->container);
+    tool_json_string(a->container);
     printf(",\"parts\":%" PRIu32 ",\"brands\":[", info->part_count);
     for (uint32_t i = 0; i < info->brand_count && i < LENGTH(info->brands); i++) {
         if (i) putchar(',');
@@ -110,7 +111,7 @@ static void classes_text(const tool_names *classes)
 static void info_text(const archive *a, const bzna_dataset_info *info)
 {
     const int64_t targets = count_targets(a, info);
-    printf("container  %s", info->container);
+    printf("container  %s", a->container);
     if (info->part_count > 1) printf(", %" PRIu32 " parts", info->part_count);
     if (info->brand_count) printf("\nbrands    ");
     for (uint32_t i = 0; i < info->brand_count && i < LENGTH(info->brands); i++)
@@ -159,9 +160,20 @@ typedef struct listed_sample {
     const char *names[BZNA_IMAGES_MAX];
     bzna_image_info    images[BZNA_IMAGES_MAX];
     archive_codec_text codecs[BZNA_IMAGES_MAX];
+    uint32_t    left_out;             /* BZNA_HEIF_..., of the first one */
     bzna_error  err;
     bzna_error  beside;               /* of a picture beside the one that loaders take: no fault of the sample */
 } listed_sample;
+
+/* What a HEIF file holds that is not delivered with its picture. */
+static uint32_t left_out_of(const archive *a, uint64_t index, const char *name, tool_buffer *buffer)
+{
+    size_t size = 0;
+    bzna_dataset_field(a->dataset, index, name, NULL, 0, &size, NULL);
+    tool_buffer_reserve(buffer, size);
+    if (bzna_dataset_field(a->dataset, index, name, buffer->data, buffer->size, &size, NULL) < 0) return 0;
+    return bzna_formats_heif_beside(buffer->data, size);
+}
 
 static void sample_read(listing *l, uint64_t index, listed_sample *s)
 {
@@ -183,6 +195,7 @@ static void sample_read(listing *l, uint64_t index, listed_sample *s)
             continue;
         }
         s->codecs[s->image_count] = archive_codec(info);
+        if (!s->image_count && !strcmp(s->codecs[0].text, "heif")) s->left_out = left_out_of(a, index, name, &l->value);
         s->names[s->image_count++] = name;
     }
 }
@@ -229,11 +242,10 @@ static seen_size image_size(const bzna_image_info *image)
 }
 
 static const struct { uint32_t bit; const char *what; } besides[] = {
-    { BZNA_BESIDE_THUMB, "thumbnail" }, { BZNA_BESIDE_AUXILIARY, "alpha or depth" },
-    { BZNA_BESIDE_IMAGES, "further pictures" }, { BZNA_BESIDE_SEQUENCE, "image sequence" }
+    { BZNA_HEIF_THUMB, "thumbnail" }, { BZNA_HEIF_AUXILIARY, "alpha or depth" },
+    { BZNA_HEIF_IMAGES, "further pictures" }, { BZNA_HEIF_SEQUENCE, "image sequence" }
 };
 
-/* What a HEIF file holds that is not delivered with its picture. */
 static void beside_print(uint32_t beside, const char *first, const char *next, const char *quote)
 {
     int count = 0;
@@ -241,7 +253,7 @@ static void beside_print(uint32_t beside, const char *first, const char *next, c
         if (beside & besides[i].bit) printf("%s%s%s%s", count++ ? next : first, quote, besides[i].what, quote);
 }
 
-static void image_json(const bzna_image_info *image, const char *codec)
+static void image_json(const bzna_image_info *image, const char *codec, uint32_t left_out)
 {
     seen_size size = image_size(image);
     printf("{\"codec\":");
@@ -249,8 +261,8 @@ static void image_json(const bzna_image_info *image, const char *codec)
     printf(",\"width\":%" PRIu32 ",\"height\":%" PRIu32 ",\"frame_width\":%" PRIu32 ",\"frame_height\":%" PRIu32
            ",\"payload_offset\":%" PRIu64 ",\"payload_size\":%" PRIu64,
            size.width, size.height, image->frame_width, image->frame_height, image->data_offset, image->data_size);
-    beside_print(image->beside, ",\"beside\":[", ",", "\"");
-    printf(image->beside ? "]}" : "}");
+    beside_print(left_out, ",\"beside\":[", ",", "\"");
+    printf(left_out ? "]}" : "}");
 }
 
 /* The name of a class; NULL: it has none. */
@@ -278,7 +290,7 @@ static void sample_json(listing *l, listed_sample *s)
             if (i) putchar(',');
             tool_json_string(s->names[i]);
             putchar(':');
-            image_json(&s->images[i], s->codecs[i].text);
+            image_json(&s->images[i], s->codecs[i].text, i ? 0 : s->left_out);
         }
         putchar('}');
     }
@@ -315,7 +327,7 @@ static void sample_text(listing *l, listed_sample *s)
         tool_json_string(class_of(l->archive, s->sample.target));
     }
     values_print(l, s, value_text);
-    if (s->image_count) beside_print(s->images[0].beside, "  left out: ", ", ", "");
+    beside_print(s->left_out, "  left out: ", ", ", "");
     if (s->beside.status < 0) {
         printf("  note: ");
         tool_print_text(stdout, s->beside.message);

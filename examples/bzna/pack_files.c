@@ -376,7 +376,7 @@ static archive *archive_add(pack_files *f, const tool_options *o, char *path, bz
                                .records = o->records, .pairs = o->pairs };
     archive *a = tool_checked(calloc(1, sizeof *a));
     if (archive_open_context(cpu, 0, &a->context, err) < 0 || archive_try_open(a, &one, err) < 0 ||
-        !strcmp(a->container, "HEIF")) {
+        a->is_picture) {
         archive_close(a);
         free(a);
         return NULL;

@@ -3,6 +3,7 @@
  * A JPEG is decoded as loaders would decode it: what they refuse, because it is cut off, say, is not packed. PNG and
  * other files in a data set are taken as their bytes, and decoded as files in a folder are. */
 #include "tool.h"
+#include "formats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,33 +134,36 @@ int pack_is_heif(const uint8_t *data, size_t size)
     return size > 12 && !memcmp(data + 4, "ftyp", 4);
 }
 
-char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, uint32_t *notes)
+/* What a file is that begins as HEIF and mp4 do, and is no picture. */
+static char *film_refuse(const AVPacket *file)
 {
     bzna_error err = tool_empty_error();
     bzna_dataset_config config;
     bzna_dataset_info info = { .struct_size = sizeof info };
-    archive one = { .count = 1 };
-    pack_file sample = { .archive = &one };
-    tool_buffer buffer = { NULL, 0 };
-    bzna_image image;
+    bzna_dataset *film = NULL;
     bzna_status status = BZNA_OK;
-    char *reason = NULL;
     bzna_dataset_config_init(&config, sizeof config);
     config.name = "ISO media file";
     if (!library.context) status = archive_open_context((bzna_device){ 0, 0 }, 0, &library.context, &err);
     if (status == BZNA_OK)
-        status = bzna_dataset_open_memory(library.context, file->data, (size_t)file->size, &config, &one.dataset, &err);
-    if (status == BZNA_OK) status = bzna_dataset_get_info(one.dataset, &info, sizeof info, &err);
-    if (status < 0) reason = pack_library_reason(&err);
-    else if (strcmp(info.container, "HEIF")) reason = tool_format("not a picture: %s", info.container);
-    else if (!(reason = image_read(&sample, &buffer, &image)))
-        reason = picture_decode(&image, frame, orientation, &status);
-    bzna_image_info seen;
-    if (!reason && !bzna_dataset_image_info(one.dataset, 0, NULL, &seen, sizeof seen, NULL))
-        *notes |= seen.beside & BZNA_BESIDE_AUXILIARY ? PACK_NOTE_ALPHA : 0;
-    bzna_dataset_close(one.dataset);
-    free(buffer.data);
+        status = bzna_dataset_open_memory(library.context, file->data, (size_t)file->size, &config, &film, &err);
+    if (status == BZNA_OK) status = bzna_dataset_get_info(film, &info, sizeof info, &err);
+    char *reason = status < 0 ? pack_library_reason(&err) : tool_format("not a picture: %s", info.container);
+    bzna_dataset_close(film);
     return reason;
+}
+
+char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, uint32_t *notes)
+{
+    bzna_image image;
+    bzna_status status;
+    bzna_image_init(&image, sizeof image);
+    image.codec = bzna_formats_recognize(file->data, (uint64_t)file->size);
+    image.data = file->data;
+    image.data_size = (uint64_t)file->size;
+    if (!image.codec) return film_refuse(file);
+    if (bzna_formats_heif_beside(file->data, image.data_size) & BZNA_HEIF_AUXILIARY) *notes |= PACK_NOTE_ALPHA;
+    return picture_decode(&image, frame, orientation, &status);
 }
 
 static char *packet_fill(AVPacket *file, const void *data, uint64_t size)

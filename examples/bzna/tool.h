@@ -262,6 +262,7 @@ typedef struct archive {
     size_t         split_counts[4];
     tool_names     memory;            /* blocks in which data sets lie that cannot seek */
     int            has_loader;        /* which may read samples more than once; else each is read once */
+    int            is_picture;        /* it is one file of a codec in examples/formats */
 } archive;
 
 /* device, sessions: of bzna_context_config. */

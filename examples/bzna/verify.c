@@ -70,8 +70,8 @@ static void profile_check(verifier *v, const bzna_image *image)
 /* Whether a picture is a file that may have a profile: others are frames of an archive or a video. */
 static int may_have_profile(const archive *a, const bzna_image_info *info)
 {
-    return info->codec == BZNA_CODEC_JPEG || info->codec == BZNA_CODEC_STILL || info->codec == BZNA_CODEC_HEIF ||
-           !strcmp(a->container, "HEIF") || !strcmp(a->container, "folder");
+    return info->codec == BZNA_CODEC_JPEG || info->codec == BZNA_CODEC_STILL || info->codec >= BZNA_CODEC_OWN ||
+           a->is_picture || !strcmp(a->container, "folder");
 }
 
 /* One picture of a sample: its boxes; with a decoder, that it decodes. previous: the last one that was decoded. */

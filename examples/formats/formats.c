@@ -28,3 +28,14 @@ const bzna_codec *bzna_formats_codecs(uint64_t *count)
         ;                                                   /* another thread fills it, without waiting for anything */
     return codecs;
 }
+
+uint32_t bzna_formats_recognize(const void *data, uint64_t bytes)
+{
+    uint64_t count;
+    const bzna_codec *codecs = bzna_formats_codecs(&count);
+
+    for (uint32_t i = 0; i < count && bytes; i++)
+        if (codecs[i].recognize(codecs[i].user, data, bytes < 512 ? bytes : 512))
+            return BZNA_CODEC_OWN + i;
+    return BZNA_CODEC_UNKNOWN;
+}

@@ -55,8 +55,25 @@ extern "C" {
  *     count    set to their number */
 BZNA_FORMATS_API const bzna_codec *bzna_formats_codecs(uint64_t *count);
 
+/* Returns the number of the codec that takes a file, for bzna_image.codec of a decoder whose context has all codecs; or
+ * BZNA_CODEC_UNKNOWN. Any thread.
+ *     data     the file's bytes, of which the first 512 are looked at
+ *     bytes    how many there are */
+BZNA_FORMATS_API uint32_t bzna_formats_recognize(const void *data, uint64_t bytes);
+
 /* Fills in the codec of HEIF and AVIF (heif.c), which needs no library. It has nothing to be freed. Any thread. */
 BZNA_FORMATS_API void bzna_formats_heif(bzna_codec *codec);
+
+/* What a HEIF file holds beside its picture, as bits. No data set delivers any of it. */
+enum {
+    BZNA_HEIF_THUMB     = 1,          /* thumbnails */
+    BZNA_HEIF_AUXILIARY = 2,          /* alpha, depth and the like */
+    BZNA_HEIF_IMAGES    = 4,          /* further images */
+    BZNA_HEIF_SEQUENCE  = 8           /* an image sequence */
+};
+
+/* Returns BZNA_HEIF_... of a file; 0 also if it is damaged or of another kind. Any thread. */
+BZNA_FORMATS_API uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes);
 
 /* Fills in the codec of JPEG XL, by libjxl (jxl.c). It has nothing to be freed. Any thread. */
 BZNA_FORMATS_API void bzna_formats_jxl(bzna_codec *codec);
@@ -74,7 +91,8 @@ typedef struct bzna_formats_config {
 /* Clears config and sets its struct_size, in bytes: pass sizeof *config. Any thread. */
 BZNA_FORMATS_API void bzna_formats_config_init(bzna_formats_config *config, size_t struct_size);
 
-/* Opens what path names or stands for, of all kinds that this folder and the library know. Any thread.
+/* Opens what path names or stands for, of all kinds that this folder and the library know. A picture of a codec of this
+ * folder that is opened alone is one sample, with the field "image". Any thread.
  *     context   may be closed before the data set
  *     path      UTF-8, a path or a pattern; copied
  *     config    copied; NULL: all defaults

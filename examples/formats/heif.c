@@ -672,7 +672,7 @@ static uint32_t heif_matrix(heif_bytes c, uint32_t skip)
 /* Finds the first picture of the first track of pictures, which is the first one in its first chunk. */
 static bzna_status heif_sequence(const heif *h, heif_item *item, heif_bytes *data)
 {
-    heif_bytes c = h->moov, trak = c, mdia = c, hdlr, stbl, entry, sizes, chunks;
+    heif_bytes c = h->moov, trak = c, mdia = c, hdlr, stbl, stsd, entry, sizes, chunks;
     const uint32_t movie = heif_matrix(heif_child(c, "mvhd"), 32);
     uint32_t type, handler = 0, bytes = 4, track;
     uint64_t size, offset;
@@ -693,10 +693,10 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, heif_bytes *dat
                          "not supported");
 
     stbl = heif_child(heif_child(mdia, "minf"), "stbl");
-    entry = heif_child(stbl, "stsd");
-    heif_take(&entry, 8);
-    if (heif_box(&entry, &item->type, &entry) <= 0 || !(item->kind = heif_kind_of(item->type)))
-        return heif_fail(h, entry.at, BZNA_E_CODEC, "moov/trak/mdia/minf/stbl/stsd", "it is not of a known codec");
+    stsd = heif_child(stbl, "stsd");
+    heif_take(&stsd, 8);
+    if (heif_box(&stsd, &item->type, &entry) <= 0 || !(item->kind = heif_kind_of(item->type)))
+        return heif_fail(h, stsd.at, BZNA_E_CODEC, "moov/trak/mdia/minf/stbl/stsd", "it is not of a known codec");
     heif_take(&entry, 24);
     offset = heif_u16(&entry);
     if (heif_set_size(item, (uint32_t)offset, heif_u16(&entry)))
@@ -951,6 +951,32 @@ static int32_t heif_recognize(void *user, const void *head, uint64_t bytes)
         if (!memcmp((const char *)head + 8, brands + i, 4))
             return 1;
     return 0;
+}
+
+uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes)
+{
+    bzna_error ignored;
+    heif h;
+    heif_bytes c, box;
+    uint32_t type, beside;
+
+    if (!heif_recognize(NULL, data, bytes) || heif_open(&h, NULL, data, bytes, &ignored) != BZNA_OK)
+        return 0;
+    beside = (h.moov.at ? BZNA_HEIF_SEQUENCE : 0) |
+             (heif_is_related(&h, "thmb", h.primary, 1) ? BZNA_HEIF_THUMB : 0) |
+             (heif_is_related(&h, "auxl", h.primary, 1) ? BZNA_HEIF_AUXILIARY : 0);
+    c = h.iinf;
+    heif_number(&c, heif_u32(&c) >> 24 ? 4 : 2);
+    for (uint32_t n = 0; n < HEIF_ITEMS && h.primary && heif_box(&c, &type, &box) > 0; n++) {
+        const uint32_t flags = heif_u32(&box), id = (uint32_t)heif_number(&box, flags >> 24 == 2 ? 2 : 4);
+        heif_take(&box, 2);
+        type = heif_u32(&box);
+        if (flags >> 24 >= 2 && id != h.primary && !(flags & 1) &&
+            (heif_kind_of(type) || type == heif_type("grid") || type == heif_type("iden") ||
+             type == heif_type("iovl")))
+            beside |= BZNA_HEIF_IMAGES;
+    }
+    return h.primary ? beside : 0;
 }
 
 static bzna_status heif_thread_begin(void *user, void **state, bzna_error *err)

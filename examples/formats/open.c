@@ -1,6 +1,6 @@
 /* open.c - bzna_formats_open: finds out what paths name, and has the library or a file of this folder open it
  *
- * It needs data.c and paths.c. */
+ * It needs data.c, paths.c and formats.c. */
 #include "data.h"
 
 #include <stdlib.h>
@@ -74,12 +74,45 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
     return bzna_formats_data_return(err, &e);
 }
 
+/* Returns 1 if a file is a picture of the codecs in this folder, else 0. */
+static int is_picture(const char *path)
+{
+    uint8_t head[512];
+    FILE *file = fopen(path, "rb");
+    const size_t size = file ? fread(head, 1, sizeof head, file) : 0;
+
+    if (file)
+        fclose(file);
+    return bzna_formats_recognize(head, size) != BZNA_CODEC_UNKNOWN;
+}
+
+/* Opens a picture that is a file as a data set of one sample. */
+static bzna_status open_picture(bzna_context *context, const char *path, const bzna_formats_config *c,
+                                bzna_dataset **out, bzna_error *err)
+{
+    static const bzna_provider_field field = { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = 1 };
+    static const bzna_place place = { .size = BZNA_SIZE_UNKNOWN };
+    const bzna_provider provider = { .struct_size = sizeof provider, .count = 1, .fields = &field, .field_count = 1,
+                                     .places = &place, .files = &path, .file_count = 1 };
+
+    return bzna_dataset_open_provider(context, &provider, c->dataset, out, err);
+}
+
 bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzna_formats_config *config,
                               bzna_dataset **out, bzna_error *err)
 {
+    bzna_formats_config c;
+    bzna_error e;
+
     if (!path || !*path)
         return bzna_dataset_open(context, path, NULL, out, err);        /* which says what is missing */
-    return bzna_formats_open_list(context, &path, 1, config, out, err);
+    bzna_error_init(&e, sizeof e);
+    if (bzna_formats_open_list(context, &path, 1, config, out, &e) == BZNA_E_UNSUPPORTED && is_picture(path) &&
+        config_in(&c, config, &e) == BZNA_OK) {
+        bzna_error_init(&e, sizeof e);
+        open_picture(context, path, &c, out, &e);
+    }
+    return bzna_formats_data_return(err, &e);
 }
 
 bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,

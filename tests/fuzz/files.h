@@ -27,6 +27,29 @@ static void run_picture(const uint8_t *data, size_t size)
     bzi_xmp_orientation((bzi_span){ data, size });
 }
 
+/* ---- HEIF and AVIF: examples/formats/heif.c ---- */
+
+static void run_heif(const uint8_t *data, size_t size)
+{
+    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_OWN, .data = data, .data_size = size };
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_codec_shape shape = { .struct_size = sizeof shape };
+    bzna_error err = { .struct_size = sizeof err };
+    heif_state state = { .capacity = 0 };
+    bzna_formats_heif_beside(data, size);
+    if (!size)
+        return;
+    if (fuzz_decoder) {
+        bzna_decoder_decode(fuzz_decoder, &image, &picture, NULL);
+    } else if (heif_inspect(&state, data, size, &shape, &err) == BZNA_OK && shape.wrapped) {
+        bzna_image_init(&image, sizeof image);
+        if (heif_unwrap(&state, data, size, &image, &err) == BZNA_OK)
+            look_at_headers(&image);
+    }
+    FUZZ_CHECK(!strncmp(err.message, "", 1) || memchr(err.message, 0, sizeof err.message));
+    free(state.gathered);
+}
+
 /* ---- Tars ---- */
 
 static void seeds_tar(fuzz_give *give, void *user)

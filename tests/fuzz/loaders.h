@@ -221,12 +221,19 @@ static size_t mutate_loader(uint8_t *data, size_t size, size_t capacity, unsigne
 static void seeds_loader(fuzz_give *give, void *user)
 {
     static const char *const paths[] = {
-        "tests/data/seeds/h264.mp4", "tests/data/seeds/h265.mp4",
-        "tests/data/heif/grid.heic", "tests/data/heif/still_jpeg.heif", "tests/data/seeds/labels.rec" };
+        "tests/data/seeds/h264.mp4", "tests/data/seeds/h265.mp4", "tests/data/heif/grid.heic",
+        "tests/data/heif/still_jpeg.heif", "tests/data/seeds/labels.rec" };
     static uint8_t input[LOADER_HEAD + 4096];
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         FILE *file = fopen(paths[i], "rb");
         size_t size = file ? fread(input + LOADER_HEAD, 1, 4096, file) : 0;
+        if (strstr(paths[i], "/heif/")) {                   /* which are no data sets by themselves */
+            tar t = { NULL, 0, 0, 0 };
+            tar_file(&t, "a.heic", input + LOADER_HEAD, size);
+            size = t.size < 4096 ? t.size : 4096;
+            memcpy(input + LOADER_HEAD, t.bytes, size);
+            tar_free(&t);
+        }
         for (uint32_t k = 0; k < LOADER_HEAD; k++)          /* the first without failures, with small numbers */
             input[k] = (uint8_t)(i % 2 ? (k + 1) * (i + 3) * 2654435761u >> 24 : k % 5);
         if (file)

@@ -9,6 +9,7 @@
 #  include "../fake/fake.h"
 #endif
 
+#include "../unit/heif.h"
 #include "../unit/tars.h"
 #include "../unit/recordio.h"
 #include "fuzz.h"
@@ -23,8 +24,8 @@
 
 static const fuzz_target targets[] = {
     { "archive", run_file, mutate_file, NULL, NULL },
-    { "heif", run_file, mutate_file, NULL, NULL },
-    { "avif", run_file, mutate_file, NULL, NULL },
+    { "heif", run_heif, mutate_file, NULL, NULL },
+    { "avif", run_heif, mutate_file, NULL, NULL },
     { "jpeg", run_picture, mutate_file, NULL, NULL },
     { "stills", run_picture, mutate_file, NULL, NULL },
     { "tar", run_file, mutate_file, seeds_tar, mend_tar },
@@ -39,7 +40,7 @@ static const fuzz_target targets[] = {
     { "writer", run_writer, NULL, seeds_writer, NULL },
 #if !defined(BENZINA_NO_AVCODEC) || !defined(BENZINA_NO_JPEG)
     { "decode_archive", run_file, mutate_file, NULL, NULL },
-    { "decode_heif", run_file, mutate_file, NULL, NULL },
+    { "decode_heif", run_heif, mutate_file, NULL, NULL },
     { "decode_jpeg", run_picture, mutate_file, NULL, NULL },
     { "decode_stills", run_picture, mutate_file, NULL, NULL },
     { "loader", run_loader, mutate_loader, seeds_loader, NULL },

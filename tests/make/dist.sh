@@ -1,10 +1,10 @@
 #!/bin/sh
 # The vendorable pair (benzina.c with the kernels and their PTX inside), a CMakeLists.txt for it, streams, formats, the list of
-# its switches, and a tarball of the sources that builds and tests itself. With WITHOUT, names of switches as HEIF or
+# its switches, and a tarball of the sources that builds and tests itself. With WITHOUT, names of switches as SHARDS or
 # WRITER, the pair has no text of what these leave out (needs Python), and there is no tarball. Without RECORDS or
 # FOLDERS, there are no streams.
 # Usage, by make dist from the repository's root:
-#     WITHOUT="HEIF WRITER" sh tests/make/dist.sh BUILD VERSION FOLDER
+#     WITHOUT="SHARDS WRITER" sh tests/make/dist.sh BUILD VERSION FOLDER
 set -e
 build=$1; version=$2; out=$3; name=benzina-$version; stream=
 ptx=$build/benzina_kernels.ptx.h

@@ -1,12 +1,12 @@
 #!/bin/sh
 # README's table of what pairs without some rooms come to, as rows of Markdown: what is removed, the lines of the pair
 # (the PTX is not counted), and the bytes that gcc -O2 makes of it as a shared library, stripped. With --lines, nothing
-# is compiled, and pairs that PAIRS has, a folder of folders as HEIF_SHARDS and nothing, are not made again.
+# is compiled, and pairs that PAIRS has, a folder of folders as SHARDS_STILLS and nothing, are not made again.
 #     [PAIRS=DIR] sh tests/make/dist_table.sh [--lines] [BUILD]
 set -e
 lines_only=; [ "$1" = --lines ] && { lines_only=1; shift; }
 build=${1:-build}; T=$build/dist_table.$$
-archives="HEIF SHARDS FOLDERS STILLS RECORDS WRITER"
+archives="SHARDS FOLDERS STILLS RECORDS WRITER"
 rm -rf "$T"; mkdir -p "$T"
 flags="-std=c11 -O2 -ffp-contract=off -fvisibility=hidden -fPIC -shared"
 flags="$flags $(pkg-config --cflags libavcodec libavutil libjpeg ffnvcodec)"
@@ -43,7 +43,7 @@ $archives AUGMENT
 
 $archives
 $archives CUDA
-HEIF SHARDS
+SHARDS STILLS
 EOF
 wait
 i=0

@@ -15,11 +15,10 @@
 
 /* ---- What a build has -------------------------------------------------------------------------------------------- */
 
-enum { AVCODEC = 1, JPEG = 2, WRITER = 4, SHARDS = 8, HEIF = 16, STILLS = 32, FOLDERS = 64, RECORDS = 128,
-       AUGMENT = 256, NAMES = 9 };
+enum { AVCODEC = 1, JPEG = 2, WRITER = 4, SHARDS = 8, STILLS = 16, FOLDERS = 32, RECORDS = 64,
+       AUGMENT = 128, NAMES = 8 };
 
-static const char *const names[NAMES] = { "AVCODEC", "JPEG", "WRITER", "SHARDS", "HEIF", "STILLS", "FOLDERS", "RECORDS",
-                                          "AUGMENT" };
+static const char *const names[NAMES] = { "AVCODEC", "JPEG", "WRITER", "SHARDS", "STILLS", "FOLDERS", "RECORDS", "AUGMENT" };
 
 static const unsigned missing = 0
 #ifdef BENZINA_NO_AVCODEC
@@ -33,9 +32,6 @@ static const unsigned missing = 0
 #endif
 #ifdef BENZINA_NO_SHARDS
     | SHARDS
-#endif
-#ifdef BENZINA_NO_HEIF
-    | HEIF
 #endif
 #ifdef BENZINA_NO_STILLS
     | STILLS
@@ -119,14 +115,10 @@ static const one_case cases[] = {
     { "video_of_h265", "tests/data/seeds/h265.mp4", NULL, BY_PATH, 0, AVCODEC, { 0, 0 } },
     { "video_of_av1", "tests/data/seeds/av1.mp4", NULL, BY_PATH, 0, AVCODEC, { 0, 0 } },
     { "folder_of_jpeg_and_png", "%s/folder", NULL, BY_PATH, FOLDERS, 0, { JPEG, AVCODEC | STILLS } },
-    { "folder_of_heif", "%s/heif", NULL, BY_PATH, FOLDERS, 0, { HEIF | AVCODEC, HEIF | JPEG } },
     { "archives_by_a_pattern", "tests/data/mini_h26*.bzna", NULL, BY_PATH, FOLDERS, 0, { AVCODEC, AVCODEC } },
     { "archives_of_two_codecs", "%s/jpeg.bzna::tests/data/mini_h265.bzna", NULL, BY_PATH, FOLDERS, 0, { JPEG, JPEG } },
     { "tar_of_jpeg_and_png", "%s/mixed.tar", NULL, BY_PATH, SHARDS, 0, { JPEG, AVCODEC | STILLS } },
     { "recordio_of_jpeg_and_png", "%s/mixed.rec", NULL, BY_PATH, SHARDS, 0, { JPEG, AVCODEC | STILLS } },
-    { "heic_alone", "tests/data/heif/still.heic", NULL, BY_PATH, HEIF, 0, { AVCODEC, 0 } },
-    { "heif_of_jpeg_alone", "tests/data/heif/still_jpeg.heif", NULL, BY_PATH, HEIF, 0, { JPEG, 0 } },
-    { "grid_of_jpeg_alone", "tests/data/heif/grid_jpeg.heif", NULL, BY_PATH, HEIF, 0, { JPEG, 0 } },
     { "records", "%s/raw.bin", NULL, BY_RECORDS, RECORDS, 0, { 0, 0 } },
 #ifndef BENZINA_NO_RECORDS            /* a switch leaves functions out, so that there is none to fail */
     { "provider_of_raw_pixels", NULL, NULL, BY_RAW, RECORDS, 0, { 0, 0 } },

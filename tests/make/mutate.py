@@ -4,7 +4,7 @@
     tests/make/mutate.py                                150 faults; the seed: the first 8 digits of HEAD's hash
     tests/make/mutate.py --list                         where faults could be, and which would be drawn
     tests/make/mutate.py --room boxes --count 40        of one room (a part of its banner's text)
-    tests/make/mutate.py --functions bzi_box_walk       of functions; --tests test_boxes: by some tests
+    tests/make/mutate.py --functions bzi_box_list       of functions; --tests test_boxes: by some tests
     tests/make/mutate.py --seed 1f2e3d4c --only 17,80-89    some faults of a draw again
     tests/make/mutate.py --seed 1f2e3d4c,5b6a7988           two draws at once, each of --count faults
     tests/make/mutate.py --tool --room pack --count 40      of examples/bzna: a room is a file there

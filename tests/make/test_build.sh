@@ -98,10 +98,6 @@ for cc in gcc clang; do
         $AV_CFLAGS $NO_CUDA -DBENZINA_NO_WRITER -I. benzina.c
     more with $cc "library_compiles_without_shards_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_shards) $WARN \
         $AV_CFLAGS $NO_CUDA -DBENZINA_NO_SHARDS -I. benzina.c
-    more with $cc "library_compiles_without_heif_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_heif) $WARN $AV_CFLAGS \
-        $NO_CUDA -DBENZINA_NO_HEIF -I. benzina.c
-    more cuda_with $cc "library_compiles_without_heif_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN \
-        $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_HEIF -I"$BUILD" -I. benzina.c
     more with $cc "library_compiles_without_augment_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NO_CUDA \
         -DBENZINA_NO_AUGMENT -I. benzina.c
     more cuda_with $cc "library_compiles_without_augment_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN \
@@ -109,8 +105,7 @@ for cc in gcc clang; do
     more with $cc "library_compiles_without_threads_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_threads) $WARN \
         $AV_CFLAGS $NO_CUDA -DBENZINA_NO_THREADS -I. benzina.c
     more with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV \
-        -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_HEIF \
-        -DBENZINA_NO_AUGMENT -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS -I. benzina.c
+        -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_AUGMENT -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS -I. benzina.c
     for switch in STILLS FOLDERS RECORDS; do
         more with $cc "library_compiles_without_${switch}_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS \
             $NO_CUDA \
@@ -193,7 +188,7 @@ small_enough() {
     gcc -std=c11 -O2 $WARN -ffp-contract=off -fvisibility=hidden -fPIC -shared $3 $AV_CFLAGS $NV_CFLAGS -I"$BUILD" \
         -I. benzina.c $AV_LIBS $LIBS -o "$T/$1.so" &&
         strip "$T/$1.so" && size=$(wc -c < "$T/$1.so") && { [ "$size" -le "$2" ] || { echo "$1: $size bytes"; return 1; }; }; }
-fewest="-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_HEIF -DBENZINA_NO_AUGMENT -DBENZINA_NO_SHARDS -DBENZINA_NO_WRITER"
+fewest="-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_AUGMENT -DBENZINA_NO_SHARDS -DBENZINA_NO_WRITER"
 fewest="$fewest -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS"
 if have strip && [ -z "$SANITIZE" ]; then
     more cuda_with gcc the_pair_compiles_to_at_most_760_kB small_enough whole 760000 ""
@@ -352,8 +347,8 @@ misspelt() { for name in NO_LIBAVCODEC NO_FFMPEG NO_TIFFS NO_TAR NO_PNG NO_PROVI
         cc -std=c11 $NO_CUDA $NO_AV -E "-D$name" -I. benzina.c > /dev/null || { echo "$name"; return 1; }; done; }
 if have cc; then check switches_that_are_misspelt_are_refused misspelt; else skip switches_that_are_misspelt_are_refused "no cc here [gcc]"; fi
 make_refuses() { # variable
-    ! make -n all "$1=-O1 -DBENZINA_NO_HEIFF=1" > "$T/said" 2>&1 && grep -q 'BENZINA_NO_HEIFF: no such switch; benzina.h has BENZINA_NO_CUDA' "$T/said" &&
-        make -n "$BUILD/benzina.o" "$1=-O1 -DBENZINA_NO_HEIF=1 -DBENZINA_HIDDEN" > "$T/said" 2>&1 || { cat "$T/said"; return 1; }; }
+    ! make -n all "$1=-O1 -DBENZINA_NO_STILLSS=1" > "$T/said" 2>&1 && grep -q 'BENZINA_NO_STILLSS: no such switch; benzina.h has BENZINA_NO_CUDA' "$T/said" &&
+        make -n "$BUILD/benzina.o" "$1=-O1 -DBENZINA_NO_STILLS=1 -DBENZINA_HIDDEN" > "$T/said" 2>&1 || { cat "$T/said"; return 1; }; }
 check make_refuses_an_unknown_switch_in_CFLAGS make_refuses CFLAGS
 makes_the_library_alone() { # with a switch that leaves out functions that the tool calls
     make -n -B all "BUILD=$T/less" "CPPFLAGS=-DBENZINA_NO_$1" > "$T/said" && grep -q 'libbenzina.so' "$T/said" &&

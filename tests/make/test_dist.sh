@@ -6,8 +6,8 @@ T="$BUILD/tests/dist"
 rm -rf "$T"; mkdir -p "$T"
 passed=0; failed=0; skipped=0
 PYTHON=${PYTHON:-python3}
-ALL="CUDA AVCODEC JPEG WRITER SHARDS HEIF STILLS FOLDERS RECORDS AUGMENT THREADS"
-ARCHIVES="HEIF SHARDS FOLDERS STILLS RECORDS WRITER"
+ALL="CUDA AVCODEC JPEG WRITER SHARDS STILLS FOLDERS RECORDS AUGMENT THREADS"
+ARCHIVES="SHARDS FOLDERS STILLS RECORDS WRITER"
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow $WERROR"
 CFLAGS=$(pkg-config --cflags libavcodec libavutil libjpeg 2>/dev/null); libraries=$?
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
@@ -51,7 +51,6 @@ lacks() { # folder, name...: what the rooms had is gone
     folder=$1; shift
     for switch; do
         case $switch in
-        HEIF)    gone="bzi_heif_image bzi_tiles_place iinf" ;;
         SHARDS)  gone="bzi_tar_row bzi_recordio" ;;
         FOLDERS) gone="bzi_folder_ bzi_walk bzi_paths_add_shards" ;;
         STILLS)  gone="bzi_png_next bzi_j2k_parts bzi_gif_first" ;; # their list stays
@@ -97,7 +96,6 @@ speaks_of_what_it_has() { # folder, name...: the header
         case $switch in
         CUDA)    gone='cuvid|^ \* (DECODE SESSIONS|STREAMS|DAMAGE|THE CUDA CONTEXT)' ;;
         SHARDS)  gone='WebDataset writes|wds2idx|^ \* (TARS|RECORDIO)' ;;
-        HEIF)    gone='\(iden\)|^ \* HEIF AND AVIF' ;;
         STILLS)  gone='BigTIFF|^ \* STILLS' ;;
         FOLDERS) gone='leftImg8bit|\{0000\.\.0146\}|^ \* (FOLDERS|PATTERNS)' ;;
         RECORDS) gone='lmdb|^ \* (RECORDS|PROVIDERS)|---- Providers' ;;
@@ -152,14 +150,14 @@ pair() { # name...
 listed() { sed -n 's/^ \*     BENZINA_NO_\([A-Z]*\) .*/\1/p' benzina.h | sort > "$T/listed"
     echo "$ALL" | tr ' ' '\n' | sort | diff - "$T/listed"; }
 refuses_names() {
-    ! makes "$T/none" HEIF HIEF 2> "$T/said" && grep -q 'HIEF is no switch; there are: .*HEIF' "$T/said"
+    ! makes "$T/none" STILLS SHRADS 2> "$T/said" && grep -q 'SHRADS is no switch; there are: .*SHARDS' "$T/said"
 }
 check every_switch_is_tested listed
 check an_unknown_name_is_refused refuses_names
 pair
 pair $ALL
 pair $ARCHIVES
-pair HEIF SHARDS
+pair SHARDS STILLS
 if [ -n "$TEST_ALL" ]; then
     for switch in $ALL; do pair $switch; done
     pair CUDA JPEG WRITER
@@ -273,14 +271,10 @@ int main(void)
     opens_none("tests/data/pictures/tiff_fax.tif", NULL, "BENZINA_NO_STILLS");
     opens_none("tests/data/pictures/jpeg2000_gray.j2k", NULL, "BENZINA_NO_STILLS");
 #endif
-#ifdef BENZINA_NO_HEIF
-    opens_none(HEIF_FILE, NULL, "BENZINA_NO_HEIF");
-#endif
     bzna_context_close(context);
     return wrong;
 }
 EOF
-heif=$(find tests/data/heif -name '*.avif' -o -name '*.heic' | sort | head -n 1)
 dist() { # folder, names
     make --no-print-directory -s BUILD="$BUILD" DIST="$1" WITHOUT="$2" dist
 }
@@ -288,7 +282,7 @@ dist() { # folder, names
 compiler=gcc; [ -n "$TEST_ALL" ] || ! have clang || compiler=clang
 runs() { # folder, what it prints
     # shellcheck disable=SC2086
-    $compiler -std=c11 -O0 -ffp-contract=off $CFLAGS $NV_CFLAGS -I"$1" "-DHEIF_FILE=\"$heif\"" "$T/program.c" "$1/benzina.c" \
+    $compiler -std=c11 -O0 -ffp-contract=off $CFLAGS $NV_CFLAGS -I"$1" "$T/program.c" "$1/benzina.c" \
         $LIBS -o "$1/program" && "$1/program" > "$1/said"
     status=$?
     cat "$1/said"

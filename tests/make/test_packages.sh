@@ -175,7 +175,7 @@ if(STREAMED)
     target_link_libraries(formats benzina::formats)
 endif()
 if(LEAN)
-    target_compile_definitions(benzina PUBLIC BENZINA_NO_WRITER BENZINA_NO_SHARDS BENZINA_NO_HEIF BENZINA_NO_AUGMENT
+    target_compile_definitions(benzina PUBLIC BENZINA_NO_WRITER BENZINA_NO_SHARDS BENZINA_NO_AUGMENT
         BENZINA_NO_STILLS BENZINA_NO_FOLDERS BENZINA_NO_RECORDS)
 endif()
 if(EXPORTED)

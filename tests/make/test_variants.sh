@@ -42,8 +42,6 @@ describe() {
                      suites=dataset ;;
     without_threads) flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_THREADS"; libs="$AV_LIBS $JPEG_LIBS"
                      suites="no_threads dataset folder tar recordio records lists pictures"; switch=BENZINA_NO_THREADS ;;
-    without_heif)    flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_HEIF"; libs="$AV_LIBS $JPEG_LIBS"
-                     suites=dataset; switch=BENZINA_NO_HEIF ;;
     without_augment) flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_AUGMENT"; libs="$AV_LIBS $JPEG_LIBS"
                      suites="augment outputs"; switch=BENZINA_NO_AUGMENT ;;
     aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"; standard=-std=gnu11
@@ -136,7 +134,6 @@ if [ -z "$av" ] || [ -z "$cuda" ]; then skip without_jpeg "no libavcodec, no cla
 if [ -z "$av$cuda" ]; then skip without_both "$same"; else add without_both rest; fi
 if [ -z "$av" ]; then skip without_shards "no libavcodec here [libavcodec-dev]"; else add without_shards library; fi
 if [ -z "$av" ]; then skip without_threads "no libavcodec here [libavcodec-dev]"; else add without_threads library; fi
-if [ -z "$av" ]; then skip without_heif "no libavcodec here [libavcodec-dev]"; else add without_heif library; fi
 if [ -z "$av" ]; then skip without_augment "no libavcodec here [libavcodec-dev]"; else add without_augment library; fi
 for compiler in gcc clang; do
     wanted "${compiler}_native" || continue

@@ -3,7 +3,7 @@
 
     tests/make/without.py FOLDER NAME...
 
-writes benzina.c, benzina.h and benzina_kernels.cu into FOLDER, without what BENZINA_NO_NAME leaves out: HEIF, WRITER
+writes benzina.c, benzina.h and benzina_kernels.cu into FOLDER, without what BENZINA_NO_NAME leaves out: SHARDS, WRITER
 and others, which benzina.h lists. Each #if on these switches is decided. Then rooms of which nothing but the banner is
 left go, and functions, tables, types and constants that nothing uses any more. The rooms that stay are numbered anew.
 The header's manual loses what it says of nothing else: see SECTIONS.
@@ -246,7 +246,6 @@ def library(text, kernels, removed):
 SECTIONS = {
     "CUDA": ["11. THE GPU"],
     "SHARDS": ["TARS", "RECORDIO"],
-    "HEIF": ["HEIF AND AVIF"],
     "STILLS": ["STILLS"],
     "FOLDERS": ["PATTERNS", "FOLDERS"],
     "FOLDERS SHARDS": ["LISTS"],
@@ -257,7 +256,6 @@ ROWS = {
     "CUDA": ["device_allocator ", "- NVIDIA's driver decodes", "- NVDEC is not used"],
     "WRITER": ["bzna_writer ", "bzna_writer ", "sink.write_at"],
     "SHARDS": ["tar ", "RecordIO ", "fields of a tar's"],
-    "HEIF": ["items of a HEIF"],
     "STILLS": ["- BigTIFF", "- JPEG 2000 part 15"],
     "FOLDERS": ["folder, pairs "],
     "FOLDERS RECORDS": ["- Files of records"],

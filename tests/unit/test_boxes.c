@@ -1077,6 +1077,7 @@ TEST(sixty_four_tracks_are_read_and_one_more_is_refused)
 TEST(boxes_nested_deeper_than_the_limit_are_refused)
 {
     static uint8_t file[8 * 4000];
+    bzi_window window = { .map = file, .at = 77 };
     bzi_movie *movie = calloc(1, sizeof *movie);
     bzna_error err;
     for (uint32_t i = 0; i < 4000; i++) { /* boxes that nobody reads are not descended into, however deep */
@@ -1084,9 +1085,10 @@ TEST(boxes_nested_deeper_than_the_limit_are_refused)
         memcpy(file + 8 * i + 4, "meta", 4);
     }
     bzi_movie_begin(movie, &err);
-    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 0), BZI_FILE), BZNA_OK);
+    movie->window = &window;
+    CHECK_EQ(bzi_box_list(movie, 77, 77 + sizeof file, BZI_FILE), BZNA_OK);
     movie->depth = BZI_LIMIT_DEPTH;
-    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 77), BZI_FILE), BZNA_E_LIMIT);
+    CHECK_EQ(bzi_box_list(movie, 77, 77 + sizeof file, BZI_FILE), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message, "nest too deep");
     CHECK_EQ(err.byte_offset, 77);
     free(movie);
@@ -1119,10 +1121,12 @@ TEST(a_movie_box_cut_at_any_byte_is_read_no_further)
         at = moov->at;
         for (size_t n = 0; n <= size - 8; n++) {
             uint8_t *exact = malloc(n ? n : 1);
+            bzi_window window = { .map = exact };
             bzna_error err;
             memcpy(exact, r.file + at + 8, n);
             bzi_movie_begin(movie, &err);
-            bzi_box_walk(movie, bzi_cursor_make(exact, n, 0), "moov");
+            movie->window = &window;
+            bzi_box_list(movie, 0, n, "moov");
             free(exact);
         }
         CHECK_EQ(movie->track_count, 4);
@@ -1241,6 +1245,7 @@ TEST(without_a_clean_aperture_the_picture_is_the_frame)
 static bzna_status image_of(const void *entry_kids, size_t size, const char *type, bzi_image *image, bzna_error *err)
 {
     uint8_t bytes[512] = { 0 };
+    bzi_window window = { .map = bytes, .at = 1000 };
     bzi_movie *movie = calloc(1, sizeof *movie);
     bzna_status status;
     be_put(bytes + 32, 640, 2);
@@ -1251,7 +1256,8 @@ static bzna_status image_of(const void *entry_kids, size_t size, const char *typ
     bzi_movie_begin(movie, err);
     movie->track = movie->tracks;
     movie->track_count = 1;
-    status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), "stsd");
+    movie->window = &window;
+    status = bzi_box_list(movie, 1000, 1086 + size, "stsd");
     if (status == BZNA_OK)
         status = bzi_track_image(&movie->tracks[0], image, err);
     free(movie);

@@ -74,7 +74,7 @@ typedef struct row {
     int         content;              /* rows with the same number hold the same bytes */
 } row;
 
-static coded jpegs[SAMPLES], pngs[SAMPLES], raws[2][SAMPLES], split_jpegs[SAMPLES], heifs[SAMPLES];
+static coded jpegs[SAMPLES], pngs[SAMPLES], raws[2][SAMPLES], split_jpegs[SAMPLES];
 static coded units[SAMPLES], frames[3];
 static bzna_context *context;         /* of what belongs to no test alone */
 
@@ -169,121 +169,6 @@ static void raw_make(coded *c, int n, uint32_t layout)
     c->image.data_size = BYTES;
 }
 
-#ifndef BENZINA_NO_HEIF
-
-static void heif_number(coded *c, uint32_t value, int bytes)
-{
-    while (bytes--)
-        c->memory[c->image.data_size++] = (uint8_t)(value >> 8 * bytes);
-}
-
-/* A box's type; its size is set when it ends. Returns where it begins. */
-static uint64_t heif_begin(coded *c, const char *type, int is_full)
-{
-    const uint64_t at = c->image.data_size;
-    heif_number(c, 0, 4);
-    heif_number(c, bzi_be32((const uint8_t *)type), 4);
-    heif_number(c, 0, is_full ? 4 : 0);
-    return at;
-}
-
-static void heif_end(coded *c, uint64_t at)
-{
-    const uint64_t end = c->image.data_size;
-    c->image.data_size = at;
-    heif_number(c, (uint32_t)(end - at), 4);
-    c->image.data_size = end;
-}
-
-static void heif_size(coded *c, uint32_t width, uint32_t height)
-{
-    const uint64_t at = heif_begin(c, "ispe", 1);
-    heif_number(c, width, 4);
-    heif_number(c, height, 4);
-    heif_end(c, at);
-}
-
-/* What the items are, and their properties: the first one that of tiles, the second one that of the grid. */
-static void heif_items(coded *c)
-{
-    uint64_t at = heif_begin(c, "iinf", 1), inner;
-    heif_number(c, 3, 2);
-    for (uint32_t i = 1; i <= 3; i++) {
-        inner = heif_begin(c, "infe", 1);
-        c->memory[inner + 8] = 2;
-        heif_number(c, i, 2);
-        heif_number(c, 0, 2);
-        heif_number(c, bzi_be32((const uint8_t *)(i > 2 ? "grid" : "jpeg")), 4);
-        heif_number(c, 0, 1);
-        heif_end(c, inner);
-    }
-    heif_end(c, at);
-    at = heif_begin(c, "iprp", 0);
-    inner = heif_begin(c, "ipco", 0);
-    heif_size(c, 64, 48);
-    heif_size(c, 120, 48);
-    heif_end(c, inner);
-    inner = heif_begin(c, "ipma", 1);
-    heif_number(c, 3, 4);
-    for (uint32_t i = 1; i <= 3; i++) {
-        heif_number(c, i, 2);
-        heif_number(c, i > 2 ? 0x0182 : 0x0181, 2);
-    }
-    heif_end(c, inner);
-    heif_end(c, at);
-}
-
-/* A grid of two JPEGs side by side, of which the second one goes past the edge. */
-static void heif_make(coded *c, const coded *left, const coded *right)
-{
-    static const uint8_t grid[8] = { 0, 0, 0, 1, 0, 120, 0, 48 }, dimg[8] = { 0, 3, 0, 2, 0, 1, 0, 2 };
-    const bzi_span items[3] = { { left->memory, left->image.data_size }, { right->memory, right->image.data_size },
-                                { grid, sizeof grid } };
-    uint64_t meta, at, inner, places[3];
-    bzna_image_init(&c->image, sizeof c->image);
-    c->memory = take_memory(8192);
-    c->image.codec = BZNA_CODEC_HEIF;
-    c->image.data = c->memory;
-    at = heif_begin(c, "ftyp", 0);
-    heif_number(c, bzi_be32((const uint8_t *)"mif1"), 4);
-    heif_number(c, 0, 4);
-    heif_end(c, at);
-    meta = heif_begin(c, "meta", 1);
-    at = heif_begin(c, "pitm", 1);
-    heif_number(c, 3, 2);
-    heif_end(c, at);
-    at = heif_begin(c, "iloc", 1);
-    heif_number(c, 0x4400, 2);
-    heif_number(c, 3, 2);
-    for (uint32_t i = 0; i < 3; i++) {
-        heif_number(c, i + 1, 2);
-        heif_number(c, 1, 4);                               /* this file; one extent */
-        places[i] = c->image.data_size;
-        heif_number(c, 0, 4);
-        heif_number(c, (uint32_t)items[i].size, 4);
-    }
-    heif_end(c, at);
-    heif_items(c);
-    at = heif_begin(c, "iref", 1);
-    inner = heif_begin(c, "dimg", 0);
-    for (uint32_t i = 0; i < sizeof dimg; i++)
-        heif_number(c, dimg[i], 1);
-    heif_end(c, inner);
-    heif_end(c, at);
-    heif_end(c, meta);
-    at = heif_begin(c, "mdat", 0);
-    for (uint32_t i = 0; i < 3; i++) {
-        const uint64_t here = c->image.data_size;
-        memcpy(c->memory + here, items[i].data, (size_t)items[i].size);
-        c->image.data_size = places[i];
-        heif_number(c, (uint32_t)here, 4);
-        c->image.data_size = here + items[i].size;
-    }
-    heif_end(c, at);
-}
-
-#endif
-
 /* A picture of the archives in tests/data as this version's writer writes it. */
 static coded unit_load(uint32_t codec, uint64_t index)
 {
@@ -327,12 +212,6 @@ static void pictures_make(void)
         units[i].image.crop_y = (uint32_t)(i / 10 * 2);
         coded_decode(&units[i], decoder, &units[i].image);
     }
-#ifndef BENZINA_NO_HEIF
-    for (int i = 0; i < SAMPLES; i++) {
-        heif_make(&heifs[i], &jpegs[i], &jpegs[(i + 1) % SAMPLES]);
-        coded_decode(&heifs[i], decoder, &heifs[i].image);
-    }
-#endif
     for (int i = 0; i < 3; i++) {
         frames[i] = unit_load(BZNA_CODEC_H264, of_video[i]);
         frames[i].image.width = frames[i].image.frame_width;
@@ -439,7 +318,6 @@ static void make_flat_of(piece *p, const coded *pictures, const char *extension)
 }
 
 static void make_flat(piece *p) { make_flat_of(p, pngs, "png"); }
-static void make_heif(piece *p) { make_flat_of(p, heifs, "heic"); }
 
 /* The piece's folder, and one beside it with other pictures of the same names. Opened is the folder that holds both. */
 static void make_pairs(piece *p)
@@ -669,12 +547,11 @@ static const form forms[] = {
     { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw },
     { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw_pixels },
     { "provider", "image target name ", "target", NULL, 0, 0, make_provider },
-    { "folder", "image name ", "name", NULL, 0, 0, make_heif },
     { "folder pairs", "images masks name ", "name", NULL, 0, 0, make_pairs },
 };
 
 enum { ARCHIVE, ARCHIVE_JPEG, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW, RAW_PIXELS,
-       PROVIDER, HEIF, PAIRS };
+       PROVIDER, PAIRS };
 
 static piece whole[] = {
     { .form = &forms[ARCHIVE], .name = "a.bzna", .count = SAMPLES },
@@ -691,9 +568,6 @@ static piece whole[] = {
     { .form = &forms[RAW], .name = "raw.bin", .count = SAMPLES },
     { .form = &forms[RAW_PIXELS], .name = "raw.bin", .count = SAMPLES },       /* the same bytes, taken otherwise */
     { .form = &forms[PROVIDER], .name = "provided.bin", .count = SAMPLES },
-#ifndef BENZINA_NO_HEIF
-    { .form = &forms[HEIF], .name = "heif", .count = SAMPLES },
-#endif
 }, paired = { .form = &forms[PAIRS], .name = "pairs/images", .count = SAMPLES }, parts[] = {
     { .form = &forms[TAR], .name = "0.tar", .count = 15 },
     { .form = &forms[TAR], .name = "1.tar", .count = 15, .first = 15 },
@@ -720,9 +594,6 @@ static const row rows[] = {
     { "raw records", { &whole[RAW] }, 0, 0, 0, 11 },
     { "raw records of pixels", { &whole[RAW_PIXELS] }, 0, 0, 0, 12 },
     { "a provider", { &whole[PROVIDER] }, 0, 0, 0, 15 },
-#ifndef BENZINA_NO_HEIF
-    { "a folder of HEIF grids", { &whole[HEIF] }, 0, 0, 0, 14 },
-#endif
     { "pairs of folders", { &paired }, 0, 0, 0, 17 },
     { "tars by a pattern", { &parts[0], &parts[1], &parts[2] }, BY_PATTERN, 0, 0, 8 },
     { "tars by their paths", { &parts[0], &parts[1], &parts[2] }, BY_LIST, 0, 0, 8 },

@@ -9,6 +9,7 @@ TEST(pictures_are_decoded) { SKIP("built without libavcodec [libavcodec-dev]"); 
 TEST_MAIN(RUN(pictures_are_decoded))
 #else
 #include "filter.h"
+#include "heif.h"
 #include <libavutil/dict.h>
 #include <libavutil/md5.h>
 #include <libavutil/pixdesc.h>
@@ -548,8 +549,8 @@ TEST(what_is_missing_or_contradicts_is_named)
         u.image.config = NULL;
         check_fails(decoder, &u, BZNA_E_DECODE, "no sequence parameter set");
         u.image = image;
-        u.image.codec = BZNA_CODEC_HEIF + 1;
-        check_fails(decoder, &u, BZNA_E_CODEC, "codec 8 is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can");
+        u.image.codec = BZNA_CODEC_RAW + 1;
+        check_fails(decoder, &u, BZNA_E_CODEC, "codec 7 is unknown: H.264, H.265, AV1, JPEG and stills can");
         u.image = image;
         u.image.codec = 77;
         check_fails(decoder, &u, BZNA_E_CODEC, "codec 77");
@@ -687,15 +688,15 @@ TEST(pictures_over_max_edge_px_are_refused)
     bzna_context_close(tight);
 }
 
-/* A decoder, a loader, and the items of a HEIF file: what is not among the codecs is refused before anything
- * decodes. */
+/* A decoder, a loader, and what the codec of HEIF unwraps or decodes: what is not among the codecs is refused before
+ * anything decodes. */
 TEST(only_allowed_codecs_are_decoded)
 {
     static const struct { const char *path; uint32_t allow; const char *name; } cases[] = {
         { "tests/data/mini_h264.bzna", BZNA_ALLOW_H264, "H.264" },
         { "tests/data/mini_h265.bzna", BZNA_ALLOW_H265, "H.265" },
-        { "tests/data/heif/still.heic", BZNA_ALLOW_H265, "H.265" },
-        { "tests/data/heif/grid.heic", BZNA_ALLOW_H265, "H.265" },
+        { "tests/data/heif/wide.heic", BZNA_ALLOW_H265, "H.265" },
+        { "tests/data/heif/grid.heic", BZNA_ALLOW_H265, "HEIF" },
         { "tests/data/heif/still_h264.heic", BZNA_ALLOW_H264, "H.264" } };
     static uint8_t buffer[1 << 18];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -714,13 +715,25 @@ TEST(only_allowed_codecs_are_decoded)
             const bzna_status expected = allowed ? BZNA_OK : BZNA_E_CODEC;
             bzna_context_config_init(&config, sizeof config);
             config.device.kind = BZNA_DEVICE_CPU;
-            config.codecs = allowed ? cases[i].allow | BZNA_ALLOW_PNG : (2 * BZNA_ALLOW_JPEG2000 - 1) & ~cases[i].allow;
-            REQUIRE(bzna_context_open(&config, &tight, &e) == BZNA_OK);
-            REQUIRE(bzna_dataset_open(tight, cases[i].path, NULL, &dataset, &e) == BZNA_OK);
-            REQUIRE(bzna_dataset_read_image(dataset, 0, NULL, buffer, sizeof buffer, &image, &e) == BZNA_OK);
+            config.codecs = BZNA_ALLOW_OWN | (allowed ? cases[i].allow | BZNA_ALLOW_PNG :
+                                                        (2 * BZNA_ALLOW_JPEG2000 - 1) & ~cases[i].allow);
+            REQUIRE((tight = heif_context(&config)) != NULL);
+            if (strstr(cases[i].path, ".heic")) {
+                FILE *file = fopen(cases[i].path, "rb");
+                REQUIRE(file);
+                image.codec = BZNA_CODEC_OWN;
+                image.data = buffer;
+                image.data_size = fread(buffer, 1, sizeof buffer, file);
+                fclose(file);
+                REQUIRE((dataset = heif_open_bytes(tight, buffer, image.data_size, &e)) != NULL);
+            } else {
+                REQUIRE(bzna_dataset_open(tight, cases[i].path, NULL, &dataset, &e) == BZNA_OK);
+                REQUIRE(bzna_dataset_read_image(dataset, 0, NULL, buffer, sizeof buffer, &image, &e) == BZNA_OK);
+            }
             REQUIRE(bzna_decoder_open(tight, &decoder, &e) == BZNA_OK);
             CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, &e), expected);
-            CHECK(allowed || (strstr(e.message, cases[i].name) && strstr(e.message, "context_config.codecs")));
+            CHECK(allowed || strstr(e.message, cases[i].name));
+            CHECK(allowed || strstr(e.message, "context_config.codecs"));
             bzna_loader_config_init(&load, sizeof load);
             load.output.batch_size = 1;
             load.output.width = load.output.height = 32;

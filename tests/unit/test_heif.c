@@ -1,16 +1,7 @@
-/* test_heif.c - HEIF and AVIF: the pixels that libheif has of them, turned and cut; what they say of themselves; grids,
- * of which only the tiles that a warp reads are decoded; damage. tests/data/heif has the files, and the program that
- * made them. */
-#ifndef BENZINA_NO_AVCODEC
-/* Between the library and libavcodec, so that a test can say which of two tiles fails first. */
-#  define _GNU_SOURCE
-#  define _FILE_OFFSET_BITS 64
-#  include <libavcodec/avcodec.h>
-int test_avcodec_send_packet(AVCodecContext *codec, const AVPacket *packet);
-#  define avcodec_send_packet test_avcodec_send_packet
-#endif
+/* test_heif.c - HEIF and AVIF, by the codec in examples/formats/heif.c: the pixels that libheif has of them, turned and
+ * cut; what they say of themselves; grids, of which only the tiles that a warp reads are decoded; damage.
+ * tests/data/heif has the files, and the program that made them. */
 #include "library.h"
-#undef avcodec_send_packet
 #include "test.h"
 #include <time.h>
 #ifdef TEST_NVDEC
@@ -20,32 +11,28 @@ int test_avcodec_send_packet(AVCodecContext *codec, const AVPacket *packet);
 #  define TEST_NVDEC 0
 #  define TEST_PLACE "cpu"
 #endif
+#include "heif.h"                     /* before bytes.h, which has a type of that name */
 #include "recordio.h"
 #include "tars.h"
 #include "bytes.h"
-
-#ifdef BENZINA_NO_HEIF
-TEST(pictures_are_read) { SKIP("built without HEIF"); }
-TEST_MAIN(RUN(pictures_are_read))
-#else
 
 #define DATA "tests/data/heif/"
 
 static const struct {
     const char *name;
-    uint32_t    codec, beside;
+    uint32_t    codec, beside;        /* a grid's own, any other one's that is unwrapped */
 } files[] = {
-    { "still.heic", BZNA_CODEC_HEIF, 0 },        { "still_10.heic", BZNA_CODEC_HEIF, 0 },
+    { "still.heic", BZNA_CODEC_OWN, 0 },        { "still_10.heic", BZNA_CODEC_OWN, 0 },
     { "thumb.heic", BZNA_CODEC_H265, 1 | 4 },    { "idat.heic", BZNA_CODEC_H265, 0 },
-    { "wide.heic", BZNA_CODEC_H265, 0 },         { "pieces.heic", BZNA_CODEC_HEIF, 0 },
-    { "identity.heic", BZNA_CODEC_H265, 4 },     { "grid.heic", BZNA_CODEC_HEIF, 0 },
+    { "wide.heic", BZNA_CODEC_H265, 0 },         { "pieces.heic", BZNA_CODEC_H265, 0 },
+    { "identity.heic", BZNA_CODEC_H265, 4 },     { "grid.heic", BZNA_CODEC_OWN, 0 },
     { "sequence.heics", BZNA_CODEC_H265, 0 },    { "still_jpeg.heif", BZNA_CODEC_JPEG, 0 },
-    { "still_h264.heic", BZNA_CODEC_H264, 0 },   { "grid_jpeg.heif", BZNA_CODEC_HEIF, 4 },
+    { "still_h264.heic", BZNA_CODEC_H264, 0 },   { "grid_jpeg.heif", BZNA_CODEC_OWN, 4 },
     { "no_color.heic", BZNA_CODEC_H264, 0 },
-    { "still.avif", BZNA_CODEC_AV1, 0 },         { "layered.avif", BZNA_CODEC_HEIF, 0 },
+    { "still.avif", BZNA_CODEC_AV1, 0 },         { "layered.avif", BZNA_CODEC_AV1, 0 },
     { "gray.avif", BZNA_CODEC_AV1, 0 },          { "limited_709.avif", BZNA_CODEC_AV1, 0 },
     { "rgb.avif", BZNA_CODEC_AV1, 0 },           { "depth_10.avif", BZNA_CODEC_AV1, 0 },
-    { "alpha.avif", BZNA_CODEC_AV1, 2 | 4 },     { "grid.avif", BZNA_CODEC_HEIF, 0 },
+    { "alpha.avif", BZNA_CODEC_AV1, 2 | 4 },     { "grid.avif", BZNA_CODEC_OWN, 0 },
     { "crop.avif", BZNA_CODEC_AV1, 0 },          { "crop_turned.avif", BZNA_CODEC_AV1, 0 },
     { "turned_0_0.avif", BZNA_CODEC_AV1, 0 },    { "turned_0_1.avif", BZNA_CODEC_AV1, 0 },
     { "turned_1.avif", BZNA_CODEC_AV1, 0 },      { "turned_1_0.avif", BZNA_CODEC_AV1, 0 },
@@ -63,7 +50,7 @@ static void setup(void)
 {
     (void)decoder;                    /* without libavcodec */
     bzna_error_init(&err, sizeof err);
-    if (!context && bzna_context_open(NULL, &context, &err) != BZNA_OK)
+    if (!context && !(context = heif_context(NULL)))
         exit(1);
 #ifndef BENZINA_NO_AVCODEC
     if (!decoder && bzna_decoder_open(context, &decoder, &err) != BZNA_OK)
@@ -89,18 +76,16 @@ static bytes file_read(const char *name, const char *suffix)
 
 static bzna_dataset *open_bytes(bytes b)
 {
-    bzna_dataset *dataset = NULL;
     setup();
-    bzna_dataset_open_memory(context, b.data, b.size, NULL, &dataset, &err);
-    return dataset;
+    return heif_open_bytes(context, b.data, b.size, &err);
 }
 
-/* The picture of a file in memory, or why not; its pointers go into copy, which has the file's size. */
+/* The picture of a file in memory, or why not; its pointers go into copy, where an item in pieces follows the file. */
 static bzna_status read_image(bytes b, const char *name, bytes *copy, bzna_image *image)
 {
     bzna_dataset *dataset = open_bytes(b);
     bzna_status status = err.status;
-    *copy = bytes_make(NULL, b.size);
+    *copy = bytes_make(NULL, 2 * b.size + 256);
     bzna_image_init(image, sizeof *image);
     if (dataset)
         status = bzna_dataset_read_image(dataset, 0, name, copy->data, copy->size, image, &err);
@@ -123,9 +108,9 @@ TEST(files_say_what_they_are_and_what_they_hold_beside_their_picture)
             CHECK_EQ(info.codec, files[i].codec);
             CHECK_EQ(turned ? info.height : info.width, bzi_be16(mean.data));
             CHECK_EQ(turned ? info.width : info.height, bzi_be16(mean.data + 2));
-            if (info.beside != files[i].beside)
+            if (bzna_formats_heif_beside(b.data, b.size) != files[i].beside)
                 printf("  %s\n", files[i].name);
-            CHECK_EQ(info.beside, files[i].beside);
+            CHECK_EQ(bzna_formats_heif_beside(b.data, b.size), files[i].beside);
         }
         bzna_dataset_close(dataset);
         free(mean.data);
@@ -143,7 +128,7 @@ static void check_refused(bytes b, bzna_status status, const char *part)
     bzna_picture picture;
     bzna_status got = read_image(b, NULL, &copy, &image);
     const bzi_image alone = bzi_image_alone(&image);
-    if (got == BZNA_OK)
+    if (got == BZNA_OK && image.codec < BZNA_CODEC_OWN)
         got = bzi_picture_describe(&alone, 16384, &format, &picture, &err);
     CHECK_EQ(got, status);
     CHECK_CONTAINS(err.message, part);
@@ -200,8 +185,8 @@ TEST(properties_that_are_missing_or_contradict_the_stream_are_refused)
 
 TEST(properties_that_ask_for_one_of_several_layers_are_refused)
 {
-    check_changed("layered.avif", "lsel", 4, "\0\1", 2, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/lsel at byte 243: ");
-    check_changed("layered.avif", "a1op", 4, "\1", 1, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/a1op at byte 252: ");
+    check_changed("layered.avif", "lsel", 4, "\0\1", 2, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/lsel at byte 241: ");
+    check_changed("layered.avif", "a1op", 4, "\1", 1, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/a1op at byte 251: ");
 }
 
 /* MIAF says what an unsaid color is, HEIF does not: it is the stream's, or what is usual for its codec. */
@@ -228,12 +213,12 @@ TEST(items_that_are_absent_of_other_kinds_or_in_circles_are_refused)
     free(b.data);
     check_changed("thumb.heic", "pitm", 8, "\0\3", 2, BZNA_E_UNSUPPORTED, "the primary item, 3, is the thumbnail");
     check_changed("still.avif", "pitm", 8, "\0\x9", 2, BZNA_E_BOX, "meta/iinf at byte ");
-    check_changed("still.avif", "pitm", 8, "\0\0", 2, BZNA_E_NOT_FOUND, "neither a primary item nor a track");
+    check_changed("still.avif", "pitm", 8, "\0\0", 2, BZNA_E_UNSUPPORTED, "neither a primary item nor a track");
     check_changed("still.avif", "infe", 10, "\0\1", 2, BZNA_E_UNSUPPORTED, "is encrypted");
     check_changed("still.avif", "infe", 12, "hvc2", 4, BZNA_E_UNSUPPORTED, "'hvc2', which is not read");
     check_changed("identity.heic", "dimg", 8, "\0\2", 2, BZNA_E_BOX, "too many identity items");      /* of itself */
     check_changed("identity.heic", "dimg", 6, "\0\0", 2, BZNA_E_BOX, "does not have one input");
-    check_changed("sequence.heics", "pict", 0, "auxv", 4, BZNA_E_NOT_FOUND, "track of pictures");
+    check_changed("sequence.heics", "pict", 0, "auxv", 4, BZNA_E_UNSUPPORTED, "track of pictures");
     check_changed("sequence.heics", "stco", 12, "\x7f\0\0\0", 4, BZNA_E_BOX, "index entry 0");
 }
 
@@ -354,20 +339,21 @@ static bytes avif_in_pieces(uint32_t first)
     return b;
 }
 
-TEST(an_avif_in_pieces_is_described_by_the_sequence_header_of_the_first)
+TEST(an_avif_in_pieces_is_unwrapped_wherever_it_is_cut)
 {
-    for (uint32_t first = 2; first <= 13; first += 11) {
-        bytes b = avif_in_pieces(first);
-        bzna_image_info info = { .struct_size = sizeof info };
-        bzna_error e = { 0 };
-        bzna_dataset *dataset = open_bytes(b);
-        REQUIRE(dataset);
-        CHECK_EQ(bzna_dataset_image_info(dataset, 0, NULL, &info, sizeof info, &e),
-                 first == 2 ? BZNA_E_UNSUPPORTED : BZNA_OK);
-        CHECK(first == 13 || strstr(e.message, "item 1 lies in pieces, and the first one has no sequence header"));
-        bzna_dataset_close(dataset);
+    bytes whole = file_read("still.avif", ""), expected;
+    bzna_image image, other;
+    CHECK_EQ(read_image(whole, NULL, &expected, &image), BZNA_OK);
+    for (uint32_t first = 1; first < image.data_size; first++) {
+        bytes b = avif_in_pieces(first), copy;
+        CHECK_EQ(read_image(b, NULL, &copy, &other), BZNA_OK);
+        CHECK(other.data_size == image.data_size && !memcmp(other.data, image.data, (size_t)image.data_size));
+        CHECK(other.config_size == image.config_size && !memcmp(other.config, image.config, (size_t)image.config_size));
+        free(copy.data);
         free(b.data);
     }
+    free(expected.data);
+    free(whole.data);
 }
 
 /* ---- What could go in circles, or on without end, and where it ends ----------------------------------------------
@@ -377,7 +363,7 @@ TEST(an_avif_in_pieces_is_described_by_the_sequence_header_of_the_first)
  *     a thumbnail or alpha of itself, or in a circle           these are followed for one step
  *     properties that are not there, or too many of an item    refused: properties_that_are_missing_...
  *     an item that ipma lists again and again                  refused at the second time: below
- *     as many items, references and tiles as boxes have room   BZI_LIMIT_ITEMS, BZI_LIMIT_TILES: below */
+ *     as many items, references and tiles as boxes have room   HEIF_ITEMS, HEIF_TILES: below */
 
 static uint8_t *put_number(uint8_t *to, uint64_t number, int size)
 {
@@ -449,6 +435,70 @@ TEST(what_is_listed_or_referred_to_again_and_again_costs_no_time)
         free(b.data);
     }
     check_changed("thumb.heic", "ipma", 18, "\0\1", 2, BZNA_E_BOX, "item 1 is listed twice");
+}
+
+/* The payloads of iinf, iloc and ipma, each with so many items. */
+TEST(a_file_has_4096_items_at_most)
+{
+    enum { MOST = 4097 };
+    static uint8_t iinf[6 + 21 * MOST], iloc[8 + 14 * MOST], ipma[8 + 3 * MOST];
+    for (uint32_t items = MOST - 1; items <= MOST; items++) {
+        const bzna_status wanted = items < MOST ? BZNA_OK : BZNA_E_LIMIT;
+        bzna_error e = { 0 };
+        heif h = { .file = { iinf, sizeof iinf, 0 }, .err = &e };
+        heif_extents extents;
+        heif_item item = { .id = 0 };
+        uint8_t *n = put_number(iinf + 4, items, 2), *l = put_number(iloc + 4, 0x4400, 2), *a = ipma + 4;
+        uint32_t type = 0;
+        l = put_number(l, items, 2);
+        a = put_number(a, items, 4);
+        for (uint32_t id = 1; id <= items; id++) {
+            n = put_number(put_number(n, 21, 4), heif_type("infe"), 4);
+            n = put_number(put_number(put_number(n, 2u << 24, 4), id, 2), 0, 2);
+            n = put_number(put_number(n, heif_type("hvc1"), 4), 0, 1);
+            l = put_number(put_number(put_number(l, id, 2), 0, 2), 1, 2);
+            l = put_number(put_number(l, id, 4), 1, 4);
+            a = put_number(put_number(a, id, 2), 0, 1);
+        }
+        h.iinf = (heif_bytes){ iinf, (uint64_t)(n - iinf), 0 };
+        h.iloc = (heif_bytes){ iloc, (uint64_t)(l - iloc), 0 };
+        CHECK_EQ(heif_find_type(&h, items, &type), wanted);
+        CHECK_EQ(type, wanted == BZNA_OK ? heif_type("hvc1") : 0);
+        CHECK(wanted == BZNA_OK || strstr(e.message, "more than 4096 items"));
+        CHECK_EQ(heif_find_extents(&h, items, &extents), wanted);
+        CHECK(wanted == BZNA_OK || strstr(e.message, "version 0, 4097 items"));
+        CHECK_EQ(heif_associations(&h, (heif_bytes){ ipma, (uint64_t)(a - ipma), 0 }, items, &item), wanted);
+        CHECK(wanted == BZNA_OK || strstr(e.message, "more than 4096 items"));
+    }
+}
+
+TEST(a_file_has_4096_boxes_at_file_level_at_most)
+{
+    static uint8_t file[8 * 4097];
+    bzna_error e = { 0 };
+    heif h;
+    for (size_t i = 0; i <= 4096; i++)
+        memcpy(file + 8 * i, "\0\0\0\x08" "free", 8);
+    CHECK_EQ(heif_open(&h, NULL, file, 8 * 4096, &e), BZNA_OK);
+    CHECK_EQ(heif_open(&h, NULL, file, 8 * 4097, &e), BZNA_E_LIMIT);
+    CHECK_CONTAINS(e.message, "more than 4096 boxes");
+}
+
+TEST(an_item_has_32_properties_at_most)
+{
+    for (int count = 32; count <= 33; count++) {
+        bytes b = file_read("still.heic", ""), copy;
+        const size_t ipma = find(b, 0, "ipma", 4);
+        bzna_image image;
+        b.data[ipma + 19] = (uint8_t)count;                 /* what the picture, item 2, has */
+        CHECK_EQ(read_image(b, NULL, &copy, &image), count == 32 ? BZNA_E_BOX : BZNA_E_LIMIT);
+        if (count == 33)
+            CHECK_CONTAINS(err.message, "HEIF: meta/iprp/ipma at byte ");
+        if (count == 33)
+            CHECK_CONTAINS(err.message, "33 properties, more than 32");
+        free(copy.data);
+        free(b.data);
+    }
 }
 
 TEST(files_that_end_early_fail_everywhere)
@@ -547,11 +597,10 @@ TEST(pictures_are_as_libheif_sees_them)
         } else if (read_image(b, NULL, &copy, &image) == BZNA_OK) {
             check_seen(files[i].name, &image);
             bzna_image_init(&image, sizeof image);          /* by itself, a file says all of that, too */
-            image.codec = BZNA_CODEC_HEIF;
+            image.codec = BZNA_CODEC_OWN;
             image.data = b.data;
             image.data_size = b.size;
-            if (strcmp(files[i].name, "sequence.heics"))
-                check_seen(files[i].name, &image);
+            check_seen(files[i].name, &image);
             free(copy.data);
         } else {
             printf("  %s: %s\n", files[i].name, err.message);
@@ -559,24 +608,6 @@ TEST(pictures_are_as_libheif_sees_them)
         }
         free(b.data);
     }
-}
-
-TEST(thumbnails_are_delivered_by_name_alone)
-{
-    bytes b = file_read("thumb.heic", ""), copy;
-    bzna_image image;
-    uint32_t width, height;
-    CHECK_EQ(read_image(b, "thumb", &copy, &image), BZNA_OK);
-    free(look(&image, &width, &height));
-    CHECK(seen.width == 64 && seen.height == 48);
-    free(copy.data);
-    CHECK_EQ(read_image(b, "depth", &copy, &image), BZNA_E_NOT_FOUND);
-    free(copy.data);
-    free(b.data);
-    b = file_read("still.avif", "");
-    CHECK_EQ(read_image(b, "thumb", &copy, &image), BZNA_E_NOT_FOUND);
-    free(copy.data);
-    free(b.data);
 }
 
 /* ---- Grids: of which tiles are decoded --------------------------------------------------------------------------- */
@@ -608,18 +639,19 @@ static bzna_transform drawn_transform(uint32_t number)
 /* What a loader asks for: the tiles of a part of the frame. */
 static void decode_part(const bzna_image *image, bzi_region part, bzna_picture *picture)
 {
-    const bzi_image alone = bzi_image_alone(image);
+    bzi_image alone = bzi_image_alone(image);
     bzi_wanted wanted;
     bzi_format format;
     bzna_error e;
     bzna_error_init(&e, sizeof e);
+    CHECK_EQ(bzi_own_prepare(&decoder->software.own, &alone, &e), BZNA_OK);
     CHECK_EQ(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, picture, &e), BZNA_OK);
     wanted = bzi_picture_all(picture);
     wanted.part = part;
-    CHECK_EQ(bzi_software_decode(&decoder->software, image, &format, wanted, picture, &e), BZNA_OK);
+    CHECK_EQ(bzi_software_decode(&decoder->software, &alone.coded, &format, wanted, picture, &e), BZNA_OK);
 }
 
-/* The canvas holds anything where no tile was decoded: a warp must not read it. */
+/* Planes hold what they were filled with where no tile was decoded: a warp must not read it. */
 static uint32_t check_region(const bzna_image *image, const bzna_transform *t)
 {
     static float whole[3 * 16 * 16], part[3 * 16 * 16];
@@ -629,14 +661,15 @@ static uint32_t check_region(const bzna_image *image, const bzna_transform *t)
     bzi_kernel_slot slot;
     uint32_t tiles;
     bzna_picture_init(&seen, sizeof seen);
+    tiles = atomic_load(&heif_tiles);
     CHECK_EQ(bzna_decoder_decode(decoder, image, &seen, &err), BZNA_OK);
-    CHECK_EQ(decoder->software.tiles, 6);
+    CHECK_EQ(atomic_load(&heif_tiles) - tiles, 6);
     CHECK_EQ(bzna_picture_render(&seen, t, &o, whole, sizeof whole, &err), BZNA_OK);
     CHECK_EQ(bzi_slot_make(&slot, &seen, t, 0, &err), BZNA_OK);
     bzi_region_add(&region, &slot, &out);
-    memset(decoder->software.canvas.data, 0xa5, (size_t)decoder->software.canvas.capacity);
+    tiles = atomic_load(&heif_tiles);
     decode_part(image, region, &seen);
-    tiles = decoder->software.tiles;
+    tiles = atomic_load(&heif_tiles) - tiles;
     CHECK_EQ(bzna_picture_render(&seen, t, &o, part, sizeof part, &err), BZNA_OK);
     if (memcmp(whole, part, sizeof whole)) {
         printf("  filter %u: %u tiles, not all that the warp reads\n", t->filter, tiles);
@@ -675,17 +708,31 @@ static bzna_status crop(void *user, const bzna_sample_info *sample, bzna_random 
     return BZNA_OK;
 }
 
-TEST(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
+/* Files as they lie on the disk. */
+static bzna_dataset *open_files(bzna_context *on, const char *const *paths, uint64_t count)
+{
+    static const bzna_provider_field field = { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = 1 };
+    static bzna_place places[16];
+    const bzna_provider provider = { .struct_size = sizeof provider, .count = count, .fields = &field,
+                                     .field_count = 1, .places = places, .files = paths, .file_count = count };
+    bzna_dataset *dataset = NULL;
+    for (uint64_t i = 0; i < 16; i++)
+        places[i] = (bzna_place){ .file = i, .size = BZNA_SIZE_UNKNOWN };
+    CHECK_EQ(bzna_dataset_open_provider(on, &provider, NULL, &dataset, &err), BZNA_OK);
+    return dataset;
+}
+
+TEST(a_loader_decodes_the_tiles_of_its_crop_alone)
 {
     static const struct { double place[2]; uint32_t tiles; } crops[] = {
         { { 14, 14 }, 1 }, { { 150, 90 }, 1 }, { { 52, 14 }, 2 }, { { 52, 52 }, 4 }, { { 84, 52 }, 2 },
     };
-    const char *const paths[] = { DATA "grid.avif", DATA "grid.avif", DATA "still.avif" };
-    bzna_dataset *dataset = NULL;
+    static const char *const paths[] = { DATA "grid.avif", DATA "grid.avif", DATA "still.avif" };
+    bzna_dataset *dataset;
     if (!has_decoder("grid.avif"))
         SKIP("this libavcodec has no decoder of AV1");
     setup();
-    REQUIRE(bzna_dataset_open_list(context, paths, 3, NULL, &dataset, &err) == BZNA_OK);
+    REQUIRE((dataset = open_files(context, paths, 3)) != NULL);
     for (size_t i = 0; i < COUNT(crops); i++) {
         bzna_loader_config config;
         bzna_statistics stats = { .struct_size = sizeof stats };
@@ -698,20 +745,20 @@ TEST(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
         config.output.device.kind = BZNA_DEVICE_CPU;
         config.pipeline.transform = crop;
         config.pipeline.transform_user = place;
+        atomic_store(&heif_tiles, 0);
         CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &err), BZNA_OK);
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
         bzna_batch_release(batch);
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_END);
         CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, &err), BZNA_OK);
         CHECK_EQ(stats.samples_failed, 0);
-        CHECK_EQ(stats.samples_tiled, 2);
-        CHECK_EQ(stats.tiles, 2 * crops[i].tiles);
+        CHECK_EQ(atomic_load(&heif_tiles), 2 * crops[i].tiles);
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
 }
 
-/* ---- Grids: who decodes their tiles ------------------------------------------------------------------------------ */
+/* ---- Grids among other pictures ------------------------------------------------------------------------------ */
 
 /* Beside this suite, its twin may run. */
 #define DAMAGED(n) TEST_BUILD "/tests/heif_damaged_" #n "_" TEST_PLACE ".heic"
@@ -722,18 +769,18 @@ static void damage_tiles(const char *path, uint32_t first, uint32_t second)
     const uint32_t tiles[2] = { first, second };
     bytes b = file_read("grid.heic", "");
     FILE *file = fopen(path, "wb");
-    bzi_heif heif;
-    bzi_heif_item item;
-    bzi_heif_grid grid;
-    bzi_span data;
-    uint64_t size;
-    CHECK_EQ(bzi_heif_read(&heif, (bzi_span){ b.data, b.size }, 0, &err), BZNA_OK);
-    CHECK_EQ(bzi_heif_find(&heif, heif.primary, &item, &err), BZNA_OK);
-    CHECK_EQ(bzi_heif_read_grid(&heif, &item, &grid, &err), BZNA_OK);
+    heif_state state = { .capacity = 0 };
+    heif h;
+    heif_grid grid;
+    heif_item tile;
+    bzna_image coded;
+    bzna_codec_shape shape;
+    CHECK_EQ(heif_open(&h, &state, b.data, b.size, &err), BZNA_OK);
+    CHECK_EQ(heif_find_primary(&h, &grid.item), BZNA_OK);
+    CHECK_EQ(heif_read_grid(&h, &grid), BZNA_OK);
     for (int i = 0; i < 2; i++) {
-        const uint32_t id = bzi_heif_tile(&grid, tiles[i]);
-        CHECK_EQ(bzi_heif_bytes(&heif, id, &data, &size, (bzi_span){ NULL, 0 }, &err), BZNA_OK);
-        memset((uint8_t *)(uintptr_t)data.data + 6, 0xff - i, (size_t)data.size - 6);      /* length, header */
+        CHECK_EQ(heif_find_tile(&h, &grid, tiles[i], &tile, &coded, &shape), BZNA_OK);
+        memset((uint8_t *)(uintptr_t)coded.data + 6, 0xff - i, (size_t)coded.data_size - 6);      /* length, header */
     }
     REQUIRE(file && fwrite(b.data, 1, b.size, file) == b.size && fclose(file) == 0);
     free(b.data);
@@ -743,13 +790,11 @@ enum { MIXED = 8, MIXED_SIZE = 3 * 24 * 24, MIXED_BATCHES = 12 };
 
 static bzna_dataset *open_mixed(bzna_context *on)
 {
-    static const char *const paths[MIXED] = { DATA "grid.heic", DAMAGED(1), DATA "grid.avif", DATA "still.heic",
+    static const char *const paths[MIXED] = { DATA "grid.heic", DAMAGED(1), DATA "grid.avif", DATA "wide.heic",
                                               DATA "grid.heic", DATA "grid_jpeg.heif", DAMAGED(2), DATA "grid.heic" };
-    bzna_dataset *dataset = NULL;
     damage_tiles(DAMAGED(1), 5, 1);
     damage_tiles(DAMAGED(2), 2, 4);
-    CHECK_EQ(bzna_dataset_open_list(on, paths, MIXED, NULL, &dataset, &err), BZNA_OK);
-    return dataset;
+    return open_files(on, paths, MIXED);
 }
 
 static bzna_loader *open_mixed_loader(bzna_context *on, bzna_dataset *dataset, uint32_t threads,
@@ -776,7 +821,7 @@ typedef struct mixed_result {
     float       pixels[MIXED_BATCHES][MIXED][MIXED_SIZE];
     bzna_status status[MIXED_BATCHES][MIXED];
     char        messages[MIXED_BATCHES][MIXED][256];
-    uint64_t    tiles, helped, nvdec, fallbacks;
+    uint64_t    nvdec, fallbacks;
 } mixed_result;
 
 static void run_mixed(bzna_loader *loader, mixed_result *result)
@@ -795,14 +840,8 @@ static void run_mixed(bzna_loader *loader, mixed_result *result)
             if (info.status[i] != BZNA_OK)
                 bzi_string_copy(result->messages[n][i], 256, batch->errors[i].message);
         bzna_batch_release(batch);
-        for (uint32_t w = 0; w < loader->queues.worker_count; w++) {
-            bzi_os_lock(&loader->queues.mutex);
-            result->helped += loader->workers[w].helped_ns != 0;
-            bzi_os_unlock(&loader->queues.mutex);
-        }
     }
     CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, &err), BZNA_OK);
-    result->tiles = stats.tiles;
     result->nvdec = stats.samples_nvdec;
     result->fallbacks = stats.fallbacks;
     bzna_loader_close(loader);
@@ -821,114 +860,23 @@ static void check_mixed(const mixed_result *a, const mixed_result *b)
             CHECK(!strncmp(a->messages[n][i], b->messages[n][i], strcspn(a->messages[n][i], ")") + 2));
         }
     CHECK(failed > 4 && failed < 2 * MIXED_BATCHES);
-    CHECK_EQ(a->tiles, b->tiles);
 }
 
 static mixed_result one, many;
 
-TEST(free_workers_decode_tiles_and_nothing_else_changes)
+TEST(any_number_of_threads_gives_the_same_pixels_and_failures)
 {
-    bzna_dataset *dataset = NULL;
+    bzna_dataset *dataset;
     if (!has_decoder("grid.heic") || !has_decoder("grid.avif"))
         SKIP("this libavcodec has no decoder of H.265, or of AV1");
     setup();
     dataset = open_mixed(context);
     run_mixed(open_mixed_loader(context, dataset, 1, BZNA_DECODER_SOFTWARE), &one);
-    CHECK_EQ(one.helped, 0);
-    /* A busy machine may run one worker at a time, so that none helps another. */
-    const uint64_t end = bzi_os_now_ns() + HANG_NS;
-    for (uint32_t round = 0; round < 4 || (!many.helped && bzi_os_now_ns() < end); round++) {
-        run_mixed(open_mixed_loader(context, dataset, 2 + round % 20, BZNA_DECODER_SOFTWARE), &many);
+    for (uint32_t threads = 2; threads < 8; threads += 5) {
+        run_mixed(open_mixed_loader(context, dataset, threads, BZNA_DECODER_SOFTWARE), &many);
         check_mixed(&one, &many);
     }
-    CHECK(many.helped > 0);
     bzna_dataset_close(dataset);
-}
-
-/* Of a grid's two damaged tiles, both of which are in flight, `last` fails once the other one's failure is known. */
-static struct {
-    _Atomic(bzna_loader *) loader;    /* NULL: it is being opened */
-    uint32_t     on, tiles[2], last;      /* tiles[last] waits; their bytes are 0xff and 0xfe */
-    atomic_uint  arrived[2];
-} race;
-
-static int race_goes_on(uint32_t which)
-{
-    bzna_loader *loader = atomic_load(&race.loader);
-    int known = 0;
-    if (which != race.last || !loader)
-        return loader && atomic_load(&race.arrived[race.last]) >= atomic_load(&race.arrived[which]);
-    bzi_os_lock(&loader->queues.mutex);
-    for (uint32_t i = 0; i < loader->queues.worker_count; i++)
-        known |= loader->workers[i].tiles_begun && loader->workers[i].failed_tile == race.tiles[!which];
-    bzi_os_unlock(&loader->queues.mutex);
-    return known;
-}
-
-int test_avcodec_send_packet(AVCodecContext *codec, const AVPacket *packet)
-{
-    static _Thread_local uint32_t calls[2];                 /* what fails is decoded twice, and races the first time */
-    const int which = !race.on || !packet || packet->size < 9 ? 2 : 0xff - packet->data[packet->size - 1];
-    if (which < 2 && packet->data[packet->size - 8] == 0xff - which && calls[which]++ % 2 == 0) {
-        atomic_fetch_add(&race.arrived[which], 1);
-        for (uint64_t end = bzi_os_now_ns() + HANG_NS; bzi_os_now_ns() < end && !race_goes_on((uint32_t)which);)
-            bzi_os_sleep_ns(20000);
-    }
-    return avcodec_send_packet(codec, packet);
-}
-
-static void run_race(bzna_dataset *dataset, uint32_t threads, uint32_t rounds)
-{
-    static const double place[2] = { 0, 0 };
-    bzna_loader_config config;
-    bzna_loader *loader = NULL;
-    bzna_batch_info info = { .struct_size = sizeof info };
-    bzna_loader_config_init(&config, sizeof config);
-    config.output.batch_size = 1;
-    config.output.width = 192;                              /* all of the grid */
-    config.output.height = 128;
-    config.output.device.kind = BZNA_DEVICE_CPU;
-    config.decode.threads = threads;
-    config.pipeline.transform = crop;
-    config.pipeline.transform_user = (void *)(uintptr_t)place;
-    config.pipeline.batches_in_flight = 1;
-    config.order.epochs = rounds;
-    atomic_store(&race.arrived[0], 0);
-    atomic_store(&race.arrived[1], 0);
-    race.on = 1;
-    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
-    atomic_store(&race.loader, loader);
-    for (uint32_t n = 0; n < rounds; n++) {
-        bzna_batch *batch = NULL;
-        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
-        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, &err), BZNA_OK);
-        CHECK_EQ(info.status[0], BZNA_E_DECODE);
-        CHECK_CONTAINS(batch->errors[0].message, "tile 1 (item ");
-        bzna_batch_release(batch);
-    }
-    CHECK_EQ(atomic_load(&race.arrived[0]), rounds);        /* or they were not in flight together */
-    CHECK_EQ(atomic_load(&race.arrived[1]), rounds);
-    race.on = 0;
-    atomic_store(&race.loader, NULL);
-    bzna_loader_close(loader);
-}
-
-TEST(of_two_tiles_that_fail_the_first_in_their_order_is_named_whichever_fails_first)
-{
-    bzna_dataset *dataset = NULL;
-    if (!has_decoder("grid.heic"))
-        SKIP("this libavcodec has no decoder of H.265");
-    setup();
-    for (uint32_t order = 0; order < 2; order++) {
-        race.tiles[order] = 1;
-        race.tiles[!order] = 4;
-        damage_tiles(DAMAGED(3), race.tiles[0], race.tiles[1]);
-        REQUIRE(bzna_dataset_open(context, DAMAGED(3), NULL, &dataset, &err) == BZNA_OK);
-        for (race.last = 0; race.last < 2; race.last++)
-            for (uint32_t threads = 2; threads < 6; threads++)
-                run_race(dataset, threads, 5);
-        bzna_dataset_close(dataset);
-    }
 }
 
 TEST(a_loader_can_be_closed_while_tiles_are_decoded)
@@ -962,7 +910,7 @@ static void run_on_gpu(uint32_t min_size, mixed_result *result)
     bzna_dataset *dataset;
     const long long min_width = control->caps[FAKE_HEVC].min_width, min_height = control->caps[FAKE_HEVC].min_height;
     control->caps[FAKE_HEVC].min_width = control->caps[FAKE_HEVC].min_height = min_size;
-    REQUIRE(bzna_context_open(NULL, &gpu, &err) == BZNA_OK);
+    REQUIRE((gpu = heif_context(NULL)) != NULL);
     dataset = open_mixed(gpu);
     run_mixed(open_mixed_loader(gpu, dataset, 2, BZNA_DECODER_NVDEC), result);
     bzna_dataset_close(dataset);
@@ -971,28 +919,24 @@ static void run_on_gpu(uint32_t min_size, mixed_result *result)
     control->caps[FAKE_HEVC].min_height = min_height;
 }
 
-TEST(nvdec_decodes_grids_tile_by_tile_and_what_it_cannot_goes_to_the_cpu_whole)
+TEST(nvdec_decodes_what_is_unwrapped_and_grids_are_decoded_in_software)
 {
-    fake_control *control = fake_load()->control;
-    bzna_dataset *dataset = NULL;
-    long long copies;
+    bzna_dataset *dataset;
     if (!has_decoder("grid.heic") || !has_decoder("grid.avif"))
         SKIP("this libavcodec has no decoder of H.265, or of AV1");
     setup();
     dataset = open_mixed(context);
     run_mixed(open_mixed_loader(context, dataset, 1, BZNA_DECODER_SOFTWARE), &one);
     bzna_dataset_close(dataset);
-    copies = control->calls[FAKE_cuMemcpy2DAsync_v2];
     run_on_gpu(144, &many);
     check_mixed(&one, &many);
     CHECK_EQ(many.nvdec, 0);
-    CHECK_EQ(control->calls[FAKE_cuMemcpy2DAsync_v2], copies);
     run_on_gpu(16, &many);
     check_mixed(&one, &many);
-    CHECK(many.nvdec > 4 * MIXED_BATCHES && many.nvdec < 6 * MIXED_BATCHES);      /* H.265, where it is not damaged */
-    CHECK(control->calls[FAKE_cuMemcpy2DAsync_v2] - copies > 2 * 3 * MIXED_BATCHES);
+    CHECK_EQ(many.nvdec, MIXED_BATCHES);                    /* wide.heic, in each epoch */
+    CHECK_EQ(many.fallbacks, 0);
 }
-#define GRID_TESTS RUN(nvdec_decodes_grids_tile_by_tile_and_what_it_cannot_goes_to_the_cpu_whole)
+#define GRID_TESTS RUN(nvdec_decodes_what_is_unwrapped_and_grids_are_decoded_in_software)
 #else
 #define GRID_TESTS
 #endif
@@ -1023,10 +967,11 @@ static void load_shrunk(bytes b, uint32_t jpeg_shrink, float *pixels)
 }
 
 /* Of an item that lies in one piece, and of one in several. */
-TEST(a_size_that_contradicts_the_stream_is_named_with_box_and_offset)
+TEST(a_size_that_contradicts_the_stream_fails_the_sample)
 {
     static const struct { const char *name, *part; } cases[] = {
-        { "still.avif", "sample 0: meta/iprp/ipco/ispe at byte " }, { "pieces.heic", "ispe at byte " },
+        { "still.avif", "sample 0: HEIF: the stream's frame is 40x24, but its container says 41x24" },
+        { "pieces.heic", "sample 0: HEIF: the stream's frame is " },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         bytes b = file_read(cases[i].name, "");
@@ -1035,7 +980,6 @@ TEST(a_size_that_contradicts_the_stream_is_named_with_box_and_offset)
         bzna_loader_config config;
         bzna_loader *loader = NULL;
         bzna_batch *batch = NULL;
-        char at[32];
         b.data[place + 11]++;
         dataset = open_bytes(b);
         bzna_loader_config_init(&config, sizeof config);
@@ -1045,10 +989,7 @@ TEST(a_size_that_contradicts_the_stream_is_named_with_box_and_offset)
         REQUIRE(dataset && bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
         CHECK_EQ(bzna_batch_error(batch, 0, &err), BZNA_E_MISMATCH);
-        snprintf(at, sizeof at, "at byte %u: ", (unsigned)place + 8);
         CHECK_CONTAINS(err.message, cases[i].part);
-        CHECK_CONTAINS(err.message, at);
-        CHECK_EQ(err.byte_offset, place + 8);
         bzna_batch_release(batch);
         bzna_loader_close(loader);
         bzna_dataset_close(dataset);
@@ -1136,7 +1077,6 @@ TEST(a_folder_of_them_is_a_data_set)
     }
     CHECK_EQ(equal, count - 2);
     CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, &err), BZNA_OK);
-    CHECK_EQ(stats.samples_tiled, 7);
     CHECK(TEST_NVDEC ? stats.samples_nvdec > 0 : !stats.samples_nvdec);
     bzna_batch_release(batch);
     bzna_loader_close(loader);
@@ -1150,8 +1090,7 @@ static const char *const packed[] = { "still.heic", "grid.heic", "grid.avif", "a
 static void check_packed(const void *data, size_t size)
 {
     static float wanted[1200];
-    bytes b = { (void *)(uintptr_t)data, size };
-    bzna_dataset *dataset = open_bytes(b);
+    bzna_dataset *dataset = NULL;
     bzna_loader_config config;
     bzna_batch_info info = { .struct_size = sizeof info };
     bzna_loader *loader = NULL;
@@ -1161,6 +1100,8 @@ static void check_packed(const void *data, size_t size)
     config.output.width = config.output.height = 20;
     config.output.device.kind = BZNA_DEVICE_CPU;
     config.pipeline.transform = as_it_is;
+    setup();
+    bzna_dataset_open_memory(context, data, size, NULL, &dataset, &err);
     REQUIRE(dataset && bzna_dataset_count(dataset) == COUNT(packed));
     REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
     CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
@@ -1214,8 +1155,9 @@ TEST(tiles_that_share_their_bytes_are_decoded)
     if (!has_decoder("shared.avif"))
         SKIP("libavcodec has no libdav1d");
     CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    atomic_store(&heif_tiles, 0);
     REQUIRE((pixels = look(&image, &width, &height)) != NULL);
-    CHECK(width == 384 && height == 384 && decoder->software.tiles == 36);
+    CHECK(width == 384 && height == 384 && atomic_load(&heif_tiles) == 36);
     for (size_t i = 0; i < 384 * 384; i++) {
         const size_t first = i / 384 % 64 * 384 + i % 384 % 64;
         if (memcmp(pixels + 3 * i, pixels + 3 * first, 3 * sizeof *pixels)) {
@@ -1234,67 +1176,42 @@ TEST(tiles_that_share_their_bytes_are_decoded)
 TEST(a_large_tile_that_is_named_again_and_again_is_refused)
 {
     enum { MORE = 4 * 64 * 64 + 2048 };
-    bytes b = file_read("repeated.heic", ""), copy, large = bytes_make(NULL, b.size + MORE);
+    bytes b = file_read("repeated.heic", ""), copy, large = bytes_make(NULL, b.size + 8 + MORE);
     const size_t iloc = find(b, 0, "iloc", 4);
+    uint8_t *tile;
     bzna_image image;
     bzna_picture_init(&seen, sizeof seen);
     CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    atomic_store(&heif_tiles, 0);
     CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_OK);
-    CHECK_EQ(decoder->software.tiles, 900);
+    CHECK_EQ(atomic_load(&heif_tiles), 900);
     free(copy.data);
-    memcpy(large.data, b.data, b.size);
-    memset(large.data + b.size, 0, MORE);
     REQUIRE(iloc + 30 < b.size && find(b, iloc, "\0\0\1\x5e", 4) == iloc + 24);      /* the tile's length */
-    large.data[iloc + 26] = (uint8_t)(MORE >> 8);
-    large.data[iloc + 27] = (uint8_t)MORE;
+    memcpy(large.data, b.data, b.size);
+    memset(large.data + b.size, 0, 8);                      /* a box to the file's end */
+    tile = large.data + b.size + 8;                         /* the same tile, and a NAL unit of filler data behind it */
+    memcpy(tile, b.data + bzi_be32(b.data + iloc + 20), 0x15e);
+    memset(tile + 0x15e, 0xff, MORE - 0x15e);
+    put_number(tile + 0x15e, MORE - 0x15e - 4, 4);
+    put_number(tile + 0x15e + 4, 0x4c01, 2);
+    tile[MORE - 1] = 0x80;
+    put_number(put_number(large.data + iloc + 20, b.size + 8, 4), MORE, 4);
     CHECK_EQ(read_image(large, NULL, &copy, &image), BZNA_OK);
     CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_E_LIMIT);
-    CHECK_CONTAINS(err.message, "the grid's tiles share bytes of the file");
-    CHECK_EQ(decoder->software.tiles, 0);
+    CHECK_CONTAINS(err.message, "HEIF: tiles: they share bytes of the file");
+    CHECK(atomic_load(&heif_tiles) < 1800);
     free(copy.data);
     free(large.data);
     free(b.data);
 }
 
-/* The picture decodes: that its thumbnail cannot be read is no fault of the sample. */
-TEST(a_thumbnail_that_cannot_be_read_is_not_listed_and_fails_nothing_else)
-{
-    bytes b = file_read("thumb.heic", ""), copy;
-    const size_t place = find(b, find(b, 0, "pixi", 4) + 4, "pixi", 4);     /* of the thumbnail */
-    bzna_sample_ref sample = { .struct_size = sizeof sample };
-    bzna_image image;
-    bzna_dataset *dataset;
-    REQUIRE(place < b.size);
-    bzna_picture_init(&seen, sizeof seen);
-    dataset = open_bytes(b);
-    CHECK_EQ(bzna_dataset_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_OK);
-    CHECK_EQ(sample.image_count, 2);
-    bzna_dataset_close(dataset);
-    memcpy(b.data + place, "clap", 4);
-    dataset = open_bytes(b);
-    CHECK_EQ(bzna_dataset_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_OK);
-    CHECK_EQ(sample.image_count, 1);
-    CHECK_STR(sample.image_names[0], "image");
-    bzna_dataset_close(dataset);
-    CHECK_EQ(read_image(b, "thumb", &copy, &image), BZNA_E_BOX);
-    CHECK_CONTAINS(err.message, "clap");
-    free(copy.data);
-    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
-    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_OK);
-    free(copy.data);
-    free(b.data);
-}
-
-#define PIXEL_TESTS GRID_TESTS RUN(a_size_that_contradicts_the_stream_is_named_with_box_and_offset) \
+#define PIXEL_TESTS GRID_TESTS RUN(a_size_that_contradicts_the_stream_fails_the_sample) \
     RUN(tars_and_recordio_files_of_them_are_data_sets) \
-    RUN(free_workers_decode_tiles_and_nothing_else_changes) \
-    RUN(of_two_tiles_that_fail_the_first_in_their_order_is_named_whichever_fails_first) \
+    RUN(any_number_of_threads_gives_the_same_pixels_and_failures) \
     RUN(a_loader_can_be_closed_while_tiles_are_decoded) RUN(a_large_tile_that_is_named_again_and_again_is_refused) \
     RUN(tiles_that_share_their_bytes_are_decoded) \
-    RUN(a_thumbnail_that_cannot_be_read_is_not_listed_and_fails_nothing_else) \
     RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) RUN(no_tile_is_shrunk) \
-    RUN(thumbnails_are_delivered_by_name_alone) \
-    RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
+    RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone)
 #endif
 
 TEST_MAIN(RUN(properties_that_ask_for_one_of_several_layers_are_refused)
@@ -1305,7 +1222,7 @@ TEST_MAIN(RUN(properties_that_ask_for_one_of_several_layers_are_refused)
           RUN(items_that_are_absent_of_other_kinds_or_in_circles_are_refused) RUN(grids_that_do_not_fit_are_refused)
           RUN(grids_of_more_tiles_than_are_read_are_refused)
           RUN(a_grid_has_1024_tiles_at_most) RUN(the_last_row_and_column_of_a_grid_may_show_one_pixel)
-          RUN(an_avif_in_pieces_is_described_by_the_sequence_header_of_the_first)
+          RUN(an_avif_in_pieces_is_unwrapped_wherever_it_is_cut)
           RUN(what_is_listed_or_referred_to_again_and_again_costs_no_time)
-          RUN(files_that_end_early_fail_everywhere) PIXEL_TESTS)
-#endif
+          RUN(a_file_has_4096_items_at_most) RUN(a_file_has_4096_boxes_at_file_level_at_most)
+          RUN(an_item_has_32_properties_at_most) RUN(files_that_end_early_fail_everywhere) PIXEL_TESTS)

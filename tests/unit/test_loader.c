@@ -2692,7 +2692,7 @@ static int storm_counts(storm *s, int all)
              q->sleeping[BZI_ROLE_WORK] + q->working <= q->worker_count && q->held_bytes <= q->memory_bytes;
     if (all)
         right &= q->sleeping[BZI_ROLE_READ] == q->reader_count && q->sleeping[BZI_ROLE_WORK] == q->worker_count &&
-                 !q->active && !q->reading && !q->working && !q->tiles_left && !q->grids_over;
+                 !q->active && !q->reading && !q->working;
     bzi_os_unlock(&q->mutex);
     return right;
 }
@@ -2836,16 +2836,6 @@ TEST(planned_samples_are_read_in_their_order_when_their_time_has_come_and_there_
     CHECK(bzi_queues_find_planned(&q, &before, &when) && before == &items[1]);
     q.stopped = 1;
     CHECK(bzi_queues_alarm(&q) == UINT64_MAX);
-}
-
-TEST(who_waits_for_tiles_can_go_on_once_they_are_decoded)
-{
-    static bzi_queues q;
-    CHECK(!bzi_can(&q, BZI_ROLE_TILES));
-    q.stopped = 1;
-    CHECK(!bzi_can(&q, BZI_ROLE_TILES));
-    q.grids_over = 1;
-    CHECK(bzi_can(&q, BZI_ROLE_TILES));
 }
 
 TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
@@ -2994,7 +2984,6 @@ static void everything(void)
     RUN(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
     RUN(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
     RUN(planned_samples_are_read_in_their_order_when_their_time_has_come_and_there_is_memory)
-    RUN(who_waits_for_tiles_can_go_on_once_they_are_decoded)
     RUN(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
 }
 

@@ -31,6 +31,9 @@ TEST(a_loader_without_threads_starts_none) { SKIP("built without libavcodec [lib
 TEST_MAIN((void)threads_made; RUN(a_loader_without_threads_starts_none))
 #else
 #include "known.h"
+#ifdef HAVE_SANDBOX
+#  include "heif.h"
+#endif
 
 enum { ARCHIVES = 2, EACH = 8, SAMPLES = ARCHIVES * EACH, BATCH = 5 };
 static bzna_context *context;         /* with threads */
@@ -401,7 +404,7 @@ static int run_in_sandbox(uint8_t *const *files, const size_t *sizes, size_t cou
     int good = 1;
     if (!forbid_files_and_threads())
         return NO_SANDBOX;
-    good = bzna_context_open(&config, &own, NULL) == BZNA_OK;
+    good = (own = heif_context(&config)) != NULL;
     for (size_t i = 0; good && i < count; i++) {
         bzna_loader_config c = config_of(0);
         bzna_dataset *opened = NULL;
@@ -409,7 +412,11 @@ static int run_in_sandbox(uint8_t *const *files, const size_t *sizes, size_t cou
         bzna_batch *batch;
         bzna_statistics statistics = { .struct_size = sizeof statistics };
         c.order.epochs = 1;
-        good = bzna_dataset_open_memory(own, files[i], sizes[i], NULL, &opened, NULL) == BZNA_OK &&
+        if (heif_recognize(NULL, files[i], sizes[i]))
+            opened = heif_open_bytes(own, files[i], sizes[i], NULL);
+        else
+            bzna_dataset_open_memory(own, files[i], sizes[i], NULL, &opened, NULL);
+        good = opened &&
                bzna_loader_open(own, opened, &c, &loader, NULL) == BZNA_OK;
         while (good && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
             bzna_batch_info info = { .struct_size = sizeof info };

@@ -810,7 +810,7 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.fields[0].layout = 2, BZNA_E_ARGUMENT, "provider.fields[0].layout: 2");
     REFUSE(d.fields[0].width = 0, BZNA_E_ARGUMENT, "provider.fields[0].width: 0");
     REFUSE(d.fields[0].height = 16385, BZNA_E_ARGUMENT, "provider.fields[0].height: 16385");
-    REFUSE(d.fields[0].codec = BZNA_CODEC_HEIF, BZNA_E_ARGUMENT, "provider.fields[0].codec: 7");
+    REFUSE(d.fields[0].codec = BZNA_CODEC_RAW + 1, BZNA_E_ARGUMENT, "provider.fields[0].codec: 7");
     REFUSE(d.fields[0].codec = BZNA_CODEC_H264, BZNA_E_ARGUMENT, "describe RAW only");
     REFUSE(d.provider.max_bytes = 100, BZNA_E_ARGUMENT, "more bytes than max_bytes");
     CHECK_EQ(m.closes, 0);

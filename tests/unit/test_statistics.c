@@ -288,56 +288,6 @@ TEST(tiny_batches_are_limited_by_waking_threads)
     expect(&c, 0, 200, 0, BZNA_STAGE_NONE, "larger batches (output.batch_size)");
 }
 
-#if (!defined(BENZINA_NO_AVCODEC) || !defined(BENZINA_NO_JPEG)) && !defined(BENZINA_NO_THREADS)
-
-enum { WAITED_US = 20000 };
-static const uint64_t helped_ns = 5000000000, before_ns = 10000000000;
-
-/* Another worker, which decodes a tile of a grid while the grid's own waits for it. */
-static void *help(void *given)
-{
-    bzi_worker *worker = given;
-    for (int waits = 0; !waits; usleep(1000)) {
-        bzi_queues_lock(worker->queues);
-        waits = worker->failed_tile == UINT32_MAX;          /* the other has let go of the lock */
-        bzi_queues_unlock(worker->queues);
-    }
-    usleep(WAITED_US);
-    bzi_queues_lock(worker->queues);
-    worker->helped_ns = helped_ns;
-    worker->tiles_begun = 0;
-    worker->tiles_over = worker->queues->grids_over = 1;
-    bzi_queues_unlock(worker->queues);
-    return NULL;
-}
-
-TEST(decoding_a_grid_takes_the_time_of_all_who_decode_it_without_what_one_waits_for_others)
-{
-    static bzi_worker worker;
-    static bzi_queues queues;
-    static bzi_item item;
-    bzi_thread helper;
-    bzna_error err;
-    REQUIRE(bzi_os_locks_init(&queues.mutex, BZI_RANK_LOADER, queues.wake, BZI_ROLES));
-    worker.queues = &queues;
-    worker.tiles_begun = 1;
-    item.decode_ns = before_ns;
-    REQUIRE(!bzi_os_thread_start(&helper, help, &worker, -1));
-    const uint64_t begin = bzi_os_now_ns();
-    CHECK_EQ(bzi_worker_grid(&worker, &item, &err), BZNA_OK);
-    const uint64_t elapsed_ns = bzi_os_now_ns() - begin;
-    bzi_os_thread_join(helper);
-    CHECK(item.decode_ns >= before_ns + helped_ns - elapsed_ns);
-    CHECK(item.decode_ns <= before_ns + helped_ns - WAITED_US * 1000);
-    bzi_os_locks_free(&queues.mutex, queues.wake, BZI_ROLES);
-}
-#else
-TEST(decoding_a_grid_takes_the_time_of_all_who_decode_it_without_what_one_waits_for_others)
-{
-    SKIP("built without decoders or threads");
-}
-#endif
-
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -355,7 +305,6 @@ int main(int argc, char **argv)
     RUN(a_warp_that_is_slow_is_what_limits)
     RUN(without_threads_what_limits_is_said_of_the_thread_that_does_it)
     RUN(tiny_batches_are_limited_by_waking_threads)
-    RUN(decoding_a_grid_takes_the_time_of_all_who_decode_it_without_what_one_waits_for_others)
     bzna_context_close(context);
     printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
     return test_failed != 0;

@@ -32,12 +32,14 @@ end
 # itself.
 const libbenzina_formats = "libbenzina_formats.so.$BZNA_VERSION_MAJOR.$BZNA_VERSION_MINOR"
 const FORMATS = Ref(bzna_own_codecs(C_NULL, 0, (0, 0)))
+const RECOGNIZE = Ref{Ptr{Cvoid}}(C_NULL)        # bzna_formats_recognize
 
 function load_formats()
     Libdl.dlopen(joinpath(dirname(Libdl.dlpath(libbenzina)), libbenzina_formats))
     count = Ref{UInt64}(0)
     codecs = bzna_formats_codecs(count)
     FORMATS[] = bzna_own_codecs(codecs, count[], (0, 0))
+    RECOGNIZE[] = Libdl.dlsym(found, :bzna_formats_recognize)
     return
 end
 

@@ -46,8 +46,8 @@ const BZNA_LOG_WARNING = Int32(2)
 const BZNA_LOG_INFO = Int32(3)
 const BZNA_LOG_DEBUG = Int32(4)
 
-# How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
-# JPEG. The rest is decoded in software. A writer takes H264, H265, AV1 and JPEG.
+# How an image is coded. NVDEC decodes H264, H265, AV1 and, if decode.jpeg asks for it, JPEG. The rest is decoded in
+# software. A writer takes H264, H265, AV1 and JPEG.
 const BZNA_CODEC_UNKNOWN = UInt32(0)
 const BZNA_CODEC_H264 = UInt32(1)
 const BZNA_CODEC_H265 = UInt32(2)
@@ -55,7 +55,6 @@ const BZNA_CODEC_AV1 = UInt32(3)
 const BZNA_CODEC_JPEG = UInt32(4)
 const BZNA_CODEC_STILL = UInt32(5)
 const BZNA_CODEC_RAW = UInt32(6)
-const BZNA_CODEC_HEIF = UInt32(7)
 const BZNA_CODEC_OWN = UInt32(1000)
 
 # How a picture with a palette is delivered.
@@ -77,7 +76,7 @@ const BZNA_DEVICE_AUTO = Int32(0)
 const BZNA_DEVICE_CPU = Int32(1)
 const BZNA_DEVICE_CUDA = Int32(2)
 
-# What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count.
+# What may be decoded, as bits of context_config.codecs.
 const BZNA_ALLOW_H264 = UInt32(1)
 const BZNA_ALLOW_H265 = UInt32(2)
 const BZNA_ALLOW_AV1 = UInt32(4)
@@ -101,7 +100,7 @@ const BZNA_TARGET_NONE = Int64(-1)
 const BZNA_NAME_MAX = UInt32(32)
 const BZNA_IMAGES_MAX = UInt32(4)
 
-# The treatment of pictures whose EXIF data, XMP or HEIF properties say how to turn them.
+# The treatment of pictures whose EXIF data or XMP say how to turn them, or whose codec does.
 const BZNA_ORIENTATION_APPLY = UInt32(0)
 const BZNA_ORIENTATION_IGNORE = UInt32(1)
 
@@ -122,12 +121,6 @@ const BZNA_FIELD_INTEGER = UInt32(2)
 const BZNA_FIELD_VECTOR = UInt32(3)
 const BZNA_FIELD_TEXT = UInt32(4)
 const BZNA_FIELD_BYTES = UInt32(5)
-
-# Contents of a HEIF file beside its primary image, as bits. None is delivered with it.
-const BZNA_BESIDE_THUMB = UInt32(1)
-const BZNA_BESIDE_AUXILIARY = UInt32(2)
-const BZNA_BESIDE_IMAGES = UInt32(4)
-const BZNA_BESIDE_SEQUENCE = UInt32(8)
 
 const BZNA_NO_VALUE = typemax(UInt64)
 const BZNA_SIZE_UNKNOWN = UInt64(18446744073709551614)
@@ -296,6 +289,12 @@ const BZNA_SPLIT_NONE = UInt32(0)
 const BZNA_SPLIT_TRAIN = UInt32(1)
 const BZNA_SPLIT_VALIDATION = UInt32(2)
 const BZNA_SPLIT_TEST = UInt32(3)
+
+# What a HEIF file holds beside its picture, as bits. No data set delivers any of it.
+const BZNA_HEIF_THUMB = UInt32(1)
+const BZNA_HEIF_AUXILIARY = UInt32(2)
+const BZNA_HEIF_IMAGES = UInt32(4)
+const BZNA_HEIF_SEQUENCE = UInt32(8)
 
 mutable struct bzna_context end
 mutable struct bzna_dataset end
@@ -628,7 +627,7 @@ mutable struct bzna_image_info
     data_offset::UInt64
     data_size::UInt64
     orientation::UInt32
-    beside::UInt32
+    reserved0::UInt32
     bzna_image_info() = new()
 end
 
@@ -1200,8 +1199,6 @@ mutable struct bzna_statistics
     decoders_made::UInt64
     decoders_reconfigured::UInt64
     sessions_lost::UInt64
-    samples_tiled::UInt64
-    tiles::UInt64
     lock_waits::UInt64
     lock_wait_ns::UInt64
     elapsed_ns::UInt64

@@ -13,9 +13,12 @@ function Coded(bytes::Vector{UInt8})
     return Coded(image, bytes, nothing)
 end
 
-# Other kinds than JPEG and HEIF are told apart by the library.
-codec_of(bytes::Vector{UInt8}) = length(bytes) > 1 && bytes[1:2] == [0xff, 0xd8] ? BZNA_CODEC_JPEG :
-    length(bytes) > 7 && bytes[5:8] == b"ftyp" ? BZNA_CODEC_HEIF : BZNA_CODEC_STILL
+# The library tells its other kinds apart; those of the codecs have numbers of their own.
+function codec_of(bytes::Vector{UInt8})
+    length(bytes) > 1 && bytes[1:2] == [0xff, 0xd8] && return BZNA_CODEC_JPEG
+    own = RECOGNIZE[] == C_NULL ? UInt32(0) : ccall(RECOGNIZE[], UInt32, (Ptr{UInt8}, UInt64), bytes, length(bytes))
+    return own == 0 ? BZNA_CODEC_STILL : own
+end
 
 coded(sample::Sample, field::AbstractString = "image") = coded(sample.data, sample.index, field)
 
@@ -24,7 +27,12 @@ function coded(data::Dataset, index::Integer, field::AbstractString = "image")
     err, sample, image = sized(bzna_error), sized(bzna_sample_ref), sized(bzna_image)
     check(bzna_dataset_sample(data.handle, index - 1, sample, sizeof(bzna_sample_ref), err), err)
     bytes = Vector{UInt8}(undef, sample.size)
-    check(bzna_dataset_read_image(data.handle, index - 1, String(field), bytes, length(bytes), image, err), err, data.box)
+    status = bzna_dataset_read_image(data.handle, index - 1, String(field), bytes, length(bytes), image, err)
+    if status == BZNA_E_BUFFER                      # what a codec copies to unwrap the picture follows the sample
+        resize!(bytes, 2 * sample.size + 65536)
+        status = bzna_dataset_read_image(data.handle, index - 1, String(field), bytes, length(bytes), image, err)
+    end
+    check(status, err, data.box)
     return Coded(image, bytes, data)
 end
 

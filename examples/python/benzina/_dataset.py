@@ -194,8 +194,12 @@ class Sample:
     def _coded(self, track="image"):
         """(structs.image, the buffer that it points into)."""
         handle = self._of().handle
-        image, err, buffer = _c.new("image"), _c.new("error"), (ctypes.c_char * self.size)()
-        status = lib.bzna_dataset_read_image(handle, self.index, _track(track), buffer, self.size, image, err)
+        err = _c.new("error")
+        for size in (self.size, 2 * self.size + 65536):     # the second time, for what a codec copies to unwrap it
+            image, buffer = _c.new("image"), (ctypes.c_char * size)()
+            status = lib.bzna_dataset_read_image(handle, self.index, _track(track), buffer, size, image, err)
+            if status != _c.Status.E_BUFFER:
+                break
         check(status, err, self._dataset.last_exception)
         # it may be the dataset's, which may be closed before the picture is used
         if image.config_size:

@@ -94,7 +94,7 @@ field_info: u32 struct_size, kind; char name[32]
 track_info: u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
 sample_ref: u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
 image_info: u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
-    u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size; u32 orientation, beside
+    u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size; u32 orientation, reserved0
 provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 reserved[2]
 place: ptr data; u64 offset, size, file
 provider: u32 struct_size, field_count; ptr user; u64 count; ptr fields; u64 max_bytes; provider_read_fn read;
@@ -156,9 +156,9 @@ loader_info: u32 struct_size, decoder; tensor image; u32 layout, sessions, threa
 stage_statistics: u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, threads, reserved[2]
 statistics: u32 struct_size, limiting_stage; stage_statistics stage[4]; u64 samples, samples_failed, failed_read,
     failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
-    samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, samples_tiled, tiles,
-    lock_waits, lock_wait_ns, elapsed_ns, samples_shrinkable; char advice[240]; i32 first_failed_status; u32
-    reserved0; u64 first_failed_index; char first_failed_message[488]
+    samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, lock_waits, lock_wait_ns,
+    elapsed_ns, samples_shrinkable; char advice[240]; i32 first_failed_status; u32 reserved0; u64
+    first_failed_index; char first_failed_message[488]
 loader_state: u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
     check; u64 pixels, list, reserved[6]
 sink: u32 struct_size, reserved0; ptr user; write_at_fn write_at; close_fn close
@@ -262,7 +262,9 @@ writer_add_at: i32 ptr u64 &writer_sample i64 &error
 writer_finish: i32 ptr &error
 writer_close: i32 ptr
 formats_codecs: &codec &u64
+formats_recognize: u32 ptr u64
 formats_heif: void &codec
+formats_heif_beside: u32 ptr u64
 formats_jxl: void &codec
 formats_config_init: void &formats_config size
 formats_open: i32 ptr str &formats_config out &error

@@ -1,7 +1,7 @@
 //! Single pictures: coded ones, decoders, random numbers and warps, writers.
 
 use crate::{c_string, call, host, make, raw, slice_of, Context, Dataset, Error, Result, Transform, Warp};
-use std::ffi::CString;
+use std::ffi::{c_char, CString};
 use std::fmt;
 use std::io::{Seek, Write};
 use std::marker::PhantomData;
@@ -21,7 +21,6 @@ pub enum Codec {
     Jpeg = raw::BZNA_CODEC_JPEG as isize,
     Still = raw::BZNA_CODEC_STILL as isize,
     Raw = raw::BZNA_CODEC_RAW as isize,
-    Heif = raw::BZNA_CODEC_HEIF as isize,
 }
 
 /// How Y'CbCr becomes R'G'B'.
@@ -71,11 +70,19 @@ impl Image {
         let field: Option<CString> = field.map(c_string).transpose()?;
         let field = field.as_ref().map_or(ptr::null(), |field| field.as_ptr());
         let size = data.sample(index)?.size;
+        match Image::read_into(data, index, field, size) {
+            // what a codec copies to unwrap the picture follows the sample
+            Err(error) if error.status.0 == raw::BZNA_E_BUFFER => Image::read_into(data, index, field, 2 * size + 65536),
+            result => result,
+        }
+    }
+
+    fn read_into(data: &Dataset, index: u64, field: *const c_char, size: u64) -> Result<Image> {
         let mut bytes = Vec::new();
         let room = usize::try_from(size).ok().filter(|size| bytes.try_reserve_exact(*size).is_ok());
         bytes.resize(room.ok_or_else(|| Error::new(raw::BZNA_E_MEMORY, format!("no memory for the {size} bytes of sample {index}")))?, 0u8);
         let mut image = raw::bzna_image { struct_size: size_of::<raw::bzna_image>() as u32, ..Default::default() };
-        // SAFETY: a live data set and a buffer of the length given.
+        // SAFETY: a live data set, a name or NULL, and a buffer of the length given.
         call(|err| unsafe {
             raw::bzna_dataset_read_image(data.as_raw(), index, field, bytes.as_mut_ptr().cast(), bytes.len(), &mut image, err)
         })?;
@@ -122,7 +129,6 @@ impl Image {
             raw::BZNA_CODEC_JPEG => Codec::Jpeg,
             raw::BZNA_CODEC_STILL => Codec::Still,
             raw::BZNA_CODEC_RAW => Codec::Raw,
-            raw::BZNA_CODEC_HEIF => Codec::Heif,
             _ => Codec::Unknown,
         }
     }

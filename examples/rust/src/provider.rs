@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A file of JPEG, PNG, HEIF, ..., told apart by its content.
+    /// A file of JPEG, PNG, HEIF or any other kind, told apart by its content.
     Picture,
     /// One picture of H.264, H.265 or AV1 with its parameter sets.
     Frame(Codec),

@@ -228,8 +228,8 @@ pub const BZNA_LOG_INFO: i32 = 3;
 /// Nothing uses it yet
 pub const BZNA_LOG_DEBUG: i32 = 4;
 
-// How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
-// JPEG. The rest is decoded in software. A writer takes H264, H265, AV1 and JPEG.
+// How an image is coded. NVDEC decodes H264, H265, AV1 and, if decode.jpeg asks for it, JPEG. The rest is decoded in
+// software. A writer takes H264, H265, AV1 and JPEG.
 pub const BZNA_CODEC_UNKNOWN: u32 = 0;
 pub const BZNA_CODEC_H264: u32 = 1;
 pub const BZNA_CODEC_H265: u32 = 2;
@@ -240,9 +240,6 @@ pub const BZNA_CODEC_STILL: u32 = 5;
 /// Pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many of R, G and B. config is
 /// two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_...
 pub const BZNA_CODEC_RAW: u32 = 6;
-/// a HEIF file whose picture is a grid or an item in pieces. config points to the item's number in data; NULL stands
-/// for the primary item
-pub const BZNA_CODEC_HEIF: u32 = 7;
 /// a file of the first codec in context_config.own_codecs. One more is the second, and so on
 pub const BZNA_CODEC_OWN: u32 = 1000;
 
@@ -277,7 +274,7 @@ pub const BZNA_DEVICE_CPU: i32 = 1;
 /// An NVIDIA GPU
 pub const BZNA_DEVICE_CUDA: i32 = 2;
 
-// What may be decoded, as bits of context_config.codecs. In a HEIF file, its items count.
+// What may be decoded, as bits of context_config.codecs.
 pub const BZNA_ALLOW_H264: u32 = 1;
 pub const BZNA_ALLOW_H265: u32 = 2;
 pub const BZNA_ALLOW_AV1: u32 = 4;
@@ -310,7 +307,7 @@ pub const BZNA_NAME_MAX: usize = 32;
 /// Images of a sample in an archive, at most
 pub const BZNA_IMAGES_MAX: usize = 4;
 
-// The treatment of pictures whose EXIF data, XMP or HEIF properties say how to turn them.
+// The treatment of pictures whose EXIF data or XMP say how to turn them, or whose codec does.
 /// They are turned; transforms see the turned size
 pub const BZNA_ORIENTATION_APPLY: u32 = 0;
 /// They are not, as in torchvision's ImageFolder
@@ -341,16 +338,6 @@ pub const BZNA_FIELD_VECTOR: u32 = 3;
 pub const BZNA_FIELD_TEXT: u32 = 4;
 /// Bytes without a meaning to the library
 pub const BZNA_FIELD_BYTES: u32 = 5;
-
-// Contents of a HEIF file beside its primary image, as bits. None is delivered with it.
-/// Thumbnails; "thumb" of a file that is opened alone
-pub const BZNA_BESIDE_THUMB: u32 = 1;
-/// Alpha, depth and the like
-pub const BZNA_BESIDE_AUXILIARY: u32 = 2;
-/// Further images
-pub const BZNA_BESIDE_IMAGES: u32 = 4;
-/// An image sequence
-pub const BZNA_BESIDE_SEQUENCE: u32 = 8;
 
 /// UINT64_MAX: in provider.places, the size of a value that a sample does not have.
 pub const BZNA_NO_VALUE: u64 = u64::MAX;
@@ -645,6 +632,16 @@ pub const BZNA_SPLIT_NONE: u32 = 0;
 pub const BZNA_SPLIT_TRAIN: u32 = 1;
 pub const BZNA_SPLIT_VALIDATION: u32 = 2;
 pub const BZNA_SPLIT_TEST: u32 = 3;
+
+// What a HEIF file holds beside its picture, as bits. No data set delivers any of it.
+/// Thumbnails
+pub const BZNA_HEIF_THUMB: u32 = 1;
+/// Alpha, depth and the like
+pub const BZNA_HEIF_AUXILIARY: u32 = 2;
+/// Further images
+pub const BZNA_HEIF_IMAGES: u32 = 4;
+/// An image sequence
+pub const BZNA_HEIF_SEQUENCE: u32 = 8;
 
 opaque! {
     /// Allocator, log, limits and device
@@ -1153,7 +1150,7 @@ structs! {
         brand_count: u32,
         /// The major brand first
         brands: [u32; 8],
-        /// Of the first file: "archive", "mp4 video", "HEIF", "folder", "folder pairs", "tar", "RecordIO", "records",
+        /// Of the first file: "archive", "mp4 video", "folder", "folder pairs", "tar", "RecordIO", "records",
         /// "provider"
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
@@ -1247,8 +1244,8 @@ structs! {
         data_size: u64,
         /// As bzna_image has it
         orientation: u32,
-        /// BZNA_BESIDE_..., for HEIF files
-        beside: u32,
+        /// 0
+        reserved0: u32,
     }
 
     /// One field of a provider's samples. Zero is the default of every member that does not say otherwise.
@@ -1270,7 +1267,7 @@ structs! {
         located: u32,
         /// Of an IMAGE:
         /// ```text
-        /// BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
+        /// BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, ..., told apart by its content
         /// BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
         ///                              bzna_image_annexb writes it
         /// BZNA_CODEC_RAW               pixels, as the next members say
@@ -2349,10 +2346,6 @@ structs! {
         /// calls in a row failed while other sessions' succeeded. If no session's calls succeed, software decodes that
         /// codec from then on, and sessions go on with others
         sessions_lost: u64,
-        /// That were HEIF grids
-        samples_tiled: u64,
-        /// Of grids, that were decoded: those that a warp reads
-        tiles: u64,
         /// How often a thread, the consumer's or one of the library's, found the loader's lock taken by another.
         /// Threads that wait for work do not count
         lock_waits: u64,
@@ -2697,8 +2690,13 @@ extern "C" {
     pub fn bzna_writer_close(writer: *mut bzna_writer) -> bzna_status;
     /// All codecs of this folder, in the order in which they are asked.
     pub fn bzna_formats_codecs(count: *mut u64) -> *const bzna_codec;
+    /// Returns the number of the codec that takes a file, for bzna_image.codec of a decoder whose context has all
+    /// codecs; or BZNA_CODEC_UNKNOWN.
+    pub fn bzna_formats_recognize(data: *const c_void, bytes: u64) -> u32;
     /// Fills in the codec of HEIF and AVIF (heif.c), which needs no library.
     pub fn bzna_formats_heif(codec: *mut bzna_codec);
+    /// Returns BZNA_HEIF_... of a file; 0 also if it is damaged or of another kind.
+    pub fn bzna_formats_heif_beside(data: *const c_void, bytes: u64) -> u32;
     /// Fills in the codec of JPEG XL, by libjxl (jxl.c).
     pub fn bzna_formats_jxl(codec: *mut bzna_codec);
     /// Clears config and sets its struct_size, in bytes: pass sizeof \*config.
