@@ -222,9 +222,6 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_PREFETCH_BYTES       4096u           /* of a sample; those that follow are fetched as it is read */
 #define BZI_CACHE_LINE           64u
 #define BZI_HOLD_BYTES           (256u << 20)    /* CIFAR's files are 180 MB; a file in memory takes no call a sample */
-/* bytes of a sample that is held once it was read: to open, read and close such a file takes 4 us, and to decode a JPEG
- * of that size 150 us; what is larger gains less */
-#define BZI_HOLD_SAMPLE_BYTES    (16u << 10)
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
@@ -2608,96 +2605,6 @@ static bzna_status bzi_source_hold(const bzi_source *source, bzi_owned *kept, ui
         return bzi_fail_memory(err, "the bytes of a source");
     span->data = copy;
     return bzi_source_read(source, offset, copy, span->size, err);
-}
-
-/* --- Samples that are held --- */
-
-/* The bytes of a sample. */
-typedef struct bzi_held_sample {
-    uint64_t size;                    /* bytes */
-    uint8_t  bytes[];
-} bzi_held_sample;
-
-/* Small samples from files, by their numbers, which stay in memory once they were read. Any thread may find one or
- * add one at any time: a place is filled once, and what it has stays until all are freed. */
-typedef struct bzi_held {
-    const bzi_memory *memory;
-    uint64_t          count;          /* of places */
-    uint64_t          most;           /* bytes that it may take, with the places */
-    _Atomic uint64_t  bytes;          /* those that it takes */
-    bzi_held_sample  *_Atomic samples[];              /* NULL: it is not held */
-} bzi_held;
-
-static uint64_t bzi_held_sample_bytes(uint64_t size) { return sizeof(bzi_held_sample) + size; }
-
-/* Makes places for `count` samples, none of which is held. Returns NULL if they alone would take more than `most`
- * bytes, or if there is no memory. */
-static bzi_held *bzi_held_make(const bzi_memory *memory, uint64_t count, uint64_t most)
-{
-    uint64_t bytes;
-    bzi_held *held = NULL;
-
-    if (bzi_mul(count, sizeof *held->samples, &bytes) && bzi_add(bytes, sizeof *held, &bytes) && bytes <= most)
-        held = bzi_alloc(memory, bytes, 1, 16);
-    if (!held)
-        return NULL;
-
-    held->memory = memory;
-    held->count = count;
-    held->most = most;
-    atomic_init(&held->bytes, bytes);
-    for (uint64_t i = 0; i < count; i++)
-        atomic_init(&held->samples[i], NULL);
-    return held;
-}
-
-/* NULL is ignored. */
-static void bzi_held_free(bzi_held *held)
-{
-    for (uint64_t i = 0; held && i < held->count; i++) {
-        bzi_held_sample *sample = atomic_load(&held->samples[i]);
-        if (sample)
-            bzi_release(held->memory, sample, bzi_held_sample_bytes(sample->size), 1);
-    }
-    if (held)
-        bzi_release(held->memory, held, sizeof *held + held->count * sizeof *held->samples, 1);
-}
-
-/* Returns a sample that is held, or NULL. held: NULL if none is. */
-static const bzi_held_sample *bzi_held_find(bzi_held *held, uint64_t index)
-{
-    return held ? atomic_load_explicit(&held->samples[index], memory_order_acquire) : NULL;
-}
-
-/* Counts bytes, if they fit. Returns 1, or 0 if they do not. */
-static int bzi_held_count(bzi_held *held, uint64_t bytes)
-{
-    uint64_t had = atomic_load(&held->bytes);
-
-    while (bytes <= held->most - had)
-        if (atomic_compare_exchange_weak(&held->bytes, &had, had + bytes))
-            return 1;
-    return 0;
-}
-
-/* Holds a sample that was read, if it is small and there is room. */
-static void bzi_held_add(bzi_held *held, uint64_t index, const uint8_t *bytes, uint64_t size)
-{
-    const uint64_t needed = bzi_held_sample_bytes(size);
-    bzi_held_sample *sample, *none = NULL;
-
-    if (!held || size > BZI_HOLD_SAMPLE_BYTES || !bzi_held_count(held, needed))
-        return;
-
-    sample = bzi_alloc(held->memory, needed, 1, 16);
-    if (sample) {
-        sample->size = size;
-        bzi_copy(sample->bytes, bytes, size);
-        if (atomic_compare_exchange_strong(&held->samples[index], &none, sample))
-            return;
-        bzi_release(held->memory, sample, needed, 1);       /* another thread was first */
-    }
-    atomic_fetch_sub(&held->bytes, needed);
 }
 
 /* A view of a source for walks whose offsets rise. */
@@ -7630,10 +7537,8 @@ struct bzi_container {
     uint32_t         codec;           /* of all pictures; BZNA_CODEC_UNKNOWN: only each sample itself says it */
     uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
     uint32_t         alike;           /* samples differ in nothing but bytes: one size, pictures at the same place */
-    uint32_t         holds;           /* small samples may be held once they were read */
     uint64_t         max_bytes;       /* of a sample, beside max_sample_bytes; 0: no more than that */
     bzi_owned        kept;            /* its memory, which ends with it */
-    bzi_held        *held;            /* samples that were read, if they are small; NULL: none is held */
     void            *own;             /* the state of its operations */
     const void      *given;           /* while it is opened: a folder's path, or a provider */
 };
@@ -10144,7 +10049,6 @@ static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *
     if (bzi_folder_find(c, config, err) != BZNA_OK)
         return err->status;
 
-    c->holds = 1;
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
         c->target_field = c->field_count;
@@ -10394,7 +10298,6 @@ static bzna_status bzi_pairs_open(bzi_container *c, const bzna_dataset_config *c
         return status;
 
     c->file_count = c->field_count;
-    c->holds = 1;
     c->count = pairs->folders[0].tree.count;
     bzi_container_add_field(c, pairs->fields, BZNA_FIELD_TEXT, 0, "name");
     return BZNA_OK;
@@ -12389,17 +12292,12 @@ static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, 
     return BZNA_OK;
 }
 
-/* Sets what the kinds of fields tell of all samples: whether they differ in nothing but their bytes, and whether small
- * ones are held, which are those that may have to be read from files. */
+/* Sets what the kinds of fields tell of all samples: whether they differ in nothing but their bytes. */
 static void bzi_provider_set_traits(bzi_container *c, const bzi_provider *own)
 {
     const bzna_provider_field *first = &own->given[own->picture];
 
     c->alike = own->pictures == 1 && first->codec == BZNA_CODEC_RAW;
-    c->holds = own->pictures && own->c.file_count && (!c->alike || own->sizes[own->picture] <= BZI_HOLD_SAMPLE_BYTES);
-    for (uint32_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_IMAGE && !own->given[i].located)
-            c->holds = 0;
 }
 
 /* Opens a provider, which belongs to the caller until all has succeeded. */
@@ -12870,7 +12768,6 @@ static void bzi_container_free(bzi_container *c)
     bzi_host *host = c->host;
     if (c->own && c->ops->close)
         c->ops->close(c);
-    bzi_held_free(c->held);
     bzi_owned_free(&c->kept);
     bzi_release(&host->memory, c, 1, sizeof *c);
     bzi_host_drop(host);
@@ -13099,7 +12996,6 @@ typedef struct bzi_reading {
     bzi_source        own[BZI_LIMIT_PAIRED];          /* of a sample that is a file, or several */
     uint32_t          own_count;      /* files in own that are open */
     uint32_t          fetched;        /* it lies in no one place: the container fetches it, and says its size then */
-    uint32_t          is_held;        /* its bytes are those that the container holds */
 } bzi_reading;
 
 static void bzi_reading_end(bzi_reading *reading)
@@ -13164,7 +13060,6 @@ static bzna_status bzi_reading_read_files(bzi_reading *reading, uint8_t *bytes, 
  * failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
-    const bzi_held_sample *held = bzi_held_find(c->held, index);
     bzi_extent *extent = &reading->sample.extent;
     const uint64_t most = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     const uint64_t limit = c->max_bytes ? bzi_min(most, c->max_bytes) : most;
@@ -13173,13 +13068,7 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     reading->container = c;
     reading->source = &c->source;
     reading->own_count = reading->fetched = 0;
-    reading->is_held = held != NULL;
     reading->sample = (bzi_sample){ index, { 0 }, NULL };
-    if (held) {
-        *extent = (bzi_extent){ .size = held->size, .data = held->bytes };
-        return BZNA_OK;
-    }
-
     if ((status = c->ops->locate(c, index, extent, err)) == BZNA_OK && extent->file)
         status = bzi_reading_open(reading, err);
     reading->fetched = status == BZNA_AGAIN;
@@ -13195,8 +13084,7 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
                        (bzi_llu)limit);
 }
 
-/* Reads the sample into `bytes`, which have room for the extent. A small one is held from then on, if the container
- * holds any. */
+/* Reads the sample into `bytes`, which have room for the extent. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
     const bzi_container *c = reading->container;
@@ -13209,8 +13097,6 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
         status = bzi_reading_read_files(reading, bytes, err);
     else
         status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
-    if (status == BZNA_OK && !extent->data)
-        bzi_held_add(c->held, reading->sample.index, bytes, extent->size);
     reading->sample.bytes = bytes;
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
 }
@@ -13232,8 +13118,6 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
 
     reading->sample.extent.size = size;
     reading->sample.bytes = bytes;
-    if (size <= capacity)
-        bzi_held_add(c->held, reading->sample.index, bytes, size);
     return size > capacity ? BZNA_AGAIN : BZNA_OK;
 }
 
@@ -13602,22 +13486,6 @@ static bzna_status bzi_dataset_give(bzna_dataset *dataset, bzna_status status, b
     return status;
 }
 
-/* Has small samples from files held once they were read. Each container may hold so many of these bytes as it has of
- * the samples. bytes: 0 is the default. */
-static void bzi_dataset_hold(bzna_dataset *dataset, uint64_t bytes)
-{
-    const uint64_t most = bytes ? bytes : BZI_HOLD_BYTES;
-    uint64_t samples = 0;
-
-    for (uint32_t i = 0; i < dataset->part_count; i++)
-        samples += dataset->parts[i].container->holds ? dataset->parts[i].count : 0;
-    for (uint32_t i = 0; i < dataset->part_count && samples; i++) {
-        bzi_container *c = dataset->parts[i].container;
-        if (c->holds)
-            c->held = bzi_held_make(&c->host->memory, c->count, most / samples * c->count);
-    }
-}
-
 /* Opens one container. On failure what it was to be opened from still belongs to the caller. */
 static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, const char *name,
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
@@ -13628,8 +13496,6 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, cons
 
     if (status == BZNA_OK && (status = bzi_container_open(host, input, name, config, &container, err)) == BZNA_OK)
         status = bzi_dataset_append(dataset, container, 0, container->count, err);
-    if (status == BZNA_OK)
-        bzi_dataset_hold(dataset, config->hold_bytes);
     return bzi_dataset_give(dataset, status == BZNA_END ? err->status : status, out);
 }
 
@@ -13764,8 +13630,6 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
         status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "all of the %llu files are empty", (bzi_llu)found);
     if (status == BZNA_OK && config->records)
         bzi_dataset_load(all, hold_bytes);
-    if (status == BZNA_OK)
-        bzi_dataset_hold(all, config->hold_bytes);
     for (uint64_t i = all ? all->part_count : found; i < found; i++)    /* after a failure */
         if (all->parts[i].container)
             bzi_container_drop(all->parts[i].container);
@@ -13917,7 +13781,6 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         uint64_t all = part->container->target_count;
         info->size_bytes += part->container->source.size + part->container->size_bytes;
         info->held_bytes += bzi_source_is_loaded(&part->container->source) ? part->container->source.size : 0;
-        info->held_bytes += part->container->held ? atomic_load(&part->container->held->bytes) : 0;
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
@@ -24327,16 +24190,14 @@ static const uint8_t *bzi_extent_in_memory(const bzi_extent *extent, const bzi_c
            extent->offset <= source->size - extent->size ? source->map + extent->offset : NULL;
 }
 
-/* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied, or the size
- * of one that is held. NULL is ignored. */
+/* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied. NULL is
+ * ignored. */
 static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
     const uint8_t *bytes;
     bzi_extent extent;
 
-    if (container)
-        BZI_PREFETCH(bzi_held_find(container->held, next->local));
     /* fetch: locate would call the user's code once more */
     if (!container || !reader->setup->column_count || !container->source.map || container->ops->fetch)
         return;
@@ -24399,8 +24260,6 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
         return status;
     }
 
-    if (reading.is_held)
-        item->data = NULL;                                  /* not what was read with a neighbor */
     status = bzi_reader_check_place(item, &reading, err);
     item->extent = reading.sample.extent;
     if (status == BZNA_OK && (status = bzi_reader_bytes(reader, item, &reading, err)) == BZNA_OK &&

@@ -229,21 +229,18 @@
  * for the next picture, up to 32 MiB for each component.
  *
  * A loader allocates its batches, queues and threads when it is opened. Its read buffers grow to
- * the largest sample met. After that it allocates nothing per batch, but for what its data set
- * holds of small files when they are read for the first time.
+ * the largest sample met. After that it allocates nothing per batch.
  *
  *     data set                     memory for its index
  *     archive                      12 bytes a sample, 12 for its name, and 8 for its target, read
  *                                  when it is opened
  *     mp4 video                    12 bytes a frame
  *     provider                     none per sample; of more than 64 files, their paths without the
- *                                  folders that all of them have in common, and 8 bytes for each;
- *                                  of pictures in files, small ones as folder, pairs
+ *                                  folders that all of them have in common, and 8 bytes for each
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     RecordIO                     8 bytes a record
  *     records, opened by path      all bytes of the files, if these are at most 256 MiB together
- *     folder, pairs                names; all bytes of samples that have at most 16 KiB, once they
- *                                  were read, up to 256 MiB for all of them, and 8 for each sample
+ *     folder, pairs                names
  *
  * dataset_config.hold_bytes is the limit that takes the place of 256 MiB, and
  * bzna_dataset_info.held_bytes says how many bytes are held.
@@ -426,10 +423,10 @@
  *     - A file that was removed, or replaced by another of its name, is read on while it is open.
  *     - A file that was written over in place is read as it is then, so samples may be wrong or
  *       fail. To change a data set, write another file and rename it.
- *     - Files of records, and small files of a folder once they were read, are held in memory
- *       (dataset_config.hold_bytes). They are not read again, so that none of this happens to them,
- *       and a change is not seen before the data set is opened anew. A file of records that cannot
- *       be read as a whole is not held, and a message with the reason is logged.
+ *     - Files of records are held in memory (dataset_config.hold_bytes). They are not read again,
+ *       so that none of this happens to them, and a change is not seen before the data set is
+ *       opened anew. A file of records that cannot be read as a whole is not held, and a message
+ *       with the reason is logged.
  *
  * 9. DETERMINISM AND RESUMING
  *
@@ -1657,11 +1654,9 @@ typedef struct bzna_dataset_config {
      * Default: the file beside it, if the data set is opened by a path */
     const void         *index;
     uint64_t            index_bytes;  /* bytes at index */
-    /* how many bytes of files that are opened by their paths may be held in memory, so that they
-     * are not read again; 1: none. Files of records are read when they are opened, if all of them
-     * together have at most so many bytes. Samples of folders, of pairs, and of providers' files
-     * that have at most 16 KiB stay in memory once they were read, as long as there is room. Files
-     * of other kinds are not held. Default: 256 MiB */
+    /* how many bytes of files of records that are opened by their paths may be held in memory, so
+     * that they are not read again; 1: none. They are read when they are opened, if all of them
+     * together have at most so many bytes. Default: 256 MiB */
     uint64_t            hold_bytes;
 } bzna_dataset_config;
 
@@ -1682,8 +1677,7 @@ typedef struct bzna_dataset_info {
      * "RecordIO", "records", "provider" */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
-    /* of its files, in memory (dataset_config.hold_bytes): those of files of records; of folders 8
-     * for each sample, and those of samples that are held, with 8 more for each */
+    /* of its files of records, in memory (dataset_config.hold_bytes) */
     uint64_t held_bytes;
 } bzna_dataset_info;
 
@@ -2073,8 +2067,8 @@ BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size);
  *     provider   the struct and its arrays are copied. On success the data set owns user, and
  *                calls close exactly once. On failure it is still the caller's, and close was not
  *                called
- *     config     copied; NULL: all defaults. Only name, format ("provider"), target, orientation,
- *                palette and hold_bytes have an effect
+ *     config     copied; NULL: all defaults. Only name, format ("provider"), target, orientation
+ *                and palette have an effect
  *     out        becomes the data set, to be closed with bzna_dataset_close
  * Neither read nor locate is called here. Statuses: E_ARGUMENT for a provider that cannot be,
  * whose message names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file if

@@ -122,7 +122,6 @@ static bzna_status open_dataset(archive *a, const tool_options *o, const char *l
     config.pairs = o->pairs;
     if (o->records && !records_parse(o->records, &idx.records)) config.records = &idx.records;
     else if (!o->format && records_idx_find(o->operand[0], &idx)) config.records = &idx.records;
-    config.hold_bytes = !a->has_loader && !config.records;  /* 1: no file is held, as none is read again */
     bzna_status status = open_source(a, o->operand[0], &config, &idx.source, err);
     class_names_free(&classes);
     return status;

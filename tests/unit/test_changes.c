@@ -354,11 +354,9 @@ static void check_slot(int number, int is_changed, bzna_status status, int value
     }
 }
 
-/* What is held has no more to do with its file: test_held. */
 TEST(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
 {
     static uint8_t bytes[8192];
-    const bzna_dataset_config read_anew = { .struct_size = sizeof read_anew, .hold_bytes = 1 };
     bzna_loader_config c = { .struct_size = sizeof c, .output.batch_size = 3, .output.width = 8, .output.height = 8,
                              .output.device.kind = BZNA_DEVICE_CPU, .decode.decoder = BZNA_DECODER_SOFTWARE,
                              .output.dtype = BZNA_DTYPE_UINT8, .output.layout = BZNA_LAYOUT_NHWC, .order.epochs = 3,
@@ -372,7 +370,7 @@ TEST(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
     for (int i = 0; i < FILES; i++)
         spill(folder_file(i), bytes, make_picture(bytes, i));
     REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
-    REQUIRE(bzna_dataset_open(context, TOP "/folder", &read_anew, &dataset, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, TOP "/folder", NULL, &dataset, NULL) == BZNA_OK);
     REQUIRE(bzna_loader_open(context, dataset, &c, &loader, NULL) == BZNA_OK);
     while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL)) == BZNA_OK) {
         bzna_batch_info info = { 0 };

@@ -131,10 +131,10 @@ int test_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 #define TOP TEST_BUILD "/tests/faults"
 
 enum { SAMPLES = 12, SIDE = 24, BATCH = 4, EPOCHS = 2, OUT = 8, HANG_S = 300 };
-enum { ARCHIVE, FOLDER, RECORDIO, TAR, RECORDS, HELD_RECORDS, HELD_FOLDER, FORMATS };
+enum { ARCHIVE, FOLDER, RECORDIO, TAR, RECORDS, HELD_RECORDS, FORMATS };
 
 static const char *const format_path[FORMATS] = {
-    TOP "/a.bzna", TOP "/folder", TOP "/r.rec", TOP "/t.tar", TOP "/records", TOP "/records", TOP "/folder" };
+    TOP "/a.bzna", TOP "/folder", TOP "/r.rec", TOP "/t.tar", TOP "/records", TOP "/records" };
 
 /* ---- an allocator that counts, and fails ---- */
 
@@ -304,7 +304,7 @@ static void load(bzna_context *context, bzna_dataset *dataset, outcome *o)
     bzna_loader_close(loader);
 }
 
-/* Records and files of a folder are read one by one each time, or held in memory. */
+/* Records are read one by one each time, or held in memory. */
 static bzna_status dataset_open(bzna_context *context, int format, bzna_dataset **dataset, bzna_error *err)
 {
     const bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_UINT8, .channels = 1,
@@ -430,12 +430,7 @@ static void sweep_format(int format)
 }
 
 TEST(an_archive_is_loaded_or_refused_whichever_call_fails)  { make_files(); sweep_format(ARCHIVE); }
-TEST(a_folder_is_loaded_or_refused_whichever_call_fails)
-{
-    make_files();
-    sweep_format(FOLDER);
-    sweep_format(HELD_FOLDER);
-}
+TEST(a_folder_is_loaded_or_refused_whichever_call_fails)    { make_files(); sweep_format(FOLDER); }
 TEST(recordio_is_loaded_or_refused_whichever_call_fails)    { make_files(); sweep_format(RECORDIO); }
 TEST(a_tar_is_loaded_or_refused_whichever_call_fails)       { make_files(); sweep_format(TAR); }
 TEST(records_are_loaded_or_refused_whichever_call_fails)

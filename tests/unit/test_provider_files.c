@@ -87,14 +87,13 @@ static bzna_provider tree_provider(const tree *t, bzna_provider_field *fields)
     return p;
 }
 
-static bzna_dataset *open_tree(const tree *t, uint64_t hold_bytes)
+static bzna_dataset *open_tree(const tree *t)
 {
     bzna_provider_field fields[FIELDS];
     const bzna_provider p = tree_provider(t, fields);
-    const bzna_dataset_config config = { .struct_size = sizeof config, .hold_bytes = hold_bytes };
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
-    if (bzna_dataset_open_provider(context, &p, &config, &dataset, &err) != BZNA_OK) {
+    if (bzna_dataset_open_provider(context, &p, NULL, &dataset, &err) != BZNA_OK) {
         printf("  open: %s\n", err.message);
         exit(1);
     }
@@ -164,7 +163,7 @@ TEST(files_of_unknown_sizes_are_samples_however_many_they_are)
             for (uint32_t with_target = 0; with_target < 2; with_target++) {
                 tree t = tree_make(counts[k], pictures, with_target);
                 const int before = descriptors();
-                bzna_dataset *dataset = open_tree(&t, 0);
+                bzna_dataset *dataset = open_tree(&t);
                 const int kept = descriptors() - before;
                 CHECK(t.file_count <= BZI_LIMIT_OPEN_FILES ? kept == (int)t.file_count : kept == 0);
                 for (uint32_t order = BZNA_ORDER_SEQUENTIAL; order <= BZNA_ORDER_SHUFFLE; order++) {
@@ -496,34 +495,10 @@ TEST(a_locate_that_never_says_the_same_costs_none_but_its_samples)
         }
 }
 
-/* ---- What is held ------------------------------------------------------------------------------------------------ */
+/* ---- Many samples of one file ------------------------------------------------------------------------------------ */
 
-/* Files that are opened when they are read are read once, if they are small: once they are gone, all is as it was.
- * With hold_bytes 1 nothing is held. */
-TEST(small_files_are_held_once_they_were_read)
-{
-    for (uint32_t pictures = 1; pictures <= 2; pictures++)
-        for (uint64_t hold = 0; hold < 2; hold++) {
-            tree t = tree_make(200, pictures, 0);
-            bzna_dataset *dataset = open_tree(&t, hold);
-            bzna_dataset_info info = { .struct_size = sizeof info };
-            outcome o = run_epoch(dataset, &t, BZNA_ORDER_SHUFFLE, 1);
-            CHECK_EQ(o.failed, 0);
-            CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
-            CHECK(hold ? info.held_bytes == 0 : info.held_bytes > t.file_count * PPM);
-            for (uint64_t i = 0; i < t.file_count; i++)
-                remove(t.files[i]);
-            for (uint32_t order = BZNA_ORDER_SEQUENTIAL; order <= BZNA_ORDER_SHUFFLE; order++) {
-                o = run_epoch(dataset, &t, order, 1);
-                CHECK_EQ(o.failed, hold ? t.count : 0);
-            }
-            bzna_dataset_close(dataset);
-            tree_free(&t);
-        }
-}
-
-/* Many samples of one file: read together in order, by themselves when shuffled, and then held, in turns. */
-TEST(samples_of_one_file_are_the_same_read_together_alone_or_held)
+/* Many samples of one file: read together in order, by themselves when shuffled, in turns. */
+TEST(samples_of_one_file_are_the_same_read_together_or_alone)
 {
     enum { SAMPLES = 300 };
     static uint8_t bytes[SAMPLES * PPM];
@@ -647,8 +622,8 @@ TEST_MAIN(
     RUN(an_error_costs_its_sample_and_names_the_file)
     RUN(values_that_are_no_pictures_may_be_whole_files_too)
     RUN(a_locate_that_never_says_the_same_costs_none_but_its_samples)
-    RUN(small_files_are_held_once_they_were_read)
-    RUN(samples_of_one_file_are_the_same_read_together_alone_or_held)
+    
+    RUN(samples_of_one_file_are_the_same_read_together_or_alone)
     RUN(raw_pixels_have_the_bits_that_records_of_the_same_file_have)
     bzna_context_close(context);
 )

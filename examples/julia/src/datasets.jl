@@ -63,8 +63,7 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
     target = nothing                      the field of integers, or an mp4's track of them, that is the target
     index = nothing                       the bytes of the index (.idx) of one tar or .rec, in place of the file beside it
-    hold_bytes = 0                        how many bytes of files may be held in memory: of records, which are read whole, and small files of
-                                          folders once they were read; 0: 256 MiB; 1: none
+    hold_bytes = 0                        how many bytes of files of records may be held in memory, which are read whole; 0: 256 MiB; 1: none
     name = nothing                        what error messages call it
     log = :warning                        messages of the library that Julia's logger receives: :none, :error, :warning, :info, :debug
 """

@@ -524,8 +524,8 @@ pub struct DatasetOptions<'a> {
     pub records: Option<&'a raw::bzna_records>,
     /// The text of the index (.idx) of one tar or .rec, in place of the file beside it. Default: none.
     pub index: &'a [u8],
-    /// How many bytes of files may be held in memory, so that they are not read again; 1: none. 0: 256 MiB. See
-    /// `bzna_dataset_config.hold_bytes`.
+    /// How many bytes of files of records may be held in memory, so that they are not read again; 1: none. 0: 256 MiB.
+    /// See `bzna_dataset_config.hold_bytes`.
     pub hold_bytes: u64,
 }
 

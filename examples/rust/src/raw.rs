@@ -1122,10 +1122,9 @@ structs! {
         index: *const c_void,
         /// Bytes at index
         index_bytes: u64,
-        /// How many bytes of files that are opened by their paths may be held in memory, so that they are not read
-        /// again; 1: none. Files of records are read when they are opened, if all of them together have at most so many
-        /// bytes. Samples of folders, of pairs, and of providers' files that have at most 16 KiB stay in memory once
-        /// they were read, as long as there is room. Files of other kinds are not held. Default: 256 MiB
+        /// How many bytes of files of records that are opened by their paths may be held in memory, so that they are
+        /// not read again; 1: none. They are read when they are opened, if all of them together have at most so many
+        /// bytes. Default: 256 MiB
         hold_bytes: u64,
     }
 
@@ -1155,8 +1154,7 @@ structs! {
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
-        /// Of its files, in memory (dataset_config.hold_bytes): those of files of records; of folders 8 for each
-        /// sample, and those of samples that are held, with 8 more for each
+        /// Of its files of records, in memory (dataset_config.hold_bytes)
         held_bytes: u64,
     }
 
