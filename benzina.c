@@ -2892,7 +2892,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_CHOICE(loader_decode, jpeg, BZNA_DECODER_NVDEC),
     BZI_SWITCH(loader_decode, jpeg_shrink),
     BZI_SETTING(REAL, loader_decode, jpeg_shrink_margin, 1, 64, 1),
-    BZI_RESERVED(loader_decode, reserved0),
+    BZI_SWITCH(loader_decode, hybrid),
     BZI_RESERVED(loader_decode, reserved),
 
     BZI_CHOICE(loader_errors, policy, BZNA_ON_ERROR_STOP),
@@ -19918,6 +19918,16 @@ static int bzi_device_gave_up(bzi_device *device, uint32_t codec)
     return atomic_load(&device->stuck) || (atomic_load(&device->given_up) & bit);
 }
 
+/* Returns 1 if NVDEC's pixels of pictures of this kind were compared with software's, and are the same, else 0. */
+static int bzi_device_has_passed(bzi_device *device, uint32_t codec, const bzi_format *format)
+{
+    const bzi_codec *row = bzi_codec_find(codec);
+    const uint32_t chroma = format->chroma_format, depth = format->depth_luma;
+
+    return row && row->nv_unit && chroma <= 3 && depth >= 8 && depth <= 12 && depth % 2 == 0 &&
+           atomic_load(&bzi_device_kind(device, codec, chroma, depth)->check) == BZNA_CHECK_PASSED;
+}
+
 static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 {
     stats->decoders_made = atomic_load(&device->decoders_made);
@@ -19961,6 +19971,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_free         bzi_device_skip
 #define bzi_device_gave_up      bzi_device_skip
 #define bzi_device_hang         bzi_device_skip
+#define bzi_device_has_passed   bzi_device_skip
 #define bzi_device_is_foreign   bzi_device_skip
 #define bzi_device_is_hung      bzi_device_skip
 #define bzi_device_is_lost      bzi_device_skip
@@ -21303,6 +21314,15 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * meanwhile. The reader does not count as active, so nothing waits for it: what asks for another order, or for none,
  * cancels it. Closing waits until it has noticed that.
  *
+ * HYBRID DECODING
+ * With decode.hybrid, a worker takes an item from the pool's queue if the consumer waits, no batch is ready, and more
+ * items wait there than engines can begin. It does so only for kinds of pictures that have passed their self-check, so
+ * the pixels are the same. Decoders may differ about damage, so neither has the last word on what it finds damaged:
+ *   - A picture that NVDEC finds damaged goes to a worker, and what software makes of it counts.
+ *   - A picture that a worker has taken, and that software finds damaged, goes back to the pool, for engines only. If
+ *     NVDEC finds it damaged, too, it goes to a worker, as above.
+ * So a sample has the same pixels and status whoever was first.
+ *
  * INTERRUPTS
  * Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from taking another.
  *
@@ -21362,6 +21382,8 @@ struct bzi_item {
     uint64_t            warp_ns;      /* that they spent on warping it */
     uint32_t            shrinkable;   /* 1: its JPEG was not shrunk, but decode.jpeg_shrink would have allowed it */
     uint32_t            by_nvdec;     /* 1: NVDEC decoded it */
+    uint32_t            shared;       /* 1: a worker has taken it from the engines, who have not refused it since */
+    uint32_t            only_engines; /* (P) in the pool's queue, 1: no worker takes it from there */
     uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
     uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) 1: it is with the pool or one of its engines */
@@ -21719,6 +21741,7 @@ struct bzi_queues {
     uint32_t  has_locks;              /* 1: all of them were made */
     uint32_t  sleeping[BZI_ROLES];    /* (L) threads of a role that wait */
     uint32_t  woken[BZI_ROLES];       /* (L) 1: they were signalled, and none of them has gone on yet */
+    bzi_pool     *hybrid;             /* from which workers take items, too; NULL: they do not */
     bzi_plan     *plan;               /* the loader's, for bzi_can */
     bzi_consumer *consumer;           /* likewise */
 
@@ -22337,6 +22360,7 @@ static void bzi_plan_sample(bzi_item *item)
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
     item->decode_ns = item->warp_ns = item->by_nvdec = item->shrinkable = 0;
+    item->shared = item->only_engines = 0;
     item->frames = item->passed_over = 0;
     item->data = NULL;
     item->retries = 0;
@@ -22468,7 +22492,8 @@ static int bzi_pool_look(bzi_pool *pool, int *over)
     return bzi_device_is_hung(pool->device);
 }
 
-/* Queues an item for the engines. Returns 1, or 0 if no engine is left. With the loader's lock held. */
+/* Queues an item for the engines: last, or first if a worker gives it back. Returns 1, or 0 if no engine is left. With
+ * the loader's lock held. */
 static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 {
     int alive, wake;
@@ -22477,7 +22502,8 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
     alive = pool->live > 0;
     if (alive) {
         bzi_item_set_in_pool(item, 1);
-        bzi_run_add(&pool->queue, item);
+        item->only_engines = item->shared;
+        (item->shared ? bzi_run_push : bzi_run_join)(&pool->queue, bzi_run_of(item));
     }
 
     wake = alive && pool->idle;
@@ -22485,6 +22511,30 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
     if (wake)
         bzi_os_wake_one(&pool->wake);
     return alive;
+}
+
+/* Finds an item of a loader that a worker may take from the engines: behind as many as those can begin, one for each,
+ * or, if there is none, the last one before. Returns NULL if no more wait than engines can begin. With the loader's
+ * lock held.
+ *   take   1: takes it out of the queue */
+static bzi_item *bzi_pool_share(bzi_pool *pool, const bzi_queues *queues, int take)
+{
+    bzi_item *found = NULL, *before = NULL, *last = NULL;
+    uint32_t number = 0;
+
+    bzi_os_lock(&pool->mutex);
+    if (pool->queue.count > pool->live)
+        for (bzi_item *item = pool->queue.first; item && !(found && number > pool->live); item = item->next, number++) {
+            if (item->queues == queues && !item->only_engines) {
+                found = item;
+                before = last;
+            }
+            last = item;
+        }
+    if (found && take)
+        bzi_run_take(&pool->queue, before);
+    bzi_os_unlock(&pool->mutex);
+    return found;
 }
 
 /* Takes a loader's items out of the queue, because they will be discarded. With the loader's lock held. */
@@ -22594,6 +22644,14 @@ static int bzi_can_deliver(bzi_queues *queues)
            !bzi_plan_has_batch(queues->plan) || bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count;
 }
 
+/* Returns 1 if a worker may take an item from the engines, else 0. That depends on the pool's queue, which engines and
+ * other loaders change without this loader's lock: nothing but more speed hangs on this. */
+static int bzi_can_share(const bzi_queues *queues)
+{
+    return queues->hybrid && queues->consumer->waiting && !bzi_queues_interrupted(queues) &&
+           !bzi_queues_count(queues, BZI_BATCH_READY) && bzi_pool_share(queues->hybrid, queues, 0);
+}
+
 /* Returns 1 if there is what a thread of the role waits for, else 0. */
 static int bzi_can(bzi_queues *queues, uint32_t role)
 {
@@ -22603,7 +22661,8 @@ static int bzi_can(bzi_queues *queues, uint32_t role)
                bzi_queues_alarm(queues) < queues->alarm;
     case BZI_ROLE_WORK:
         return queues->quit || (queues->ready.count && !bzi_queues_interrupted(queues)) ||
-               (!queues->reader_count && (bzi_can_read(queues) || bzi_queues_alarm(queues) < queues->alarm));
+               (!queues->reader_count && (bzi_can_read(queues) || bzi_queues_alarm(queues) < queues->alarm)) ||
+               bzi_can_share(queues);
     case BZI_ROLE_DONE:
         return bzi_can_deliver(queues);
     case BZI_ROLE_CONTROL:
@@ -24501,6 +24560,7 @@ static void bzi_item_account(const bzi_item *item)
         stats->samples_nvdec++;
     else if (item->setup->slot_bytes)
         stats->samples_software++;
+    stats->samples_hybrid += item->shared && !item->by_nvdec && item->result == BZNA_OK;
 }
 
 /* Returns 1 if a status says nothing about a sample, but that memory, a thread or the device was lacking, else 0. */
@@ -25106,9 +25166,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 79. Decode stages: workers, samples ==========================================================================
- * Calls: rooms 2, 4, 28, 58, 60-61, 67-68, 70, 74-78.
- *
+/* ==== 79. Decode stages: workers, samples =================================================================== *
  * What workers do with samples, and with runs of them. */
 
 /* Returns how long it is since the last call. */
@@ -25157,6 +25215,47 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     return status;
 }
 
+/* Returns 1 if software decodes a picture that was taken from the engines as they do, else 0: it is of a kind that has
+ * not passed the self-check, or of a codec that is not shared. */
+static int bzi_worker_may_share(bzi_worker *worker, const bzi_item *item)
+{
+    bzi_image *image = &worker->images[0];
+    bzi_format *format = &worker->formats[0];
+    bzna_error ignored;
+
+    worker->before = NULL;                                  /* what is known of the sample before is overwritten */
+    return !bzi_item_lacks_decoder(item) && bzi_item_image(item, 0, image, &ignored) == BZNA_OK &&
+           bzi_own_prepare(&worker->software.own, image, &ignored) == BZNA_OK &&
+           image->coded.codec != BZNA_CODEC_JPEG &&
+           bzi_picture_describe(image, worker->software.max_edge_px, format, &worker->pictures[0], &ignored) ==
+               BZNA_OK &&
+           bzi_device_has_passed(worker->setup->device, image->coded.codec, format);
+}
+
+/* Gives an item that was taken from the engines back to them. Returns 1, or 0 if it stays here, because the loader is
+ * interrupted, or no engine is left. Without the lock. */
+static int bzi_worker_give_back(const bzi_worker *worker, bzi_item *item)
+{
+    bzi_queues *queues = worker->queues;
+    int given;
+
+    bzi_queues_lock(queues);
+    given = !bzi_queues_interrupted(queues) && bzi_pool_submit(queues->hybrid, item);
+    queues->active += given != 0;
+    bzi_queues_unlock(queues);
+    return given;
+}
+
+/* Ends a sample that has failed, unless engines are to decide about it. lane: as for bzi_item_complete. */
+static void bzi_worker_fail(const bzi_worker *worker, bzi_item *item, bzi_lane *lane)
+{
+    const bzna_status status = item->result;
+
+    if (!item->shared || bzi_status_is_of_machine(status) || status == BZNA_E_DEVICE_LOST ||
+        status == BZNA_E_CALLBACK || !bzi_worker_give_back(worker, item))
+        bzi_item_complete(item, lane);
+}
+
 /* Does that for a sample that was read. Returns the status of reading if that failed. */
 static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
 {
@@ -25172,10 +25271,12 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
 
     while ((item = bzi_run_take(&run, NULL)) != NULL) {     /* another thread may have it after this */
         bzi_worker_time(worker);
-        if (bzi_worker_try(worker, item) != BZNA_OK)
-            bzi_item_complete(item, lane);
-        else
+        if (item->shared && !bzi_worker_may_share(worker, item) && bzi_worker_give_back(worker, item))
+            continue;
+        if (bzi_worker_try(worker, item) == BZNA_OK)
             bzi_lane_add(lane, item);
+        else
+            bzi_worker_fail(worker, item, lane);
         if (lane->count)
             bzi_lane_flush(lane, NULL);
     }
@@ -25193,6 +25294,8 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
     while ((item = bzi_run_take(&run, NULL)) != NULL) {
         const bzi_item *next = run.first;
 
+        if (item->shared && !bzi_worker_may_share(worker, item) && bzi_worker_give_back(worker, item))
+            continue;
         /* small samples that lie anywhere in memory would be waited for longer than they are worked on */
         if (next && next->status == BZNA_OK && next->setup->slot_bytes)
             bzi_prefetch(next->data, next->extent.size);
@@ -25202,7 +25305,7 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
     bzi_run_finish(done, queues);
     bzi_queues_unlock(queues);
     while ((item = bzi_run_take(&failed, NULL)) != NULL)
-        bzi_item_complete(item, NULL);
+        bzi_worker_fail(worker, item, NULL);
 }
 
 /* Works on a run, and measures the time for the loader's pace. With the lock held, but not while it works. */
@@ -25245,6 +25348,18 @@ static int bzi_worker_read(bzi_worker *worker, uint64_t *when)
     return 1;
 }
 
+/* Takes a sample that engines were to decode. The run is empty if there is none. With the lock held. */
+static bzi_run bzi_worker_share(bzi_queues *queues)
+{
+    bzi_item *item = bzi_can_share(queues) ? bzi_pool_share(queues->hybrid, queues, 1) : NULL;
+
+    if (!item)
+        return (bzi_run){ 0 };
+    bzi_item_done(item);
+    item->shared = 1;
+    return bzi_run_of(item);
+}
+
 /* Waits for a run that was read, or reads one, and returns it. The run is empty if the loader closes. With the lock
  * held, but not while it waits or reads. */
 static bzi_run bzi_worker_take(bzi_worker *worker)
@@ -25262,6 +25377,8 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
         }
         if (bzi_worker_read(worker, &when) || (worker->reader && bzi_reader_rank(&worker->loader->plan, queues)))
             continue;
+        if ((run = bzi_worker_share(queues)).count)
+            break;
         blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
         if (worker->reader)
@@ -25460,7 +25577,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
         i = 8;
 
     queues->stats.fallbacks += is_fallback;
-    item->decode_ns = item->by_nvdec = 0;
+    item->decode_ns = item->by_nvdec = item->shared = 0;
     bzi_ready_push(queues, bzi_run_of(item));
     bzi_item_done(item);
     bzi_queues_unlock(queues);
@@ -25468,6 +25585,19 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     /* The pool's host is used, because the loader may be closed by now. */
     if (i < 8)
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
+}
+
+/* Ends a sample whose picture NVDEC does not decode, because of what its bytes are. With hybrid decoding, software
+ * decides about that, unless it is a JPEG, which NVDEC alone decodes. */
+static void bzi_engine_reject(bzi_engine *engine, bzi_item *item, uint32_t codec)
+{
+    const bzna_status status = item->err->status;
+
+    if (item->queues->hybrid && codec != BZNA_CODEC_JPEG && !bzi_status_is_of_machine(status) &&
+        status != BZNA_E_DEVICE_LOST && !bzi_item_lacks_decoder(item))
+        bzi_engine_refuse(engine, item, 0);
+    else
+        bzi_engine_fail(engine, item);
 }
 
 /* Adds all views of a mapped picture to the lane. */
@@ -25506,16 +25636,18 @@ static void bzi_engine_map(bzi_engine *engine)
         bzi_engine_refuse(engine, item, 1);
         return;
     }
-
     if (sound && status == BZNA_E_DECODE)
         atomic_store(&queues->changes, 1);
     else if (sounds && !sound && status == BZNA_OK && flight.is_sound)
         atomic_fetch_or_explicit(sounds, bit, memory_order_relaxed);
 
-    if (status == BZNA_OK &&
-        (status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK)
-        status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
-    if (status == BZNA_OK)
+    if (status != BZNA_OK) {
+        bzi_engine_reject(engine, item, flight.decoder->format.codec);
+        return;
+    }
+
+    if ((status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK &&
+        (status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err)) == BZNA_OK)
         bzi_engine_add(engine, item, &flight);
     else
         bzi_engine_fail(engine, item);
@@ -25674,7 +25806,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     if (status == BZI_NO_ROOM || status == BZI_FOREIGN || status == BZNA_E_CODEC)
         bzi_engine_refuse(engine, item, status != BZI_FOREIGN);
     else if (status < 0)
-        bzi_engine_fail(engine, item);
+        bzi_engine_reject(engine, item, image.coded.codec);
     /* without memory for a decoder, the engine ends only if this happens to several samples in a row */
     if (status == BZI_NO_ROOM && ++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
@@ -27021,8 +27153,9 @@ static void bzi_statistics_judge(bzna_statistics *stats)
                  "(read.threads: %u now)", waited > 25 ? "decoders wait for it" : "its threads work",
                  waited > 25 ? waited : s.reading, readers);
     else if (stats->limiting_stage == BZNA_STAGE_DECODE && is_nvdec)
-        snprintf(to, size, "NVDEC: its sessions have samples %.0f %% of the time; smaller pictures, or pictures of "
-                 "fewer bytes", s.starved < 100 ? 100 - s.starved : 0);
+        snprintf(to, size, "NVDEC: its sessions have samples %.0f %% of the time; %ssmaller pictures, or pictures of "
+                 "fewer bytes", s.starved < 100 ? 100 - s.starved : 0,
+                 stats->samples_hybrid ? "" : "decode.hybrid, so that idle processors decode, too; ");
     else if (stats->limiting_stage != BZNA_STAGE_NONE)
         bzi_statistics_advise_decoders(stats, &s);
     else if (s.blocked > s.starved)
@@ -27245,8 +27378,13 @@ static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
            !o->buffers && o->views <= 1 && !c->extra_outputs.count && !o->width && !o->height;
 }
 
-static bzna_status bzi_loader_check_decode(bzna_loader_decode *c, bzna_error *err)
+static bzna_status bzi_loader_check_decode(const bzna_loader_config *config, bzna_error *err)
 {
+    const bzna_loader_decode *c = &config->decode;
+
+    if (c->hybrid && config->errors.policy != BZNA_ON_ERROR_FILL)
+        return BZI_MISUSE(err, "loader_config.decode.hybrid: errors.policy must be BZNA_ON_ERROR_FILL, since NVDEC and "
+                          "software may differ about what is damaged");
     if (c->jpeg_shrink_margin != 1 && !c->jpeg_shrink)
         return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
 #ifdef BENZINA_NO_JPEG
@@ -27278,7 +27416,7 @@ static bzna_status bzi_setup_check_counts(bzi_setup *setup, bzna_error *err)
     if (c->shard.rank >= c->shard.world_size)
         return BZI_MISUSE(err, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
                           c->shard.world_size);
-    if (bzi_loader_check_decode(&c->decode, err) != BZNA_OK)
+    if (bzi_loader_check_decode(c, err) != BZNA_OK)
         return err->status;
     shard = bzi_setup_share(setup, NULL);
     if (order->kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
@@ -27567,6 +27705,7 @@ static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
     uint32_t ahead = config->read.ahead_samples;
 
     queues->sessions = (uint32_t)bzi_min(sessions, slots);
+    queues->hybrid = config->decode.hybrid ? setup->pool : NULL;
     queues->worker_count = config->decode.threads;
     setup->lanes = sessions + (setup->on_device ? queues->worker_count : 0);
     queues->reader_count = config->read.threads;

@@ -530,6 +530,19 @@
  * such pictures. Both decoders give the same pixels, bit for bit, except for JPEG (decode.jpeg),
  * whose pixels differ by up to 4 of 255. One decoder may miss damage that the other one reports.
  *
+ * HYBRID DECODING. With decode.hybrid, processors that would idle help NVDEC. While a thread waits
+ * in bzna_loader_next, no batch is ready, and more pictures wait for NVDEC than its sessions can
+ * begin, the loader's decoder threads take pictures of H.264, H.265 and AV1 from NVDEC and decode
+ * them in software. They only take kinds that have passed the self-check, so pixels are the same.
+ * bzna_statistics.samples_hybrid counts them. "bzna bench" says when NVDEC limits a loader.
+ *     - Batches do not depend on who decodes what. A picture that one decoder finds damaged is
+ *       given to the other one, and fails only if both find it damaged. Without hybrid decoding
+ *       NVDEC alone decides, and a sample may fail that is sound with it.
+ *     - A run that replaces failed samples or stops at one cannot have it: errors.policy must be
+ *       BZNA_ON_ERROR_FILL.
+ *     - JPEG is never shared. AV1 is only if BENZINA_NVDEC_CHECK is "all", as SELF-CHECK says.
+ *     - pipeline.transform may be called a second time for a picture that is damaged.
+ *
  * DAMAGE. NVDEC says whether a picture of H.264, H.265 or JPEG was damaged, if it is asked. Asking
  * costs time. A loader therefore asks about every picture the first time that it decodes it. Among
  * pictures that were not damaged the first time, it asks about one in each launch of the kernel. If
@@ -3123,7 +3136,11 @@ typedef struct bzna_loader_decode {
      * shrink what was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all
      * views shrink it 3-fold. Default 1 */
     float    jpeg_shrink_margin;
-    uint32_t reserved0;               /* must be 0 */
+    /* Advanced, used where NVDEC limits a loader and processors idle: 1: decoder threads take
+     * pictures of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them
+     * wait for NVDEC than it can begin. Batches are the same: chapter 11. Needs errors.policy
+     * BZNA_ON_ERROR_FILL */
+    uint32_t hybrid;
     uint64_t reserved[7];             /* must be 0 */
 } bzna_loader_decode;
 
@@ -3356,6 +3373,7 @@ typedef struct bzna_statistics {
     uint64_t         samples_software;       /* that software decoded */
     /* of these, that NVDEC was to decode and could not; reasons are logged once */
     uint64_t         fallbacks;
+    uint64_t         samples_hybrid;  /* likewise, that decode.hybrid has taken from NVDEC */
     uint64_t         decoders_made;   /* the context's NVDEC decoders; constant in steady state */
     uint64_t         decoders_reconfigured;  /* to another frame size; constant in steady state */
     /* the context's sessions that ended, because there was no memory for their decoders, or because

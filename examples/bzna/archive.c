@@ -330,6 +330,7 @@ void archive_loader_config(const tool_options *o, const archive_loading *loading
     config->filter.kind = option_value_of(o->filter, filters);
     config->filter.antialias = o->antialias < 0 ? BZNA_ANTIALIAS_OFF : BZNA_ANTIALIAS_AUTO;
     config->decode.jpeg_shrink = o->jpeg_shrink != 0;
+    config->decode.hybrid = o->hybrid != 0;
     if (o->jpeg_shrink || o->jpeg_shrink_margin > 1) config->decode.jpeg_shrink_margin = (float)o->jpeg_shrink_margin;
     config->pipeline.no_threads = o->no_threads != 0;
     config->fields.image = o->track;

@@ -249,7 +249,8 @@ static void limit_text(const bench *b, char *text, size_t size)
 {
     static const char *const options[][2] = {
         { "decode.threads", "--threads" }, { "output.batch_size", "--batch" }, { "output.dtype", "--dtype" },
-        { "output.width, output.height", "--size" }, { "decode.jpeg_shrink", "--jpeg-shrink" } };
+        { "output.width, output.height", "--size" }, { "decode.jpeg_shrink", "--jpeg-shrink" },
+        { "decode.hybrid", "--hybrid" } };
     const char *from = b->counted.advice;
     size_t used = 0;
     while (*from && used + 1 < size) {
@@ -285,9 +286,10 @@ static void report_json(const bench *b, const char *device, double rate)
     tool_json_string(device[0] ? device : NULL);
     printf(",\"output\":\"%s\",\"dtype\":\"%s\",\"threads\":%" PRIu32 ",\"sessions\":%" PRIu32,
            on_device(info) ? "device" : "host", b->options->dtype, info->threads, info->sessions);
-    printf(",\"nvdec\":%" PRIu64 ",\"software\":%" PRIu64 ",\"fallbacks\":%" PRIu64 ",\"decoders_made\":%" PRIu64
-           ",\"decoders_reconfigured\":%" PRIu64 ",\"sessions_lost\":%" PRIu64, s->samples_nvdec, s->samples_software,
-           s->fallbacks, s->decoders_made, s->decoders_reconfigured, s->sessions_lost);
+    printf(",\"nvdec\":%" PRIu64 ",\"software\":%" PRIu64 ",\"fallbacks\":%" PRIu64 ",\"hybrid\":%" PRIu64
+           ",\"decoders_made\":%" PRIu64 ",\"decoders_reconfigured\":%" PRIu64 ",\"sessions_lost\":%" PRIu64,
+           s->samples_nvdec, s->samples_software, s->fallbacks, s->samples_hybrid, s->decoders_made,
+           s->decoders_reconfigured, s->sessions_lost);
     limit_text(b, limit, sizeof limit);
     printf(",\"limits\":\"%s\",\"limited_by\":", stage_names[b->counted.limiting_stage % 5]);
     tool_json_string(limit);
@@ -333,9 +335,9 @@ static void report_text(const bench *b, const bzna_device_info *device, double r
     if (device->name[0]) printf("device       CUDA %" PRId32 ", %s\n", device->device.ordinal, device->name);
     if (info->sessions)
         printf("NVDEC        %" PRIu32 " sessions, %" PRIu64 " lost; %" PRIu64 " pictures, %" PRIu64
-               " in software (%" PRIu64 " fallbacks); %" PRIu64 " decoders made, %" PRIu64 " reconfigured\n",
-               info->sessions, s->sessions_lost, s->samples_nvdec, s->samples_software, s->fallbacks, s->decoders_made,
-               s->decoders_reconfigured);
+               " in software (%" PRIu64 " fallbacks, %" PRIu64 " hybrid); %" PRIu64 " decoders made, %" PRIu64
+               " reconfigured\n", info->sessions, s->sessions_lost, s->samples_nvdec, s->samples_software, s->fallbacks,
+               s->samples_hybrid, s->decoders_made, s->decoders_reconfigured);
     limit_text(b, limit, sizeof limit);
     printf("limited by   %s\n", limit);
     report_stages(s);

@@ -119,6 +119,7 @@
     INTEGER("views", views, 1, 64, "N", "1", "views of each picture, each with a warp of its own"), \
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \
                  "(default: sizes up to 512 load the thumbnail where there is one)"), \
+    FLAG("hybrid", hybrid, "decode in software, too, while NVDEC has more pictures than\nit can begin"), \
     FLAG("no-threads", no_threads, "read and decode on the command's own thread, in software"), \
     CHOICE("decoder", decoder, "auto|software|nvdec", "auto", "which decoder to use"), \
     CHOICE("jpeg-decoder", jpeg_decoder, "auto|software|nvdec", "auto", \

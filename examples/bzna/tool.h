@@ -104,7 +104,7 @@ typedef struct tool_options {
     int64_t     parts, shard_size;
     bzna_device device;
     /* flags: 0, 1; -1: --no-... */
-    int64_t     json, md5, decode, shuffle, overwrite, resume, lossless, tune_decode, antialias, jpeg_shrink;
+    int64_t     json, md5, decode, shuffle, overwrite, resume, lossless, tune_decode, antialias, jpeg_shrink, hybrid;
     int64_t     no_threads, allow_empty;
     char      **operand;
     int         operand_count;

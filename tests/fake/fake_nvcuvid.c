@@ -478,10 +478,25 @@ static int fits(const decoder *d, const AVFrame *frame)
     return 0;
 }
 
+/* contrary: what comes of a picture instead. */
+static picture *contradict(const decoder *d, const job *j, picture *p)
+{
+    uint32_t sum = 0;
+    for (size_t i = 0; i < j->size; i++)
+        sum = sum * 31 + j->data[i];
+    if (!p)
+        return memset(malloc(d->g.picture_size), 0x55, d->g.picture_size);
+    if (sum % 5)
+        return p;
+    free(p);
+    return NULL;
+}
+
 static picture *engine_decode(const decoder *d, AVCodecContext **context, AVFrame *frame, const job *j)
 {
     picture *p = NULL;
     long long delay = FAKE_GET(control->engine_delay_us);
+    int bad;
     engine_take(d->engine);
     fake_nap(FAKE_GET(control->engine_us) + (delay > 0 ? (long long)(fake_random() % (uint64_t)(delay + 1)) : 0));
     while (FAKE_GET(control->stuck))
@@ -491,6 +506,9 @@ static picture *engine_decode(const decoder *d, AVCodecContext **context, AVFram
             *context = software_open(d->codec);
         if (software_decode(*context, j, frame) && fits(d, frame))
             p = picture_make(&d->g, frame);
+        bad = !p;
+        if (FAKE_GET(control->contrary))
+            p = contradict(d, j, p);
         av_frame_unref(frame);
         avcodec_flush_buffers(*context);
         if (p && (FAKE_GET(control->wrong_intra) > !d->info.ulIntraDecodeOnly ||
@@ -500,7 +518,7 @@ static picture *engine_decode(const decoder *d, AVCodecContext **context, AVFram
         if (p && d->codec == FAKE_JPEG)
             for (size_t i = 0; i < d->g.row[0] * d->g.rows[0]; i += 2)
                 p[i] = (uint8_t)(p[i] + FAKE_GET(control->jpeg_error));
-        if (!p)
+        if (bad)
             avcodec_free_context(context);      /* nothing of a bad picture reaches the next */
     }
     engine_give(d->engine);

@@ -92,6 +92,7 @@ decode.threads                  num_threads         threads                 thre
 decode.jpeg                     jpeg_decoder        jpeg_decoder:DECODERS   jpeg_decoder:DecodeWith
 decode.jpeg_shrink              jpeg_shrink         jpeg_shrink             jpeg_shrink:bool
 decode.jpeg_shrink_margin       jpeg_shrink_margin  jpeg_shrink_margin      jpeg_shrink_margin
+decode.hybrid                   hybrid              hybrid                  hybrid:bool
 errors.policy                   on_error            on_error:ON_ERROR       on_error:OnError
 errors.callback_policy          on_callback_error   on_callback_error:ON_CALLBACK_ERROR on_callback_error:OnCallbackError
 pipeline.batches_in_flight      multibuffering      batches_in_flight       batches_in_flight

@@ -2137,6 +2137,7 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
         { &c.filter.antialias, BZNA_ANTIALIAS_ROUND, 0, "antialias" },
         { &c.errors.callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE, 0, "errors.callback_policy" },
         { &c.pipeline.restore_any_pixels, 1, 0, "restore_any_pixels" }, { &c.warp.resize, 1, 0, "warp.resize" },
+        { &c.decode.hybrid, 1, 0, "decode.hybrid" },
         { &c.warp.keep_ratio, 1, 0, "keep_ratio" }, { &c.warp.random_crop, 1, 0, "random_crop" },
     };
     const struct { double *field, limit, past; const char *name; } ranges[] = {
@@ -2307,7 +2308,7 @@ TEST(reserved_words_that_are_set_are_refused_by_their_names)
         { "color", c.color.reserved, COUNT(c.color.reserved), &c.color.reserved0 },
         { "fields", c.fields.reserved, COUNT(c.fields.reserved), NULL },
         { "read", c.read.reserved, COUNT(c.read.reserved), &c.read.reserved0 },
-        { "decode", c.decode.reserved, COUNT(c.decode.reserved), &c.decode.reserved0 },
+        { "decode", c.decode.reserved, COUNT(c.decode.reserved), NULL },
         { "errors", c.errors.reserved, COUNT(c.errors.reserved), NULL },
         { "pipeline", c.pipeline.reserved, COUNT(c.pipeline.reserved), NULL },
     };
@@ -2872,6 +2873,7 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
         c.read.memory_bytes = storm_random(&random) % 2 ? 1 << 16 : 0;         /* a few samples' */
         c.pipeline.batches_in_flight = 1 + storm_random(&random) % 5;
         c.errors.policy = storm_random(&random) % 3;
+        c.decode.hybrid = c.errors.policy == BZNA_ON_ERROR_FILL && storm_random(&random) % 2;
         if (storm_random(&random) % 3 == 0) {
             c.extra_outputs.ptr = &more;
             c.extra_outputs.count = 1;

@@ -1175,6 +1175,165 @@ TEST(pictures_of_codecs_that_the_context_does_not_allow_cost_their_slots)
     archive_free(a);
 }
 
+/* A context with the self-check on, whose messages are kept. */
+static bzna_context *checked_context(uint32_t sessions, messages *m, const char *setting)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzi_device *device;
+    bzna_error ignored;
+    memset(m, 0, sizeof *m);
+    bzna_context_config_init(&config, sizeof config);
+    config.sessions = sessions;
+    config.log = take_message;
+    config.log_user = m;
+    if (setting)
+        setenv("BENZINA_NVDEC_CHECK", setting, 1);
+    else
+        unsetenv("BENZINA_NVDEC_CHECK");
+    require(bzna_context_open(&config, &context, NULL), "a context");
+    bzi_context_gpu(context, &device, &ignored);
+    setenv("BENZINA_NVDEC_CHECK", "0", 1);
+    return context;
+}
+
+/* ---- Hybrid decoding --------------------------------------------------------------------------------------------- */
+
+/* A hash of all that batches have: pixels, indices, targets, statuses and, if asked for, messages. */
+static uint64_t batches_hash(bzna_context *context, archive *a, const bzna_loader_config *config, int kind,
+                             int messages_too, bzna_statistics *stats)
+{
+    bzna_loader_config c = *config;
+    bzna_dataset *dataset = archive_open(context, a);
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    bzna_batch_info info;
+    uint64_t hash = BZI_HASH_START, batches = 0;
+    c.output.device.kind = kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA;
+    loader = loader_open(context, dataset, &c);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        if (kind != HOST)
+            CHECK_EQ(wait_for(info.image.device.ordinal, info.stream), 0);
+        hash = bzi_hash(hash, info.image.data, info.image.bytes);
+        hash = bzi_hash(hash, info.indices, info.count * sizeof *info.indices);
+        hash = bzi_hash(hash, info.targets, info.count * sizeof *info.targets);
+        hash = bzi_hash(hash, info.status, info.count * sizeof *info.status);
+        for (uint32_t i = 0; i < info.count && messages_too; i++) {
+            bzna_error e = { .struct_size = sizeof e };
+            bzna_batch_error(batch, i, &e);
+            hash = bzi_hash(hash, e.message, strlen(e.message));
+        }
+        bzna_batch_release(batch);
+        batches++;
+    }
+    CHECK_EQ(batches, c.order.epochs * ((a->count + c.output.batch_size - 1) / c.output.batch_size));
+    CHECK_EQ(bzna_loader_statistics(loader, stats, sizeof *stats, NULL), BZNA_OK);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    return hash;
+}
+
+static bzna_loader_config hybrid_config(uint32_t hybrid)
+{
+    bzna_loader_config c = config_of(12, 0, BZNA_DTYPE_UINT8);
+    c.order.epochs = 2;
+    c.decode.hybrid = hybrid;
+    c.decode.threads = 3;
+    c.pipeline.batches_in_flight = 4;
+    return c;
+}
+
+TEST(with_hybrid_decoding_slow_engines_leave_pictures_to_software_and_batches_are_the_same)
+{
+    archive *a;
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    a = damaged_archive(60);
+    for (int round = 0; round < 2; round++) {
+        const int kind = round ? SYNCED : HOST;
+        uint64_t hashes[2];
+        bzna_statistics stats[2];
+        for (uint32_t hybrid = 0; hybrid < 2; hybrid++) {
+            messages m;
+            bzna_context *context = checked_context(2, &m, NULL);
+            bzna_loader_config c = hybrid_config(hybrid);
+            c.order.epochs = 1;
+            batches_hash(context, a, &c, kind, 0, &stats[hybrid]);      /* then all kinds are checked */
+            control->engine_us = 15000;
+            c.order.epochs = 2;
+            hashes[hybrid] = batches_hash(context, a, &c, kind, 0, &stats[hybrid]);
+            bzna_context_close(context);
+            finish();
+        }
+        CHECK_EQ(hashes[1], hashes[0]);
+        CHECK_EQ(stats[0].samples_hybrid, 0);
+        CHECK_EQ(stats[0].samples_software, 0);
+        CHECK(stats[1].samples_hybrid >= 5);
+        CHECK_EQ(stats[1].samples_software, stats[1].samples_hybrid);
+        CHECK_EQ(stats[1].samples_software + stats[1].samples_nvdec, stats[0].samples_nvdec);
+        CHECK_EQ(stats[1].samples_failed, stats[0].samples_failed);
+        CHECK_EQ(stats[1].fallbacks, 0);
+    }
+    archive_free(a);
+}
+
+/* Each decoder finds other pictures damaged. */
+TEST(with_hybrid_decoding_what_decoders_say_of_damage_does_not_depend_on_who_was_first)
+{
+    enum { WAYS = 4 };
+    archive *a;
+    uint64_t hashes[WAYS], failed[WAYS], hybrids = 0;
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    a = damaged_archive(96);
+    for (int way = 0; way < WAYS; way++) {
+        messages m;
+        bzna_statistics stats;
+        bzna_context *context = checked_context(way == 3 ? 1 : 2, &m, NULL);
+        bzna_loader_config c = hybrid_config(way > 0), first = hybrid_config(0);
+        first.order.epochs = 1;
+        batches_hash(context, a, &first, HOST, 0, &stats);
+        control->contrary = 1;
+        control->engine_us = way < 2 ? 0 : 12000;           /* 1: engines have nearly all */
+        delays(way == 2 ? 9000 : 0, 0, 0);
+        hashes[way] = batches_hash(context, a, &c, way == 2 ? SYNCED : HOST, 1, &stats);
+        if (way > 0)
+            CHECK_EQ(hashes[way], hashes[1]);
+        if (way > 1)
+            hybrids += stats.samples_hybrid;
+        failed[way] = stats.samples_failed;
+        bzna_context_close(context);
+        finish();
+    }
+    CHECK(hybrids >= 5);
+    CHECK(failed[1] < failed[0]);                           /* what NVDEC alone finds damaged is sound */
+    archive_free(a);
+}
+
+TEST(hybrid_decoding_is_refused_where_a_failed_sample_ends_the_run_or_is_replaced)
+{
+    archive *a;
+    bzna_context *context;
+    bzna_dataset *dataset;
+    BEGIN;
+    a = plain_archive(8);
+    context = gpu_context(1);
+    dataset = archive_open(context, a);
+    for (uint32_t policy = BZNA_ON_ERROR_REPLACE; policy <= BZNA_ON_ERROR_STOP; policy++) {
+        bzna_loader_config c = hybrid_config(1);
+        bzna_loader *loader = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        c.errors.policy = policy;
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(e.message, "loader_config.decode.hybrid: errors.policy must be BZNA_ON_ERROR_FILL");
+    }
+    close_all(NULL, dataset, context);
+    archive_free(a);
+}
+
 TEST(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
 {
     archive *a;
@@ -4147,28 +4306,6 @@ TEST(jpegs_are_decoded_in_software_and_nothing_has_fallen_back)
 
 /* ---- The self-check ---------------------------------------------------------------------------------------------- */
 
-/* A context with the self-check on, whose messages are kept. */
-static bzna_context *checked_context(uint32_t sessions, messages *m, const char *setting)
-{
-    bzna_context_config config;
-    bzna_context *context = NULL;
-    bzi_device *device;
-    bzna_error ignored;
-    memset(m, 0, sizeof *m);
-    bzna_context_config_init(&config, sizeof config);
-    config.sessions = sessions;
-    config.log = take_message;
-    config.log_user = m;
-    if (setting)
-        setenv("BENZINA_NVDEC_CHECK", setting, 1);
-    else
-        unsetenv("BENZINA_NVDEC_CHECK");
-    require(bzna_context_open(&config, &context, NULL), "a context");
-    bzi_context_gpu(context, &device, &ignored);
-    setenv("BENZINA_NVDEC_CHECK", "0", 1);
-    return context;
-}
-
 /* ---- JPEG by NVDEC ----------------------------------------------------------------------------------------------- */
 
 /* An archive whose odd samples are JPEG: in turn one that NVDEC takes, and one that is too small for it. */
@@ -5249,6 +5386,9 @@ TEST_MAIN(setup();
     RUN(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     RUN(damaged_samples_among_good_ones_cost_their_own_slots)
     RUN(pictures_of_codecs_that_the_context_does_not_allow_cost_their_slots)
+    RUN(with_hybrid_decoding_slow_engines_leave_pictures_to_software_and_batches_are_the_same)
+    RUN(with_hybrid_decoding_what_decoders_say_of_damage_does_not_depend_on_who_was_first)
+    RUN(hybrid_decoding_is_refused_where_a_failed_sample_ends_the_run_or_is_replaced)
     RUN(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
     RUN(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
     RUN(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)

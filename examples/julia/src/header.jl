@@ -1060,7 +1060,7 @@ struct bzna_loader_decode
     jpeg::UInt32
     jpeg_shrink::UInt32
     jpeg_shrink_margin::Float32
-    reserved0::UInt32
+    hybrid::UInt32
     reserved::NTuple{7,UInt64}
 end
 
@@ -1196,6 +1196,7 @@ mutable struct bzna_statistics
     samples_nvdec::UInt64
     samples_software::UInt64
     fallbacks::UInt64
+    samples_hybrid::UInt64
     decoders_made::UInt64
     decoders_reconfigured::UInt64
     sessions_lost::UInt64

@@ -232,6 +232,7 @@ epoch.
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
     jpeg_shrink_margin = 0                with jpeg_shrink: how much all views must still shrink what was decoded, 1 to 64; 0 is 1
+    hybrid = false                        processors decode, too, while NVDEC has more pictures than it can begin; batches are the same; needs on_error = :fill
     threads, reader_threads, batches_in_flight, read_ahead, read_memory_bytes, read_retries, read_backoff_ns
                                           0: the library's defaults
     restore_any_pixels = false            true: `restore!` takes states of runs that made other pixels, too

@@ -94,6 +94,7 @@ const LOADER_KEYWORDS = (
     jpeg_decoder = ((:decode, :jpeg), DECODERS),
     jpeg_shrink = ((:decode, :jpeg_shrink), nothing),
     jpeg_shrink_margin = ((:decode, :jpeg_shrink_margin), nothing),
+    hybrid = ((:decode, :hybrid), nothing),
     on_error = ((:errors, :policy), ON_ERROR),
     on_callback_error = ((:errors, :callback_policy), ON_CALLBACK_ERROR),
     batches_in_flight = ((:pipeline, :batches_in_flight), nothing),

@@ -157,6 +157,7 @@ def stream_number(stream):
 
 
 CHOICES["jpeg_shrink"] = {True: 1, False: 0}
+CHOICES["hybrid"] = {True: 1, False: 0}
 
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
 KEYWORDS.update(

@@ -138,7 +138,7 @@ loader_order: u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; 
 loader_shard: u32 rank, world_size; u64 reserved[8]
 loader_fields: str image, tensors, bytes; ptr rules; u32 rule_count, geometry; u64 reserved[8]
 loader_read: u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
-loader_decode: u32 decoder, threads, jpeg, jpeg_shrink; f32 jpeg_shrink_margin; u32 reserved0; u64 reserved[7]
+loader_decode: u32 decoder, threads, jpeg, jpeg_shrink; f32 jpeg_shrink_margin; u32 hybrid; u64 reserved[7]
 loader_errors: u32 policy, callback_policy; u64 reserved[8]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, no_threads; transform_fn
     transform; ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[8]
@@ -156,8 +156,8 @@ loader_info: u32 struct_size, decoder; tensor image; u32 layout, sessions, threa
 stage_statistics: u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, threads, reserved[2]
 statistics: u32 struct_size, limiting_stage; stage_statistics stage[4]; u64 samples, samples_failed, failed_read,
     failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
-    samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, lock_waits, lock_wait_ns,
-    elapsed_ns, samples_shrinkable; char advice[240]; i32 first_failed_status; u32 reserved0; u64
+    samples_software, fallbacks, samples_hybrid, decoders_made, decoders_reconfigured, sessions_lost, lock_waits,
+    lock_wait_ns, elapsed_ns, samples_shrinkable; char advice[240]; i32 first_failed_status; u32 reserved0; u64
     first_failed_index; char first_failed_message[488]
 loader_state: u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
     check; u64 pixels, list, reserved[6]

@@ -36,6 +36,7 @@ FIELDS = {
     "jpeg_decoder": "decode.jpeg",
     "jpeg_shrink": "decode.jpeg_shrink",
     "jpeg_shrink_margin": "decode.jpeg_shrink_margin",
+    "hybrid": "decode.hybrid",
     "on_error": "errors.policy",
     "on_callback_error": "errors.callback_policy",
     "multibuffering": "pipeline.batches_in_flight",

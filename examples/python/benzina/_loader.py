@@ -159,6 +159,8 @@ class DataLoader(_handles.Handled):
     jpeg_shrink_margin
                      with jpeg_shrink: how much all views must still shrink what was decoded, from 1 (the default) to
                      64. With 1.5, a JPEG is decoded at 1/2 only where all views shrink it threefold
+    hybrid           True: while NVDEC has more pictures than it can begin, and the program waits for a batch, processors
+                     decode some of them. Batches are the same. Needs on_error="fill"
     transform        a callable (sample_info, rng, structs.transform) that may change all of it
     picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped,
                      once a sample whatever the views; in software alone. Random erasing, of up to half of each edge:
@@ -304,6 +306,7 @@ class DataLoader(_handles.Handled):
         inter_method: Optional[int] = None,
         jpeg_shrink: bool = False,
         jpeg_shrink_margin: float = 0,
+        hybrid: bool = False,
         transform: Optional[Callable[[Any, Any, Any], Any]] = None,
         picture: Optional[Callable[[Any, Any, Any], Any]] = None,
         augment: Any = (),

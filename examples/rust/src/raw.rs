@@ -2078,8 +2078,10 @@ structs! {
         /// was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all views shrink it 3-fold.
         /// Default 1
         jpeg_shrink_margin: f32,
-        /// Must be 0
-        reserved0: u32,
+        /// Advanced, used where NVDEC limits a loader and processors idle: 1: decoder threads take pictures of H.264,
+        /// H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them wait for NVDEC than it can begin.
+        /// Batches are the same: chapter 11. Needs errors.policy BZNA_ON_ERROR_FILL
+        hybrid: u32,
         /// Must be 0
         reserved: [u64; 7],
     }
@@ -2336,6 +2338,8 @@ structs! {
         samples_software: u64,
         /// Of these, that NVDEC was to decode and could not; reasons are logged once
         fallbacks: u64,
+        /// Likewise, that decode.hybrid has taken from NVDEC
+        samples_hybrid: u64,
         /// The context's NVDEC decoders; constant in steady state
         decoders_made: u64,
         /// To another frame size; constant in steady state

@@ -166,6 +166,14 @@ impl LoaderBuilder<'_> {
         self
     }
 
+    /// `decode.hybrid`: Advanced, used where NVDEC limits a loader and processors idle: 1: decoder threads take
+    /// pictures of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them wait for NVDEC than it
+    /// can begin. Batches are the same: chapter 11. Needs errors.policy BZNA_ON_ERROR_FILL
+    pub fn hybrid(mut self, hybrid: bool) -> Self {
+        self.config.decode.hybrid = u32::from(hybrid);
+        self
+    }
+
     /// `errors.policy`: a \[`OnError`\]
     pub fn on_error(mut self, policy: OnError) -> Self {
         self.config.errors.policy = policy as u32;
