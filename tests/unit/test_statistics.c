@@ -73,7 +73,7 @@ TEST(what_limits_is_told_from_who_waits_for_whom)
         { { .consumer = 40, .decode = 20, .warp = 10, .reading = 5 }, BZNA_STAGE_DELIVER,
           { "the consumer: it waits for batches only 40 %", "no setting" } },
         { { .consumer = 70, .starved = 10, .decode = 5, .nvdec = 1, .threads = 14 }, BZNA_STAGE_DECODE,
-          { "NVDEC: its sessions have samples 90 %; decode.hybrid, so that idle", "fewer bytes" } },
+          { "NVDEC: its sessions have samples 90 % of the time; decode.hybrid, so that idle", "fewer bytes" } },
         { { .consumer = 70, .starved = 60, .full = 80, .nvdec = 1, .threads = 14 }, BZNA_STAGE_DELIVER,
           { "the consumer: its work on the device", "pipeline.batches_in_flight" } },
         { { .consumer = 70, .starved = 60, .full = 10, .nvdec = 1, .threads = 14 }, BZNA_STAGE_READ,
