@@ -25867,8 +25867,8 @@ static void *bzi_engine_run(void *argument)
     return NULL;
 }
 
-/* Ends the threads of a pool and frees it. Pre: no loader uses it any more. Returns 0, or 1 if a thread cannot be ended,
- * because it is in a call of the driver for good. Then pool and device stay: the call may use them. */
+/* Ends the threads of a pool and frees it. Pre: no loader uses it any more. Returns 0, or 1 if a thread cannot be
+ * ended, because it is in a call of the driver for good. Then pool and device stay: the call may use them. */
 BZI_COLD
 static int bzi_pool_close(bzi_pool *pool)
 {

@@ -128,8 +128,8 @@ typedef struct fake_control {
      * of AV1, with film grain [0] */
     fake_number wrong_parser;
     fake_number spins;                      /* 1: contexts are another library's, in which waiting calls spin [0] */
-    /* 1: a picture in five, by its bytes, is damaged, whatever libavcodec says, and what libavcodec finds damaged is not,
-     * but has pixels of one value [0] */
+    /* 1: a picture in five, by its bytes, is damaged, whatever libavcodec says, and what libavcodec finds damaged is
+     * not, but has pixels of one value [0] */
     fake_number contrary;
     fake_number hangs; /* calls of this function never return, while it is so: FAKE_..., counted from 1; 0: none [0] */
     fake_number lazy_streams; /* 1: work in a stream begins only when somebody waits for it, or asks [0] */

@@ -4821,7 +4821,7 @@ static int child_hangs(archive *a, int way, int kind)
     wrong |= calls_so_far() == calls ? 0 : 512;             /* none was made after that */
     /* the device, the pool, and what at most three sessions have */
     wrong |= atomic_load(&held.count) <= 3 + 3 * 4 ? 0 : 1024;
-    control->stuck = control->hangs = 0;                    /* calls that return now find nothing of what they worked on */
+    control->stuck = control->hangs = 0;                    /* calls that return now find what they worked on gone */
     bzi_os_sleep_ns(50000000);
     if (wrong || control->violations)
         printf("  way %d, kind %d: %d, %d blocks, %lld calls, %s: %s\n", way, kind, wrong, atomic_load(&held.count),
