@@ -28746,11 +28746,6 @@ BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shap
 
 /* --- Random numbers, transforms --- */
 
-BZNA_API void bzna_random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
-{
-    bzi_philox(counter, key, out);
-}
-
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
 {
     if (random)
@@ -28787,11 +28782,6 @@ BZI_COLD
 BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4], double out[4])
 {
     return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
-}
-
-BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9])
-{
-    bzi_homography_multiply(a, b, out);
 }
 
 BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter, bzna_transform *transform,

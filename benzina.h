@@ -2177,10 +2177,6 @@ enum {
     BZNA_OPERATION_USER    = 16       /* a loader's transform callback; from here on the user's */
 };
 
-/* Computes one block: out becomes philox(counter, key), four words each of counter and out and two
- * of key. out may be counter. Any thread. */
-BZNA_API void bzna_random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-
 /* Sets random to the start of the stream of (seed, epoch, sample, operation). operation is
  * BZNA_OPERATION_... NULL does nothing. Any thread. */
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
@@ -2669,10 +2665,6 @@ BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
  * E_ARGUMENT for a size of 0 or a number that is not finite. */
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9],
     bzna_error *err);
-
-/* Computes out = a b, 3x3 matrices, row-major: the product applies b first, then a. out may be a or
- * b. Any thread. */
-BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9]);
 
 /* Kinds of warps. */
 enum {

@@ -424,8 +424,8 @@ went_names_stand_in_changelog() {
     return $missing
 }
 check changelog_says_of_each_name_that_went_what_takes_its_place went_names_stand_in_changelog
-check header_has_at_most_90_functions sh -c \
-    "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 90 ]"
+check header_has_at_most_88_functions sh -c \
+    "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 88 ]"
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
     benzina.c benzina_kernels.cu Makefile $held
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"

@@ -440,7 +440,7 @@ static bzna_status check_geometry(void *user, const bzna_rule_input *input, void
         const bzna_geometry *g = &input->geometry[v];
         const uint64_t i = input->sample->index;
         double box[4], unit[9];
-        bzna_homography_multiply(g->homography, g->inverse, unit);
+        bzi_homography_multiply(g->homography, g->inverse, unit);
         for (int k = 0; k < 9; k++)
             if (!(fabs(unit[k] / unit[8] - (k % 4 == 0)) < 1e-9) ||
                 !(fabs(g->homography[k] * seen[i][v][8] - seen[i][v][k] * g->homography[8]) < 1e-9))

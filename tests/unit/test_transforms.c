@@ -857,7 +857,7 @@ TEST(what_goes_on_top_of_a_warp_is_of_its_output)
         whole.perspective = 0.5, whole.perspective_p = 0.7;
         CHECK_EQ(bzna_warp_draw(&again, &whole, 500, 375, 224, 160, both, NULL), BZNA_OK);
         CHECK_EQ(bzna_warp_draw(&random, &top, 224, 160, 224, 160, alone, NULL), BZNA_OK);   /* the draws go on */
-        bzna_homography_multiply(plain, alone, expected);
+        bzi_homography_multiply(plain, alone, expected);
         multiply(plain, alone, alone);
         for (int k = 0; k < 9; k++) {
             CHECK_NEAR(both[k], expected[k], 1e-9 * (1 + fabs(expected[k])));

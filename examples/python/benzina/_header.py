@@ -210,7 +210,6 @@ picture_init: void &picture size
 decoder_open: i32 ptr out &error
 decoder_close: i32 ptr
 decoder_decode: i32 ptr &image &picture &error
-random_philox: void &u32 &u32 &u32
 random_init: void &random u64 u64 u64 u32
 random_fork: void &random u32 u64
 random_u32: u32 &random
@@ -223,7 +222,6 @@ output_init: void &output size
 picture_render: i32 &picture &transform &output ptr size &error
 affine_init: void &affine size
 affine_matrix: i32 &affine &f64 &error
-homography_multiply: void &f64 &f64 &f64
 warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
 jitter_draw: i32 &random &jitter &transform &error
 policy_preset: i32 u32 u32 u32 &policy &error

@@ -2580,9 +2580,6 @@ extern "C" {
     pub fn bzna_decoder_close(decoder: *mut bzna_decoder) -> bzna_status;
     /// Decodes one coded picture.
     pub fn bzna_decoder_decode(decoder: *mut bzna_decoder, image: *const bzna_image, picture: *mut bzna_picture, err: *mut bzna_error) -> bzna_status;
-    /// Computes one block: out becomes philox(counter, key), four words each of counter and out and two of key. out may
-    /// be counter.
-    pub fn bzna_random_philox(counter: *const u32, key: *const u32, out: *mut u32);
     /// Sets random to the start of the stream of (seed, epoch, sample, operation). operation is BZNA_OPERATION_...
     pub fn bzna_random_init(random: *mut bzna_random, seed: u64, epoch: u64, sample: u64, operation: u32);
     /// Turns a stream that is fresh from bzna_random_init into that of another view of the sample, or of another
@@ -2610,8 +2607,6 @@ extern "C" {
     /// Computes the homography that affine describes: 3x3, row-major, from pixel coordinates of the output to those of
     /// the input, as in chapter 7 (integers are pixel centers).
     pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
-    /// Computes out = a b, 3x3 matrices, row-major: the product applies b first, then a. out may be a or b.
-    pub fn bzna_homography_multiply(a: *const f64, b: *const f64, out: *mut f64);
     /// Draws one warp, as a loader does for a view with numbers of BZNA_OPERATION_WARP.
     pub fn bzna_warp_draw(random: *mut bzna_random, warp: *const bzna_warp, in_width: u32, in_height: u32, out_width: u32, out_height: u32, out: *mut f64, err: *mut bzna_error) -> bzna_status;
     /// Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR.
