@@ -112,7 +112,7 @@ installed() { # name, venv, what pip is to install: the package is in the venv, 
     check "$1_makes_the_same_pixels" same_pixels
     if pkg-config --exists libavformat libswscale; then tool_works "$1" "$t/$2/bin/bzna" "$t/$2/bin/python"; fi
     if have clang && pkg-config --exists ffnvcodec; then
-        check "$1_has_the_kernels_ptx" grep -qa "^.target sm_60" \
+        check "$1_has_the_kernels_ptx" grep -qa "^.target sm_6" \
             "$t/$2"/lib/python*/site-packages/benzina/_lib/libbenzina.so
     fi
 }
@@ -132,10 +132,11 @@ else
     elif check sdist_is_made make --no-print-directory -s BUILD="$build" PYTHON="$python" sdist; then
         tar -xzf "$build/dist/python/benzina-$version.tar.gz" -C "$t"
         unpacked="$t/benzina-$version"
-        check sdist_has_the_pair grep -q 'entry bzi_kernel_warp_any' "$unpacked/pair/benzina.c"
+        check sdist_has_the_pair sh -c "grep -q '^static const uint8_t bzi_kernel_ptx' '$unpacked/pair/benzina.c' &&
+            ! grep '^# *include \"benzina_kernels' '$unpacked/pair/benzina.c'"
         check sdist_has_a_licence cmp LICENSE "$unpacked/LICENSE"
         check sdist_has_nothing_else says " 1 " sh -c "cd '$unpacked' && echo \" \$(find . -type f | sed 's,^./,,' |
-            grep -vxcE 'LICENSE|README.md|PKG-INFO|CMakeLists.txt|pyproject.toml|pair/(benzina.[ch]|CMakeLists.txt|stream/stream(_source)?.[ch]|examples/(bzna/)?[a-z_]+.[ch])|benzina/(.*/)?[a-z_]+.py|benzina/py.typed' |
+            grep -vxcE 'LICENSE|README.md|PKG-INFO|CMakeLists.txt|pyproject.toml|pair/(benzina.[ch]|CMakeLists.txt|stream/stream(_source)?.[ch]|formats/[a-z_0-9]+.[ch]|examples/(bzna/)?[a-z_]+.[ch])|benzina/(.*/)?[a-z_]+.py|benzina/py.typed' |
             sed 's/^0\$/1/') \""
         installed sdist sdist "$build/dist/python/benzina-$version.tar.gz"
     fi
