@@ -1383,6 +1383,10 @@ def not_a_fifth(sample):
     return sample
 
 
+class Unusual:
+    """What is neither a tensor nor a plain value."""
+
+
 def doubled(number):
     return 2 * number
 
@@ -1783,6 +1787,16 @@ class Pipelines(InWebDataset):
             self.assertEqual(len(keys(self.wds.ignore_and_continue)), len(stopped) + 5)
             self.assertRaises((EOFError, zlib.error), keys, self.wds.reraise_exception)
 
+    def test_gzip_may_have_packed_several_parts(self):
+        unpacked = module("_wds_cut").unpacked
+        first, second = os.urandom(200000), os.urandom(100)
+        data = gzip.compress(first) + gzip.compress(second) + bytes(30)
+        self.assertEqual(unpacked(data), (first + second, None))
+        self.assertEqual(unpacked(b"plain"), (b"plain", None))
+        part, error = unpacked(data[:150000])
+        self.assertEqual((part, type(error)), (first[:len(part)], EOFError))
+        self.assertGreater(len(part), 140000)
+
     def test_a_pipe_that_fails_says_its_status_and_one_that_is_left_early_does_not(self):
         wds = self.wds
         for source in (wds.WebDataset, lambda url, **_: wds.DataPipeline(wds.SimpleShardList(url), wds.tarfile_to_samples())):
@@ -2025,6 +2039,11 @@ class Shards(InWebDataset):
         pipeline = wds.DataPipeline(wds.DirectoryShardList(folder, poll=0.01), wds.tarfile_to_samples(), wds.slice(12))
         self.assertEqual([int(sample["cls"]) for sample in pipeline], [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1])
         self.assertEqual(list(wds.DirectoryShardList(folder, pattern="none*", poll=0.01, timeout=0.05)), [])
+        put("g.tar")
+        slow = iter(wds.DirectoryShardList(folder, poll=0.01, timeout=0.05))
+        for _ in range(3):                      # the timeout is of a folder without shards, not of who uses them
+            next(slow)
+            time.sleep(0.06)
         self.assertRaisesRegex(ValueError, "is no folder", wds.DirectoryShardList, folder + "none")
         self.assertRaisesRegex(ValueError, "mode: 'once' is none of", wds.DirectoryShardList, folder, mode="once")
 
@@ -2043,6 +2062,19 @@ class Shards(InWebDataset):
         for url in (self.path("pickled.tar"), "pipe:true", "file:" + self.path("pickled.tar")):
             self.assertRaisesRegex(ValueError, "enforce_security is True", wds.gopen, url)
             self.assertRaisesRegex(ValueError, "enforce_security is True", list, wds.WebDataset(url, shardshuffle=False))
+
+    @needs("torch")
+    def test_files_of_torch_have_tensors_alone_unless_pickles_are_allowed(self):
+        import torch
+        wds = self.wds
+        with wds.TarWriter(self.path("torch.tar")) as sink:
+            sink.write({"__key__": "0", "pth": {"a": torch.arange(3)}})
+            sink.write({"__key__": "1", "pth": Unusual()})
+        made = wds.WebDataset(self.path("torch.tar"), shardshuffle=False).decode(handler=wds.ignore_and_continue)
+        self.assertEqual([sample["pth"]["a"].tolist() for sample in made], [[0, 1, 2]])
+        self.addCleanup(setattr, wds.utils, "enforce_security", None)
+        wds.utils.enforce_security = False
+        self.assertEqual([type(sample["pth"]) for sample in made], [dict, Unusual])
 
     def test_urls_are_rewritten_as_the_environment_says(self):
         self.addCleanup(os.environ.pop, "GOPEN_REWRITE", None)

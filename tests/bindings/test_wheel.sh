@@ -185,9 +185,12 @@ if [ ! -e "$root/complete" ]; then
     if debootstrap --variant=minbase --include=python3,python3-pip,python3-numpy bullseye "$root" >"$t/log" 2>&1; then touch "$root/complete"
     else skip "the wheel in Debian 11" "debootstrap ends with: $(tail -n 1 "$t/log")"; end; fi
 fi
-inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 chroot "$root" "$@"; }
+inside() { env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 chroot "$root" "$@"; }
 check root_has_neither_libavcodec_nor_libjpeg \
     sh -c "! find '$root/usr' '$root/lib' -name 'libavcodec*' -o -name 'libjpeg*' -o -name 'libturbojpeg*' | grep ."
+# A program's own folder, in which the tool's libraries are, is known by /proc alone.
+if ! mount -t proc proc "$root/proc" 2>"$t/log"; then skip "the wheel in Debian 11" "mount ends with: $(tail -n 1 "$t/log")"; end; fi
+trap 'umount "$root/proc"; rm -rf "$t"' EXIT
 rm -rf "$root/data"; mkdir "$root/data"
 cp -R "$t/data/." "$root/data/"
 cp "$wheel" "$root/data/"

@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -26,6 +25,7 @@ from ._c import Status, lib, structs
 from ._context import Context, _shared_context
 from ._dataset import Dataset, Sample
 from ._errors import Error, check
+from ._tool import tool_path
 from ._types import Split
 
 
@@ -68,23 +68,11 @@ _SPLITS = arg.OTHER_CHOICES["split"]
 
 
 def _tool():
-    """The path of the program bzna."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    named = os.environ.get("BENZINA_TOOL")
-    tried = (
-        [named]
-        if named
-        else [os.path.join(here, "_lib", "bzna"), os.path.join(here, "..", "..", "..", "build", "bzna")]
-    )
-    found = next((path for path in tried if os.path.exists(path)), None) or (None if named else shutil.which("bzna"))
-    if found is None:
-        raise Error(
-            Status.E_NOT_FOUND,
-            "the program bzna, which encodes pictures, was not found: neither at "
-            + " nor at ".join(tried)
-            + ("" if named else ", nor in PATH; BENZINA_TOOL names it"),
-        )
-    return found
+    """The path of the program bzna, which encodes pictures."""
+    try:
+        return tool_path(True)
+    except FileNotFoundError as error:
+        raise Error(Status.E_NOT_FOUND, str(error)) from None
 
 
 class _Encoder:

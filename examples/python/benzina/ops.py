@@ -219,6 +219,12 @@ class ConstantWarpTransform(WarpTransform):
         return self.warp
 
 
+def _drawn(warp: Any, in_size: Size, out_size: Size, rng: Any) -> Matrix:
+    matrix, err = (ctypes.c_double * 9)(), _c.new("error")
+    check(lib.bzna_warp_draw(rng.struct, warp, *in_size, *out_size, matrix, err), err)
+    return tuple(matrix)
+
+
 class SimilarityTransform(WarpTransform):
     """A random crop, turned, moved, mirrored and resized.
 
@@ -283,9 +289,7 @@ class SimilarityTransform(WarpTransform):
         return warp
 
     def __call__(self, index: int, in_size: Size, out_size: Size, rng: Any) -> Matrix:
-        matrix, err = (ctypes.c_double * 9)(), _c.new("error")
-        check(lib.bzna_warp_draw(rng.struct, self._warp(), *in_size, *out_size, matrix, err), err)
-        return tuple(matrix)
+        return _drawn(self._warp(), in_size, out_size, rng)
 
 
 class RandomResizedCrop(SimilarityTransform):
@@ -435,9 +439,7 @@ class MXNetAffine(WarpTransform):
         return structs.warp.from_buffer_copy(self._struct)
 
     def __call__(self, index: int, in_size: Size, out_size: Size, rng: Any) -> Matrix:
-        matrix, err = (ctypes.c_double * 9)(), _c.new("error")
-        check(lib.bzna_warp_draw(rng.struct, self._struct, *in_size, *out_size, matrix, err), err)
-        return tuple(matrix)
+        return _drawn(self._struct, in_size, out_size, rng)
 
 
 class ColorJitter:

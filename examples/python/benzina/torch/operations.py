@@ -81,41 +81,21 @@ def _library_random(rng: Any) -> Any:
     return rng if hasattr(rng, "struct") else Random(seed=int(rng.randint(2**32, dtype="uint64")))
 
 
-class _OriginalsNames:
-    """Arguments by the attributes that the original keeps them in."""
-
-    @property
-    def s(self) -> Any:
-        """scale, of areas."""
-        return getattr(self, "scale")
-
-    @property
-    def ar(self) -> Any:
-        """ratio."""
-        return getattr(self, "ratio")
-
-    @property
-    def r(self) -> Any:
-        """degrees."""
-        return getattr(self, "degrees")
-
-    @property
-    def t(self) -> Any:
-        """translate."""
-        return getattr(self, "translate")
-
-    @property
-    def fh(self) -> Any:
-        """flip_h."""
-        return getattr(self, "flip_h")
-
-    @property
-    def fv(self) -> Any:
-        """flip_v."""
-        return getattr(self, "flip_v")
+def _also(name: str) -> Any:
+    return property(lambda self: getattr(self, name), doc=name)
 
 
-class SimilarityTransform(_OriginalsNames, ops.SimilarityTransform):
+class _Original(WarpTransform):
+    """Arguments by the attributes that the original keeps them in; random numbers of numpy's."""
+
+    s, ar, r, t, fh, fv = map(_also, ("scale", "ratio", "degrees", "translate", "flip_h", "flip_v"))
+
+    def __call__(self, index: int, in_shape: Size, out_shape: Size, rng: Any) -> Matrix:
+        matrix: Matrix = super().__call__(index, in_shape, out_shape, _library_random(rng))     # type: ignore[misc]
+        return matrix
+
+
+class SimilarityTransform(_Original, ops.SimilarityTransform):
     """A random crop, turned, moved, mirrored and resized. Arguments are those of benzina.ops.SimilarityTransform,
     without law."""
 
@@ -136,21 +116,15 @@ class SimilarityTransform(_OriginalsNames, ops.SimilarityTransform):
             random_crop=random_crop,
         )
 
-    def __call__(self, index: int, in_shape: Size, out_shape: Size, rng: Any) -> Matrix:
-        return super().__call__(index, in_shape, out_shape, _library_random(rng))
 
-
-class RandomResizedCrop(_OriginalsNames, ops.RandomResizedCrop):
+class RandomResizedCrop(_Original, ops.RandomResizedCrop):
     """A random part of the picture, resized to the output."""
 
     def __init__(self, scale: Range = (+0.08, +1.0), ratio: Range = (3. / 4., 4. / 3.)) -> None:
         ops.SimilarityTransform.__init__(self, scale=scale, ratio=ratio, resize=True, random_crop=True, law="benzina")
 
-    def __call__(self, index: int, in_shape: Size, out_shape: Size, rng: Any) -> Matrix:
-        return super().__call__(index, in_shape, out_shape, _library_random(rng))
 
-
-class CenterResizedCrop(_OriginalsNames, ops.CenterResizedCrop):
+class CenterResizedCrop(_Original, ops.CenterResizedCrop):
     """The middle of the picture, resized to the output. scale: of its edges."""
 
     def __init__(self, scale: float = +1.0, keep_ratio: bool = True) -> None:
@@ -159,9 +133,6 @@ class CenterResizedCrop(_OriginalsNames, ops.CenterResizedCrop):
     @property
     def s(self) -> Any:
         return self.scale ** 2, self.scale ** 2
-
-    def __call__(self, index: int, in_shape: Size, out_shape: Size, rng: Any) -> Matrix:
-        return super().__call__(index, in_shape, out_shape, _library_random(rng))
 
 
 LIBRARY_WARPS.update((SimilarityTransform, RandomResizedCrop, CenterResizedCrop))
