@@ -22,7 +22,8 @@ typedef struct gate {
 } gate;
 
 /* Decodes the next picture, maps it and enqueues a copy to the host. */
-static bzna_status gate_pass(bzi_session *session, check_pair *pair, uint32_t number, void *copy, uint64_t room, bzna_error *err)
+static bzna_status gate_pass(bzi_session *session, check_pair *pair, uint32_t number, void *copy, uint64_t room,
+                             bzna_error *err)
 {
     bzi_flight *flight = &pair->flights[number];
     if (bzi_session_map(session, flight, err) != BZNA_OK)
@@ -55,7 +56,7 @@ static bzna_status gate_try(gate *g, bzi_device *device, uint32_t codec, bzna_er
     if (status == BZNA_OK && check_pair_use(&pair) &&
         (status = bzi_device_pin(device, 2 * ROOM, &pinned, err)) == BZNA_OK &&
         (status = bzi_device_event(device, &event, err)) == BZNA_OK &&
-        (status = gate_submit(&session, &pair, 1, err)) == BZNA_OK &&                 /* making the decoder takes long */
+        (status = gate_submit(&session, &pair, 1, err)) == BZNA_OK &&   /* making the decoder takes long */
         (status = gate_pass(&session, &pair, 1, pinned, ROOM, err)) == BZNA_OK) {
         bzi_session_unmap_all(&session);
         if ((status = bzi_device_drain(device, session.stream, err)) == BZNA_OK &&
