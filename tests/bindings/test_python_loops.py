@@ -1087,7 +1087,7 @@ class Words(unittest.TestCase):
             self.assertEqual(run("nonsense").returncode, subprocess.run([BZNA, "nonsense"], capture_output=True).returncode)
         done = run("--version", BENZINA_TOOL="/nowhere/bzna")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, "bzna was not found: neither at /nowhere/bzna. It is built where libavformat")
+        self.assertRegex(done.stderr, "the program bzna was not found at /nowhere/bzna. pip builds it where libavformat")
 
     @needs("mypy")
     def test_mypy_takes_a_users_script_strictly_and_finds_its_slips(self):
