@@ -21285,15 +21285,35 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * hands it over, and a worker takes it. A run has many small samples, so that threads wake for a run and not for each
  * sample. A large sample is a run by itself, and so is a sample for the pool. The plan gives a run neighboring slots of
  * one batch, as many as it has items. The thread that reads it finds their samples, and those that succeed are finished
- * together. Only one thread holds a run at a time:
+ * together. What the state of an item is, who may change the item then, and by which function it gets to another state:
  *
- *   free -> reader -> (pool -> engine ->) ready -> worker -> free
- *           reader -> planned -> reader, when it is to be read again, or no memory is there for it
- *                                                  worker -> planned -> reader, when its slot takes another sample
+ *   state     it is in              changed by     next
+ *   free      queues->free          nobody         reading: bzi_plan_run gives it a slot
+ *   reading   a reader's run        that thread    pool: bzi_reader_submit; ready: bzi_ready_push; planned:
+ *                                                  bzi_item_plan, to be read later, or for want of memory
+ *   planned   queues->planned       nobody         reading: bzi_reader_next
+ *   ready     queues->ready         nobody         worker: bzi_ready_pop
+ *   worker    a worker's run        that thread    free: bzi_run_finish, bzi_item_finish; planned: bzi_item_requeue,
+ *                                                  for another sample; pool: bzi_worker_give_back
+ *   pool      pool->queue, (P)      nobody         engine: bzi_pool_take; worker: bzi_pool_share
+ *   engine    a session's flights,  that thread    free: bzi_item_finish; planned: bzi_item_requeue; ready:
+ *             then its lane                        bzi_engine_refuse, for software
  *
- * Only the worker or engine that holds an item writes its slot. In steady state nothing is allocated: items, batches
- * and queues are made at open, and the memory of an item grows to the largest sample met, under a common ceiling. A
- * sample may lie in the memory of another item of its run, so a worker gives back no item before the run is done.
+ * States change under the lock, except from pool to engine, which is under (P). What is planned, ready or in the pool
+ * becomes free when it is thrown away (bzi_loader_clear, bzi_pool_withdraw). Only the worker or engine that holds an
+ * item writes its slot.
+ *
+ * THE WAY OF A SAMPLE
+ *   slot      bzi_plan_run, and its sample: bzi_run_plan
+ *   read      bzi_reader_read_run: bytes, target, fields. bzi_reader_pass hands it on
+ *   software  bzi_worker_take, bzi_worker_sample: bzi_worker_parse, bzi_worker_want, bzi_software_decode,
+ *             bzi_worker_warp; then bzi_run_finish, or on the device bzi_lane_flush
+ *   NVDEC     bzi_pool_take, bzi_engine_begin, bzi_session_submit, bzi_engine_map, bzi_lane_flush
+ *   batch     bzi_batch_count_written makes it ready; bzi_loader_look finds it; bzi_batch_to_loan, bzi_batch_unref
+ *
+ * In steady state nothing is allocated: items, batches and queues are made at open, and the memory of an item grows to
+ * the largest sample met, under a common ceiling. A sample may lie in the memory of another item of its run, so a
+ * worker gives back no item before the run is done.
  *
  * PLANNED ITEMS
  * Nobody waits with an item in hand. One that is to be read later goes to the list of planned items, which says when it
@@ -21763,8 +21783,7 @@ struct bzi_queues {
     uint32_t   paused;                /* (L) resets and restores at work */
     uint32_t   clearing;              /* (L) 1: one of them throws away what is planned; nothing else is at work */
     bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
-    uint32_t   active;                /* (L) readers and workers with a run in hand, and items with the pool */
-    uint32_t   reading;               /* (L) of these, readers */
+    uint32_t   reading;               /* (L) readers with a run in hand, and workers that read */
     uint32_t   working;               /* (L) workers with a run in hand */
     uint64_t   alarm;                 /* (L) when a thread that reads wakes by itself; UINT64_MAX: none does */
 
@@ -21926,22 +21945,21 @@ static void bzi_queues_count_starved(bzi_queues *queues)
     queues->pool_ns = now;
 }
 
-/* Counts an item that goes to the pool (1), or leaves it (0). With the lock held. */
+/* Counts an item that goes to the pool (1), or leaves it (0), if it was there. With the lock held. */
 static void bzi_item_set_in_pool(bzi_item *item, uint32_t in_pool)
 {
+    if (in_pool == item->in_pool)
+        return;
     bzi_queues_count_starved(item->queues);
     item->queues->in_pool += in_pool - item->in_pool;
     item->in_pool = in_pool;
 }
 
-/* Counts an item of the pool as done. Other items belong to runs, and a run is counted as a whole when it is done. With
- * the lock held. */
-static void bzi_item_done(bzi_item *item)
+/* Returns how many runs readers and workers have in hand, and how many items the pool and its engines. With the lock
+ * held. */
+static uint32_t bzi_queues_active(const bzi_queues *queues)
 {
-    if (!item->in_pool)
-        return;
-    bzi_item_set_in_pool(item, 0);
-    item->queues->active--;
+    return queues->reading + queues->working + queues->in_pool;
 }
 
 /* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
@@ -22555,7 +22573,7 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
             continue;
         }
         bzi_item_free(item);
-        bzi_item_done(item);
+        bzi_item_set_in_pool(item, 0);
     }
 
     bzi_os_unlock(&pool->mutex);
@@ -22666,7 +22684,7 @@ static int bzi_can(bzi_queues *queues, uint32_t role)
     case BZI_ROLE_DONE:
         return bzi_can_deliver(queues);
     case BZI_ROLE_CONTROL:
-        return !queues->active && !queues->clearing && !(queues->quit && queues->consumer->waiting);
+        return !bzi_queues_active(queues) && !queues->clearing && !(queues->quit && queues->consumer->waiting);
     default:
         return queues->quit || bzi_can_retire(queues);
     }
@@ -22742,7 +22760,6 @@ static void bzi_queues_settle(bzi_queues *queues, bzi_pool *pool)
         bzi_queues_sleep_for(queues, pool, BZI_ROLE_CONTROL, 0);
         if (bzi_queues_look(queues, pool)) {
             bzi_queues_count_starved(queues);
-            queues->active -= queues->in_pool;
             queues->in_pool = 0;
         }
     }
@@ -24451,8 +24468,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, bzi_run *lat
     return done;
 }
 
-/* Reads a run and hands it on. Returns 1 if the pool has it now, else 0. With the lock held, but not while it reads. */
-static int bzi_reader_pass(bzi_reader *reader, bzi_run run)
+/* Reads a run and hands it on. With the lock held, but not while it reads. */
+static void bzi_reader_pass(bzi_reader *reader, bzi_run run)
 {
     bzi_queues *queues = reader->queues;
     bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_READ];
@@ -24475,14 +24492,12 @@ static int bzi_reader_pass(bzi_reader *reader, bzi_run run)
     stage->count += done.count;
     stage->bytes += done.bytes;
     if (!done.count)
-        return 0;
+        return;
 
     queues->pace.read_ns = bzi_pace_mean(queues->pace.read_ns, took, done.count);
     queues->pace.bytes = bzi_pace_mean(queues->pace.bytes, done.bytes, done.count);
-    if (queues->sessions && bzi_reader_submit(done.first))
-        return 1;                                           /* the run had one item */
-    bzi_ready_push(queues, done);
-    return 0;
+    if (!queues->sessions || !bzi_reader_submit(done.first))        /* with sessions, a run has one item */
+        bzi_ready_push(queues, done);
 }
 
 /* The thread of a reader. */
@@ -24494,10 +24509,8 @@ static void *bzi_reader_run(void *argument)
     bzi_run run;
 
     bzi_queues_lock(queues);
-    while ((run = bzi_reader_take(loader)).count) {
-        queues->active++;
-        queues->active -= !bzi_reader_pass(reader, run);
-    }
+    while ((run = bzi_reader_take(loader)).count)
+        bzi_reader_pass(reader, run);
     bzi_queues_unlock(queues);
     return NULL;
 }
@@ -24611,7 +24624,7 @@ static int bzi_item_requeue(bzi_item *item)
 
     bzi_plan_sample(item);
     bzi_item_plan(item);
-    bzi_item_done(item);
+    bzi_item_set_in_pool(item, 0);
     return 1;
 }
 
@@ -24644,7 +24657,7 @@ static void bzi_item_finish(bzi_item *item)
     bzi_item_note(item);
     bzi_batch_count_written(item->batch, 1);
     bzi_item_free(item);
-    bzi_item_done(item);
+    bzi_item_set_in_pool(item, 0);
 }
 
 /* Counts and ends the items of one batch whose samples succeeded. With the lock held. */
@@ -25241,7 +25254,6 @@ static int bzi_worker_give_back(const bzi_worker *worker, bzi_item *item)
 
     bzi_queues_lock(queues);
     given = !bzi_queues_interrupted(queues) && bzi_pool_submit(queues->hybrid, item);
-    queues->active += given != 0;
     bzi_queues_unlock(queues);
     return given;
 }
@@ -25314,7 +25326,6 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     bzi_queues *queues = worker->queues;
     uint64_t took = bzi_os_now_ns();
 
-    queues->active++;
     queues->working++;
     bzi_queues_unlock(queues);
     if (worker->setup->on_device)
@@ -25325,7 +25336,6 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     bzi_queues_lock(queues);
     queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, run.count);
     queues->working--;
-    queues->active--;
 }
 
 /* Reads the next samples, if workers do that. What was read is ready then, and is worked on before more is read, so
@@ -25342,9 +25352,7 @@ static int bzi_worker_read(bzi_worker *worker, uint64_t *when)
     if (!run.count)
         return 0;
 
-    queues->active++;
     bzi_reader_pass(worker->reader, run);
-    queues->active--;
     return 1;
 }
 
@@ -25355,7 +25363,7 @@ static bzi_run bzi_worker_share(bzi_queues *queues)
 
     if (!item)
         return (bzi_run){ 0 };
-    bzi_item_done(item);
+    bzi_item_set_in_pool(item, 0);
     item->shared = 1;
     return bzi_run_of(item);
 }
@@ -25579,7 +25587,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     queues->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = item->shared = 0;
     bzi_ready_push(queues, bzi_run_of(item));
-    bzi_item_done(item);
+    bzi_item_set_in_pool(item, 0);
     bzi_queues_unlock(queues);
 
     /* The pool's host is used, because the loader may be closed by now. */

@@ -2693,7 +2693,7 @@ static int storm_counts(storm *s, int all)
              q->sleeping[BZI_ROLE_WORK] + q->working <= q->worker_count && q->held_bytes <= q->memory_bytes;
     if (all)
         right &= q->sleeping[BZI_ROLE_READ] == q->reader_count && q->sleeping[BZI_ROLE_WORK] == q->worker_count &&
-                 !q->active && !q->reading && !q->working;
+                 !bzi_queues_active(q);
     bzi_os_unlock(&q->mutex);
     return right;
 }
