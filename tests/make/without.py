@@ -247,7 +247,7 @@ SECTIONS = {
     "CUDA": ["11. THE GPU"],
     "SHARDS": ["TARS", "RECORDIO"],
     "STILLS": ["STILLS"],
-    "FOLDERS": ["PATTERNS", "FOLDERS"],
+    "FOLDERS": ["FOLDERS"],
     "FOLDERS SHARDS": ["LISTS"],
     "RECORDS": ["RECORDS", "PROVIDERS"],
     "AUGMENT": ["POLICIES"],
