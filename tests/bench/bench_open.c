@@ -154,7 +154,8 @@ int main(int argc, char **argv)
         printf(
             json ?
                 "{\"samples\":%u,\"open_ms\":%.3f,\"private_bytes\":%.0f,\"targets_s\":%.3f,\"look_us\":%.2f}\n" :
-                "open: %u samples, warm, best of 10: %.3f ms of processors (limit 30); private memory: %.0f bytes (limit 50331648)\n"
+                "open: %u samples, warm, best of 10: %.3f ms of processors (limit 30); private memory: %.0f bytes "
+                "(limit 50331648)\n"
                 "all targets in order: %.3f s of processors (limit 0.1); a sample at random: %.2f us (limit 10)\n",
             SAMPLES, best_ms, after - before, targets, looks);
         if (best_ms > LIMIT_MS || after - before > LIMIT_PRIVATE || targets > LIMIT_TARGETS || looks > LIMIT_LOOK_US)
