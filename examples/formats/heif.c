@@ -309,7 +309,7 @@ static bzna_status heif_extent(const heif *h, heif_extents *e, heif_bytes *part)
     size = heif_number(&e->c, e->bytes[2]);
     if (e->base > e->in.left || offset > e->in.left - e->base || size > e->in.left - e->base - offset)
         return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, %llu",
-                         (unsigned long long)size, (unsigned long long)(e->base + offset),
+                         (unsigned long long)size, (unsigned long long)e->base + offset,
                          (unsigned long long)e->in.left);
     offset += e->base;
     *part = (heif_bytes){ e->in.at + offset, size ? size : e->in.left - offset, 0 };
