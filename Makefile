@@ -41,11 +41,12 @@ endif
 # ---- Packages that are needed ----------------------------------------------------------------------------------------
 
 DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \
-              libffmpeg-nvenc-dev liblcms2-dev libjxl-dev zlib1g-dev libzstd-dev clang
+              libffmpeg-nvenc-dev liblcms2-dev libtiff-dev libopenjp2-7-dev libjxl-dev zlib1g-dev libzstd-dev \
+              clang
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
 # says so.
 DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
-              python3-pil python3-braceexpand libjxl-tools cppcheck clang-tidy
+              python3-pil python3-braceexpand libtiff-tools libopenjp2-tools libjxl-tools cppcheck clang-tidy
 
 .PHONY: deps
 # What tests need beyond the product is installed only when a test is asked for, too.
@@ -70,6 +71,9 @@ HAVE_JPEG     := $(shell pkg-config --exists libjpeg 2>/dev/null && printf '$(JP
                    $(CC) $$(pkg-config --cflags libjpeg) -x c -fsyntax-only - 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
 HAVE_LCMS2    := $(shell pkg-config --exists lcms2 2>/dev/null && echo yes)
+# since when each handle has its own messages and limits
+HAVE_TIFF     := $(shell pkg-config --exists 'libtiff-4 >= 4.5' 2>/dev/null && echo yes)
+HAVE_JPEG2000 := $(shell pkg-config --exists 'libopenjp2 >= 2.4' 2>/dev/null && echo yes)
 HAVE_JXL      := $(shell pkg-config --exists 'libjxl >= 0.7' 2>/dev/null && echo yes)
 HAVE_ZLIB     := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
 HAVE_ZSTD     := $(shell pkg-config --exists libzstd 2>/dev/null && echo yes)
@@ -116,11 +120,13 @@ TOOL_CFLAGS += -DBZNA_LCMS2 $(shell pkg-config --cflags lcms2)
 TOOL_LIBS   += $(shell pkg-config --libs lcms2)
 endif
 # What each file of examples/formats needs, by pkg-config; without it, its kind of pictures is refused by name.
-ifeq ($(HAVE_JXL),yes)
-FORMATS_REQUIRES += libjxl
-else
-FORMATS_CFLAGS += -DBENZINA_FORMATS_NO_JXL
-endif
+# In the order of the vendored CMakeLists.txt.
+FORMATS_LIBRARIES = STILLS:libavcodec,libavutil TIFF:libtiff-4 JPEG2000:libopenjp2 JXL:libjxl
+HAVE_STILLS      := $(HAVE_AVCODEC)
+FORMATS_REQUIRES := $(foreach f,$(FORMATS_LIBRARIES),$(if $(HAVE_$(firstword $(subst :, ,$f))),$\
+                      $(subst $(comma), ,$(lastword $(subst :, ,$f)))))
+FORMATS_CFLAGS   := $(foreach f,$(FORMATS_LIBRARIES),$(if $(HAVE_$(firstword $(subst :, ,$f))),,$\
+                      -DBENZINA_FORMATS_NO_$(firstword $(subst :, ,$f))))
 ifneq ($(strip $(FORMATS_REQUIRES)),)
 FORMATS_CFLAGS += $(shell pkg-config --cflags $(FORMATS_REQUIRES))
 FORMATS_LIBS   += $(shell pkg-config --libs $(FORMATS_REQUIRES))
@@ -164,7 +170,10 @@ all: what $(LIB) $(PROGRAMS)
 WHAT_VIDEO = $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing))
 WHAT_JPEG  = $(if $(HAVE_JPEG),libjpeg-turbo,none (libjpeg-dev is missing))
 WHAT_ICC   = $(if $(HAVE_LCMS2),, without --icc convert (liblcms2-dev is missing))
-WHAT_FORMATS = $(if $(HAVE_JXL),JPEG XL by libjxl,no JPEG XL (libjxl-dev is missing))
+# kinds, what decodes them, its package
+FORMAT       = $(comma) $(if $(HAVE_$2),$1,no $1 ($3-dev is missing))
+WHAT_FORMATS = HEIF$(call FORMAT,GIF/BMP/PNM,STILLS,libavcodec)$(call FORMAT,TIFF,TIFF,libtiff)$(call FORMAT,$\
+                JPEG 2000,JPEG2000,libopenjp2-7)$(call FORMAT,JPEG XL,JXL,libjxl)
 WHAT_TOOL  = $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(WHAT_ICC),$(if $(FEWER),none (it needs what $(FEWER) $\
                 leaves out),none (libavformat-dev or libswscale-dev is missing)))
 WHAT_GPU   = $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,$\
@@ -377,18 +386,19 @@ TEST_HEADER = $(if $(filter %_ptx,$@),,-Winvalid-pch -include $(SUITE_H))
 TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)
 TEST_STREAM = $(if $(filter %_stream,$@),-Iexamples/formats $(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
-# Suites of what examples/formats opens have it linked, with the library as suites have it.
-TEST_FORMATS = $(if $(filter $(WITH_FORMATS_O:%=$(BUILD)/tests/test_%),$@),$(FORMATS_O) $(FORMATS_LIBS))
-WITH_FORMATS_O = paths platforms stream
+# Suites whose contexts have the formats' codecs (tests/unit/with_formats.h), or that open by them.
+FORMATS_SUITES = changes codec decode faults folder joint limits outputs paths pictures platforms provider \
+              provider_files qoi recordio rules soak stream tar
+TEST_FORMATS = $(if $(filter $(FORMATS_SUITES:%=test_%) $(FORMATS_SUITES:%=test_%_%),$*),$(BUILD)/libbenzina_formats.a \
+              $(FORMATS_LIBS))
 TEST_FAKES  = $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 $(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h benzina_kernels.cu \
-              $(PTX) $(SUITE_H).gch $(LIBRARY)/library.o $(TEST_FAKES)
+              $(PTX) $(SUITE_H).gch $(LIBRARY)/library.o $(BUILD)/libbenzina_formats.a $(TEST_FAKES)
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(TEST_HEADER) -DTEST_BUILD='"$(BUILD)"' -DTEST_LINKED -I$(BUILD)/tests $(AV_CFLAGS) \
 	    $(CUDA_CFLAGS) $(LDFLAGS) $(TEST_LDFLAGS) $(TEST_RPATH) -o $@ $< $(TEST_STREAM) $(TEST_FORMATS) \
 	    $(TEST_OBJECT) $(LIBS)
 $(BUILD)/tests/test_stream: $(STREAM) $(STREAM_H)
-$(WITH_FORMATS_O:%=$(BUILD)/tests/test_%): $(FORMATS_O)
 
 $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions $(BUILD)/tests/test_devices: tests/fake/watch.h
 $(BUILD)/tests/test_limits: tests/fuzz/fuzz.h tests/fuzz/program.h
@@ -418,7 +428,8 @@ FUZZ_FLAGS = -std=c11 -O2 -gline-tables-only -fno-omit-frame-pointer -fsanitize=
 fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	@BUILD="$(BUILD)" CLANG="$(CLANG)" FLAGS="$(FUZZ_FLAGS) $(AV_CFLAGS)" CUDA_FLAGS="$(CUDA_CFLAGS)" LIBS="$(LIBS)" \
 	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM) $(FORMATS)" \
-	    TOOL_FLAGS="$(TOOL_CFLAGS) $(STREAM_CFLAGS) -Iexamples/formats $(FORMATS_CFLAGS)" TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS) \
+	    TOOL_FLAGS="$(TOOL_CFLAGS) $(STREAM_CFLAGS) -Iexamples/formats $(FORMATS_CFLAGS)" \
+	    TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS) \
 	    $(FORMATS_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
 	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
 
@@ -454,9 +465,9 @@ bindings:
 	@$(PYTHON) tests/make/bindings.py benzina.h examples
 
 # For tests, which compile the formats by themselves.
-.PHONY: print-FORMATS_CFLAGS
-print-FORMATS_CFLAGS:
-	@echo "$(FORMATS_CFLAGS)"
+.PHONY: print-FORMATS_CFLAGS print-FORMATS_LIBS
+print-FORMATS_CFLAGS print-FORMATS_LIBS:
+	@echo "$($(@:print-%=%))"
 
 # Tokens of each room, and together: what is held small, as comments and blanks are free. The longest functions and
 # rooms, and the pair's figures. Then the tokens of the formats.

@@ -12,47 +12,47 @@
  *      12  settings          of the caller's structs: what they may be, and what zeros stand for
  *      13  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
  *   14-17  codecs            NAL units; AV1; metadata: clap, colr, EXIF, XMP; JPEG
- *   18-20  stills            PNG, WebP, GIF; BMP, TIFF, PNM; JPEG 2000
- *      21  codecs            the table of codecs
- *   22-23  pictures          finding a codec; a picture as container and stream describe it
- *   24-25  boxes             mp4 boxes by table; the walk over them
- *      26  sample tables     the places of a track's samples
- *      27  containers        their types: a type of container is a row of operations
- *      28  pictures          that are files, of the library's kinds or of the program's own codecs
- *   29-30  mp4               archives, plain video; their samples
- *      31  text              names in one buffer; lines, words, numbers
- *      32  lists             of samples, as text
- *   33-35  folders           directories; pictures that are files; pairs of folders
- *   36-39  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      40  records           of one size
- *      41  providers         samples that the caller's functions give
- *      42  paths             the files that a path stands for
- *      43  opening           the table of containers
- *   44-45  data sets         a sample, its pictures and fields; parts over containers
- *   46-48  writer            the same boxes, the other way: pictures, tracks, archives
- *      49  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
- *      50  random, order     Philox, the keyed permutation, shards
- *      51  transforms        parameters -> homography
- *      52  color             jitter, color -> matrix
- *      53  policies          operations that are drawn for a view
- *      54  kernels           a picture and a transform -> what the kernels read
- *      55  operations        what is drawn -> the passes of the kernels
- *      56  JPEG decode       libjpeg-turbo; nothing else touches it
- *   57-58  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
- *   59-61  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   62-65  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   66-67  loader            its state; the locks live here; its tensors
- *      68  queues            runs of samples, what is read ahead
- *   69-74  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
- *   75-76  readers           threads that read samples in the planned order; reading
- *   77-81  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      82  contexts          the host, the device and its pool
- *      83  parts, closing    a loader's batches, queues, order, threads
- *      84  without threads   the caller's thread reads and decodes
- *   85-86  delivering        what the consumer's calls do; positions
- *      87  statistics        what was counted, and what limits a loader
- *   88-90  configuration     defaults, checks; outputs; opening
- *   91-96  public API        validate, delegate
+ *      18  stills            PNG, WebP
+ *      19  codecs            the table of codecs
+ *   20-21  pictures          finding a codec; a picture as container and stream describe it
+ *   22-23  boxes             mp4 boxes by table; the walk over them
+ *      24  sample tables     the places of a track's samples
+ *      25  containers        their types: a type of container is a row of operations
+ *      26  pictures          that are files, of the library's kinds or of the program's own codecs
+ *   27-28  mp4               archives, plain video; their samples
+ *      29  text              names in one buffer; lines, words, numbers
+ *      30  lists             of samples, as text
+ *   31-33  folders           directories; pictures that are files; pairs of folders
+ *   34-37  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      38  records           of one size
+ *      39  providers         samples that the caller's functions give
+ *      40  paths             the files that a path stands for
+ *      41  opening           the table of containers
+ *   42-43  data sets         a sample, its pictures and fields; parts over containers
+ *   44-46  writer            the same boxes, the other way: pictures, tracks, archives
+ *      47  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
+ *      48  random, order     Philox, the keyed permutation, shards
+ *      49  transforms        parameters -> homography
+ *      50  color             jitter, color -> matrix
+ *      51  policies          operations that are drawn for a view
+ *      52  kernels           a picture and a transform -> what the kernels read
+ *      53  operations        what is drawn -> the passes of the kernels
+ *      54  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   55-56  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
+ *   57-59  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   60-63  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   64-65  loader            its state; the locks live here; its tensors
+ *      66  queues            runs of samples, what is read ahead
+ *   67-72  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
+ *   73-74  readers           threads that read samples in the planned order; reading
+ *   75-79  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      80  contexts          the host, the device and its pool
+ *      81  parts, closing    a loader's batches, queues, order, threads
+ *      82  without threads   the caller's thread reads and decodes
+ *   83-84  delivering        what the consumer's calls do; positions
+ *      85  statistics        what was counted, and what limits a loader
+ *   86-88  configuration     defaults, checks; outputs; opening
+ *   89-94  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -4639,8 +4639,8 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
 typedef struct bzi_codec {
     uint32_t    id, allow;            /* BZNA_CODEC_...; BZNA_ALLOW_... */
     const char *name;                 /* for messages */
-    const char *signatures[2];        /* a still's first bytes, or other ones; a point stands for any byte */
-    uint32_t    signature_sizes[2];   /* how many they are; 0: there are no other ones */
+    const char *signature;            /* a still's first bytes; a point stands for any byte */
+    uint32_t    signature_size;       /* how many they are */
     char        entries[2][5];        /* types of mp4 sample entries, the writer's first; "": there are none */
     char        config[5];            /* type of the decoder configuration record; "": there is none */
     uint32_t    config_bytes;         /* the fewest bytes that it has */
@@ -4655,10 +4655,6 @@ typedef struct bzi_codec {
     void        (*key)(const bzna_image *image, bzi_sink *key);
     int         av_id;                /* libavcodec's number */
     const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
-    /* libavcodec's decoder carries something from a picture to the next, and is opened anew for each: GIF's carries
-     * colors past the end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color
-     * space */
-    uint32_t    remembers;
     int         nv_id;                /* NVDEC's number */
     /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
      * pictures only */
@@ -4670,8 +4666,6 @@ typedef struct bzi_codec {
     uint64_t    (*cut)(uint8_t *stream, uint64_t size, const uint32_t rows[2]);
     /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
     uint64_t    (*strip)(uint8_t *stream, uint64_t size);
-    /* makes the colors of palettes their numbers, in place, if libavcodec gives only colors. NULL: it gives both */
-    void        (*number_colors)(uint8_t *stream, uint64_t size);
     uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
     /* sets the planes of pictures that are not coded; NULL: they are */
     void        (*planes)(const bzna_image *image, bzna_picture *picture);
@@ -4682,7 +4676,7 @@ typedef struct bzi_codec {
 /* ==== 18. Stills ====================================================================================================
  * Calls: rooms 2, 9, 13, 16-17.
  *
- * PNG, WebP and GIF. The next rooms have the other kinds of stills, and the list of all. Sizes and orientation are read
+ * PNG and WebP, and their list. examples/formats has codecs of other kinds. Sizes and orientation are read
  * from the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
  * components and of their bits is known only after decoding: the format's are provisional here. */
 
@@ -4862,728 +4856,33 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
     return format->width ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
 }
 
-/* --- GIF --- */
-
-static void bzi_gif_skip_blocks(bzi_cursor *c)
-{
-    uint32_t size;
-    while ((size = bzi_cursor_u8(c)) != 0)
-        bzi_cursor_take(c, size);
-}
-
-/* The places of a GIF's parts in its file. */
-typedef struct bzi_gif {
-    uint64_t control;                 /* offset of the flags that state a transparent color; 0: there are none */
-    uint64_t palettes[2];             /* offsets: of all pictures' palette, of the first picture's */
-    uint32_t colors[2];               /* colors of each; 0: there is no such palette */
-} bzi_gif;
-
-/* Skips a palette, if the flags say that there is one, and notes where it lies. */
-static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own)
-{
-    gif->palettes[own] = c->pos;
-    gif->colors[own] = flags & 0x80 ? 2u << (flags & 7) : 0;
-    bzi_cursor_take(c, 3 * gif->colors[own]);
-}
-
-/* Reads up to the end of the first picture. Returns 0 if there is none, or if it ends early. */
-static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
-{
-    uint32_t block, flags;
-
-    memset(gif, 0, sizeof *gif);
-    bzi_cursor_take(c, 10);
-    flags = bzi_cursor_u8(c);
-    bzi_cursor_take(c, 2);
-    bzi_gif_palette(c, flags, gif, 0);
-
-    while ((block = bzi_cursor_u8(c)) == 0x21) {
-        if (bzi_cursor_u8(c) == 0xf9)
-            gif->control = c->pos + 1;
-        bzi_gif_skip_blocks(c);
-    }
-
-    if (block != 0x2c)
-        return 0;
-
-    bzi_cursor_take(c, 8);
-    bzi_gif_palette(c, bzi_cursor_u8(c), gif, 1);
-    bzi_cursor_u8(c);
-    bzi_gif_skip_blocks(c);
-    return !c->overrun;
-}
-
-/* Reads the size of a GIF, and looks for the end of its first picture. */
-static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error *err)
-{
-    bzi_cursor c = bzi_cursor_of(file), all = c;
-    bzi_gif gif;
-
-    bzi_cursor_take(&c, 6);
-    format->width = bzi_cursor_le(&c, 2);
-    format->height = bzi_cursor_le(&c, 2);
-    format->pixel_bits = 8;
-    if (!bzi_gif_first(&all, &gif))
-        return bzi_still_fail(err, &all, "GIF", all.overrun ? "truncated" : "there is no picture");
-    return BZNA_OK;
-}
-
-/* Removes, in place, the transparent color, which libavcodec would replace, and all pictures but the first. Returns the
- * size that is left. */
-static uint64_t bzi_gif_strip(uint8_t *data, uint64_t size)
-{
-    bzi_cursor c = bzi_cursor_make(data, size, 0);
-    bzi_gif gif;
-
-    if (!bzi_gif_first(&c, &gif))
-        return size;
-
-    if (gif.control)
-        data[gif.control] &= 0xfe;
-    return c.pos;
-}
-
-/* Gives each color of the palettes its own number as its value, so that libavcodec decodes the picture to indices. */
-static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
-{
-    bzi_cursor c = bzi_cursor_make(data, size, 0);
-    bzi_gif gif;
-
-    if (!bzi_gif_first(&c, &gif))
-        return;
-
-    for (int own = 0; own < 2; own++)
-        for (uint32_t i = 0; i < 3 * gif.colors[own]; i++)
-            data[gif.palettes[own] + i] = (uint8_t)(i / 3);
-}
-
-
-/* ==== 19. Stills: BMP, TIFF, PNM ====================================================================================
- * Calls: rooms 2, 9, 13, 16-18.
- *
- * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
- * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
- * that it is known to decode are accepted, and the others are refused by name. */
-
-/* --- BMP --- */
-
-/* Returns 1 if run lengths (RLE8, or RLE4 with two pixels a byte) fill a picture, and none goes past its edges.
- * libavcodec leaves out runs that do, and pixels that are missing. Pixels of the last row may be missing if the end is
- * marked. */
-static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int is_rle4)
-{
-    uint32_t x = 0, y = 0;
-
-    while (y < height) {
-        const uint32_t count = bzi_cursor_u8(&c), code = bzi_cursor_u8(&c);
-
-        if (c.overrun)
-            return y == height - 1 && x == width;
-
-        if (count) {
-            x += count;
-        } else if (code == 0) {
-            x = 0;
-            y++;
-        } else if (code == 1) {
-            return y == height - 1;
-        } else if (code == 2) {
-            x += bzi_cursor_u8(&c);
-            y += bzi_cursor_u8(&c);
-        } else {
-            bzi_cursor_take(&c, ((is_rle4 ? (code + 1) / 2 : code) + 1) & ~1u);
-            x += code;
-        }
-
-        if (x > width || y > height || (y == height && x) || c.overrun)
-            return 0;
-    }
-
-    return 1;
-}
-
-enum { BZI_BMP_RLE8 = 1, BZI_BMP_RLE4 = 2, BZI_BMP_MASKS = 3 };         /* kinds of compression */
-
-/* Refuses, by its name, what libavcodec does not read. c: after the compression's number. */
-static bzna_status bzi_bmp_check(bzi_cursor c, uint32_t header, uint32_t bits, uint32_t compression, bzna_error *err)
-{
-    static const uint32_t headers[] = { 12, 40, 56, 64, 108, 124 };
-    static const struct { uint32_t bits, masks[3]; } known[] = {
-        { 16, { 0xf800, 0x7e0, 0x1f } },            { 16, { 0x7c00, 0x3e0, 0x1f } },
-        { 16, { 0xf00, 0xf0, 0xf } },               { 32, { 0xff000000, 0xff0000, 0xff00 } },
-        { 32, { 0xff0000, 0xff00, 0xff } },         { 32, { 0xff00, 0xff0000, 0xff000000 } },
-        { 32, { 0xff, 0xff00, 0xff0000 } } };
-    uint32_t masks[3], i = 0;
-
-    while (i < BZI_LENGTH(headers) && headers[i] != header)
-        i++;
-    if (i == BZI_LENGTH(headers))
-        return BZI_FAIL(err, BZNA_E_CODEC, "BMP with a header of %u bytes is not supported", header);
-    if (compression > BZI_BMP_MASKS)
-        return BZI_FAIL(err, BZNA_E_CODEC, "BMP with %s is not supported",
-                        compression == 4 ? "a JPEG in it" : compression == 5 ? "a PNG in it" :
-                        compression == 6 ? "masks of alpha (ALPHABITFIELDS)" : "this compression");
-    if (compression != BZI_BMP_MASKS)
-        return BZNA_OK;
-
-    bzi_cursor_take(&c, 20);
-    for (i = 0; i < 3; i++)
-        masks[i] = bzi_cursor_le(&c, 4);
-    for (i = 0; i < BZI_LENGTH(known); i++)
-        if (known[i].bits == bits && !memcmp(known[i].masks, masks, sizeof masks))
-            return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_CODEC, "BMP of %u bits a pixel with the masks %x, %x, %x is not supported", bits,
-                    masks[0], masks[1], masks[2]);
-}
-
-static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
-{
-    bzi_cursor c = bzi_cursor_of(file);
-    uint32_t pixels, header, bits, compression;
-
-    bzi_cursor_take(&c, 10);
-    pixels = bzi_cursor_le(&c, 4);
-    header = bzi_cursor_le(&c, 4);
-    format->width = bzi_cursor_le(&c, header == 12 ? 2 : 4);
-    format->height = bzi_cursor_le(&c, header == 12 ? 2 : 4);
-    if (header != 12 && format->height > INT32_MAX)
-        format->height = 0 - format->height;                /* a negative height: rows are stored from the top */
-    bzi_cursor_take(&c, 2);
-    bits = bzi_cursor_le(&c, 2);
-    compression = header == 12 ? 0 : bzi_cursor_le(&c, 4);
-    format->pixel_bits = compression == BZI_BMP_RLE8 || compression == BZI_BMP_RLE4 ? 8 : 0;
-
-    if (!c.overrun && bzi_bmp_check(c, header, bits, compression, err) != BZNA_OK)
-        return err->status;
-    if (c.overrun || bits > 32 || pixels > file.size ||
-        (compression != BZI_BMP_RLE8 && compression != BZI_BMP_RLE4 && format->height &&
-         ((uint64_t)format->width * bits + 31) / 32 * 4 > (file.size - pixels) / format->height))
-        return bzi_still_fail(err, &c, "BMP", "truncated, or the header is damaged");
-    if (format->pixel_bits && bits != (compression == BZI_BMP_RLE8 ? 8 : 4))
-        return bzi_still_fail(err, &c, "BMP", "its run-length code and its bits a pixel do not match");
-
-    c.pos = pixels;
-    if (format->pixel_bits && !bzi_bmp_is_filled(c, format->width, format->height, compression == BZI_BMP_RLE4))
-        return bzi_still_fail(err, &c, "BMP", "damaged: run lengths do not fill the picture, or go past it");
-    return BZNA_OK;
-}
-
-/* --- TIFF --- */
-
-/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: tiff begins with one of
- * these. */
-static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
-{
-    uint32_t value = 0;
-
-    if (at > tiff.size || bytes > tiff.size - at)
-        return 0;
-
-    for (uint32_t i = 0; i < bytes; i++)
-        value = value << 8 | tiff.data[at + (tiff.data[0] == 'I' ? bytes - 1 - i : i)];
-    return value;
-}
-
-/* The values of a tag in a directory. */
-typedef struct bzi_tiff_values {
-    uint64_t at;                      /* offset of the first one in the data */
-    uint32_t count;                   /* how many there are */
-    uint32_t bytes;                   /* of each: 1, 2 or 4 */
-} bzi_tiff_values;
-
-/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there, or if this does
- * not begin as TIFF with 32-bit offsets does. */
-static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
-{
-    /* of BYTE, SHORT, LONG, UNDEFINED; 0: the type is not read */
-    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };
-    uint64_t directory;
-    uint32_t count;
-
-    if (tiff.size < 8 || (memcmp(tiff.data, "II*\0", 4) && memcmp(tiff.data, "MM\0*", 4)))
-        return 0;
-
-    directory = bzi_tiff_number(tiff, 4, 4);
-    count = bzi_tiff_number(tiff, directory, 2);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint64_t at = directory + 2 + 12 * (uint64_t)i;
-        uint32_t type, size;
-
-        if (at >= tiff.size)                                /* the count says more than there is */
-            break;
-
-        type = bzi_tiff_number(tiff, at + 2, 2);
-        size = type < sizeof bytes ? bytes[type] : 0;
-
-        if (bzi_tiff_number(tiff, at, 2) != tag || !size)
-            continue;
-
-        values->count = bzi_tiff_number(tiff, at + 4, 4);
-        values->bytes = size;
-        values->at = (uint64_t)values->count * size > 4 ? bzi_tiff_number(tiff, at + 8, 4) : at + 8;
-        return 1;
-    }
-    return 0;
-}
-
-/* Returns the first value of a tag, or 0 if there is none. */
-static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
-{
-    bzi_tiff_values values;
-    return bzi_tiff_find(tiff, tag, &values) ? bzi_tiff_number(tiff, values.at, values.bytes) : 0;
-}
-
-/* A kind of TIFF that is accepted: libavcodec decodes other combinations to wrong pixels, or calls them damaged. */
-typedef struct bzi_tiff_kind {
-    uint32_t photometric;             /* BZI_TIFF_...: the meaning of samples */
-    uint32_t samples[2];              /* samples of a pixel: the fewest, the most */
-    uint32_t bits;                    /* bits of a sample that are accepted, which are powers of two: their sum */
-    uint32_t reversed;                /* those of them for which the order of bits may be reversed (FillOrder 2) */
-    uint32_t planes;                  /* samples may lie in planes */
-} bzi_tiff_kind;
-
-enum { BZI_TIFF_WHITE = 0, BZI_TIFF_BLACK = 1, BZI_TIFF_RGB = 2, BZI_TIFF_PALETTE = 3, BZI_TIFF_CMYK = 5,
-       BZI_TIFF_YCC = 6, BZI_TIFF_NONE = INT32_MAX };
-
-static const bzi_tiff_kind bzi_tiff_kinds[] = {
-    { BZI_TIFF_WHITE, { 1, 1 }, 1 | 2 | 4 | 8 | 16, 1 | 8 | 16, 0 },
-    { BZI_TIFF_WHITE, { 2, 2 }, 8 | 16, 8 | 16, 0 },
-    { BZI_TIFF_BLACK, { 1, 1 }, 1 | 2 | 4 | 8 | 16, 1 | 8 | 16, 0 },
-    { BZI_TIFF_BLACK, { 2, 2 }, 8 | 16, 8 | 16, 0 },
-    { BZI_TIFF_RGB, { 3, 4 }, 8 | 16, 8 | 16, 1 },
-    { BZI_TIFF_PALETTE, { 1, 1 }, 1 | 2 | 4 | 8, 8, 0 },
-    { BZI_TIFF_CMYK, { 4, 5 }, 8, 8, 0 },
-    { BZI_TIFF_YCC, { 3, 3 }, 8, 0, 0 },
-};
-
-static const struct { uint32_t number; const char *name; } bzi_tiff_colors[] = {
-    { BZI_TIFF_WHITE, "gray" }, { BZI_TIFF_BLACK, "gray" }, { BZI_TIFF_RGB, "RGB" }, { BZI_TIFF_PALETTE, "palette" },
-    { 4, "mask" }, { BZI_TIFF_CMYK, "CMYK" }, { BZI_TIFF_YCC, "Y'CbCr" }, { 8, "L*a*b*" }, { 9, "ICC L*a*b*" },
-    { 10, "ITU L*a*b*" }, { 32803, "a camera's raw" }, { 34892, "linear raw" }, { 32844, "LogL" }, { 32845, "LogLuv" },
-};
-
-/* Compressions that are decoded: none, CCITT, its groups 3 and 4, LZW, Deflate, PackBits, LZMA. */
-static const uint16_t bzi_tiff_decoded[] = { 1, 2, 3, 4, 5, 8, 32946, 32773, 34925 };
-
-/* Names of those that are refused. */
-static const struct { uint32_t number; const char *name; } bzi_tiff_refused[] = {
-    { 6, "JPEG (old-style)" }, { 7, "JPEG" }, { 9, "JBIG" }, { 10, "JBIG" }, { 34661, "JBIG" }, { 34712, "JPEG 2000" },
-    { 33003, "JPEG 2000" }, { 33005, "JPEG 2000" }, { 34887, "LERC" }, { 34892, "lossy JPEG" }, { 50000, "Zstandard" },
-    { 50001, "WebP" }, { 50002, "JPEG XL" }, { 34926, "Zstandard" }, { 34927, "WebP" }, { 32766, "NeXT" },
-    { 32809, "ThunderScan" }, { 32908, "Pixar film" }, { 32909, "Pixar log" }, { 34676, "SGI LogLuv" },
-    { 34677, "SGI LogLuv" },
-};
-
-static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *err)
-{
-    const char *name = "unknown";
-
-    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_decoded); i++)
-        if (bzi_tiff_decoded[i] == compression)
-            return BZNA_OK;
-    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_refused); i++)
-        if (bzi_tiff_refused[i].number == compression)
-            name = bzi_tiff_refused[i].name;
-
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "TIFF with %s compression (%u) is not supported", name, compression);
-}
-
-/* Returns the bits of each sample, or 0 if samples differ in them. */
-static uint32_t bzi_tiff_bits(bzi_span file)
-{
-    bzi_tiff_values values;
-    uint32_t bits = 1;
-
-    for (uint32_t i = 0; bzi_tiff_find(file, 258, &values) && i < values.count && i < 8; i++) {
-        const uint32_t next = bzi_tiff_number(file, values.at + (uint64_t)i * values.bytes, values.bytes);
-        if (i && next != bits)
-            return 0;
-        bits = next;
-    }
-    return bits;
-}
-
-/* Refuses kinds of pictures that libavcodec does not decode correctly. */
-static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t samples, uint32_t compression,
-                                       bzna_error *err)
-{
-    enum { PHOTOMETRIC = 262, FILL_ORDER = 266, PLANES = 284, FAX = 4 };
-    const uint32_t is_reversed = bzi_tiff_value(file, FILL_ORDER) == 2 && (compression < 2 || compression > FAX);
-    const uint32_t has_planes = bzi_tiff_value(file, PLANES) == 2 && samples > 1;
-    bzi_tiff_values values;
-    const uint32_t photometric = bzi_tiff_find(file, PHOTOMETRIC, &values) ? bzi_tiff_value(file, PHOTOMETRIC) :
-                                                                             BZI_TIFF_NONE;
-    const char *name = "an unknown kind";
-
-    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_kinds); i++) {
-        const bzi_tiff_kind *kind = &bzi_tiff_kinds[i];
-        if (kind->photometric == photometric && samples >= kind->samples[0] && samples <= kind->samples[1] &&
-            bits && !(bits & (bits - 1)) && (bits & kind->bits) && has_planes <= kind->planes &&
-            (!is_reversed || (compression <= 1 && (bits & kind->reversed))))
-            return BZNA_OK;
-    }
-
-    if (photometric == BZI_TIFF_NONE)
-        return bzi_still_refuse(err, "TIFF that does not say what its samples mean (photometric interpretation)");
-
-    for (size_t i = 0; i < BZI_LENGTH(bzi_tiff_colors); i++)
-        if (bzi_tiff_colors[i].number == photometric)
-            name = bzi_tiff_colors[i].name;
-    return BZI_FAIL(err, BZNA_E_CODEC,
-                    "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is not supported",
-                    name, photometric, samples, bits, has_planes ? " in planes" : "",
-                    is_reversed ? " in reverse order (FillOrder 2)" : "");
-}
-
-/* Reads the tags of a TIFF. Tiles, and JPEG inside TIFF, are refused, because libavcodec decodes them to black without
- * an error. */
-static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
-{
-    enum { WIDTH = 256, HEIGHT = 257, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
-           XMP = 700, UNSIGNED = 1, SIGNED = 2, FLOATS = 3, UNSAID = 4 };
-    const uint32_t compression = bzi_default(bzi_tiff_value(file, COMPRESSION), 1), bits = bzi_tiff_bits(file);
-    const uint32_t samples = bzi_default(bzi_tiff_value(file, SAMPLES), 1), kind = bzi_tiff_value(file, SAMPLE_FORMAT);
-    bzi_tiff_values xmp;
-
-    format->width = bzi_tiff_value(file, WIDTH);
-    format->height = bzi_tiff_value(file, HEIGHT);
-    format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
-    format->pixel_bits = bzi_min32(bits ? bits : 8, 16) * bzi_min32(samples, 4);
-    format->orientation = bzi_exif_orientation(&file, 1);
-    if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
-        xmp.count <= file.size - xmp.at)
-        format->orientation = bzi_xmp_orientation((bzi_span){ file.data + xmp.at, xmp.count });
-
-    if (bzi_tiff_check_compression(compression, err) != BZNA_OK)
-        return err->status;
-    if (bzi_tiff_value(file, TILE_WIDTH))
-        return bzi_still_refuse(err, "TIFF in tiles");
-    if (bits > 16 || kind == FLOATS)
-        return bzi_still_refuse(err, "TIFF of floating-point numbers, or of more than 16 bits a sample,");
-    if (kind && kind != UNSIGNED && kind != UNSAID)
-        return bzi_still_refuse(err, kind == SIGNED ? "TIFF of signed numbers" : "TIFF of complex numbers");
-    return bzi_tiff_check_kind(file, bits, samples, compression, err);
-}
-
-static bzna_status bzi_bigtiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
-{
-    (void)file, (void)format;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "BigTIFF (with 64-bit offsets) is not supported");
-}
-
-/* Removes, in place, all tags but those that libavcodec needs. If it is asked to report errors, it fails on tags that
- * it does not know. Returns the size, which stays the same. */
-static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
-{
-    enum { SAMPLES = 277, PLANES = 284 };
-    /* sizes, bits, compression, photometric, fill order, strips, samples, planes, fax options, predictor, palette,
-     * Y'CbCr */
-    static const uint16_t kept[] = { 256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 292, 293, 317, 320, 530 };
-    const bzi_span tiff = { data, size };
-    const uint64_t directory = bzi_tiff_number(tiff, 4, 4);
-    const uint32_t count = bzi_tiff_number(tiff, directory, 2), is_little = data[0] == 'I';
-    const uint32_t samples = bzi_tiff_value(tiff, SAMPLES);         /* a single sample lies in no planes */
-    uint64_t out = directory + 2;
-    uint32_t left = 0;
-
-    if (out + 12 * (uint64_t)count > size)
-        return size;
-
-    for (uint64_t at = out; at < directory + 2 + 12 * (uint64_t)count; at += 12)
-        for (size_t i = 0; i < BZI_LENGTH(kept); i++)
-            if (bzi_tiff_number(tiff, at, 2) == kept[i] && (kept[i] != PLANES || samples > 1)) {
-                memmove(data + out, data + at, 12);
-                out += 12;
-                left++;
-                break;
-            }
-
-    data[directory + is_little] = (uint8_t)(left >> 8);
-    data[directory + !is_little] = (uint8_t)left;
-    memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* there is no second picture */
-    return size;
-}
-
-/* --- PNM --- */
-
-/* Reads the next word of a header, up to 8 characters of it. Comments are skipped. */
-static void bzi_pnm_word(bzi_cursor *c, char word[9])
-{
-    uint32_t n = 0, letter = bzi_cursor_u8(c);
-
-    while (!c->overrun && (bzi_is_space(letter) || letter == '#')) {
-        while (letter == '#' && !c->overrun && bzi_cursor_u8(c) != '\n')
-            ;
-        letter = bzi_cursor_u8(c);
-    }
-
-    for (; !c->overrun && !bzi_is_space(letter); letter = bzi_cursor_u8(c))
-        if (n < 8)
-            word[n++] = (char)letter;
-    word[n] = 0;
-}
-
-static uint32_t bzi_pnm_number(bzi_cursor *c)
-{
-    char word[9];
-    uint32_t value = 0;
-
-    bzi_pnm_word(c, word);
-    for (const char *p = word; *p >= '0' && *p <= '9'; p++)
-        value = value * 10 + (uint32_t)(*p - '0');
-
-    return value;
-}
-
-/* Reads the header of a portable anymap (P7): words and numbers in any order. */
-static void bzi_pam_header(bzi_cursor *c, bzi_format *format, uint32_t *top, uint32_t *samples)
-{
-    char word[9] = "";
-
-    while (!c->overrun && strcmp(word, "ENDHDR")) {
-        bzi_pnm_word(c, word);
-        if (!strcmp(word, "WIDTH"))
-            format->width = bzi_pnm_number(c);
-        else if (!strcmp(word, "HEIGHT"))
-            format->height = bzi_pnm_number(c);
-        else if (!strcmp(word, "DEPTH"))
-            *samples = bzi_pnm_number(c);
-        else if (!strcmp(word, "MAXVAL"))
-            *top = bzi_pnm_number(c);
-    }
-}
-
-static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error *err)
-{
-    bzi_cursor c = bzi_cursor_of(file);
-    uint32_t kind = file.data[1], top = 1, samples = kind == '3' || kind == '6' ? 3 : 1;
-    uint64_t row;
-
-    bzi_cursor_take(&c, 2);
-    if (kind == '7') {
-        bzi_pam_header(&c, format, &top, &samples);
-    } else {
-        format->width = bzi_pnm_number(&c);
-        format->height = bzi_pnm_number(&c);
-        top = kind == '1' || kind == '4' ? 1 : bzi_pnm_number(&c);
-    }
-
-    format->depth_luma = format->depth_chroma = top > 255 ? 16 : 8;
-    row = kind == '4' ? ((uint64_t)format->width + 7) / 8 : (uint64_t)format->width * samples * (top > 255 ? 2 : 1);
-    if (kind < '4')
-        row = format->width;                                /* a character for each pixel, at least */
-
-    if (c.overrun || !top || top > 65535 || !samples || samples > 4 || !format->height ||
-        row > bzi_cursor_left(&c) / format->height)
-        return bzi_still_fail(err, &c, "PNM", "truncated, or the header is damaged");
-    return BZNA_OK;
-}
-
-
-/* ==== 20. Stills: JPEG 2000, the list ==============================================================================
- * Calls: rooms 2, 9, 13, 17-19.
- *
- * libavcodec decodes these. A row of the list is a kind of still. */
-
-/* --- JPEG 2000 --- */
-
-/* Returns the codestream: that in a file of boxes, or the file itself. *header: the boxes that describe the picture, or
- * nothing. */
-static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
-{
-    bzi_cursor c = bzi_cursor_of(file), box;
-    uint32_t type;
-
-    *header = bzi_cursor_make(file.data, 0, 0);
-    if (file.data[0])
-        return c;
-
-    while (bzi_cursor_box(&c, &type, &box) > 0) {
-        if (type == bzi_type("jp2h"))
-            *header = box;
-        if (type == bzi_type("jp2c"))
-            return box;
-    }
-    return c;
-}
-
-/* Refuses color spaces that libavcodec would take for RGB. Boxes may call samples sRGB, ROMM RGB, gray or sYCC, have an
- * ICC profile for RGB or gray, or state nothing. */
-static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
-{
-    enum { ENUMERATED = 1, CMYK = 12, SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21, ICC_SPACE_AT = 16 };
-    bzi_cursor box;
-    uint32_t type;
-
-    while (bzi_cursor_box(&boxes, &type, &box) > 0) {
-        uint32_t space, is_icc, is_known;
-
-        if (type != bzi_type("colr"))
-            continue;
-
-        is_icc = bzi_cursor_u8(&box) != ENUMERATED;
-        bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
-        space = bzi_cursor_u32(&box);
-        is_known = is_icc ? space == bzi_type("RGB ") || space == bzi_type("GRAY") :
-                            space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
-
-        if (!is_known && !box.overrun)
-            return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
-                            space == CMYK || space == bzi_type("CMYK") ? "CMYK" : "this color space",
-                            is_icc ? "ICC profile" : "enumcs", space);
-    }
-    return BZNA_OK;
-}
-
-/* How a codestream cuts its picture: the smallest parts that any of its headers asks for. */
-typedef struct bzi_j2k_parts {
-    uint32_t is_part_15;              /* it has the marker of part 15 (high throughput) */
-    uint32_t block;                   /* samples of a code block, as a power of two */
-    uint32_t precinct;                /* samples of a precinct, likewise */
-} bzi_j2k_parts;
-
-/* Reads what COD and COC have in common, behind the place of Scod or Scoc, which is `style`. */
-static void bzi_j2k_style(bzi_cursor *c, uint32_t style, bzi_j2k_parts *parts)
-{
-    const uint32_t levels = bzi_cursor_u8(c), width = (bzi_cursor_u8(c) & 15) + 2, height = (bzi_cursor_u8(c) & 15) + 2;
-
-    parts->block = bzi_min32(parts->block, width + height);
-    bzi_cursor_take(c, 2);
-    for (uint32_t i = 0; style & 1 && i <= levels && !c->overrun; i++) {
-        const uint32_t size = bzi_cursor_u8(c), x = size & 15, y = size >> 4;
-
-        /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
-        parts->precinct = bzi_min32(parts->precinct, x + y);
-        parts->block = bzi_min32(parts->block, bzi_min32(width, i && x ? x - 1 : x) +
-                                               bzi_min32(height, i && y ? y - 1 : y));
-    }
-}
-
-/* Finds the smallest parts: in the main header, and in those of all tiles. c: the codestream after SIZ. */
-static bzi_j2k_parts bzi_j2k_parts_of(bzi_cursor c, uint32_t components)
-{
-    enum { CAP = 0xff50, COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
-    bzi_j2k_parts parts = { 0, 30, 30 };
-    uint64_t tile_end = 0;
-    uint32_t marker;
-
-    while ((marker = bzi_cursor_u16(&c)) >= 0xff00 && !c.overrun) {
-        const uint64_t at = c.pos - 2;
-        const uint32_t size = marker == SOD ? 0 : bzi_cursor_u16(&c);
-        bzi_cursor segment = marker == SOD ? c : bzi_cursor_sub(&c, size < 2 ? UINT64_MAX : size - 2);
-
-        parts.is_part_15 |= marker == CAP;
-        if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
-            if (tile_end <= c.pos)
-                break;
-            bzi_cursor_take(&c, tile_end - c.pos);
-        } else if (marker == SOT) {
-            bzi_cursor_take(&segment, 2);
-            tile_end = at + bzi_cursor_u32(&segment);
-        } else if (marker == COD || marker == COC) {
-            uint32_t style;
-
-            if (marker == COC)
-                bzi_cursor_take(&segment, components > 256 ? 2 : 1);
-            style = bzi_cursor_u8(&segment);
-            if (marker == COD)
-                bzi_cursor_take(&segment, 4);
-            bzi_j2k_style(&segment, style, &parts);
-        }
-    }
-
-    return parts;
-}
-
-/* Refuses part 15, and a picture in so many parts that libavcodec's notes on them, which it makes before it decodes,
- * would take more memory than a picture may: some 300 bytes for a code block, and as many for a precinct. */
-static bzna_status bzi_j2k_check_parts(bzi_cursor c, uint32_t components, const bzi_format *format, uint64_t file_size,
-                                       bzna_error *err)
-{
-    const bzi_j2k_parts parts = bzi_j2k_parts_of(c, components);
-    const uint64_t samples = (uint64_t)format->width * format->height * bzi_min(components, 4);
-    const uint64_t bytes = 300 * ((samples >> parts.block) + (samples >> parts.precinct)) / 3 * 4;
-
-    if (parts.is_part_15)
-        return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
-    if (bytes > BZI_LIMIT_STILL_BYTES && bytes / BZI_LIMIT_STILL_RATIO > file_size)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG 2000: %ux%u pixels in code blocks of %u samples and precincts of %u",
-                        format->width, format->height, 1u << parts.block, 1u << parts.precinct);
-    return BZNA_OK;
-}
-
-/* Reads the header of a codestream. libavcodec checks the rest. */
-static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
-{
-    bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
-    uint32_t right, bottom, x, y, size, components;
-
-    if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
-        return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
-
-    size = bzi_cursor_u16(&c);
-    bzi_cursor_take(&rest, 4ull + size);
-    bzi_cursor_take(&c, 2);
-    right = bzi_cursor_u32(&c);
-    bottom = bzi_cursor_u32(&c);
-    x = bzi_cursor_u32(&c);
-    y = bzi_cursor_u32(&c);
-    bzi_cursor_take(&c, 16);
-    components = bzi_cursor_u16(&c);
-    format->pixel_bits = bzi_min32(components, 4);                  /* libavcodec takes no more */
-    format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
-    format->pixel_bits *= format->depth_luma;
-    if (c.overrun || right <= x || bottom <= y)
-        return bzi_still_fail(err, &c, "JPEG 2000", "the header is damaged");
-
-    format->width = right - x;
-    format->height = bottom - y;
-    if (bzi_j2k_check_parts(rest, components, format, file.size, err) != BZNA_OK)
-        return err->status;
-    return bzi_jp2_check_color(boxes, err);
-}
-
-#  define BZI_STILL(name_, first_, second_, av, ...) \
-    { .id = BZNA_CODEC_STILL, .name = name_, .signatures = { first_, second_ }, \
-      .signature_sizes = { sizeof first_ - 1, sizeof second_ - 1 }, .av_id = BZI_AV_ID(av), __VA_ARGS__ }
+#  define BZI_STILL(name_, signature_, av, ...) \
+    { .id = BZNA_CODEC_STILL, .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, \
+      .av_id = BZI_AV_ID(av), __VA_ARGS__ }
 #else
-#  define BZI_STILL(name_, first_, second_, av, ...) \
-    { .name = name_, .signatures = { first_, second_ }, .signature_sizes = { sizeof first_ - 1, sizeof second_ - 1 } }
+#  define BZI_STILL(name_, signature_, av, ...) \
+    { .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1 }
 #endif
 
 /* --- The list, by which builds without stills name them --- */
 
 static const bzi_codec bzi_stills[] = {
-    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", "", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
+    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
               .strip = bzi_png_strip),
-    BZI_STILL("WebP", "RIFF....WEBP", "", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
-    BZI_STILL("GIF", "GIF8.a", "", GIF, .allow = BZNA_ALLOW_GIF, .read = bzi_gif_inspect, .strip = bzi_gif_strip,
-              .remembers = 1, .number_colors = bzi_gif_number_colors),
-    BZI_STILL("BMP", "BM.............\0\0\0", "", BMP, .allow = BZNA_ALLOW_BMP, .read = bzi_bmp_inspect),
-    BZI_STILL("TIFF", "II*\0", "MM\0*", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_tiff_inspect,
-              .strip = bzi_tiff_strip, .remembers = 1),
-    BZI_STILL("TIFF", "II+\0", "MM\0+", TIFF, .allow = BZNA_ALLOW_TIFF, .read = bzi_bigtiff_inspect),
-    BZI_STILL("PBM", "P1", "P4", PBM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PGM", "P2", "P5", PGM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PPM", "P3", "P6", PPM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("PAM", "P7", "", PAM, .allow = BZNA_ALLOW_PNM, .read = bzi_pnm_inspect),
-    BZI_STILL("JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", "\xff\x4f\xff\x51", JPEG2000, .allow = BZNA_ALLOW_JPEG2000,
-              .read = bzi_j2k_inspect, .remembers = 1),
+    BZI_STILL("WebP", "RIFF....WEBP", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
 static const bzi_codec *bzi_still_find(bzi_span head)
 {
-    for (size_t i = 0; i < 2 * BZI_LENGTH(bzi_stills); i++) {
-        const bzi_codec *still = &bzi_stills[i / 2];
-        const char *signature = still->signatures[i % 2];
-        const uint32_t size = still->signature_sizes[i % 2];
+    for (size_t i = 0; i < BZI_LENGTH(bzi_stills); i++) {
+        const bzi_codec *still = &bzi_stills[i];
         uint32_t n = 0;
 
-        while (n < size && n < head.size && (signature[n] == '.' || (uint8_t)signature[n] == head.data[n]))
+        while (n < still->signature_size && n < head.size &&
+               (still->signature[n] == '.' || (uint8_t)still->signature[n] == head.data[n]))
             n++;
-
-        if (n && n == size && (n > 2 || (head.size > 2 && bzi_is_space(head.data[2]))))
+        if (n == still->signature_size)
             return still;
     }
     return NULL;
@@ -5610,7 +4909,7 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 
     memset(format, 0, sizeof *format);
     if (!still)
-        return BZI_FAIL(err, BZNA_E_CODEC, "not a known kind of still: PNG, WebP, GIF, BMP, TIFF, PNM, JPEG 2000");
+        return BZI_FAIL(err, BZNA_E_CODEC, "not a still that is read: PNG, WebP, or those of the program's own codecs");
 
     format->depth_luma = format->depth_chroma = 8;
     format->chroma_format = 3;
@@ -5640,8 +4939,8 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 #endif
 
 
-/* ==== 21. Codecs ====================================================================================================
- * Calls: rooms 2, 9, 13-15, 17, 20.
+/* ==== 19. Codecs ====================================================================================================
+ * Calls: rooms 2, 9, 13-15, 17-18.
  *
  * A codec is a row of the table below, with its functions. Other rooms ask the row, and do not need to know which codec
  * it is. */
@@ -6031,8 +5330,8 @@ static uint32_t bzi_codec_length_size(const bzi_codec *codec, bzi_span config)
 }
 
 
-/* ==== 22. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 8-9, 13, 17, 20-21.
+/* ==== 20. Codecs: finding them ======================================================================================
+ * Calls: rooms 2, 8-9, 13, 17-19.
  *
  * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read; the keys by
  * which decoders are kept. */
@@ -6099,7 +5398,7 @@ static uint32_t bzi_codec_recognize(bzi_span head)
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
 /* The same for pictures that examples/formats/ has a codec for. */
-#define BZI_BY_OWN_CODEC ", which is read by a codec of the program's own: examples/formats/jxl.c is one"
+#define BZI_BY_CODEC(file) ", which is read by a codec of the program's own: examples/formats/" file
 
 #define BZI_BY_HEIF ", which is read by a codec of the program's own, examples/formats/heif.c, from the folder or " \
                     "the tar that holds it"
@@ -6121,8 +5420,12 @@ static const struct bzi_unread {
     { "\x89HDF\r\n\x1a\n", 8, 0, "an HDF5 file" BZI_UNREAD },
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 12, 8, "an LMDB database" BZI_UNREAD },
     { "\x93NUMPY", 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
-    { "\0\0\0\x0cJXL ", 8, 0, "a JPEG XL picture" BZI_BY_OWN_CODEC },
-    { "\xff\x0a", 2, 0, "a JPEG XL picture" BZI_BY_OWN_CODEC },
+    { "\0\0\0\x0cJXL ", 8, 0, "a JPEG XL picture" BZI_BY_CODEC("jxl.c") },
+    { "\xff\x0a", 2, 0, "a JPEG XL picture" BZI_BY_CODEC("jxl.c") },
+    { "\0\0\0\x0cjP  ", 8, 0, "a JPEG 2000 picture" BZI_BY_CODEC("jpeg2000.c") },
+    { "II*\0", 4, 0, "a TIFF picture" BZI_BY_CODEC("tiff.c") },
+    { "MM\0*", 4, 0, "a TIFF picture" BZI_BY_CODEC("tiff.c") },
+    { "GIF8", 4, 0, "a GIF picture" BZI_BY_CODEC("stills.c") },
     { "\x1a\x45\xdf\xa3", 4, 0, "a video (Matroska, WebM), which is not read" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 5, 257, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
@@ -6143,8 +5446,7 @@ static const char *bzi_codec_unread(bzi_span head)
             return bzi_unread[i].what;
 #ifdef BENZINA_NO_STILLS
     if (bzi_still_find(head))
-        return "a picture (PNG, WebP, GIF, BMP, TIFF, PNM or JPEG 2000) that this build does not decode "
-               "(BENZINA_NO_STILLS)";
+        return "a picture (PNG or WebP) that this build does not decode (BENZINA_NO_STILLS)";
 #endif
     return NULL;
 }
@@ -6190,8 +5492,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 23. Pictures ==================================================================================================
- * Calls: rooms 2, 9, 12, 14, 21-22.
+/* ==== 21. Pictures ==================================================================================================
+ * Calls: rooms 2, 9, 12, 14, 19-20.
  *
  * A picture as its container and its stream describe it together. */
 
@@ -6430,12 +5732,10 @@ static uint32_t bzi_kind_of_name(const char *name)
     return *name ? bzi_be32(text) : 0;
 }
 
-/* Returns the kind of a file with one picture, in small letters: "jpeg", "png ", "jp2 ". 0: it is not known. */
+/* Returns the kind of a file with one picture, in small letters: "jpeg", "png ". 0: it is not known. */
 static uint32_t bzi_image_kind(const bzna_image *image)
 {
-    const char *name = image->codec ? bzi_image_codec_name(image) : "";
-
-    return bzi_kind_of_name(strcmp(name, "JPEG 2000") ? name : "jp2");
+    return bzi_kind_of_name(image->codec ? bzi_image_codec_name(image) : "");
 }
 
 /* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
@@ -6500,8 +5800,8 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 }
 
 
-/* ==== 24. Boxes =====================================================================================================
- * Calls: rooms 2, 9, 13, 16, 21.
+/* ==== 22. Boxes =====================================================================================================
+ * Calls: rooms 2, 9, 13, 16, 19.
  *
  * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
  * memory, or through a window over a file. A track's tables are only looked at: bzi_track_index reads them. */
@@ -6924,8 +6224,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c)
 }
 
 
-/* ==== 25. Boxes: rules ==============================================================================================
- * Calls: rooms 2, 11, 13, 24.
+/* ==== 23. Boxes: rules ==============================================================================================
+ * Calls: rooms 2, 11, 13, 22.
  *
  * The table of boxes that are read; the walk over boxes. */
 
@@ -7105,8 +6405,8 @@ static bzna_status bzi_box_list(bzi_movie *movie, uint64_t at, uint64_t end, con
 }
 
 
-/* ==== 26. Sample tables =============================================================================================
- * Calls: rooms 2, 8-9, 11, 16, 21.
+/* ==== 24. Sample tables =============================================================================================
+ * Calls: rooms 2, 8-9, 11, 16, 19.
  *
  * Where the samples of a track lie, and what the track states about its pictures. */
 
@@ -7369,12 +6669,12 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
 }
 
 
-/* ==== 27. Containers ================================================================================================
+/* ==== 25. Containers ================================================================================================
  * Calls: rooms 2, 9, 11.
  *
  * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
  * row of operations. An open container is immutable, but for the samples that it holds, and any thread may use it. No
- * code outside of rooms 26 to 45 knows which type of container a sample comes from. */
+ * code outside of rooms 24 to 43 knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file that is opened to read them, or in memory. */
 typedef struct bzi_extent {
@@ -7619,8 +6919,8 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
-/* ==== 28. Pictures in files ========================================================================================
- * Calls: rooms 2, 7-9, 12, 17, 20-23.
+/* ==== 26. Pictures in files ========================================================================================
+ * Calls: rooms 2, 7-9, 12, 17-21.
  *
  * A picture that is a file of its own, by itself or among the bytes of a sample: of a kind that the library knows, or
  * of the program's own codecs (context_config.own_codecs). Those are asked for what no kind of the library's takes.
@@ -7900,16 +7200,23 @@ static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, void *state, bzi_ima
     return BZNA_OK;
 }
 
-/* Inspects a picture of the program's own codecs, or unwraps it. A picture of another kind stays as it is. */
-static bzna_status bzi_own_prepare(bzi_own *own, bzi_image *image, bzna_error *err)
+/* Inspects a picture of the program's own codecs, or unwraps it. A still of a kind that is not the library's is theirs,
+ * too. Any other picture stays as it is. */
+static bzna_status bzi_own_prepare_one(bzi_own *own, bzi_image *image, bzna_error *err)
 {
-    const uint32_t i = image->coded.codec - BZNA_CODEC_OWN;
     const bzi_span file = bzi_image_data(&image->coded);
     bzna_codec_shape shape = { .struct_size = sizeof shape };
     const bzna_codec *c;
     int32_t said = BZNA_OK;
+    uint32_t i;
     void *state;
 
+    if (image->coded.codec == BZNA_CODEC_STILL && own->host && !bzi_still_find(file) &&
+        (i = bzi_own_recognize(own->host, file)) != BZNA_CODEC_UNKNOWN) {
+        image->coded.codec = i;
+        image->fourcc = bzi_kind_of_name(own->host->own_codecs[i - BZNA_CODEC_OWN].name);
+    }
+    i = image->coded.codec - BZNA_CODEC_OWN;
     if (image->coded.codec < BZNA_CODEC_OWN || image->is_inspected)
         return BZNA_OK;
     if (!own->host || i >= own->host->own_codec_count)
@@ -7942,6 +7249,16 @@ static bzna_status bzi_own_prepare(bzi_own *own, bzi_image *image, bzna_error *e
         return bzi_own_fail(own, i, "inspect", err->status, file.size, err);
     image->is_inspected = 1;
     return BZNA_OK;
+}
+
+/* Does so, and once more with a still that was unwrapped. */
+static bzna_status bzi_own_prepare(bzi_own *own, bzi_image *image, bzna_error *err)
+{
+    const bzna_status status = bzi_own_prepare_one(own, image, err);
+
+    if (status != BZNA_OK || image->coded.codec != BZNA_CODEC_STILL)
+        return status;
+    return bzi_own_prepare_one(own, image, err);
 }
 
 /* --- Pictures that are files --- */
@@ -7979,8 +7296,8 @@ static bzna_status bzi_file_image(const bzi_host *host, bzi_span bytes, uint64_t
 }
 
 
-/* ==== 29. Containers: mp4 ===========================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 21-22, 24-27.
+/* ==== 27. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 8-9, 11, 13, 19-20, 22-25.
  *
  * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
  * first video track every sample is a sync sample: each frame is then a sample. The index is read once, here: 12 bytes
@@ -8359,8 +7676,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 30. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 21-22, 24-29.
+/* ==== 28. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 8-9, 11, 13, 19-20, 22-27.
  *
  * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
@@ -8682,7 +7999,7 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 31. Text ======================================================================================================
+/* ==== 29. Text ======================================================================================================
  * Calls: rooms 2, 4, 8-9, 11.
  *
  * Texts in one buffer: paths of files, names of classes. Readers of text in files: lines, words, numbers. */
@@ -9063,8 +8380,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
 
 
 #if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
-/* ==== 32. Lists =====================================================================================================
- * Calls: rooms 2, 8-9, 31.
+/* ==== 30. Lists =====================================================================================================
+ * Calls: rooms 2, 8-9, 29.
  *
  * Text that lists samples, one a line. The first line tells which kind of list it is:
  * - if it has a tab: index, labels and path with tabs between them (MXNet's .lst)
@@ -9450,8 +8767,8 @@ static bzna_status bzi_list_put_labels(const bzi_list *list, const bzi_list_row 
 #endif
 
 
-/* ==== 33. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8-9, 28, 31.
+/* ==== 31. Directories ===============================================================================================
+ * Calls: rooms 2, 4, 8-9, 26, 29.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
  * followlinks=True)): by the path of their folder, then by name, each as Python compares names. Links are followed.
@@ -9620,7 +8937,7 @@ static bzi_walk bzi_walk_make(const bzi_memory *memory, const char *root, const 
 }
 
 /* The extensions of ImageFolder, and those of other pictures that can be decoded. */
-#define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k "
+#define BZI_PICTURE_EXTENSIONS " jpg jpeg png webp "
 
 /* A walk for pictures, those of the program's own codecs among them. */
 static bzi_walk bzi_walk_of_pictures(const bzi_host *host, const char *root)
@@ -9746,8 +9063,8 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 }
 
 
-/* ==== 34. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 8-11, 22, 27-28, 32-33.
+/* ==== 32. Containers: folder ========================================================================================
+ * Calls: rooms 2, 4, 8-11, 20, 25-26, 30-31.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
@@ -10164,8 +9481,8 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 35. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8-9, 27-28, 31, 33-34.
+/* ==== 33. Containers: pairs of folders =============================================================================
+ * Calls: rooms 2, 4, 8-9, 25-26, 29, 31-32.
  *
  * Folders side by side whose files make one sample where their paths below the folders are the same but for the
  * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
@@ -10366,8 +9683,8 @@ static const bzi_container_ops bzi_pairs_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 36. tar: headers ==============================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 31.
+/* ==== 34. tar: headers ==============================================================================================
+ * Calls: rooms 2, 8-9, 11, 13, 29.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -10675,8 +9992,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 37. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8-11, 28, 31, 36.
+/* ==== 35. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 8-11, 26, 29, 34.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -10735,8 +10052,7 @@ static uint32_t bzi_tar_kind(const bzi_host *host, const char *field)
     static const struct { uint32_t kind; const char *names; } known[] = {
         { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
         { BZNA_FIELD_TEXT, " txt text transcript name " },     /* "name" is text in all containers */
-        { BZNA_FIELD_IMAGE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf heic "
-                              "" },
+        { BZNA_FIELD_IMAGE, " jpg jpeg jpe jfif png webp " },
     };
     const char *dot = strrchr(field, '.');
 
@@ -11107,8 +10423,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 38. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9, 27-28, 31, 36-37. */
+/* ==== 36. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9, 25-26, 29, 34-35. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -11290,8 +10606,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 39. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 8-9, 11, 27-28, 31-32.
+/* ==== 37. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 8-9, 11, 25-26, 29-30.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -11780,8 +11096,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 
 #ifndef BENZINA_NO_RECORDS
-/* ==== 40. Containers: raw records ===================================================================================
- * Calls: rooms 2, 9, 23, 27.
+/* ==== 38. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 9, 21, 25.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
  * and tensors written as they lie in memory. */
@@ -12088,8 +11404,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 41. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-9, 11-12, 23, 27-28, 31.
+/* ==== 39. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7-9, 11-12, 21, 25-26, 29.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -12650,8 +11966,8 @@ static const bzi_container_ops bzi_provider_ops = {
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 42. Paths =====================================================================================================
- * Calls: rooms 4, 8-9, 31, 33.
+/* ==== 40. Paths =====================================================================================================
+ * Calls: rooms 4, 8-9, 29, 31.
  *
  * The files that a caller's path stands for: itself, or the archives and shards in it if it is a folder of such. */
 
@@ -12721,8 +12037,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 #endif
 
 
-/* ==== 43. Containers: opening =======================================================================================
- * Calls: rooms 2, 8-11, 22, 27, 30, 34-35, 38-40.
+/* ==== 41. Containers: opening =======================================================================================
+ * Calls: rooms 2, 8-11, 20, 25, 28, 32-33, 36-38.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -12980,8 +12296,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 44. Samples ===================================================================================================
- * Calls: rooms 2, 8-9, 11, 22-23, 27-28.
+/* ==== 42. Samples ===================================================================================================
+ * Calls: rooms 2, 8-9, 11, 20-21, 25-26.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -13411,8 +12727,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 45. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8-11, 31, 34-35, 43.
+/* ==== 43. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 8-11, 29, 32-33, 41.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -13793,8 +13109,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 46. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8-9, 13-15, 17, 21-23.
+/* ==== 44. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 8-9, 13-15, 17, 19-21.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
@@ -14219,8 +13535,8 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 47. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 22, 24, 27-28, 46.
+/* ==== 45. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 20, 22, 25-26, 44.
  *
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
@@ -14738,8 +14054,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 48. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 46-47.
+/* ==== 46. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 44-45.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -15239,7 +14555,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 #endif
 
 
-/* ==== 49. Elementary functions ======================================================================================
+/* ==== 47. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -15399,8 +14715,8 @@ static double bzi_math_tan(double degrees)
 #include "benzina_kernels.cu"
 
 
-/* ==== 50. Random numbers, order =====================================================================================
- * Calls: rooms 2, 49.
+/* ==== 48. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 47.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -15766,8 +15082,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 51. Transforms ================================================================================================
- * Calls: rooms 2, 9, 12, 49-50.
+/* ==== 49. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 12, 47-48.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -16226,8 +15542,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 }
 
 
-/* ==== 52. Transforms: color =========================================================================================
- * Calls: rooms 2, 50-51.
+/* ==== 50. Transforms: color =========================================================================================
+ * Calls: rooms 2, 48-49.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -16320,8 +15636,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 53. Policies =================================================================================================
- * Calls: rooms 2, 9, 12, 49-51.
+/* ==== 51. Policies =================================================================================================
+ * Calls: rooms 2, 9, 12, 47-49.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -16851,8 +16167,8 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 #endif
 
 
-/* ==== 54. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 9, 12, 16, 52-53.
+/* ==== 52. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 12, 16, 50-51.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -17244,8 +16560,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 55. Operations ===============================================================================================
- * Calls: rooms 2, 49, 53-54.
+/* ==== 53. Operations ===============================================================================================
+ * Calls: rooms 2, 47, 51-52.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -17447,7 +16763,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 }
 
 
-/* ==== 56. JPEG decode ===============================================================================================
+/* ==== 54. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8-9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -17977,8 +17293,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 57. Software decode ===========================================================================================
- * Calls: rooms 2, 8-9, 17, 21-22, 28, 56.
+/* ==== 55. Software decode ===========================================================================================
+ * Calls: rooms 2, 8-9, 17, 19-20, 26, 54.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -18095,7 +17411,7 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
 
     if (found < 0)
         return bzi_fail_memory(err, "parameter sets");
-    if (found && !bzi_codec_of(image)->remembers)
+    if (found)
         return BZNA_OK;
 
     avcodec_free_context(&software->codecs[*out]);
@@ -18324,14 +17640,13 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const AVFrame *frame = software->frame;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     const int has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
-    const int is_gif = bzi_codec_of(image)->av_id == AV_CODEC_ID_GIF;
-    const int is_index = (has_palette || is_gif) && image->palette == BZNA_PALETTE_INDEX;
+    const int is_index = has_palette && image->palette == BZNA_PALETTE_INDEX;
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
     const int is_rgb = !is_gray && (has_palette || (format && (format->flags & AV_PIX_FMT_FLAG_RGB)));
-    const int is_planar = is_index ? has_palette : format && bzi_frame_is_planar(format, count);
+    const int is_planar = is_index || (format && bzi_frame_is_planar(format, count));
 
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
-        (!is_gray && !is_rgb && !is_planar) || !strncmp(format->name, "xyz", 3))
+        (!is_gray && !is_rgb && !is_planar))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s cannot be used", bzi_image_codec_name(image),
                         format ? format->name : "?");
     picture->depth = has_palette || format->comp[0].depth < 8 ? 8 : (uint32_t)format->comp[0].depth;
@@ -18367,8 +17682,6 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
         size = row->cut(software->stream.data, size, rows);
     if (row->strip)
         size = row->strip(software->stream.data, size);
-    if (row->number_colors && image->palette == BZNA_PALETTE_INDEX)
-        row->number_colors(software->stream.data, size);
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
@@ -18522,8 +17835,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 58. Software decode: own codecs ===============================================================================
- * Calls: rooms 2, 7-9, 28, 54, 57.
+/* ==== 56. Software decode: own codecs ===============================================================================
+ * Calls: rooms 2, 7-9, 26, 52, 55.
  *
  * Codecs of the program's own write planes that are made here, and what they leave or overwrite is looked for. */
 
@@ -18830,7 +18143,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 }
 
 
-/* ==== 59. CUDA: the driver ==========================================================================================
+/* ==== 57. CUDA: the driver ==========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -19024,8 +18337,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 60. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7-9, 21-22, 59, and the kernels' structs.
+/* ==== 58. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-9, 19-20, 57, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -19534,8 +18847,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 61. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-9, 21-22, 52, 54, 59-60.
+/* ==== 59. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 3-4, 7-9, 19-20, 50, 52, 57-58.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -19998,8 +19311,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 62. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 22, 60.
+/* ==== 60. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 20, 58.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -20434,8 +19747,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 63. NVDEC sessions ============================================================================================
- * Calls: rooms 8-9, 21-22, 57, 60, 62.
+/* ==== 61. NVDEC sessions ============================================================================================
+ * Calls: rooms 8-9, 19-20, 55, 58, 60.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -20784,8 +20097,8 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 
 #endif
 
-/* ==== 64. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 4, 8-9, 57, 59-63.
+/* ==== 62. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 4, 8-9, 55, 57-61.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -20987,8 +20300,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 65. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 9, 22-23, 57-58, 60-64.
+/* ==== 63. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 7, 9, 20-21, 55-56, 58-62.
  *
  * The first picture of a kind, which is a codec, a chroma format and a depth, is decoded by NVDEC and by the CPU, and
  * the two are compared: by bits, but for JPEG, whose decoders round in different ways. The kernel that reads the
@@ -21255,7 +20568,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
 #endif
 
 
-/* ==== 66. Loader: state =============================================================================================
+/* ==== 64. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -21824,8 +21137,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 67. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 54.
+/* ==== 65. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 52.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -21924,7 +21237,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 }
 
 
-/* ==== 68. Loader: queues ===========================================================================================
+/* ==== 66. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4.
  *
  * The queues of runs and items, and their counts. */
@@ -22175,8 +21488,8 @@ static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 }
 
 
-/* ==== 69. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 22, 44-45, 50, 60, 68.
+/* ==== 67. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 20, 42-43, 48, 58, 66.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_run_plan are called with the loader's lock held. */
@@ -22580,8 +21893,8 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 }
 
 
-/* ==== 70. Loader: waiting ===========================================================================================
- * Calls: rooms 4, 60, 68-69.
+/* ==== 68. Loader: waiting ===========================================================================================
+ * Calls: rooms 4, 58, 66-67.
  *
  * Who waits for what, and the one place that wakes threads.
  *
@@ -22777,8 +22090,8 @@ static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t 
 }
 
 
-/* ==== 71. Loader: given orders =====================================================================================
- * Calls: rooms 2, 8-9, 50, 69-70.
+/* ==== 69. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 8-9, 48, 67-68.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -23014,8 +22327,8 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 }
 
 
-/* ==== 72. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 22, 43-44, 67.
+/* ==== 70. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8-9, 12, 20, 41-42, 65.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -23544,8 +22857,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 73. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 9, 50-55, 58.
+/* ==== 71. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 9, 48-53, 56.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -23774,8 +23087,8 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 }
 
 
-/* ==== 74. Loader: rules ============================================================================================
- * Calls: rooms 7, 9, 54, 72-73.
+/* ==== 72. Loader: rules ============================================================================================
+ * Calls: rooms 7, 9, 52, 70-71.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -24007,8 +23320,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 75. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8-9, 50, 60-61, 68-70.
+/* ==== 73. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 8-9, 48, 58-59, 66-68.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -24228,8 +23541,8 @@ static bzna_status bzi_reader_reserve(bzi_item *item, uint64_t bytes, bzna_error
 }
 
 
-/* ==== 76. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9, 11, 28, 44, 68-70, 72, 75.
+/* ==== 74. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9, 11, 26, 42, 66-68, 70, 73.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -24516,8 +23829,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 77. Decode stages: lanes ======================================================================================
- * Calls: rooms 2, 4, 10, 43, 54-55, 61, 67-70, 74.
+/* ==== 75. Decode stages: lanes ======================================================================================
+ * Calls: rooms 2, 4, 10, 41, 52-53, 59, 65-68, 72.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -24926,8 +24239,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 }
 
 
-/* ==== 78. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-9, 22-23, 28, 54-55, 58, 61, 67, 69, 73-74, 77.
+/* ==== 76. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 4, 7-9, 20-21, 26, 52-53, 56, 59, 65, 67, 71-72, 75.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -25179,7 +24492,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 79. Decode stages: workers, samples =================================================================== *
+/* ==== 77. Decode stages: workers, samples =================================================================== *
  * What workers do with samples, and with runs of them. */
 
 /* Returns how long it is since the last call. */
@@ -25423,8 +24736,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 80. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9-10, 21, 60-65, 68-70, 73-74, 77.
+/* ==== 78. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9-10, 19, 58-63, 66-68, 71-72, 75.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  */
@@ -25743,8 +25056,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 #endif
 
-/* ==== 81. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-9, 23, 28, 60-61, 63-64, 67, 69, 80.
+/* ==== 79. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-9, 21, 26, 58-59, 61-62, 65, 67, 78.
  *
  * The thread of a session takes samples from the pool, and submits their pictures. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -25971,8 +25284,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 82. Contexts ==================================================================================================
- * Calls: rooms 7-10, 28, 59-61, 81.
+/* ==== 80. Contexts ==================================================================================================
+ * Calls: rooms 7-10, 26, 57-59, 79.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -26091,8 +25404,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 83. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-9, 45, 57, 60-62, 68-72, 75-76, 78-79, 82.
+/* ==== 81. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-9, 43, 55, 58-60, 66-70, 73-74, 76-77, 80.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -26482,8 +25795,8 @@ static void bzi_loader_unref(bzna_loader *loader)
 }
 
 
-/* ==== 84. Without threads ============================================================================================
- * Calls: rooms 9, 60, 68-70, 75, 79.
+/* ==== 82. Without threads ============================================================================================
+ * Calls: rooms 9, 58, 66-68, 73, 77.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
@@ -26520,8 +25833,8 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 85. Delivering ================================================================================================
- * Calls: rooms 2, 4, 9-10, 60-61, 67-70, 83-84.
+/* ==== 83. Delivering ================================================================================================
+ * Calls: rooms 2, 4, 9-10, 58-59, 65-68, 81-82.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -26819,8 +26132,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 86. Positions ==================================================================================================
- * Calls: rooms 2, 9-10, 28, 60, 68-71, 83.
+/* ==== 84. Positions ==================================================================================================
+ * Calls: rooms 2, 9-10, 26, 58, 66-69, 81.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -27052,8 +26365,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 87. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 61, 68, 70.
+/* ==== 85. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 59, 66, 68.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -27240,8 +26553,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 88. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 12, 50, 54, 71.
+/* ==== 86. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 12, 48, 52, 69.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -27498,8 +26811,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 89. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 12, 51-54, 88.
+/* ==== 87. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 12, 49-52, 86.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -27661,8 +26974,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 }
 
 
-/* ==== 90. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-9, 22, 43-45, 55, 60-61, 65, 67, 71-72, 77, 82-83, 88-89.
+/* ==== 88. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7-9, 20, 41-43, 53, 58-59, 63, 65, 69-70, 75, 80-81, 86-87.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -28064,7 +27377,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 91. Public API: contexts ======================================================================================
+/* ==== 89. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Returns how many bytes of an error a caller's struct takes: whole members, and as much of the message as fits. */
@@ -28319,7 +27632,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 92. Public API: data sets =====================================================================================
+/* ==== 90. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 /* Finds the container of a sample, and makes its index the one in there. */
@@ -28640,7 +27953,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 93. Public API: pictures, numbers, warps ======================================================================
+/* ==== 91. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 struct bzna_decoder {
@@ -28970,7 +28283,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 94. Public API: loaders =======================================================================================
+/* ==== 92. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
@@ -29232,7 +28545,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 95. Public API: batches =======================================================================================
+/* ==== 93. Public API: batches =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
@@ -29390,7 +28703,7 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 }
 
 
-/* ==== 96. Public API: writers ======================================================================================
+/* ==== 94. Public API: writers ======================================================================================
  * Calls: all rooms above. */
 
 #ifndef BENZINA_NO_WRITER

@@ -47,8 +47,7 @@
  *                          reader of its headers goes, and only the bytes of JPEG files are read
  *     BENZINA_NO_WRITER    no writer of archives
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
- *     BENZINA_NO_STILLS    no pictures but JPEG: neither PNG, WebP, GIF, BMP, TIFF, PNM
- *                          nor JPEG 2000
+ *     BENZINA_NO_STILLS    neither PNG nor WebP
  *     BENZINA_NO_FOLDERS   no folders, nor lists of their samples: a path is that of a file
  *     BENZINA_NO_RECORDS   no dataset_config.records, and no providers
  *     BENZINA_NO_AUGMENT   no policies: settings with some are refused, and transforms with
@@ -329,11 +328,11 @@
  *     config.extra_outputs.count = 1;
  *
  * A mask with a palette comes as its indices, the class numbers, since palette of its output is
- * BZNA_PALETTE_INDEX, in an archive, too, which keeps masks as the files that they were. PNG, PNM
- * and TIFF of 16 bits a sample are decoded with all bits, and come as x / 257 in 0..255, which
- * float32 holds to 1 part in 2^23. So a depth map is in its own units with dtype FLOAT32 and
- * color.scale[0] = 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can
- * be a field of bytes.
+ * BZNA_PALETTE_INDEX, in an archive, too, which keeps masks as the files that they were. PNG of 16
+ * bits a sample is decoded with all bits, and so are PNM and TIFF by their codecs. It comes as
+ * x / 257 in 0..255, which float32 holds to 1 part in 2^23. So a depth map is in its own units with
+ * dtype FLOAT32 and color.scale[0] = 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not
+ * read; such depth can be a field of bytes.
  *
  * POLICIES are random augmentations beyond crop, flips and jitter: RandAugment, TrivialAugmentWide,
  * AutoAugment, blur, solarize, erasing and others. A bzna_policy is a list of operations, and says
@@ -673,8 +672,8 @@
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder. Each folder in the
  * root is a class, and all pictures below it belong to that class. A root without such folders has
- * no targets. Files are known by their names, in lower or upper case: jpg jpeg png ppm pgm pbm pnm
- * bmp webp tif tiff gif jp2 j2k, and the extensions of the context's own codecs.
+ * no targets. Files are known by their names, in lower or upper case: jpg jpeg png webp, and the
+ * extensions of the context's own codecs, which examples/formats has for other kinds.
  * Names that begin with a dot are left out. Links are followed. A file is not looked at before it
  * is read.
  *
@@ -722,8 +721,7 @@
  *
  *     cls cls2 index inx id                                                integer
  *     txt text transcript                                                  text
- *     jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff
- *     jp2 j2k jpx jpf, those of the context's codecs                       picture
+ *     jpg jpeg jpe jfif png webp, those of the context's own codecs        picture
  *     any other                                                            bytes
  *
  * A tar without any files adds no samples to those of other shards: writers of shards leave such
@@ -806,10 +804,10 @@
  * the standard. Damage fails a picture if it is above the last row that the warp reads. If the
  * picture has several scans (progressive), damage anywhere fails it.
  *
- * STILLS are all other pictures: PNG, WebP, GIF (its first picture), BMP, TIFF,
- * PNM and JPEG 2000. The library refuses kinds that libavcodec would decode to wrong pixels, for
- * instance TIFF of 16-bit CMYK or JPEG 2000 part 15. The message names the kind, and chapter 14
- * lists them.
+ * STILLS are PNG and WebP, and what the context's own codecs read (chapter 13). examples/formats
+ * has codecs for HEIF, GIF (its first picture), BMP, PNM, TIFF, JPEG 2000 and JPEG XL, in files that
+ * may be copied beside the library's. build/libbenzina_formats has them all, and bzna and the
+ * bindings register them.
  *
  * HEIF AND AVIF are read by a codec of the program's own, examples/formats/heif.c (chapter 13),
  * which the program bzna and the bindings have.
@@ -860,15 +858,20 @@
  *     bzna_context_config config = { .struct_size = sizeof config,
  *                                    .own_codecs = { .ptr = &gray, .count = 1 } };
  *
- * examples/formats/jxl.c is one for JPEG XL, by libjxl, with comments that teach, and
+ * examples/formats has several, and a function that gives all of them (formats.h):
+ *
+ *     config.own_codecs.ptr = bzna_formats_codecs(&config.own_codecs.count);
+ *
+ * examples/formats/jxl.c is the one for JPEG XL, by libjxl, with comments that teach, and
  * examples/own_codec.c is a program that registers it. examples/rust/src/bin/own_codec.rs has one
  * for QOI in Rust.
  *
  * WHEN THEY ARE ASKED. The library's own kinds come first. What none of them takes is shown to the
  * codecs in their order, until one recognizes it. That holds for each picture that is a file:
  * in folders, pairs, tars, RecordIO, fields of archives, providers whose field has codec UNKNOWN,
- * and for bzna_decoder, where bzna_image.codec is BZNA_CODEC_OWN for the first codec, one more for
- * the second, and so on. A build with BENZINA_NO_STILLS leaves those kinds to the codecs.
+ * and wherever bzna_image.codec is BZNA_CODEC_STILL, also for bzna_decoder. There it may also be
+ * BZNA_CODEC_OWN for the first codec, one more for the second, and so on. A build with
+ * BENZINA_NO_STILLS leaves PNG and WebP to the codecs.
  *
  * A folder opens no file to list it, so it takes files by their extensions: give those of the codec
  * in bzna_codec.extensions. In a tar they say which fields are pictures. Once a file is read, its
@@ -898,11 +901,8 @@
  *     - ICC profiles, transfer functions and primaries are not applied, so there is no HDR tone
  *       mapping. `bzna pack --icc convert` converts pictures to sRGB before they are coded.
  *     - Samples are not mixed with one another (MixUp, CutMix): that is done with whole batches.
- *     - Animated WebP, lossless JPEG and subsampled RGB JPEG are not read. JPEG XL is read by a
- *       codec of your own only (chapter 13).
- *     - BigTIFF is not read, nor TIFF that is tiled, compressed as JPEG, floating-point, L*a*b* or
- *       16-bit CMYK.
- *     - JPEG 2000 part 15 is not read, nor JPEG 2000 of CMYK.
+ *     - Animated WebP, lossless JPEG and subsampled RGB JPEG are not read. GIF, BMP, PNM, TIFF,
+ *       JPEG 2000 and JPEG XL are read by codecs of your own only (chapter 13).
  *     - The library has no network access, unpacks no gzip, zip or zstd, starts no process, and
  *       writes no temporary files. Bytes from elsewhere come through a bzna_source. Shards from
  *       pipes, commands, gzip and zstd come through examples/stream.h.
@@ -1123,8 +1123,8 @@ enum {
     BZNA_CODEC_H265    = 2,
     BZNA_CODEC_AV1     = 3,
     BZNA_CODEC_JPEG    = 4,
-    /* a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its
-     * content */
+    /* a file of PNG, WebP, or of a kind that a codec in context_config.own_codecs reads, told apart
+     * by its content */
     BZNA_CODEC_STILL   = 5,
     /* pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many
      * of R, G and B. config is two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_... */
@@ -1401,19 +1401,14 @@ typedef struct bzna_device {
 
 /* What may be decoded, as bits of context_config.codecs. */
 enum {
-    BZNA_ALLOW_H264     = 1,
-    BZNA_ALLOW_H265     = 2,
-    BZNA_ALLOW_AV1      = 4,
-    BZNA_ALLOW_JPEG     = 8,
-    BZNA_ALLOW_PNG      = 16,
-    BZNA_ALLOW_WEBP     = 32,
-    BZNA_ALLOW_GIF      = 64,
-    BZNA_ALLOW_BMP      = 128,
-    BZNA_ALLOW_TIFF     = 256,
-    BZNA_ALLOW_PNM      = 512,        /* PBM, PGM, PPM, PAM */
-    BZNA_ALLOW_JPEG2000 = 1024,
+    BZNA_ALLOW_H264 = 1,
+    BZNA_ALLOW_H265 = 2,
+    BZNA_ALLOW_AV1  = 4,
+    BZNA_ALLOW_JPEG = 8,
+    BZNA_ALLOW_PNG  = 16,
+    BZNA_ALLOW_WEBP = 32,
     /* the codecs of own_codecs. What they unwrap must be allowed, too */
-    BZNA_ALLOW_OWN      = 2048
+    BZNA_ALLOW_OWN  = 64
 };
 
 /* Codecs of the program's own, in the order in which they are asked. */

@@ -302,16 +302,15 @@ static int tiff_orientation(const uint8_t *data, size_t size)
     return value >= 1 && value <= 8 ? (int)value : 1;
 }
 
-/* Why a TIFF file must not be given to libavcodec, which decodes some to black pictures without an error; or NULL. */
-static char *tiff_refuse(const uint8_t *data, size_t size)
+/* Whether a TIFF file must not be given to libavcodec, which decodes some to black pictures without an error: those in
+ * tiles or with JPEG in them. BigTIFF, too, is read by the library's codec. */
+static int tiff_is_the_librarys(const uint8_t *data, size_t size)
 {
     enum { COMPRESSION = 259, PHOTOMETRIC = 262, TILE_WIDTH = 322, OLD_JPEG = 6, JPEG = 7, SENSOR = 32803 };
     uint32_t compression = tiff_value(data, size, COMPRESSION);
-    if (tiff_value(data, size, PHOTOMETRIC) == SENSOR) return NULL;     /* libavcodec decodes these, or fails */
-    if (compression == JPEG || compression == OLD_JPEG)
-        return tool_format("a TIFF compressed as JPEG, which libavcodec cannot decode");
-    if (tiff_value(data, size, TILE_WIDTH)) return tool_format("a TIFF in tiles, which libavcodec cannot decode");
-    return NULL;
+    if (size > 8 && (!memcmp(data, "II+\0", 4) || !memcmp(data, "MM\0+", 4))) return 1;
+    if (tiff_value(data, size, PHOTOMETRIC) == SENSOR) return 0;        /* libavcodec decodes these, or fails */
+    return compression == JPEG || compression == OLD_JPEG || tiff_value(data, size, TILE_WIDTH);
 }
 
 /* An animation has no picture outside its frames, which libavcodec does not look for. */
@@ -423,13 +422,16 @@ static char *bytes_decode(const AVPacket *file, const char *path, AVFrame *frame
     if (pack_is_heif(data, size)) return pack_heif_read(file, frame, orientation, notes);
     if (is_jpeg(data, size)) {
         bzna_status status;
-        char *reason = pack_jpeg_read(file, frame, orientation, &status);
+        char *reason = pack_file_read(file, BZNA_CODEC_JPEG, frame, orientation, &status);
         if (status != BZNA_E_UNSUPPORTED && status != BZNA_E_CODEC) return reason;
         free(reason);
     }
     *orientation = file_orientation(data, size);
-    char *reason = tiff_refuse(data, size);
-    if (!reason) reason = webp_refuse(data, size);
+    if (tiff_is_the_librarys(data, size)) {
+        bzna_status status;
+        return pack_file_read(file, BZNA_CODEC_STILL, frame, orientation, &status);
+    }
+    char *reason = webp_refuse(data, size);
     if (!reason && asks_library(data, size)) reason = pack_still_refuse(file, orientation);
     return reason ? reason : file_decode(file, path, frame);
 }
@@ -447,7 +449,7 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
     if (!reason && s->is_copy && is_jpeg(file->data, (size_t)file->size)) {
         av_frame_free(picture);
         reason = profile_apply(s, file, picture, notes);
-        return reason ? reason : pack_jpeg_read(file, NULL, &orientation, &status);
+        return reason ? reason : pack_file_read(file, BZNA_CODEC_JPEG, NULL, &orientation, &status);
     }
     if (!reason && file->size) reason = bytes_decode(file, from->path, *picture, &orientation, notes);
     if (!reason) *notes |= profile_notes(file->data, (size_t)file->size, *picture, s->has_background);

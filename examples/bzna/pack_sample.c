@@ -92,11 +92,11 @@ static char *picture_decode(const bzna_image *image, AVFrame *frame, int *orient
     return frame ? picture_copy(&picture, frame) : NULL;
 }
 
-char *pack_jpeg_read(const AVPacket *file, AVFrame *frame, int *orientation, bzna_status *status)
+char *pack_file_read(const AVPacket *file, uint32_t codec, AVFrame *frame, int *orientation, bzna_status *status)
 {
     bzna_image image;
     bzna_image_init(&image, sizeof image);
-    image.codec = BZNA_CODEC_JPEG;
+    image.codec = codec;
     image.data = file->data;
     image.data_size = (uint64_t)file->size;
     return picture_decode(&image, frame, orientation, status);
@@ -112,7 +112,8 @@ char *pack_still_refuse(const AVPacket *file, int *orientation)
     image.data = file->data;
     image.data_size = (uint64_t)file->size;
     char *reason = picture_decode(&image, NULL, orientation, &status);
-    if (status == BZNA_E_CODEC || status == BZNA_E_UNSUPPORTED || status == BZNA_E_DECODE) return reason;
+    if (status == BZNA_E_CODEC || status == BZNA_E_UNSUPPORTED || status == BZNA_E_DECODE || status == BZNA_E_TRUNCATED)
+        return reason;
     free(reason);
     return NULL;
 }

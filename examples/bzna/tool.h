@@ -570,7 +570,8 @@ char *pack_sample_bytes(const pack_file *from, struct AVPacket *file);
 char *pack_sample_read(const pack_file *from, struct AVPacket *file, struct AVFrame *frame, int *orientation);
 
 /* Decodes a JPEG file as loaders do; frame NULL: only to see whether they would. *status says why not. */
-char *pack_jpeg_read(const struct AVPacket *file, struct AVFrame *frame, int *orientation, bzna_status *status);
+char *pack_file_read(const struct AVPacket *file, uint32_t codec, struct AVFrame *frame, int *orientation,
+                     bzna_status *status);
 
 /* Whether a file may be a HEIF or AVIF; and its picture: the primary item, grids put together. */
 int pack_is_heif(const uint8_t *data, size_t size);

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 static void (*const fill[])(bzna_codec *codec) = {
-    bzna_formats_heif,
+    bzna_formats_heif, bzna_formats_gif, bzna_formats_bmp, bzna_formats_pnm, bzna_formats_tiff, bzna_formats_jpeg2000,
     bzna_formats_jxl,
 };
 

@@ -34,7 +34,10 @@
  * Switches: a file that is compiled with its switch needs no library. Its codec still recognizes pictures of its kind,
  * and refuses them with a message that names the library.
  *
- *     BENZINA_FORMATS_NO_JXL  jxl.c without libjxl
+ *     BENZINA_FORMATS_NO_STILLS    stills.c without libavcodec
+ *     BENZINA_FORMATS_NO_TIFF      tiff.c without libtiff
+ *     BENZINA_FORMATS_NO_JPEG2000  jpeg2000.c without OpenJPEG
+ *     BENZINA_FORMATS_NO_JXL       jxl.c without libjxl
  */
 #ifndef BENZINA_FORMATS_H
 #define BENZINA_FORMATS_H
@@ -74,6 +77,21 @@ enum {
 
 /* Returns BZNA_HEIF_... of a file; 0 also if it is damaged or of another kind. Any thread. */
 BZNA_FORMATS_API uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes);
+
+/* Fills in the codec of GIF, of which it reads the first picture (stills.c). It has nothing to be freed. Any thread. */
+BZNA_FORMATS_API void bzna_formats_gif(bzna_codec *codec);
+
+/* Fills in the codec of BMP (stills.c). It has nothing to be freed. Any thread. */
+BZNA_FORMATS_API void bzna_formats_bmp(bzna_codec *codec);
+
+/* Fills in the codec of PBM, PGM, PPM and PAM (stills.c). It has nothing to be freed. Any thread. */
+BZNA_FORMATS_API void bzna_formats_pnm(bzna_codec *codec);
+
+/* Fills in the codec of TIFF, by libtiff (tiff.c). It has nothing to be freed. Any thread. */
+BZNA_FORMATS_API void bzna_formats_tiff(bzna_codec *codec);
+
+/* Fills in the codec of JPEG 2000, by OpenJPEG (jpeg2000.c). It has nothing to be freed. Any thread. */
+BZNA_FORMATS_API void bzna_formats_jpeg2000(bzna_codec *codec);
 
 /* Fills in the codec of JPEG XL, by libjxl (jxl.c). It has nothing to be freed. Any thread. */
 BZNA_FORMATS_API void bzna_formats_jxl(bzna_codec *codec);
@@ -141,6 +159,16 @@ static inline bzna_status bzna_formats_fail(bzna_error *err, bzna_status status,
 {
     snprintf(err->message, sizeof err->message, "%s", why);
     return status;
+}
+
+/* A codec's unwrap in a build without its library, whose name is the codec's user. */
+static inline bzna_status bzna_formats_lacks(void *library, const void *data, uint64_t bytes, bzna_image *image,
+                                             bzna_error *err)
+{
+    (void)data, (void)bytes, (void)image;
+    snprintf(err->message, sizeof err->message, "it is decoded by %s, which this build does not have",
+             (const char *)library);
+    return BZNA_E_UNSUPPORTED;
 }
 
 #ifdef __cplusplus

@@ -30,15 +30,7 @@ static int32_t jxl_recognize(void *user, const void *head, uint64_t bytes)
            (bytes >= 12 && !memcmp(head, "\0\0\0\x0cJXL \r\n\x87\n", 12));
 }
 
-#ifdef BENZINA_FORMATS_NO_JXL
-
-static bzna_status jxl_lacks(void *state, const void *data, uint64_t bytes, bzna_image *image, bzna_error *err)
-{
-    (void)state, (void)data, (void)bytes, (void)image;
-    return bzna_formats_fail(err, BZNA_E_CODEC, "this build has no libjxl, which decodes it");
-}
-
-#else
+#ifndef BENZINA_FORMATS_NO_JXL
 
 #include <jxl/decode.h>
 
@@ -172,7 +164,8 @@ void bzna_formats_jxl(bzna_codec *codec)
         .extensions = "jxl",
         .recognize = jxl_recognize,
 #ifdef BENZINA_FORMATS_NO_JXL
-        .unwrap = jxl_lacks,
+        .user = (void *)"libjxl",
+        .unwrap = bzna_formats_lacks,
 #else
         .fingerprint = JxlDecoderVersion(),                 /* another version may round otherwise */
         .thread_begin = jxl_thread_begin,

@@ -22,7 +22,12 @@ const PARTS: [(&[&str], &str, &str); 3] = [
 ];
 
 /// The same for libbenzina_formats.
-const FORMATS: [(&str, &str, &str); 1] = [("libjxl >= 0.7", "BENZINA_FORMATS_NO_JXL", "libjxl-dev was not found: JPEG XL is not decoded")];
+const FORMATS: [(&[&str], &str, &str); 4] = [
+    (&["libavcodec", "libavutil"], "BENZINA_FORMATS_NO_STILLS", "libavcodec-dev was not found: GIF, BMP and PNM are not decoded"),
+    (&["libtiff-4 >= 4.5"], "BENZINA_FORMATS_NO_TIFF", "libtiff-dev was not found: TIFF is not decoded"),
+    (&["libopenjp2 >= 2.4"], "BENZINA_FORMATS_NO_JPEG2000", "libopenjp2-7-dev was not found: JPEG 2000 is not decoded"),
+    (&["libjxl >= 0.7"], "BENZINA_FORMATS_NO_JXL", "libjxl-dev was not found: JPEG XL is not decoded"),
+];
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
@@ -72,8 +77,8 @@ fn link_static(folder: &Path) {
     if folder.join("libbenzina_formats.a").exists() {
         println!("cargo:rerun-if-changed={}", folder.join("libbenzina_formats.a").display());
         println!("cargo:rustc-link-lib=static=benzina_formats"); // before the library that it calls
-        for (package, ..) in FORMATS {
-            link(&pkg_config("--libs", &[package]).unwrap_or_default());
+        for (packages, ..) in FORMATS {
+            link(&pkg_config("--libs", packages).unwrap_or_default());
         }
     }
     println!("cargo:rustc-link-lib=static=benzina");
@@ -115,8 +120,8 @@ fn compile(here: &Path) -> PathBuf {
         let mut files: Vec<_> =
             files.filter_map(|file| Some(file.ok()?.path())).filter(|path| path.extension() == Some("c".as_ref())).collect();
         files.sort();
-        for (package, switch, missing) in FORMATS {
-            add_flags(&mut flags, &[package], switch, missing);
+        for (packages, switch, missing) in FORMATS {
+            add_flags(&mut flags, packages, switch, missing);
         }
         archive("benzina_formats", &flags, &files);
     }

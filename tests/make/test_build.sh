@@ -719,7 +719,7 @@ bare() { # options and goals of make
 sees_what_deps_installed() {
     rm -f "$installed"; bare "$@"; status=$?
     cat "$T/bare/out"
-    grep -q 'decoders: libavcodec; JPEG: libjpeg-turbo; tool: build/bzna; formats: JPEG XL by libjxl; streams unpack: gzip' "$T/bare/out" &&
+    grep -q 'decoders: libavcodec; JPEG: libjpeg-turbo; tool: build/bzna; formats: HEIF, GIF/BMP/PNM, TIFF, JPEG 2000, JPEG XL; streams unpack: gzip' "$T/bare/out" &&
         ! grep -q jobserver "$T/bare/out" && return $status
 }
 demo_runs() { sees_what_deps_installed "$@" && [ -d "$T/bare/build/demo" ]; }

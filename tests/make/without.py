@@ -256,7 +256,6 @@ ROWS = {
     "CUDA": ["device_allocator ", "- NVIDIA's driver decodes", "- NVDEC is not used"],
     "WRITER": ["bzna_writer ", "bzna_writer ", "sink.write_at"],
     "SHARDS": ["tar ", "RecordIO ", "fields of a tar's"],
-    "STILLS": ["- BigTIFF", "- JPEG 2000 part 15"],
     "FOLDERS": ["folder, pairs "],
     "FOLDERS RECORDS": ["- Files of records"],
     "RECORDS": ["provider.read", "provider.close", "provider ", "records, opened"],

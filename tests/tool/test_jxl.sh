@@ -15,7 +15,8 @@ done
 rm -rf "$BUILD/tests/jxl"; mkdir -p "$BUILD/tests/jxl"
 T=$(cd "$BUILD/tests/jxl" && pwd)
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow $WERROR"
-LIBS="-Wl,--allow-shlib-undefined $BUILD/libbenzina.a $(pkg-config --cflags --libs libjxl) \
+LIBS="-I. -include tests/unit/with_formats.h -Wl,--allow-shlib-undefined $BUILD/libbenzina_formats.a $BUILD/libbenzina.a \
+    $(make --no-print-directory -s print-FORMATS_LIBS) $(pkg-config --cflags --libs libjxl) \
     $(pkg-config --libs libavcodec libavutil) $(pkg-config --libs libjpeg 2>/dev/null) -lm -lpthread -ldl"
 check() { # name, command...: its output goes to $T/log, of which a failure shows the end
     name=$1; shift

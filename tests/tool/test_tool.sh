@@ -262,7 +262,7 @@ folder_tests() {
     mkdir "$t/stills"
     cp "$t/x.png" "$t/drawn/shapes/00.ppm" "$t/stills"
     run "$bzna" list --json "$t/stills"
-    same "stills are called by their kind" "$(field_all codec)" "ppm png "
+    same "stills are called by their kind" "$(field_all codec)" "pnm png "
     refused 1 "folder" "a folder is no archive" "$bzna" info "$t/two" --format archive
 
     expect 0 "batch of a folder" "$bzna" batch "$t/two" -o "$t/b8" --batch 2 --size 16 --warp none

@@ -70,13 +70,17 @@ static void coded_decode(coded *c, bzna_decoder *decoder, const bzna_image *imag
     require(bzna_decoder_decode(decoder, image, p, NULL), "decode");
     for (int k = 0; k < 3 && p->plane[k]; k++) {
         uint32_t sx = k ? p->chroma_shift_x : 0, sy = k ? p->chroma_shift_y : 0;
-        size_t w = ((p->frame_width + (1u << sx) - 1) >> sx) * (p->depth > 8 ? 2u : 1u);
+        size_t sample = p->depth > 8 ? 2 : 1, step = p->step[k] ? p->step[k] : sample;
+        size_t w = ((p->frame_width + (1u << sx) - 1) >> sx) * sample;
         size_t h = (p->frame_height + (1u << sy) - 1) >> sy;
         uint8_t *copy = take_memory(w * h);
         for (size_t y = 0; y < h; y++)
-            memcpy(copy + y * w, (const uint8_t *)p->plane[k] + (int64_t)y * p->pitch[k], w);
+            for (size_t i = 0; i < w; i++)
+                copy[y * w + i] = ((const uint8_t *)p->plane[k] +
+                                   (int64_t)y * p->pitch[k])[i / sample * step + i % sample];
         p->plane[k] = copy;
         p->pitch[k] = (int64_t)w;
+        p->step[k] = 0;
     }
 }
 

@@ -1,6 +1,7 @@
 /* Files that change while they are open: shortened, written over, replaced, removed, or of a disk that fails. It costs
  * the samples which can't be read any more, and never the process. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #include "known.h"
 #include "recordio.h"

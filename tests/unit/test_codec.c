@@ -2,6 +2,7 @@
  * pixels, which libavcodec decodes; wrappers to what they wrap. Then codecs that lie, fail, are slow, and write where
  * they must not: their samples fail, and the others have the bits that they have without them. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #ifdef TEST_NVDEC
 #  include "../fake/nvdec.h"
@@ -276,6 +277,56 @@ static void files_add_pnm(file_set *f, const toy *t, int as_index)
                 out[n++] = (uint8_t)value;
             }
     f->sizes[f->count++] = n;
+}
+
+static uint8_t *put_be32(uint8_t *to, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        *to++ = (uint8_t)(value >> (24 - 8 * i));
+    return to;
+}
+
+/* A chunk of a PNG whose data stand behind its head already. */
+static uint8_t *png_chunk(uint8_t *chunk, const char *type, uint32_t size)
+{
+    uint32_t crc = UINT32_MAX;
+    put_be32(chunk, size);
+    memcpy(chunk + 4, type, 4);
+    for (uint32_t i = 0; i < size + 4; i++) {
+        crc ^= chunk[4 + i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return put_be32(chunk + 8 + size, ~crc);
+}
+
+/* An RGB picture of 8 bits as PNG, which the library decodes itself; its deflated data are one stored block. */
+static void files_add_png(file_set *f, const toy *t)
+{
+    files_add_pnm(f, t, 0);
+    const uint32_t is_transposed = t->orientation > 4;
+    const uint32_t width = is_transposed ? t->height : t->width, height = is_transposed ? t->width : t->height;
+    const uint32_t row = 1 + 3 * width, size = row * height;
+    uint8_t *out = f->bytes[--f->count], *at = out + 8;
+    static uint8_t pixels[ROOM];
+    uint32_t a = 1, b = 0;
+    memcpy(pixels, out + f->sizes[f->count] - 3 * width * height, 3 * width * height);
+    memcpy(out, "\x89PNG\r\n\x1a\n", 8);
+    memcpy(put_be32(put_be32(at + 8, width), height), "\x08\2\0\0\0", 5);
+    at = png_chunk(at, "IHDR", 13);
+    memcpy(at + 8, (uint8_t[7]){ 0x78, 1, 1, (uint8_t)size, (uint8_t)(size >> 8), (uint8_t)~size,
+                                 (uint8_t)(~size >> 8) }, 7);
+    for (uint32_t y = 0; y < height; y++) {
+        at[15 + row * y] = 0;
+        memcpy(at + 16 + row * y, pixels + 3 * width * y, 3 * width);
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        a = (a + at[15 + i]) % 65521;
+        b = (b + a) % 65521;
+    }
+    put_be32(at + 15 + size, b << 16 | a);
+    at = png_chunk(at, "IDAT", 7 + size + 4);
+    f->sizes[f->count++] = (size_t)(png_chunk(at, "IEND", 0) - out);
 }
 
 static bzna_status files_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
@@ -776,7 +827,7 @@ static void make_wrapped(uint32_t orientation, uint32_t mode)
         }
         if (i >= COUNT(wrapped)) {
             const toy t = { 26 + i, 33 - i, BZNA_PIXELS_RGB, 8, 0, 0, 0, 1, 0, i };
-            files_add_pnm(&others, &t, 0);
+            files_add_png(&others, &t);
         } else {
             files_add(&others, bytes, size);
         }
@@ -919,7 +970,7 @@ TEST(a_wrapper_says_how_its_picture_is_turned)
             static file_set upright;
             toy t = { 26, 33, BZNA_PIXELS_RGB, 8, 0, 0, 0, 1, 0, i };
             upright.count = 0;
-            files_add_pnm(&upright, &t, 0);
+            files_add_png(&upright, &t);
             files_add_wrapped(&toys, upright.bytes[0], upright.sizes[0], BZNA_CODEC_STILL, i, WRAP_GOOD);
             t.orientation = ignore ? 1 : i;
             files_add_pnm(&others, &t, 0);
@@ -1073,7 +1124,7 @@ TEST(a_codec_that_claims_everything_is_given_only_what_no_other_takes)
         if (i % 3 == 0)
             files_add_toy(&toys, &t);
         else if (i % 3 == 1)
-            files_add_pnm(&toys, &t, 0);
+            files_add_png(&toys, &t);
         else
             files_add(&toys, "what is this?", 13);
     }

@@ -115,6 +115,7 @@ int test_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 #define fdatasync      test_fdatasync
 #define pthread_create test_pthread_create
 #include "library.h"
+#include "with_formats.h"
 #undef pread
 #undef pwrite
 #undef open

@@ -1,6 +1,7 @@
 /* Folders of pictures: which files, in which order, with which classes. The oracle of the order is ImageFolder's, as
  * tests/peers/folder_order.py has it. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #include "archives.h"
 #include <sys/socket.h>

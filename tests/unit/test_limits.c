@@ -2,6 +2,7 @@
  * limits of benzina.c: what is at one is taken, what is one beyond it is refused by name. A list has each limit of
  * benzina.c, and where it is tested. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #include "tars.h"
 #if !defined(BENZINA_NO_CUDA) && !defined(BENZINA_NO_AVCODEC)

@@ -4,6 +4,7 @@
  * The oracle is the library's pure half, one picture at a time: a view must hold, to the bit, what bzna_picture_render
  * makes of its picture with the random numbers that the header promises. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #ifdef TEST_NVDEC
 #  include "../fake/nvdec.h"

@@ -2,6 +2,7 @@
  * is noticed; nothing of one picture in the next. tests/data/pictures has what libavcodec does not encode, beside it
  * Pillow's pixels, and the program that made both. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #include "bytes.h"
 
@@ -12,9 +13,7 @@ TEST(headers_say_size_and_orientation)
 {
     static const struct { const char *name; uint32_t codec, orientation; } files[] = {
         { "jpeg_420_progressive.jpg", BZNA_CODEC_JPEG, 1 }, { "jpeg_exif_6.jpg", BZNA_CODEC_JPEG, 6 },
-        { "bmp_palette_8.bmp", BZNA_CODEC_STILL, 1 }, { "gif_87.gif", BZNA_CODEC_STILL, 1 },
-        { "jpeg2000.jp2", BZNA_CODEC_STILL, 1 }, { "jpeg2000_gray.j2k", BZNA_CODEC_STILL, 1 },
-        { "png_palette_clear.png", BZNA_CODEC_STILL, 1 }, { "tiff_lzw.tif", BZNA_CODEC_STILL, 1 },
+        { "png_palette_clear.png", BZNA_CODEC_STILL, 1 },
         { "webp_lossless_clear.webp", BZNA_CODEC_STILL, 1 }, { "webp_lossy_clear.webp", BZNA_CODEC_STILL, 1 },
     };
     for (size_t i = 0; i < COUNT(files); i++) {
@@ -745,8 +744,9 @@ static const struct { const char *name; double tolerance; } stills[] = {
     { "png_palette_2.png", 0 },      { "png_palette_clear.png", 0 }, { "webp_lossless_clear.webp", 0 },
     { "webp_lossy.webp", 1.0 },      { "webp_lossy_clear.webp", 1.0 }, { "gif_87.gif", 0 },
     { "gif_animated_clear.gif", 0 },       { "bmp_palette_8.bmp", 0 },     { "bmp_1.bmp", 0 },
-    { "tiff_lzw.tif", 0 },           { "tiff_palette.tif", 0 },      { "tiff_cmyk.tif", 1.01 },
-    { "tiff_fax.tif", 0 },           { "jpeg2000.jp2", 0 },          { "jpeg2000_gray.j2k", 0 },
+    { "tiff_lzw.tif", 0 },           { "tiff_palette.tif", 0 },      { "tiff_cmyk.tif", 0 },
+    { "tiff_fax.tif", 0 },           { "tiff_jpeg.tif", 0 },         { "jpeg2000.jp2", 0 },
+    { "jpeg2000_gray.j2k", 0 },
 };
 
 static int has_decoder(const char *name)
@@ -1072,7 +1072,8 @@ TEST(a_still_that_ends_anywhere_is_damaged_or_the_same)
             bytes b = bytes_make(whole.data, size);
             float *got = look_at(BZNA_CODEC_STILL, b, 0);
             CHECK(!got || !memcmp(got, wanted, 3 * PIXELS * sizeof *got));
-            CHECK(got || last.status == BZNA_E_DECODE || last.status == BZNA_E_CODEC);
+            CHECK(got || last.status == BZNA_E_DECODE || last.status == BZNA_E_CODEC ||
+                  last.status == BZNA_E_TRUNCATED);
             free(got);
             free(b.data);
         }
@@ -1091,8 +1092,7 @@ TEST(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
     free(look_at(BZNA_CODEC_STILL, whole, 0));
     CHECK_EQ(last.status, BZNA_OK);
     b = bytes_make(whole.data, whole.size - 30);
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "JPEG 2000");
-    CHECK_CONTAINS(last.message, "truncated");
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "JPEG 2000: OpenJPEG");
     free(b.data);
     free(whole.data);
 }
@@ -1131,10 +1131,6 @@ TEST(boxes_of_jpeg_2000_may_have_sizes_of_64_bits)
             if (past) {
                 check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "JPEG 2000");
             } else {
-                const bzna_image image = image_of(BZNA_CODEC_STILL, b);
-                bzi_format format;
-                CHECK_EQ(bzi_still_inspect(&image, &format, &last), BZNA_OK);
-                CHECK(format.width == W && format.height == H && format.depth_luma == 8);
                 float *got = look_at(BZNA_CODEC_STILL, b, 0);
                 CHECK(got && !memcmp(got, wanted, 3 * PIXELS * sizeof *got));
                 free(got);
@@ -1244,6 +1240,9 @@ TEST(a_webps_macroblocks_have_their_bytes)
     }
 }
 
+/* The first bytes tell kinds apart. */
+static uint32_t first_bytes(bytes b) { return b.size < 2 ? 0 : (uint32_t)b.data[0] << 8 | b.data[1]; }
+
 TEST(stills_decode_alike_after_any_other)
 {
     bytes files[MANY];
@@ -1258,8 +1257,7 @@ TEST(stills_decode_alike_after_any_other)
     }
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < 2 * count; k++) {            /* the other, whole and without its second half */
-            if (k % 2 && bzi_still_find((bzi_span){ files[k / 2].data, files[k / 2].size })->av_id !=
-                             bzi_still_find((bzi_span){ files[i].data, files[i].size })->av_id)
+            if (k % 2 && first_bytes(files[k / 2]) != first_bytes(files[i]))
                 continue;
             bytes other = bytes_make(files[k / 2].data, k % 2 ? files[k / 2].size / 2 : files[k / 2].size);
             bzna_image a = image_of(BZNA_CODEC_STILL, files[i]), b = image_of(BZNA_CODEC_STILL, other);
@@ -1298,11 +1296,10 @@ static int keeps_context(const char *name)
     return kept;
 }
 
-TEST(a_decoder_is_made_once_but_for_kinds_that_remember)
+TEST(a_decoder_is_made_once)
 {
-    CHECK(keeps_context("png_palette_2.png") && keeps_context("bmp_palette_8.bmp"));
+    CHECK(keeps_context("png_palette_2.png"));
     CHECK(keeps_context("webp_lossy.webp") && keeps_context("webp_lossless_clear.webp"));
-    CHECK(!keeps_context("gif_87.gif") && !keeps_context("tiff_lzw.tif") && !keeps_context("jpeg2000.jp2"));
 }
 
 TEST(colors_past_the_end_of_a_gifs_palette_are_none_of_the_gif_before)
@@ -1364,7 +1361,7 @@ TEST(a_webp_takes_nothing_of_the_picture_before_whatever_its_first_bytes_are)
     free(b.data);
 }
 
-TEST(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
+TEST(stills_that_are_not_read_are_refused_by_name)
 {
     static const char tiled[] = "II*\0\x08\0\0\0\3\0" "\0\1\3\0\1\0\0\0\x10\0\0\0" "\1\1\3\0\1\0\0\0\x10\0\0\0"
                                 "\x42\1\3\0\1\0\0\0\x10\0\0\0" "\0\0\0\0";
@@ -1372,13 +1369,11 @@ TEST(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
                                  "\1\x53\0\3\0\0\0\1\0\3\0\0" "\0\0\0\0";
     const bytes tiles = { (uint8_t *)(uintptr_t)tiled, sizeof tiled - 1 };
     const bytes numbers = { (uint8_t *)(uintptr_t)floats, sizeof floats - 1 };
-    bytes jpeg = fixture("tiff_jpeg.tif"), animated = fixture("webp_animated.webp");
-    check_refused(BZNA_CODEC_STILL, tiles, BZNA_E_CODEC, "TIFF in tiles");
-    check_refused(BZNA_CODEC_STILL, numbers, BZNA_E_CODEC, "floating-point");
-    check_refused(BZNA_CODEC_STILL, jpeg, BZNA_E_UNSUPPORTED, "TIFF with JPEG compression (7)");
+    bytes animated = fixture("webp_animated.webp");
+    check_refused(BZNA_CODEC_STILL, tiles, BZNA_E_DECODE, "TIFF: libtiff: ");
+    check_refused(BZNA_CODEC_STILL, numbers, BZNA_E_DECODE, "TIFF: libtiff: ");
     check_refused(BZNA_CODEC_STILL, animated, BZNA_E_CODEC, "animated WebP");
     free(animated.data);
-    free(jpeg.data);
 }
 
 TEST(stills_of_absurd_sizes_are_refused_before_decoding)
@@ -1426,7 +1421,9 @@ TEST(a_few_bytes_are_no_picture_of_gigabytes)
     check_refused(BZNA_CODEC_STILL, tiff, BZNA_E_LIMIT, "TIFF: 15900x15900 pixels in");
     check_bomb("webp_lossless_clear.webp", find(lossless, 0, "VP8L", 4) + 9, "\x1b\xfe\x86\x1f", 4, BZNA_E_LIMIT);
     check_bomb("webp_lossy.webp", find(lossy, 0, "VP8 ", 4) + 14, "\x1c\x3e\x1c\x3e", 4, BZNA_E_DECODE);
-    check_bomb("jpeg2000_gray.j2k", find(j2k, 0, "\xff\x51", 2) + 6, "\0\0\x3e\x1c\0\0\x3e\x1c", 8, BZNA_E_LIMIT);
+    /* and of its tile */
+    check_bomb("jpeg2000_gray.j2k", find(j2k, 0, "\xff\x51", 2) + 6,
+               "\0\0\x3e\x1c\0\0\x3e\x1c\0\0\0\0\0\0\0\0\0\0\x3e\x1c\0\0\x3e\x1c", 24, BZNA_E_LIMIT);
     check_bomb("gif_87.gif", 6, "\x1c\x3e\x1c\x3e", 4, BZNA_E_LIMIT);
     free(lossless.data);
     free(lossy.data);
@@ -1466,7 +1463,7 @@ static bytes j2k_in_parts(uint32_t edge, uint8_t block, const char *precincts, i
     return bytes_make(b, n + 6);
 }
 
-/* libavcodec makes notes for each code block and each precinct before it decodes: gigabytes, for so few bytes. */
+/* OpenJPEG makes notes for each code block and each precinct before it decodes: gigabytes, for so few bytes. */
 TEST(a_few_bytes_are_no_jpeg_2000_of_a_million_parts)
 {
     static const struct { uint32_t edge; uint8_t block; const char *precincts; int refused; } cases[] = {
@@ -1477,13 +1474,10 @@ TEST(a_few_bytes_are_no_jpeg_2000_of_a_million_parts)
     for (size_t i = 0; i < COUNT(cases); i++)
         for (int in_tile = 0; in_tile < 2; in_tile++) {
             const bytes b = j2k_in_parts(cases[i].edge, cases[i].block, cases[i].precincts, in_tile);
-            const bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_STILL, .data = b.data,
-                                       .data_size = b.size };
-            bzi_format format = { 0 };
-            bzna_error err = { .struct_size = sizeof err };
-            CHECK_EQ(bzi_still_inspect(&image, &format, &err), cases[i].refused ? BZNA_E_LIMIT : BZNA_OK);
+            free(look_at(BZNA_CODEC_STILL, b, 0));
+            CHECK_EQ(last.status == BZNA_E_LIMIT, cases[i].refused);
             if (cases[i].refused)
-                CHECK_CONTAINS(err.message, "code blocks of");
+                CHECK_CONTAINS(last.message, "code blocks or precincts are too small");
             free(b.data);
         }
 }
@@ -1522,22 +1516,8 @@ TEST(files_are_recognized_by_their_first_bytes)
         { "\xff\xd8\xff\xe0", 4, BZNA_CODEC_JPEG, "still" },
         { "\x89PNG\r\n\x1a\n", 8, BZNA_CODEC_STILL, "PNG" },
         { "RIFF1234WEBP", 12, BZNA_CODEC_STILL, "WebP" },
-        { "GIF87a", 6, BZNA_CODEC_STILL, "GIF" },
-        { "GIF89a", 6, BZNA_CODEC_STILL, "GIF" },
-        { "BM............\x28\0\0\0", 18, BZNA_CODEC_STILL, "BMP" },
-        { "II*\0", 4, BZNA_CODEC_STILL, "TIFF" },
-        { "MM\0*", 4, BZNA_CODEC_STILL, "TIFF" },
-        { "P1\n", 3, BZNA_CODEC_STILL, "PBM" },
-        { "P6 ", 3, BZNA_CODEC_STILL, "PPM" },
-        { "P7\n", 3, BZNA_CODEC_STILL, "PAM" },
-        { "\0\0\0\x0cjP  \r\n\x87\n", 12, BZNA_CODEC_STILL, "JPEG 2000" },
-        { "\xff\x4f\xff\x51", 4, BZNA_CODEC_STILL, "JPEG 2000" },
         { "\xff\xd8", 2, BZNA_CODEC_UNKNOWN, "still" },
         { "RIFF1234WAVE", 12, BZNA_CODEC_UNKNOWN, "still" },
-        { "P8\n", 3, BZNA_CODEC_UNKNOWN, "still" },
-        { "P6x", 3, BZNA_CODEC_UNKNOWN, "still" },
-        { "P6", 2, BZNA_CODEC_UNKNOWN, "still" },
-        { "BMW and other words", 18, BZNA_CODEC_UNKNOWN, "still" },
         { "", 0, BZNA_CODEC_UNKNOWN, "still" },
     };
     for (size_t i = 0; i < COUNT(heads); i++) {
@@ -1738,9 +1718,8 @@ static bytes jpeg_with_xmp(const char *packet, int with_exif)
 TEST(xmp_says_the_orientation_where_exif_data_do_not)
 {
     NEEDS_JPEG;
-    static const char in_tiff[] = XMP_PACKET("tiff:Orientation=\"5\">");
-    bytes webp = fixture("webp_lossy.webp"), tiff = fixture("tiff_lzw.tif"), b, c;
-    size_t at;
+    static const char packet[] = XMP_PACKET("tiff:Orientation=\"5\">");
+    bytes webp = fixture("webp_lossy.webp"), b, c;
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"8\">"), 0), 8);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("><tiff:Orientation>3</tiff:Orientation>"), 0), 3);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"8\">"), 1), 6);
@@ -1751,20 +1730,11 @@ TEST(xmp_says_the_orientation_where_exif_data_do_not)
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp("tiff:Orientation", 0), 1);
     check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp("tiff:Orientation=\"", 0), 1);
     b = spliced(webp, webp.size, "XMP \0\0\0\0", 8, webp.size);
-    AV_WL32(b.data + webp.size + 4, sizeof in_tiff - 1 + (sizeof in_tiff - 1) % 2);
-    c = spliced(b, b.size, in_tiff, sizeof in_tiff - 1 + (sizeof in_tiff - 1) % 2, b.size);
+    AV_WL32(b.data + webp.size + 4, sizeof packet - 1 + (sizeof packet - 1) % 2);
+    c = spliced(b, b.size, packet, sizeof packet - 1 + (sizeof packet - 1) % 2, b.size);
     AV_WL32(c.data + 4, (uint32_t)(c.size - 8));
     check_orientation(BZNA_CODEC_STILL, c, 5);
     free(b.data);
-    b = spliced(tiff, tiff.size, in_tiff, sizeof in_tiff - 1, tiff.size);
-    at = find(b, 0, "\x1c\1\3\0\1\0\0\0", 8);               /* how planes lie (284) becomes XMP (700) */
-    REQUIRE(at < b.size);
-    AV_WL16(b.data + at, 700);
-    b.data[at + 2] = 1;
-    AV_WL32(b.data + at + 4, sizeof in_tiff - 1);
-    AV_WL32(b.data + at + 8, (uint32_t)tiff.size);
-    check_orientation(BZNA_CODEC_STILL, b, 5);
-    free(tiff.data);
     free(webp.data);
 }
 
@@ -2194,6 +2164,8 @@ static bytes tiff_made(const tiff_case *k)
 static double tiff_wanted(const tiff_case *k, uint32_t pixel, uint32_t channel)
 {
     const double top = (double)((1u << k->bits) - 1), first = tiff_sample(pixel, 0, k->bits);
+    if (k->photometric == 3 && k->bits == 16)               /* without a palette, libtiff takes it for gray or RGB */
+        return tiff_sample(pixel, k->samples == 3 ? channel : 0, k->bits) * 255 / top;
     if (k->photometric < 2)
         return (k->photometric ? first : top - first) * 255 / top;
     if (k->photometric == 2 && k->samples > 2)
@@ -2212,7 +2184,8 @@ static int tiff_is_right(const tiff_case *k)
     float *pixels = look_at(BZNA_CODEC_STILL, b, 0);
     int wrong = 0, is_read = pixels != NULL;
     for (uint32_t i = 0; pixels && i < 3 * TIFF_PIXELS; i++)
-        wrong |= !(fabs(tiff_wanted(k, i / 3, i % 3) - (double)pixels[i]) < 1.01);
+        wrong |= !(fabs(tiff_wanted(k, i / 3, i % 3) - (double)pixels[i]) <
+                   (k->photometric == 5 && k->bits == 16 ? 2.01 : 1.01));
     if (wrong || (!pixels && last.status != BZNA_E_CODEC && last.status != BZNA_E_UNSUPPORTED)) {
         printf("  %u bits, %u samples, photometric %u, planes %u, fill order %u: %s\n", k->bits, k->samples,
                k->photometric, k->planes, k->fill, wrong ? "wrong pixels" : last.message);
@@ -2233,58 +2206,46 @@ TEST(tiffs_of_every_kind_are_right_or_refused_by_name)
                               n / 2 % 2 + 1, 1 };
         read += tiff_is_right(&k);
     }
-    CHECK_EQ(read, 70);
+    CHECK_EQ(read, 376);
 }
 
-TEST(tiffs_that_are_not_read_are_called_what_they_are)
+/* The first directory says a compression that is unknown, or that the data are not of. */
+TEST(tiffs_that_are_damaged_are_refused_with_libtiffs_reason)
 {
-    static const struct { uint32_t number; const char *name; } compressions[] = {
-        { 6, "JPEG (old-style) compression (6)" }, { 7, "JPEG compression (7)" }, { 34712, "JPEG 2000 compression" },
-        { 34887, "LERC compression" }, { 50000, "Zstandard compression" }, { 50001, "WebP compression" },
-        { 9, "JBIG compression" }, { 12345, "unknown compression (12345)" } };
+    static const uint32_t compressions[] = { 5, 6, 7, 8, 34712, 34887, 50000, 50001, 9, 12345 };
     tiff_case k = { 8, 3, 2, 1, 1, 1 };
     bytes b = tiff_made(&k);
     b.data[2] = 43;
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_UNSUPPORTED, "BigTIFF");
-    CHECK_EQ(bzi_codec_recognize((bzi_span){ b.data, b.size }), BZNA_CODEC_STILL);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "TIFF: libtiff: ");
     memcpy(b.data, "MM\0+", 4);
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_UNSUPPORTED, "BigTIFF");
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "TIFF: libtiff: ");
     free(b.data);
     for (size_t i = 0; i < COUNT(compressions); i++) {
-        k.compression = compressions[i].number;
+        k.compression = compressions[i];
         b = tiff_made(&k);
-        check_refused(BZNA_CODEC_STILL, b, BZNA_E_UNSUPPORTED, compressions[i].name);
+        check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "TIFF: libtiff: ");
         free(b.data);
     }
-    k = (tiff_case){ 8, 2, 3, 1, 1, 1 };
+    k = (tiff_case){ 8, 3, 8, 1, 1, 1 };
     b = tiff_made(&k);
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "TIFF of palette (photometric interpretation 3) with 2 samples");
-    free(b.data);
-    k = (tiff_case){ 16, 4, 5, 1, 1, 1 };
-    b = tiff_made(&k);
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "TIFF of CMYK");
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "TIFF: photometric interpretation 8 with 3 samples of 8 bits");
     free(b.data);
 }
 
-TEST(jpeg_2000_of_part_15_and_of_other_colors_is_refused_by_name)
+TEST(jpeg_2000_of_other_colors_is_refused_by_name)
 {
     static const char icc[] = "\0\0\0\x2b" "colr\2\0\0" "\0\0\0\x20" "lcms\2\x10\0\0prtrCMYKLab ";
     bytes jp2 = fixture("jpeg2000.jp2"), b;
     const size_t size = find(jp2, 0, "\xff\x4f\xff\x51", 4), colr = find(jp2, 0, "colr\1", 5);
-    const size_t after = size + 4 + bzi_be16(jp2.data + size + 4);
     REQUIRE(size < jp2.size && colr < jp2.size);
-    b = spliced(jp2, after, "\xff\x50\0\x08\0\2\0\0\0\0", 10, after);
-    AV_WB32(b.data + size - 8, 0);                          /* its box goes to the end */
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "JPEG 2000 part 15");
-    free(b.data);
     for (uint32_t space = 0; space < 30; space++) {
         AV_WB32(jp2.data + colr + 7, space);
         if (space >= 16 && space <= 18) {
             free(look_at(BZNA_CODEC_STILL, jp2, 0));
-            CHECK(last.status != BZNA_E_CODEC || !strstr(last.message, "enumcs"));
+            CHECK(last.status != BZNA_E_CODEC);
         } else if (space != 21) {
-            check_refused(BZNA_CODEC_STILL, jp2, BZNA_E_CODEC, space == 12 ? "CMYK (enumcs 12)" :
-                                                                             "this color space (enumcs");
+            check_refused(BZNA_CODEC_STILL, jp2, BZNA_E_CODEC, space == 12 ? "CMYK is not" :
+                                                                             "its color space is not");
         }
     }
     AV_WB32(jp2.data + colr + 7, 16);
@@ -2292,7 +2253,7 @@ TEST(jpeg_2000_of_part_15_and_of_other_colors_is_refused_by_name)
     AV_WB32(b.data + colr - 4, sizeof icc - 1);
     for (size_t i = find(b, 0, "jp2h", 4), done = 0; i < b.size && !done++;)
         AV_WB32(b.data + i - 4, AV_RB32(b.data + i - 4) + (uint32_t)(sizeof icc - 1) - 15);
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "JPEG 2000 of CMYK (ICC profile");
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "JPEG 2000: CMYK is not");
     free(b.data);
     free(jp2.data);
 }
@@ -2321,7 +2282,7 @@ TEST(bmps_that_are_not_read_are_called_what_they_are)
     static const struct { uint32_t at, value; const char *name; } work[] = {
         { 14, 52, "a header of 52 bytes" }, { 14, 16, "a header of 16 bytes" },
         { 30, 4, "a JPEG" },                { 30, 5, "a PNG" },
-        { 30, 6, "ALPHABITFIELDS" },        { 30, 3, "the masks" } };
+        { 30, 6, "its compression" },       { 30, 3, "its masks" } };
     for (size_t i = 0; i < COUNT(work); i++) {
         bytes b = fixture("bmp_palette_8.bmp");
         AV_WL32(b.data + work[i].at, work[i].value);
@@ -2628,10 +2589,10 @@ TEST_MAIN(decoder = decoder_new();
           RUN(webps_segments_without_a_map_are_known_by_their_first_bits)
           RUN(a_webps_macroblocks_have_their_bytes)
           RUN(stills_decode_alike_after_any_other)
-          RUN(a_decoder_is_made_once_but_for_kinds_that_remember)
+          RUN(a_decoder_is_made_once)
           RUN(colors_past_the_end_of_a_gifs_palette_are_none_of_the_gif_before)
           RUN(a_webp_takes_nothing_of_the_picture_before_whatever_its_first_bytes_are)
-          RUN(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
+          RUN(stills_that_are_not_read_are_refused_by_name)
           RUN(stills_of_absurd_sizes_are_refused_before_decoding)
           RUN(a_few_bytes_are_no_picture_of_gigabytes) RUN(a_few_bytes_are_no_jpeg_2000_of_a_million_parts)
           RUN(large_pictures_of_one_color_are_decoded)
@@ -2652,8 +2613,8 @@ TEST_MAIN(decoder = decoder_new();
           RUN(a_jpeg_without_huffman_tables_has_those_of_the_standard)
           RUN(a_jpeg_that_was_cut_and_then_ended_is_truncated)
           RUN(tiffs_of_every_kind_are_right_or_refused_by_name)
-          RUN(tiffs_that_are_not_read_are_called_what_they_are)
-          RUN(jpeg_2000_of_part_15_and_of_other_colors_is_refused_by_name)
+          RUN(tiffs_that_are_damaged_are_refused_with_libtiffs_reason)
+          RUN(jpeg_2000_of_other_colors_is_refused_by_name)
           RUN(bmps_that_are_not_read_are_called_what_they_are)
     RUN(run_lengths_of_a_bmp_that_do_not_fill_it_are_damage)
           RUN(homographies_are_relative_to_the_picture_as_it_is_seen)

@@ -1,6 +1,7 @@
 /* Providers: samples that the caller's functions give. test_contract.c holds a provider to what every kind of data set
  * promises; here are the fields of all kinds, functions that fail and that lie, and what opening refuses. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #include "known.h"
 

@@ -1,6 +1,7 @@
 /* Providers whose values lie in files: any number of them, whole or in parts, of sizes that nobody says; what is opened
  * when, what is held, and what an error names. What a sample is to be is known from its number. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #include "known.h"
 

@@ -2,6 +2,7 @@
  * decodes files that ffmpeg has written, to the pixels that ffmpeg reads from the same picture as PNM. */
 #include "../../benzina.h"
 #include "test.h"
+#include "with_formats.h"
 
 enum { HEAD = 14, EDGE = 48, PICTURES = 6 };
 

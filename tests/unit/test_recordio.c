@@ -1,6 +1,7 @@
 /* RecordIO files: records joined from their parts, labels, the index beside the file, and what is damaged. The files
  * are written by recordio.h; test_recordio.sh compares with another writer. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #include "known.h"
 #include "recordio.h"

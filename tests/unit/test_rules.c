@@ -2,6 +2,7 @@
  * oracles: the bytes that the test wrote, the transforms that the transform callback sees, and a bright box in the
  * pictures, which must lie in the output where bzna_geometry_box says. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_SHARDS)

@@ -5,6 +5,7 @@
  *     build/tests/test_soak --soak SECONDS [SEED]           make soak
  *     build/tests/test_soak --replay SEED ROUND             one round again */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_JPEG) || defined(BENZINA_NO_CUDA)

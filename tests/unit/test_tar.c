@@ -1,6 +1,7 @@
 /* Tars, as WebDataset writes shards. What Python's tarfile and webdataset make of the same files is
  * in test_tar.py. */
 #include "library.h"
+#include "with_formats.h"
 #include "test.h"
 #include "known.h"
 #include "tars.h"

@@ -83,12 +83,7 @@ const BZNA_ALLOW_AV1 = UInt32(4)
 const BZNA_ALLOW_JPEG = UInt32(8)
 const BZNA_ALLOW_PNG = UInt32(16)
 const BZNA_ALLOW_WEBP = UInt32(32)
-const BZNA_ALLOW_GIF = UInt32(64)
-const BZNA_ALLOW_BMP = UInt32(128)
-const BZNA_ALLOW_TIFF = UInt32(256)
-const BZNA_ALLOW_PNM = UInt32(512)
-const BZNA_ALLOW_JPEG2000 = UInt32(1024)
-const BZNA_ALLOW_OWN = UInt32(2048)
+const BZNA_ALLOW_OWN = UInt32(64)
 
 # Results of NVDEC's check for one kind of picture.
 const BZNA_CHECK_NONE = UInt32(0)

@@ -132,9 +132,12 @@ formats = _load_formats()                       # likewise: formats.bzna_formats
 
 
 def formats_codecs():
-    """(address, count) of the codecs in C of formats that the library does not know by itself."""
+    """(name, struct) of the codecs in C of formats that the library does not know by itself: "gif", "jpeg2000"."""
     count = ctypes.c_uint64()
-    return ctypes.cast(formats.bzna_formats_codecs(count), ctypes.c_void_p).value, count.value
+    codecs = formats.bzna_formats_codecs
+    codecs.restype = ctypes.POINTER(structs.codec)
+    array = codecs(ctypes.byref(count))
+    return [(array[i].name.decode().lower().replace(" ", ""), array[i]) for i in range(count.value)]
 
 
 inits = {}                                     # of the structs that have one

@@ -18,19 +18,25 @@ from ._types import Device
 
 
 # in the order of BZNA_ALLOW_...
-_CODECS = ("h264", "h265", "av1", "jpeg", "png", "webp", "gif", "bmp", "tiff", "pnm", "jpeg2000")
+_CODECS = ("h264", "h265", "av1", "jpeg", "png", "webp")
 
 
-def _codecs_of(names):
-    """context_config.codecs of some names; 0 stands for all."""
-    if names is None:
-        return 0
-    for name in names:
-        if name not in _CODECS:
-            raise ValueError("codecs: %r is none of %s" % (name, ", ".join(_CODECS)))
-    if not names:
-        raise ValueError("codecs: at least one is needed; None stands for all")
-    return sum(1 << _CODECS.index(name) for name in set(names))
+def _allow(config, names):
+    """Sets the codecs of a context to those of some names; None stands for all."""
+    formats = _c.formats_codecs()
+    chosen = [codec for name, codec in formats if names is None or name in names]
+    known = [*_CODECS, *(name for name, _ in formats)]
+    for name in names or ():
+        if name not in known:
+            raise ValueError("codecs: %r is none of %s" % (name, ", ".join(known)))
+    if names is not None:
+        if not names:
+            raise ValueError("codecs: at least one is needed; None stands for all")
+        config.codecs = sum(1 << _CODECS.index(name) for name in set(names) & set(_CODECS))
+        config.codecs |= _c.ALLOW_OWN if chosen else 0
+    array = (_c.structs.codec * len(chosen))(*chosen)       # copied when the context is opened
+    config.own_codecs.ptr, config.own_codecs.count = ctypes.addressof(array) if chosen else None, len(chosen)
+    return array
 
 
 class Context(_handles.Handled):
@@ -44,7 +50,8 @@ class Context(_handles.Handled):
     max_sample_bytes, max_edge_px
                      what is larger is refused; 0: the library's limits
     codecs           which may be decoded, by name; None: all. For files from strangers: "h264", "h265", "av1", "jpeg",
-                     "png", "webp", "gif", "bmp", "tiff", "pnm", "jpeg2000"
+                     "png", "webp", and of libbenzina_formats "heif", "gif", "bmp", "pnm", "tiff", "jpeg2000",
+                     "jpegxl"
     sessions, decode_memory_bytes
                      of the GPU's decoders
     no_threads       True: no call with this context starts a thread, as DataLoader(no_threads=True) in all of its
@@ -79,8 +86,7 @@ class Context(_handles.Handled):
         for name in CONTEXT:                    # arguments that are one setting each
             arg.put(config, name, given[name])
         codecs = None if codecs is None else tuple(codecs)
-        config.codecs = _codecs_of(codecs)
-        config.own_codecs.ptr, config.own_codecs.count = _c.formats_codecs()
+        own_codecs = _allow(config, codecs)     # lives until the context is open
         config.cuda_context = (
             None if cuda_context is None else arg.number("cuda_context", cuda_context, ctypes.c_size_t)
         )
@@ -92,6 +98,7 @@ class Context(_handles.Handled):
             config.log, config.log_user = _log_thunk, key
         handle, err = ctypes.c_void_p(), _c.new("error")
         status = lib.bzna_context_open(config, handle, err)
+        del own_codecs
         if status < 0:
             _handles.registry.pop(key, None)
         check(status, err)

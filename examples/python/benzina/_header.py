@@ -263,6 +263,11 @@ formats_codecs: &codec &u64
 formats_recognize: u32 ptr u64
 formats_heif: void &codec
 formats_heif_beside: u32 ptr u64
+formats_gif: void &codec
+formats_bmp: void &codec
+formats_pnm: void &codec
+formats_tiff: void &codec
+formats_jpeg2000: void &codec
 formats_jxl: void &codec
 formats_config_init: void &formats_config size
 formats_open: i32 ptr str &formats_config out &error

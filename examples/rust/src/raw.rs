@@ -235,7 +235,7 @@ pub const BZNA_CODEC_H264: u32 = 1;
 pub const BZNA_CODEC_H265: u32 = 2;
 pub const BZNA_CODEC_AV1: u32 = 3;
 pub const BZNA_CODEC_JPEG: u32 = 4;
-/// a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its content
+/// a file of PNG, WebP, or of a kind that a codec in context_config.own_codecs reads, told apart by its content
 pub const BZNA_CODEC_STILL: u32 = 5;
 /// Pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many of R, G and B. config is
 /// two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_...
@@ -281,14 +281,8 @@ pub const BZNA_ALLOW_AV1: u32 = 4;
 pub const BZNA_ALLOW_JPEG: u32 = 8;
 pub const BZNA_ALLOW_PNG: u32 = 16;
 pub const BZNA_ALLOW_WEBP: u32 = 32;
-pub const BZNA_ALLOW_GIF: u32 = 64;
-pub const BZNA_ALLOW_BMP: u32 = 128;
-pub const BZNA_ALLOW_TIFF: u32 = 256;
-/// PBM, PGM, PPM, PAM
-pub const BZNA_ALLOW_PNM: u32 = 512;
-pub const BZNA_ALLOW_JPEG2000: u32 = 1024;
 /// The codecs of own_codecs. What they unwrap must be allowed, too
-pub const BZNA_ALLOW_OWN: u32 = 2048;
+pub const BZNA_ALLOW_OWN: u32 = 64;
 
 // Results of NVDEC's check for one kind of picture.
 /// Not checked yet: it waits for a data set's first picture
@@ -2694,6 +2688,16 @@ extern "C" {
     pub fn bzna_formats_heif(codec: *mut bzna_codec);
     /// Returns BZNA_HEIF_... of a file; 0 also if it is damaged or of another kind.
     pub fn bzna_formats_heif_beside(data: *const c_void, bytes: u64) -> u32;
+    /// Fills in the codec of GIF, of which it reads the first picture (stills.c).
+    pub fn bzna_formats_gif(codec: *mut bzna_codec);
+    /// Fills in the codec of BMP (stills.c).
+    pub fn bzna_formats_bmp(codec: *mut bzna_codec);
+    /// Fills in the codec of PBM, PGM, PPM and PAM (stills.c).
+    pub fn bzna_formats_pnm(codec: *mut bzna_codec);
+    /// Fills in the codec of TIFF, by libtiff (tiff.c).
+    pub fn bzna_formats_tiff(codec: *mut bzna_codec);
+    /// Fills in the codec of JPEG 2000, by OpenJPEG (jpeg2000.c).
+    pub fn bzna_formats_jpeg2000(codec: *mut bzna_codec);
     /// Fills in the codec of JPEG XL, by libjxl (jxl.c).
     pub fn bzna_formats_jxl(codec: *mut bzna_codec);
     /// Clears config and sets its struct_size, in bytes: pass sizeof \*config.

@@ -129,7 +129,7 @@ def stills(picture):
     keep("tiff_palette.tif", saved(few, "TIFF"))
     keep("tiff_cmyk.tif", saved(picture.convert("CMYK"), "TIFF"))
     keep("tiff_fax.tif", saved(gray.convert("1"), "TIFF", compression="group4"))
-    keep("tiff_jpeg.tif", saved(picture, "TIFF", compression="jpeg"), is_decoded=False)
+    keep("tiff_jpeg.tif", saved(picture, "TIFF", compression="jpeg"))
     keep("jpeg2000.jp2", saved(picture, "JPEG2000"))
     keep("jpeg2000_gray.j2k", saved(gray, "JPEG2000", no_jp2=True))
 

@@ -1,0 +1,576 @@
+/* stills.c - GIF, BMP and PNM (PBM, PGM, PPM, PAM) by libavcodec
+ *
+ *     bzna_codec codecs[3];
+ *     bzna_formats_gif(&codecs[0]);
+ *     bzna_formats_bmp(&codecs[1]);
+ *     bzna_formats_pnm(&codecs[2]);
+ *
+ * Compile it with $(pkg-config --cflags libavcodec libavutil), and link $(pkg-config --libs libavcodec libavutil), or
+ * define BENZINA_FORMATS_NO_STILLS.
+ *
+ * GIF      the first picture, on the screen's background if it is smaller than the screen. A transparent color is a
+ *          color as any other. Colors are numbers with a palette.
+ * BMP      colors of up to 8 bits are numbers with a palette. JPEG and PNG in BMP are refused.
+ * PNM      samples are stretched to 0..255, or to 0..65535 if their largest value is above 255.
+ *
+ * Alpha is dropped. libavcodec conceals what is missing, and decodes some variants to wrong pixels without an error. So
+ * inspect looks for the end of each file, and takes only variants that libavcodec is known to decode. */
+#include "formats.h"
+
+#include <string.h>
+
+static int32_t gif_recognize(void *user, const void *head, uint64_t bytes)
+{
+    (void)user;
+    return bytes >= 6 && (!memcmp(head, "GIF87a", 6) || !memcmp(head, "GIF89a", 6));
+}
+
+/* "BM", and the upper bytes of the size of the second header, which has at most 124 bytes. */
+static int32_t bmp_recognize(void *user, const void *head, uint64_t bytes)
+{
+    (void)user;
+    return bytes >= 18 && !memcmp(head, "BM", 2) && !memcmp((const uint8_t *)head + 15, "\0\0\0", 3);
+}
+
+static int pnm_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+static int32_t pnm_recognize(void *user, const void *head, uint64_t bytes)
+{
+    const uint8_t *p = head;
+    (void)user;
+    return bytes >= 3 && p[0] == 'P' && p[1] >= '1' && p[1] <= '7' && pnm_is_space(p[2]);
+}
+
+#ifndef BENZINA_FORMATS_NO_STILLS
+
+#include <libavcodec/avcodec.h>
+#include <libavutil/imgutils.h>
+#include <libavutil/pixdesc.h>
+#include <stdlib.h>
+
+/* The bytes of a file, from the first to the last. */
+typedef struct still_reader {
+    const uint8_t *data;
+    uint64_t       size;
+    uint64_t       at;                /* the next byte */
+    int            ended;             /* 1: more was read than there is */
+} still_reader;
+
+static void still_skip(still_reader *r, uint64_t bytes)
+{
+    r->ended |= bytes > r->size - r->at;
+    r->at = r->ended ? r->size : r->at + bytes;
+}
+
+/* Reads a little-endian number of 1 to 4 bytes; 0 past the end. */
+static uint32_t still_number(still_reader *r, uint32_t bytes)
+{
+    uint32_t value = 0;
+
+    still_skip(r, bytes);
+    for (uint32_t i = 0; i < bytes && !r->ended; i++)
+        value |= (uint32_t)r->data[r->at - bytes + i] << 8 * i;
+    return value;
+}
+
+/* Fails at the place where the reader is. */
+static bzna_status still_fail(const still_reader *r, bzna_error *err, const char *why)
+{
+    err->byte_offset = r->at;
+    if (r->ended)
+        return bzna_formats_fail(err, BZNA_E_TRUNCATED, "truncated");
+    return bzna_formats_fail(err, BZNA_E_DECODE, why);
+}
+
+/* ---- GIF ---- */
+
+typedef struct gif {
+    uint32_t place[4];                /* of the picture on the screen: x, y, width, height */
+    uint32_t flags;                   /* of the picture */
+    uint64_t codes, end;              /* where the picture's codes begin and end in the file */
+    uint8_t  palette[768];            /* R, G, B */
+    uint32_t background;              /* number of the color around the picture */
+} gif;
+
+/* Reads a palette, if the flags say that there is one. Returns the number of its colors. */
+static uint32_t gif_palette(still_reader *r, uint32_t flags, uint8_t palette[768])
+{
+    const uint32_t colors = flags & 0x80 ? 2u << (flags & 7) : 0;
+
+    still_skip(r, 3 * colors);
+    if (r->ended || !colors)
+        return 0;
+    memset(palette, 0, 768);
+    memcpy(palette, r->data + r->at - 3 * colors, 3 * colors);
+    return colors;
+}
+
+static void gif_skip_blocks(still_reader *r)
+{
+    uint32_t size;
+    while ((size = still_number(r, 1)) != 0)
+        still_skip(r, size);
+}
+
+/* Returns the number of the color that is closest to another one. */
+static uint32_t gif_closest(const uint8_t palette[768], const uint8_t color[3])
+{
+    uint32_t best = 0, least = UINT32_MAX;
+
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t distance = 0;
+        for (uint32_t c = 0; c < 3; c++)
+            distance += (uint32_t)abs(palette[3 * i + c] - color[c]);
+        best = distance < least ? i : best;
+        least = distance < least ? distance : least;
+    }
+    return best;
+}
+
+/* Reads up to the end of the first picture. */
+static bzna_status gif_read(still_reader *r, gif *g, bzna_codec_shape *shape, bzna_error *err)
+{
+    uint8_t around[3] = { 255, 255, 255 };
+    uint32_t flags, block, colors, own;
+
+    still_skip(r, 6);
+    shape->width = still_number(r, 2);
+    shape->height = still_number(r, 2);
+    shape->pixels = BZNA_PIXELS_INDEX;
+    flags = still_number(r, 1);
+    g->background = still_number(r, 1);
+    still_skip(r, 1);
+    if ((colors = gif_palette(r, flags, g->palette)) != 0)
+        memcpy(around, g->palette + 3 * g->background, 3);
+    while ((block = still_number(r, 1)) == 0x21) {          /* an extension, such as the delay */
+        still_skip(r, 1);
+        gif_skip_blocks(r);
+    }
+    if (block != 0x2c)
+        return still_fail(r, err, "there is no picture");
+
+    for (int i = 0; i < 4; i++)
+        g->place[i] = still_number(r, 2);
+    g->flags = still_number(r, 1);
+    own = gif_palette(r, g->flags, g->palette);
+    if (!colors && !own)
+        return still_fail(r, err, "there is no palette");
+    if (own) {                        /* the screen's background may be none of its colors */
+        g->background = colors ? g->background : 255;
+        if (g->background < own && memcmp(g->palette + 3 * g->background, around, 3))
+            g->background = own < 256 ? 255 : gif_closest(g->palette, around);
+        if (g->background >= own)
+            memcpy(g->palette + 3 * g->background, around, 3);
+    }
+    g->codes = r->at;
+    still_skip(r, 1);
+    gif_skip_blocks(r);
+    g->end = r->at;
+    return r->ended ? still_fail(r, err, "") : BZNA_OK;
+}
+
+static bzna_status gif_inspect(still_reader *r, bzna_codec_shape *shape, bzna_error *err)
+{
+    gif g;
+    return gif_read(r, &g, shape, err);
+}
+
+enum { GIF_HEAD = 13 + 768 + 10 };
+
+/* Writes a file of the first picture's codes, and a palette in which each color has its number as its value, so that
+ * libavcodec decodes the picture to numbers. Returns its bytes. */
+static uint64_t gif_rewrite(still_reader *r, uint8_t *to, uint8_t *palette)
+{
+    gif g;
+    bzna_codec_shape shape;
+    bzna_error err;
+    uint8_t *p = to + 13 + 768;
+
+    if (gif_read(r, &g, &shape, &err) != BZNA_OK)
+        return 0;
+    memcpy(to, r->data, 13);
+    to[10] = 0xf7;
+    to[11] = (uint8_t)g.background;
+    for (uint32_t i = 0; i < 768; i++)
+        to[13 + i] = (uint8_t)(i / 3);
+    *p++ = 0x2c;
+    for (int i = 0; i < 4; i++) {
+        *p++ = (uint8_t)g.place[i];
+        *p++ = (uint8_t)(g.place[i] >> 8);
+    }
+    *p++ = g.flags & 0x40;                                  /* rows in four passes */
+    memcpy(p, r->data + g.codes, (size_t)(g.end - g.codes));
+    memcpy(palette, g.palette, sizeof g.palette);
+    return GIF_HEAD + g.end - g.codes;
+}
+
+/* ---- BMP ---- */
+
+enum { BMP_RLE8 = 1, BMP_RLE4 = 2, BMP_MASKS = 3 };         /* kinds of compression */
+
+/* Returns 1 if run lengths (RLE8, or RLE4 with two pixels a byte) fill a picture, and none goes past its edges.
+ * libavcodec leaves out runs that do, and pixels that are missing. Pixels of the last row may be missing if the end is
+ * marked. */
+static int bmp_is_filled(still_reader *r, uint32_t width, uint32_t height, int is_rle4)
+{
+    uint32_t x = 0, y = 0;
+
+    while (y < height) {
+        const uint32_t count = still_number(r, 1), code = still_number(r, 1);
+
+        if (r->ended)
+            return y == height - 1 && x == width;
+        if (!count && code == 1)
+            return y == height - 1;
+        if (!count && code == 0) {
+            x = 0;
+            y++;
+        } else if (!count && code == 2) {
+            x += still_number(r, 1);
+            y += still_number(r, 1);
+        } else {
+            x += count ? count : code;
+            if (!count)
+                still_skip(r, ((is_rle4 ? (code + 1) / 2 : code) + 1) & ~1u);
+        }
+        if (x > width || y > height || (y == height && x) || r->ended)
+            return 0;
+    }
+    return 1;
+}
+
+/* Returns 1 if libavcodec knows the masks of R, G and B. */
+static int bmp_has_known_masks(still_reader *r, uint32_t bits)
+{
+    static const uint32_t known[][4] = {
+        { 16, 0xf800, 0x7e0, 0x1f },       { 16, 0x7c00, 0x3e0, 0x1f },     { 16, 0xf00, 0xf0, 0xf },
+        { 32, 0xff000000, 0xff0000, 0xff00 }, { 32, 0xff0000, 0xff00, 0xff }, { 32, 0xff00, 0xff0000, 0xff000000 },
+        { 32, 0xff, 0xff00, 0xff0000 } };
+    uint32_t masks[4] = { bits };
+
+    for (int i = 1; i < 4; i++)
+        masks[i] = still_number(r, 4);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!memcmp(known[i], masks, sizeof masks))
+            return 1;
+    return 0;
+}
+
+static bzna_status bmp_inspect(still_reader *r, bzna_codec_shape *shape, bzna_error *err)
+{
+    uint32_t pixels, header, bits, compression, is_run;
+
+    still_skip(r, 10);
+    pixels = still_number(r, 4);
+    header = still_number(r, 4);
+    shape->width = still_number(r, header == 12 ? 2 : 4);
+    shape->height = still_number(r, header == 12 ? 2 : 4);
+    if (header != 12 && shape->height > INT32_MAX)
+        shape->height = 0 - shape->height;                  /* a negative height: rows are stored from the top */
+    still_skip(r, 2);
+    bits = still_number(r, 2);
+    compression = header == 12 ? 0 : still_number(r, 4);
+    is_run = compression == BMP_RLE8 || compression == BMP_RLE4;
+    shape->pixels = bits > 8 ? BZNA_PIXELS_RGB : pixels > 14 + header ? BZNA_PIXELS_INDEX : BZNA_PIXELS_GRAY;
+
+    if (r->ended || !shape->width || !shape->height || bits > 32 || pixels > r->size ||
+        (!is_run && ((uint64_t)shape->width * bits + 31) / 32 * 4 > (r->size - pixels) / shape->height))
+        return still_fail(r, err, "truncated, or the header is damaged");
+    if (header != 12 && header != 40 && header != 56 && header != 64 && header != 108 && header != 124) {
+        snprintf(err->message, sizeof err->message, "a header of %u bytes is not supported", (unsigned)header);
+        return BZNA_E_CODEC;
+    }
+    if (compression > BMP_MASKS)
+        return bzna_formats_fail(err, BZNA_E_CODEC, compression == 4 ? "a JPEG in it is not supported" :
+                                 compression == 5 ? "a PNG in it is not supported" : "its compression is unknown");
+    if (is_run && bits != (compression == BMP_RLE8 ? 8 : 4))
+        return still_fail(r, err, "its run-length code and its bits a pixel do not match");
+    if (compression == BMP_MASKS) {
+        still_skip(r, 20);
+        if (!bmp_has_known_masks(r, bits))
+            return bzna_formats_fail(err, BZNA_E_CODEC, "its masks of R, G and B are not supported");
+    }
+    r->at = pixels;
+    if (is_run && !bmp_is_filled(r, shape->width, shape->height, compression == BMP_RLE4))
+        return bzna_formats_fail(err, BZNA_E_DECODE, "run lengths do not fill the picture, or go past it");
+    return BZNA_OK;
+}
+
+/* ---- PNM ---- */
+
+/* Reads the next word of a header, up to 8 characters of it, and the blank after it. Comments are skipped. */
+static void pnm_word(still_reader *r, char word[9])
+{
+    uint32_t n = 0, c = still_number(r, 1);
+
+    while (!r->ended && (pnm_is_space(c) || c == '#')) {
+        while (c == '#' && !r->ended && still_number(r, 1) != '\n')
+            ;
+        c = still_number(r, 1);
+    }
+    for (; !r->ended && !pnm_is_space(c); c = still_number(r, 1))
+        if (n < 8)
+            word[n++] = (char)c;
+    word[n] = 0;
+}
+
+static uint32_t pnm_number(still_reader *r)
+{
+    char word[9];
+    pnm_word(r, word);
+    return (uint32_t)strtoul(word, NULL, 10);
+}
+
+static bzna_status pnm_inspect(still_reader *r, bzna_codec_shape *shape, bzna_error *err)
+{
+    static const char *const names[] = { "WIDTH", "HEIGHT", "DEPTH", "MAXVAL" };
+    const uint32_t kind = r->data[1], is_bits = kind == '1' || kind == '4';
+    uint32_t samples = kind == '3' || kind == '6' ? 3 : 1, top = 1;
+    uint32_t *const values[] = { &shape->width, &shape->height, &samples, &top };
+    char word[9] = "";
+    uint64_t row;
+
+    still_skip(r, 2);
+    for (int i = 0; i < 4 && kind != '7'; i++)
+        if (i != 2 && (i != 3 || !is_bits))
+            *values[i] = pnm_number(r);
+    while (kind == '7' && !r->ended && strcmp(word, "ENDHDR")) {
+        pnm_word(r, word);
+        for (int i = 0; i < 4; i++)
+            if (!strcmp(word, names[i]))
+                *values[i] = pnm_number(r);
+    }
+
+    shape->depth = top > 255 ? 16 : 8;
+    shape->pixels = samples < 3 ? BZNA_PIXELS_GRAY : BZNA_PIXELS_RGB;
+    row = kind == '4' ? ((uint64_t)shape->width + 7) / 8 : (uint64_t)shape->width * samples * (top > 255 ? 2 : 1);
+    if (kind < '4')
+        row = shape->width;                                 /* a character for each pixel, at least */
+    if (r->ended || !top || top > 65535 || !samples || samples > 4 || !shape->height ||
+        row > (r->size - r->at) / shape->height)
+        return still_fail(r, err, "truncated, or the header is damaged");
+    return BZNA_OK;
+}
+
+/* ---- libavcodec ---- */
+
+typedef struct still_kind {
+    enum AVCodecID id;
+    bzna_status  (*inspect)(still_reader *r, bzna_codec_shape *shape, bzna_error *err);
+} still_kind;
+
+static const still_kind still_kinds[] = {
+    { AV_CODEC_ID_GIF, gif_inspect },
+    { AV_CODEC_ID_BMP, bmp_inspect },
+    { AV_CODEC_ID_PPM, pnm_inspect },           /* one decoder reads all of PNM */
+};
+
+/* What a thread keeps. */
+typedef struct still_state {
+    const still_kind *kind;
+    AVCodecContext   *decoder;        /* NULL: it is to be opened */
+    AVFrame          *frame;
+    AVPacket         *packet;
+    uint8_t          *file;           /* the picture as libavcodec takes it: padded */
+    uint64_t          capacity;       /* bytes at file */
+    uint16_t         *line;           /* a row of samples */
+    uint64_t          columns;        /* that fit in line */
+} still_state;
+
+static void still_thread_end(void *user, void *state)
+{
+    still_state *s = state;
+
+    (void)user;
+    avcodec_free_context(&s->decoder);
+    av_frame_free(&s->frame);
+    av_packet_free(&s->packet);
+    free(s->file);
+    free(s->line);
+    free(s);
+}
+
+static bzna_status still_thread_begin(void *user, void **state, bzna_error *err)
+{
+    still_state *s = calloc(1, sizeof *s);
+
+    if (s) {
+        s->kind = user;
+        s->frame = av_frame_alloc();
+        s->packet = av_packet_alloc();
+        *state = s;
+        if (s->frame && s->packet)
+            return BZNA_OK;
+        still_thread_end(user, s);
+    }
+    return bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
+}
+
+static bzna_status still_inspect(void *state, const void *data, uint64_t bytes, bzna_codec_shape *shape,
+                                 bzna_error *err)
+{
+    still_reader r = { data, bytes, 0, 0 };
+    const bzna_status status = ((still_state *)state)->kind->inspect(&r, shape, err);
+
+    shape->interleaved = shape->pixels == BZNA_PIXELS_RGB;
+    return status;
+}
+
+/* Has room for a file and a row of samples. Memory is kept for the next picture. */
+static int still_reserve(still_state *s, uint64_t bytes, uint64_t columns)
+{
+    if (bytes > s->capacity) {
+        free(s->file);
+        s->file = malloc((size_t)bytes);
+        s->capacity = s->file ? bytes : 0;
+    }
+    if (columns > s->columns) {
+        free(s->line);
+        s->line = malloc((size_t)columns * sizeof *s->line);
+        s->columns = s->line ? columns : 0;
+    }
+    return s->file && s->line;
+}
+
+/* Opens a decoder, or prepares it for another picture. Returns a number of libavcodec's. */
+static int still_open(still_state *s)
+{
+    const AVCodec *codec = avcodec_find_decoder(s->kind->id);
+
+    if (s->decoder) {
+        avcodec_flush_buffers(s->decoder);
+        return 0;
+    }
+    if (!codec)
+        return AVERROR_DECODER_NOT_FOUND;
+    if (!(s->decoder = avcodec_alloc_context3(codec)))
+        return AVERROR(ENOMEM);
+    s->decoder->thread_count = 1;
+    s->decoder->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_CRCCHECK;
+    s->decoder->log_level_offset = 64;                      /* errors are returned, not printed */
+    return avcodec_open2(s->decoder, codec, NULL);
+}
+
+/* Decodes the file to the frame. A decoder of GIF remembers palettes, and one that has met damage may remember that:
+ * they are not used again. Where memory lacks, libavcodec may call the picture damaged: so what fails is decoded again,
+ * and damage is found each time. */
+static bzna_status still_run(still_state *s, uint64_t bytes, bzna_error *err)
+{
+    char text[AV_ERROR_MAX_STRING_SIZE] = "";
+    int result = -1;
+
+    if (bytes > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
+        return bzna_formats_fail(err, BZNA_E_LIMIT, "the file is larger than libavcodec takes");
+    memset(s->file + bytes, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+    s->packet->data = s->file;
+    s->packet->size = (int)bytes;
+    s->packet->flags = AV_PKT_FLAG_KEY;
+    for (int i = 0; i < 2 && result < 0 && result != AVERROR(ENOMEM); i++) {
+        if ((result = still_open(s)) >= 0 && (result = avcodec_send_packet(s->decoder, s->packet)) >= 0)
+            result = avcodec_receive_frame(s->decoder, s->frame);
+        if (result < 0 || s->kind->id == AV_CODEC_ID_GIF)
+            avcodec_free_context(&s->decoder);
+    }
+    if (result >= 0)
+        return BZNA_OK;
+    av_strerror(result, text, sizeof text);
+    snprintf(err->message, sizeof err->message, "libavcodec: %s", text);
+    err->native_code = result;
+    return result == AVERROR(ENOMEM) ? BZNA_E_MEMORY :
+           result == AVERROR_PATCHWELCOME || result == AVERROR_DECODER_NOT_FOUND ? BZNA_E_CODEC : BZNA_E_DECODE;
+}
+
+/* Writes the rows of the frame that are needed. Fewer than 8 bits are stretched to 0..255, but not numbers of colors.
+ * Returns 0 if the frame is not as inspect said. */
+static int still_copy(still_state *s, const bzna_rectangle *needed, const bzna_codec_planes *planes)
+{
+    const AVFrame *frame = s->frame;
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    const uint32_t depth = format ? (uint32_t)format->comp[0].depth : 0, is_deep = depth > 8;
+    const uint32_t count = planes->step / (is_deep + 1), has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
+    const uint32_t flip = frame->format == AV_PIX_FMT_MONOWHITE;
+
+    if (!format || (uint32_t)frame->width != planes->width || (uint32_t)frame->height != planes->height ||
+        count * (is_deep + 1) != planes->step || (count != 3 && count != 1) || count > format->nb_components ||
+        (has_palette && !planes->palette) || (format->nb_components >= 3 && count == 1 && !planes->palette))
+        return 0;
+    for (uint32_t i = 0; has_palette && i < 768; i++)
+        planes->palette[i] = (uint8_t)(((const uint32_t *)(const void *)frame->data[1])[i / 3] >> (16 - 8 * (i % 3)));
+    for (uint32_t y = needed->y0; y < needed->y1; y++)
+        for (uint32_t c = 0; c < count; c++) {
+            uint8_t *to = (uint8_t *)planes->plane[0] + (int64_t)y * planes->pitch[0];
+            const uint32_t bits = (uint32_t)format->comp[c].depth, top = has_palette ? 255 : (1u << bits) - 1;
+
+            av_read_image_line2(s->line, (const uint8_t **)(uintptr_t)frame->data, frame->linesize, format, 0, (int)y,
+                                (int)c, frame->width, 0, 2);
+            for (uint32_t x = 0; x < planes->width; x++)
+                if (is_deep)
+                    ((uint16_t *)(void *)to)[(uint64_t)x * count + c] = s->line[x];
+                else
+                    to[(uint64_t)x * count + c] = (uint8_t)((s->line[x] ^ flip) * 255u / top);
+        }
+    return 1;
+}
+
+static bzna_status still_decode(void *state, const void *data, uint64_t bytes, const bzna_rectangle *needed,
+                                const bzna_codec_planes *planes, bzna_error *err)
+{
+    still_state *s = state;
+    still_reader r = { data, bytes, 0, 0 };
+    uint64_t size = bytes;
+    bzna_status status;
+
+    if (!still_reserve(s, bytes + GIF_HEAD + AV_INPUT_BUFFER_PADDING_SIZE, planes->width))
+        return bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
+    if (s->kind->id == AV_CODEC_ID_GIF)
+        size = gif_rewrite(&r, s->file, planes->palette);
+    else
+        memcpy(s->file, data, (size_t)bytes);
+    status = still_run(s, size, err);
+    if (status == BZNA_OK && !still_copy(s, needed, planes))
+        status = bzna_formats_fail(err, BZNA_E_MISMATCH, "libavcodec's picture is not what the header says");
+    av_frame_unref(s->frame);
+    return status;
+}
+
+#endif
+
+static void still_fill(bzna_codec *codec, int kind)
+{
+    *codec = (bzna_codec){ .struct_size = sizeof *codec };
+#ifdef BENZINA_FORMATS_NO_STILLS
+    (void)kind;
+    codec->user = (void *)"libavcodec";
+    codec->unwrap = bzna_formats_lacks;
+#else
+    codec->user = (void *)(uintptr_t)&still_kinds[kind];
+    codec->thread_begin = still_thread_begin;
+    codec->thread_end = still_thread_end;
+    codec->inspect = still_inspect;
+    codec->decode = still_decode;
+#endif
+}
+
+void bzna_formats_gif(bzna_codec *codec)
+{
+    still_fill(codec, 0);
+    codec->name = "GIF";
+    codec->extensions = "gif";
+    codec->recognize = gif_recognize;
+}
+
+void bzna_formats_bmp(bzna_codec *codec)
+{
+    still_fill(codec, 1);
+    codec->name = "BMP";
+    codec->extensions = "bmp";
+    codec->recognize = bmp_recognize;
+}
+
+void bzna_formats_pnm(bzna_codec *codec)
+{
+    still_fill(codec, 2);
+    codec->name = "PNM";
+    codec->extensions = "ppm pgm pbm pnm pam";
+    codec->recognize = pnm_recognize;
+}
