@@ -150,8 +150,10 @@ static const tool_option pack_options[] = {
     FLAG("lossless", lossless, "for h265, h264, av1: lose nothing beyond the conversion to 8-bit Y'CbCr"),
     FLAG("tune-decode", tune_decode,
       "for h265, h264: pictures that are faster to decode, and larger\n(tune fastdecode)"),
-    INTEGER("quality", quality, 1, 100, "N", "90",
-      "quality of jpeg, from 1 to 100 as libjpeg counts it;\nhigher is better and larger"),
+    TEXT("quality", quality_name, "NAME|N",
+      "for every codec: visually-lossless (no difference is seen), jpeg-90\n"
+      "(as good as JPEG of quality 90) or small. For jpeg alone: N, from 1 to\n"
+      "100 as libjpeg counts it (default: what --crf says; jpeg: 90)"),
     INTEGER("max-edge", max_edge, 1, 16384, "PX", NULL, "scale down pictures with a longer edge"),
     INTEGER("max-short-edge", max_short_edge, 1, 16384, "PX", NULL, "scale down pictures whose short edge is longer"),
     TEXT("frame", frame, "auto|N|exact",

@@ -82,7 +82,7 @@ static void x26x_set(void *own, const pack_settings *s, int height)
 static int other_set(AVCodecContext *encoder, const pack_settings *s)
 {
     void *own = encoder->priv_data;
-    double crf = s->options->crf;
+    double crf = s->crf;
     encoder->gop_size = 1;
     encoder->max_b_frames = 0;
     if (av_opt_set_double(own, "crf", crf, 0) < 0) {
@@ -101,16 +101,16 @@ static int encoder_set(AVCodecContext *encoder, const pack_settings *s)
     void *own = encoder->priv_data;
     if (s->codec == BZNA_CODEC_JPEG) {
         encoder->strict_std_compliance = FF_COMPLIANCE_UNOFFICIAL;            /* newer versions ask for it */
-        jpeg_set_quality(encoder, s->options->quality);
+        jpeg_set_quality(encoder, s->jpeg_quality);
         return 0;
     }
     if (!strcmp(s->encoder->name, "libx265") || !strcmp(s->encoder->name, "libx264")) {
-        if (!s->is_lossless) av_opt_set_double(own, "crf", s->options->crf, 0);
+        if (!s->is_lossless) av_opt_set_double(own, "crf", s->crf, 0);
         x26x_set(own, s, encoder->height);
         return 0;
     }
     if (strcmp(s->encoder->name, "libaom-av1")) return other_set(encoder, s);
-    av_opt_set_double(own, "crf", s->is_lossless ? 0 : s->options->crf, 0);
+    av_opt_set_double(own, "crf", s->is_lossless ? 0 : s->crf, 0);
     av_opt_set(own, "usage", "allintra", 0);
     av_opt_set_int(own, "cpu-used", aom_speed(s->preset), 0);
     return s->is_lossless ? av_opt_set(own, "aom-params", "lossless=1", 0) : 0;

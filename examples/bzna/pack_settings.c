@@ -74,6 +74,44 @@ static int read_encoder_options(const tool_options *o, pack_settings *s)
     return EXIT_OK;
 }
 
+/* What --quality calls by a name, for the encoders that this was measured with (tests/bench/bench_quality.py): crf of
+ * H.265, H.264 and AV1, and the quality of JPEG. */
+static const struct { const char *name; double h265, h264, av1; int jpeg; } qualities[] = {
+    { "visually-lossless", 20, 18, 6, 95 },
+    { "jpeg-90", 24, 22, 12, 90 },
+    { "small", 28, 25, 20, 85 },
+};
+
+static int read_quality(const tool_options *o, pack_settings *s)
+{
+    const char *name = o->quality_name, *encoder = s->encoder->name;
+    const int is_jpeg = s->codec == BZNA_CODEC_JPEG;
+    size_t i = 0;
+    s->crf = o->crf;
+    s->jpeg_quality = 90;
+    if (!name) return EXIT_OK;
+    if (name[strspn(name, "0123456789")] == '\0') {
+        const long number = strlen(name) > 3 ? 0 : strtol(name, NULL, 10);
+        if (number >= 1 && number <= 100 && is_jpeg) return s->jpeg_quality = (int)number, EXIT_OK;
+        return unusable(is_jpeg ? "--quality must be 1 to 100" : "--quality N: of jpeg alone; give --crf, or a name");
+    }
+    while (i < LENGTH(qualities) && strcmp(qualities[i].name, name)) i++;
+    if (i == LENGTH(qualities)) {
+        tool_error("--quality must be visually-lossless, jpeg-90, small or a number, not \"%s\"", name);
+        return EXIT_USAGE;
+    }
+    if (o->crf != 20) return unusable("--quality, --crf: give one of them");
+    s->jpeg_quality = qualities[i].jpeg;
+    if (!strcmp(encoder, "libx265")) s->crf = qualities[i].h265;
+    else if (!strcmp(encoder, "libx264")) s->crf = qualities[i].h264;
+    else if (!strcmp(encoder, "libaom-av1")) s->crf = qualities[i].av1;
+    else if (!is_jpeg) {
+        tool_error("--quality %s: is known of libx265, libx264, libaom-av1 and JPEG; give --crf for %s", name, encoder);
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
 /* A number of pixels that is the whole text; -1 if it is none. */
 static int pixels(const char *text, int lowest, int highest)
 {
@@ -142,6 +180,7 @@ int pack_settings_read(const tool_options *o, pack_settings *s)
     if (o->splits && (o->list || o->targets)) return unusable("--splits: --list and --targets mean nothing with it");
     int result = read_codec(o, s);
     if (result == EXIT_OK) result = read_encoder_options(o, s);
+    if (result == EXIT_OK) result = read_quality(o, s);
     if (result == EXIT_OK) result = read_sizes(o, s);
     if (result == EXIT_OK) result = read_background(o, s);
     if (result == EXIT_OK && s->checks_headers && !s->is_copy)

@@ -89,7 +89,7 @@ void tool_progress_end(const tool_progress *p);
 
 /* The options of all commands. Those that a command does not have are 0 or NULL. */
 typedef struct tool_options {
-    const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
+    const char *out, *track, *field, *codec, *quality_name, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
     const char *augment;
     const char *warp, *law, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
@@ -435,6 +435,8 @@ typedef struct pack_settings {
     const struct AVCodec *encoder;
     const char         *preset;                   /* NULL: the encoder's own */
     uint32_t            codec;                    /* BZNA_CODEC_... */
+    double              crf;                      /* of all codecs but JPEG */
+    int                 jpeg_quality;             /* 1..100 */
     int                 is_copy, is_444, is_lossless, has_background;
     int                 converts_profiles;        /* --icc convert */
     int                 checks_headers;           /* --check headers */

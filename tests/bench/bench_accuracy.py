@@ -21,7 +21,7 @@ import sys
 BUILD = os.environ.get("BUILD") or "build"
 os.environ.setdefault("BENZINA_LIBRARY", os.path.abspath(BUILD + "/libbenzina.so"))
 sys.path.insert(0, "examples/python")
-SIZE, BATCH, REPEATS, EDGE = 64, 64, 20, 512
+SIZE, BATCH, REPEATS, EDGE = 64, 64, 20, 256
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 ROWS = [("originals", None), ("H.265, CRF 20", ["--crf", "20"]), ("H.265, CRF 26", ["--crf", "26"]),
         ("H.265, CRF 32", ["--crf", "32"]), ("JPEG 90", ["--codec", "jpeg", "--quality", "90"])]
@@ -59,7 +59,7 @@ def loader_of(path, seed, repeats):
 
     return benzina.DataLoader(
         benzina.Dataset([path] * repeats), shape=SIZE, batch_size=BATCH, shuffle=True, seed=seed, drop_last=True,
-        mean=MEAN, std=STD, warp=ops.RandomResizedCrop(scale=(0.03, 0.12), flip_h=0.5), device="cpu", num_threads=1,
+        mean=MEAN, std=STD, warp=ops.RandomResizedCrop(scale=(0.1, 0.4), flip_h=0.5), device="cpu", num_threads=1,
         track="image" if path.endswith(".bzna") else None, output="torch")
 
 
@@ -94,7 +94,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("photos")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--out", default=BUILD + "/bench/accuracy")
     arguments = parser.parse_args()
     try:

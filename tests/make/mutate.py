@@ -50,7 +50,7 @@ TOOL = sorted(os.path.relpath(path, ROOT) for path in glob.glob(os.path.join(ROO
 TOOL_PROGRAM = "build/bzna"
 TOOL_NEEDS = ["build/draw_pictures", "build/decode_batch"]
 TOOL_SUITE = re.compile(r"test_(?!stream|examples|packing)\w+\.sh$")
-NOTES = os.path.join(ROOT, "tests", "README.md")           # where survivors are marked as equivalent
+NOTES = os.path.join(ROOT, "tests", "make", "mutants.txt")     # where survivors are marked as equivalent
 
 # What the tests need of the repository.
 COPIED = ["Makefile", "benzina.h", "tests", "examples"] + LIBRARY
@@ -1058,7 +1058,7 @@ def draw(tree, sources, faults, seeds, count):
 
 
 def marked_equivalent():
-    """Lines of tests/README.md: - `function`: `original` -> `changed` equivalent: why"""
+    """Lines of mutants.txt: - `function`: `original` -> `changed` equivalent: why"""
     marks = {}
     if os.path.exists(NOTES):
         with open(NOTES, encoding="utf-8") as f:

@@ -174,6 +174,18 @@ copy_tests() {
 }
 
 jpeg_tests() {
+    refused 2 "--quality must be 1 to 100" "a quality out of range" "$bzna" pack "$t" -o "$t/x.bzna" --codec jpeg --quality 101
+    refused 2 "give --crf, or a name" "a quality of JPEG with H.265" "$bzna" pack "$t" -o "$t/x.bzna" --quality 90
+    refused 2 "visually-lossless, jpeg-90, small" "a quality without a meaning" "$bzna" pack "$t" -o "$t/x.bzna" --quality best
+    refused 2 "give one of them" "two qualities" "$bzna" pack "$t" -o "$t/x.bzna" --quality small --crf 22
+    mkdir "$t/one"; cp "$t/drawn/shapes/00.ppm" "$t/one/"
+    for way in "h264 small crf 25" "h265 jpeg-90 crf 24" "jpeg visually-lossless quality 95"; do
+        # shellcheck disable=SC2086  # words
+        set -- $way
+        run "$bzna" pack "$t/one" -o "$t/named.bzna" --overwrite --codec "$1" --quality "$2"
+        run "$bzna" pack "$t/one" -o "$t/number.bzna" --overwrite --codec "$1" "--$3" "$4"
+        if cmp -s "$t/named.bzna" "$t/number.bzna"; then pass; else fail "--codec $1 --quality $2 is --$3 $4" "other bytes"; fi
+    done
     refused 2 "--quality" "a quality out of range" "$bzna" pack "$t" -o "$t/x.bzna" --quality 101
     refused 2 "--tune-decode" "an encoder without that" "$bzna" pack "$t" -o "$t/x.bzna" --codec jpeg --tune-decode
     expect 0 "pack as JPEG" "$bzna" pack "$t/drawn" -o "$t/jpeg.bzna" --codec jpeg --jobs 1
