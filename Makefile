@@ -38,6 +38,22 @@ ifneq ($(UNKNOWN),)
 $(error $(UNKNOWN): no such switch; benzina.h has $(SWITCHES))
 endif
 
+# ---- What make can do ------------------------------------------------------------------------------------------------
+
+.PHONY: help
+help:
+	@echo "make deps          installs the packages that are missing (Debian, Ubuntu); elsewhere it names them"
+	@echo "make               the library, the formats, the tool bzna and the examples, in $(BUILD)/"
+	@echo "make demo          draws pictures, packs them, loads a batch, and measures the rate"
+	@echo "make test          the tests, some 4 minutes; TEST=\"sampler pack\" runs suites of these names"
+	@echo "make test-all      the long tests, too;  make asan, make tsan: make test under sanitizers;  make fuzz"
+	@echo "make bench         rates; also bench-peers, bench-speed, bench-codecs, bench-augment: tests/BENCHMARKS.md"
+	@echo "make gpu-run       all that is to be known of a GPU;  make gpu-train: training with each loader"
+	@echo "make dist          the pair, in $(BUILD)/dist/; WITHOUT=\"WRITER TAR\" leaves parts out;  make dist-formats"
+	@echo "make install       PREFIX=$(PREFIX), LIBDIR, DESTDIR;  make wheel, make sdist: the Python package"
+	@echo "make clean         removes $(BUILD)/"
+	@echo "Variables: CC, CFLAGS, CPPFLAGS, LDFLAGS, OPT, SANITIZE, PYTHON. make prints what was found, and what is missing."
+
 # ---- Packages that are needed ----------------------------------------------------------------------------------------
 
 DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \

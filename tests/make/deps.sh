@@ -1,8 +1,25 @@
 #!/bin/sh
 # Installs those of the named Debian packages that are missing, and says which where it cannot.
 # Usage: sh tests/make/deps.sh PACKAGE...
+# On other systems: what the library, the tool and the formats need. Each of these libraries may be left out.
+others() {
+    for system in dnf pacman apk brew vcpkg; do command -v $system >/dev/null && break; system=; done
+    case $system in
+    dnf) set -- "dnf install" gcc make pkgconf clang libjpeg-turbo-devel ffmpeg-free-devel nv-codec-headers \
+        lcms2-devel libjxl-devel libtiff-devel openjpeg2-devel zlib-devel libzstd-devel ;;
+    pacman) set -- "pacman -S" base-devel clang libjpeg-turbo ffmpeg ffnvcodec-headers lcms2 libjxl libtiff openjpeg2 \
+        zlib zstd ;;
+    apk) set -- "apk add" build-base pkgconf clang libjpeg-turbo-dev ffmpeg ffmpeg-dev lcms2-dev libjxl-dev tiff-dev \
+        openjpeg-dev zlib-dev zstd-dev ;;
+    brew) set -- "brew install" pkgconf jpeg-turbo ffmpeg little-cms2 jpeg-xl libtiff openjpeg zlib zstd ;;
+    vcpkg) set -- "vcpkg install" libjpeg-turbo ffmpeg ffnvcodec lcms libjxl libtiff openjpeg zlib zstd ;;
+    *) return ;;
+    esac
+    echo "deps: $*"
+}
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     echo "deps: this system has no apt. Install by its own names what Debian calls $*"
+    others
     exit 0
 fi
 missing=

@@ -759,6 +759,18 @@ without_sudo() { # as somebody else than root
     echo 'echo 1000' > "$T/few/id"; : > "$T/few/apt-get"; : > "$T/few/dpkg-query"; (cd "$T/few" && chmod +x id apt-get dpkg-query)
     ! says_few "there is no sudo. As root: apt-get update && apt-get install --no-install-recommends libx y" sh tests/make/deps.sh libx y
 }
+# Another system, whose manager of packages is here: what it calls them
+elsewhere() {
+    rm -rf "$T/elsewhere" && mkdir -p "$T/elsewhere" && for tool in sh echo; do ln -s "$(command -v $tool)" "$T/elsewhere/$tool"; done
+    for manager in dnf:ffmpeg-free-devel pacman:ffnvcodec-headers apk:openjpeg-dev brew:jpeg-xl vcpkg:ffnvcodec; do
+        printf '#!/bin/sh\n' > "$T/elsewhere/${manager%%:*}" && chmod +x "$T/elsewhere/${manager%%:*}"
+        env PATH="$PWD/$T/elsewhere" sh tests/make/deps.sh libx > "$T/elsewhere/said" && cat "$T/elsewhere/said"
+        grep -q "^deps: ${manager%%:*} .*${manager#*:}" "$T/elsewhere/said" || return 1
+        rm "$T/elsewhere/${manager%%:*}"
+    done
+}
+check deps_has_the_names_of_other_systems elsewhere
+check make_help_names_the_targets sh -c "make -s help > '$T/help' && for t in deps demo test test-all bench gpu-run dist install clean; do grep -q \"^make \$t \" '$T/help' || exit 1; done"
 check without_apt_deps_says_what_is_needed says_few "this system has no apt. Install by its own names what Debian calls libx y" \
     sh tests/make/deps.sh libx y
 check without_sudo_deps_says_what_root_types without_sudo
