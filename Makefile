@@ -52,7 +52,7 @@ help:
 	@echo "make dist          the pair, in $(BUILD)/dist/; WITHOUT=\"WRITER TAR\" leaves parts out;  make dist-formats"
 	@echo "make install       PREFIX=$(PREFIX), LIBDIR, DESTDIR;  make wheel, make sdist: the Python package"
 	@echo "make clean         removes $(BUILD)/"
-	@echo "Variables: CC, CFLAGS, CPPFLAGS, LDFLAGS, OPT, SANITIZE, PYTHON. make prints what was found, and what is missing."
+	@echo "Variables: CC, CFLAGS, CPPFLAGS, LDFLAGS, OPT, SANITIZE, PYTHON. make says what was found and what is missing."
 
 # ---- Packages that are needed ----------------------------------------------------------------------------------------
 
