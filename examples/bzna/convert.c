@@ -109,9 +109,7 @@ static char *picture_bytes(conversion *c, uint64_t index, AVPacket *bytes)
         memcpy(bytes->data, image.data, (size_t)image.data_size);
         return NULL;
     }
-    tool_options options = { .quality = c->options->quality };
-    const pack_settings s = { .options = &options, .encoder = avcodec_find_encoder(AV_CODEC_ID_MJPEG),
-                              .codec = BZNA_CODEC_JPEG, .smallest_px = 1, .frame_step_px = 16 };
+    const pack_settings s = pack_settings_jpeg((int)c->options->quality);
     const pack_file from = { .path = c->options->operand[0], .archive = &c->archive, .index = index };
     pack_encoded jpeg = { .packet = NULL }, none = { .packet = NULL };
     char *reason = pack_encode_file(&s, &from, &jpeg, &none);

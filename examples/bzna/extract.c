@@ -252,9 +252,7 @@ static const char *choose_track(extraction *x)
 /* Encoded anew, upright. */
 static int write_jpeg(const extraction *x)
 {
-    tool_options options = { .quality = 95 };
-    const pack_settings s = { .options = &options, .encoder = avcodec_find_encoder(AV_CODEC_ID_MJPEG),
-                              .codec = BZNA_CODEC_JPEG, .smallest_px = 1, .frame_step_px = 16 };
+    const pack_settings s = pack_settings_jpeg(95);
     const pack_file sample = { .path = x->options->operand[0], .archive = x->archive, .index = x->index,
                                .track = x->track };
     pack_encoded jpeg = { .packet = NULL }, none = { .packet = NULL };

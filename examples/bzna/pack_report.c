@@ -193,11 +193,9 @@ static void html_measure(FILE *out, const measure *m)
 /* A picture as a JPEG in the page, scaled to what is shown. */
 static void html_picture(FILE *out, const pack_file *file)
 {
-    tool_options options = { .quality = 95 };
-    const pack_settings s = { .options = &options, .encoder = avcodec_find_encoder(AV_CODEC_ID_MJPEG),
-                              .codec = BZNA_CODEC_JPEG, .smallest_px = 1, .frame_step_px = 16,
-                              .max_edge_px = SHOWN_EDGE_PX };
+    pack_settings s = pack_settings_jpeg(95);
     pack_encoded jpeg = { .packet = NULL }, none = { .packet = NULL };
+    s.max_edge_px = SHOWN_EDGE_PX;
     char *reason = pack_encode_file(&s, file, &jpeg, &none);
     if (reason) {
         html_text(out, reason);

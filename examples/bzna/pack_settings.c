@@ -112,6 +112,13 @@ static int read_quality(const tool_options *o, pack_settings *s)
     return EXIT_OK;
 }
 
+pack_settings pack_settings_jpeg(int quality)
+{
+    static const tool_options none;
+    return (pack_settings){ .options = &none, .encoder = avcodec_find_encoder(AV_CODEC_ID_MJPEG),
+                            .codec = BZNA_CODEC_JPEG, .jpeg_quality = quality, .smallest_px = 1, .frame_step_px = 16 };
+}
+
 /* A number of pixels that is the whole text; -1 if it is none. */
 static int pixels(const char *text, int lowest, int highest)
 {

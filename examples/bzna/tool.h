@@ -451,6 +451,9 @@ typedef struct pack_settings {
 /* Prints an error and returns EXIT_USAGE or EXIT_INPUT if there cannot be such an archive. */
 int pack_settings_read(const tool_options *o, pack_settings *s);
 
+/* Those of a JPEG of a quality of 1 to 100, for pack_encode_file. */
+pack_settings pack_settings_jpeg(int quality);
+
 
 /* ---- pack_files.c: which files are packed, and their classes ---- */
 

@@ -23,8 +23,9 @@ os.environ.setdefault("BENZINA_LIBRARY", os.path.abspath(BUILD + "/libbenzina.so
 sys.path.insert(0, "examples/python")
 SIZE, BATCH, REPEATS, EDGE = 64, 64, 20, 256
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
-ROWS = [("originals", None), ("H.265, CRF 20", ["--crf", "20"]), ("H.265, CRF 26", ["--crf", "26"]),
-        ("H.265, CRF 32", ["--crf", "32"]), ("JPEG 90", ["--codec", "jpeg", "--quality", "90"])]
+FRAMES = ["--frame", "exact", "--thumb", "none"]
+ROWS = [("originals", None), ("H.265, CRF 20", FRAMES + ["--crf", "20"]), ("H.265, CRF 26", FRAMES + ["--crf", "26"]),
+        ("H.265, CRF 32", FRAMES + ["--crf", "32"]), ("JPEG 90", ["--codec", "jpeg", "--quality", "90"])]
 
 
 def make_pieces(photos, out):
@@ -109,8 +110,8 @@ def main():
         path = arguments.out + "/left"
         if options:
             path = "%s/%s.bzna" % (arguments.out, "".join(c if c.isalnum() else "_" for c in name))
-            subprocess.run([BUILD + "/bzna", "pack", arguments.out + "/left", "-o", path, "--overwrite", "--frame",
-                            "exact", "--thumb", "none", *options], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([BUILD + "/bzna", "pack", arguments.out + "/left", "-o", path, "--overwrite",
+                            *options], check=True, stdout=subprocess.DEVNULL)
         size = os.path.getsize(path) if options else sum(
             os.path.getsize(os.path.join(where, file)) for where, _, files in os.walk(path) for file in files)
         found = [train(torch, path, arguments.out + "/right", classes, seed, arguments.epochs)
