@@ -405,7 +405,7 @@ TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)
 TEST_STREAM = $(if $(filter %_stream,$@),-Iexamples/formats $(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
 # Suites whose contexts have the formats' codecs (tests/unit/with_formats.h), or that open by them.
-FORMATS_SUITES = changes codec decode faults folder joint limits outputs paths pictures platforms provider \
+FORMATS_SUITES = changes codec contract decode faults folder joint limits outputs paths pictures platforms provider \
               provider_files qoi recordio rules soak stream tar
 TEST_FORMATS = $(if $(filter $(FORMATS_SUITES:%=test_%) $(FORMATS_SUITES:%=test_%_%),$*),$(BUILD)/libbenzina_formats.a \
               $(FORMATS_LIBS))

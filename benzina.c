@@ -22,37 +22,37 @@
  *   27-28  mp4               archives, plain video; their samples
  *      29  text              names in one buffer; lines, words, numbers
  *      30  lists             of samples, as text
- *   31-33  folders           directories; pictures that are files; pairs of folders
- *   34-37  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      38  records           of one size
- *      39  providers         samples that the caller's functions give
- *      40  paths             the files that a path stands for
- *      41  opening           the table of containers
- *   42-43  data sets         a sample, its pictures and fields; parts over containers
- *   44-46  writer            the same boxes, the other way: pictures, tracks, archives
- *      47  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
- *      48  random, order     Philox, the keyed permutation, shards
- *      49  transforms        parameters -> homography
- *      50  color             jitter, color -> matrix
- *      51  policies          operations that are drawn for a view
- *      52  kernels           a picture and a transform -> what the kernels read
- *      53  operations        what is drawn -> the passes of the kernels
- *      54  JPEG decode       libjpeg-turbo; nothing else touches it
- *   55-56  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
- *   57-59  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   60-63  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   64-65  loader            its state; the locks live here; its tensors
- *      66  queues            runs of samples, what is read ahead
- *   67-72  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
- *   73-74  readers           threads that read samples in the planned order; reading
- *   75-79  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      80  contexts          the host, the device and its pool
- *      81  parts, closing    a loader's batches, queues, order, threads
- *      82  without threads   the caller's thread reads and decodes
- *   83-84  delivering        what the consumer's calls do; positions
- *      85  statistics        what was counted, and what limits a loader
- *   86-88  configuration     defaults, checks; outputs; opening
- *   89-94  public API        validate, delegate
+ *   31-32  folders           directories; pictures that are files
+ *   33-36  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      37  records           of one size
+ *      38  providers         samples that the caller's functions give
+ *      39  paths             the files that a path stands for
+ *      40  opening           the table of containers
+ *   41-42  data sets         a sample, its pictures and fields; parts over containers
+ *   43-45  writer            the same boxes, the other way: pictures, tracks, archives
+ *      46  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
+ *      47  random, order     Philox, the keyed permutation, shards
+ *      48  transforms        parameters -> homography
+ *      49  color             jitter, color -> matrix
+ *      50  policies          operations that are drawn for a view
+ *      51  kernels           a picture and a transform -> what the kernels read
+ *      52  operations        what is drawn -> the passes of the kernels
+ *      53  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   54-55  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
+ *   56-58  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   59-62  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   63-64  loader            its state; the locks live here; its tensors
+ *      65  queues            runs of samples, what is read ahead
+ *   66-71  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
+ *   72-73  readers           threads that read samples in the planned order; reading
+ *   74-78  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      79  contexts          the host, the device and its pool
+ *      80  parts, closing    a loader's batches, queues, order, threads
+ *      81  without threads   the caller's thread reads and decodes
+ *   82-83  delivering        what the consumer's calls do; positions
+ *      84  statistics        what was counted, and what limits a loader
+ *   85-87  configuration     defaults, checks; outputs; opening
+ *   88-93  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -239,7 +239,6 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* fields of a tar's samples; those of a data set have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
 #define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
-#define BZI_LIMIT_PAIRED         4u              /* folders whose files make one sample */
 #define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
 /* fields that a batch carries as tensors, and as many again that it carries as bytes */
 #define BZI_LIMIT_COLUMNS        16u
@@ -6674,7 +6673,7 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
  *
  * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
  * row of operations. An open container is immutable, but for the samples that it holds, and any thread may use it. No
- * code outside of rooms 24 to 43 knows which type of container a sample comes from. */
+ * code outside of rooms 24 to 42 knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file that is opened to read them, or in memory. */
 typedef struct bzi_extent {
@@ -6777,10 +6776,10 @@ typedef struct bzi_container_ops {
     /* sets the members after `source` in bzi_container. Pre: config is checked. Returns BZNA_END, and makes an error,
      * for a file that adds no samples to those of others */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
-    /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets. If the
-     * container has file_count files for a sample, the bytes are those of extent->file and of the files after it, each
-     * in turn, and then the size of each, a uint64_t */
+    /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
+    /* finds what names a sample in messages, if that is not what locate finds. NULL: it is */
+    bzna_status (*place)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
     /* gives a field's value. number: in fields; of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
@@ -6835,7 +6834,6 @@ struct bzi_container {
     uint32_t         palette;         /* BZNA_PALETTE_... */
     uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t         codec;           /* of all pictures; BZNA_CODEC_UNKNOWN: only each sample itself says it */
-    uint32_t         file_count;      /* files of a sample; 0 and 1: samples are no more than one file */
     uint32_t         alike;           /* samples differ in nothing but bytes: one size, pictures at the same place */
     uint64_t         max_bytes;       /* of a sample, beside max_sample_bytes; 0: no more than that */
     bzi_owned        kept;            /* its memory, which ends with it */
@@ -6908,7 +6906,7 @@ static bzna_status bzi_extent_blame(const bzi_container *c, const bzi_extent *ex
     for (char *p = path; *p; p++)
         if ((unsigned char)*p < 32 || *p == 127)
             *p = '?';                                       /* a message is one line */
-    return path[0] ? bzi_error_prefix(err, path) : err->status;
+    return path[0] && !strstr(err->message, path) ? bzi_error_prefix(err, path) : err->status;
 }
 
 /* Makes the error for a picture that is not there. name: the one that was asked for; NULL: any. */
@@ -8848,9 +8846,8 @@ static int bzi_name_compare(const char *a, size_t a_size, const char *b, size_t 
     return x < y ? -1 : 1;
 }
 
-/* Compares paths of files: by their folders, then by their names. stems: without the names' extensions. Pre:
- * then each name has one. */
-static int bzi_path_compare(const char *a, const char *b, int stems)
+/* Compares paths of files: by their folders, then by their names. */
+static int bzi_path_compare(const char *a, const char *b)
 {
     const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
     int order;
@@ -8858,13 +8855,12 @@ static int bzi_path_compare(const char *a, const char *b, int stems)
     x = x ? x : a;
     y = y ? y : b;
     order = bzi_name_compare(a, (size_t)(x - a), b, (size_t)(y - b));
-    return order ? order : bzi_name_compare(x, stems ? (size_t)(strrchr(x, '.') - x) : strlen(x),
-                                            y, stems ? (size_t)(strrchr(y, '.') - y) : strlen(y));
+    return order ? order : bzi_name_compare(x, strlen(x), y, strlen(y));
 }
 
 static int bzi_path_is_before(const void *a, const void *b)
 {
-    return bzi_path_compare(*(const char *const *)a, *(const char *const *)b, 0) < 0;
+    return bzi_path_compare(*(const char *const *)a, *(const char *const *)b) < 0;
 }
 
 /* Paths below a folder, sorted. */
@@ -9101,7 +9097,7 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
 /* For bzi_search: returns 1 if the i-th of the sorted names is not before `name`. */
 static int bzi_folder_name_is_past(const void *names, uint64_t i, const void *name)
 {
-    return bzi_path_compare(((const char *const *)names)[i], name, 0) >= 0;
+    return bzi_path_compare(((const char *const *)names)[i], name) >= 0;
 }
 
 /* Takes only those classes that the caller names, in the caller's order. */
@@ -9481,209 +9477,11 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 33. Containers: pairs of folders =============================================================================
- * Calls: rooms 2, 4, 8-9, 25-26, 29, 31-32.
- *
- * Folders side by side whose files make one sample where their paths below the folders are the same but for the
- * extension: images/a.jpg and masks/a.png. Samples have the order of these paths. There are no classes. Opening reads
- * no picture; a sample's files are opened, and read one after the other, when it is read. */
-
-/* One of the folders. */
-typedef struct bzi_paired {
-    const char *root;                 /* its path, absolute where the working folder is known */
-    bzi_tree    tree;                 /* its files; those of each folder in it are sorted without their extensions */
-} bzi_paired;
-
-typedef struct bzi_pairs {
-    const char *root;                 /* of paths that are not absolute */
-    bzi_paired  folders[BZI_LIMIT_PAIRED];
-    bzi_field   fields[BZI_LIMIT_PAIRED + 1];         /* a picture for each folder, then the name */
-} bzi_pairs;
-
-static int bzi_stem_is_before(const void *a, const void *b)
-{
-    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
-    const int order = bzi_path_compare(x, y, 1);
-    return order ? order < 0 : strcmp(x, y) < 0;
-}
-
-static int bzi_stem_is_past(const void *names, uint64_t i, const void *name)
-{
-    return bzi_path_compare(((const char *const *)names)[i], name, 1) >= 0;
-}
-
-/* Fails if files of one tree lack a partner in another. The message names the first of them. */
-static bzna_status bzi_pairs_check(const bzi_container *c, uint32_t from, uint32_t to, bzna_error *err)
-{
-    const bzi_pairs *pairs = c->own;
-    const bzi_tree *tree = &pairs->folders[from].tree, *partners = &pairs->folders[to].tree;
-    char text[100], more[40] = "has";
-    uint64_t lacking = 0;
-
-    for (uint64_t i = 0; i < tree->count; i++) {
-        const uint64_t k = bzi_search(partners->names, partners->count, tree->names[i], bzi_stem_is_past);
-        if ((k == partners->count || bzi_path_compare(partners->names[k], tree->names[i], 1)) && lacking++ == 0)
-            bzi_string_copy(text, sizeof text, tree->names[i]);
-    }
-
-    if (!lacking)
-        return BZNA_OK;
-    bzi_text_printable(text);
-    if (lacking > 1)
-        snprintf(more, sizeof more, "and %llu more have", (bzi_llu)lacking - 1);
-    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: \"%s\" in %s %s no partner in %s", text,
-                    c->fields[from].name, more, c->fields[to].name);
-}
-
-/* Finds the files of one folder. Two that differ in nothing but their extensions are refused, and a folder without
- * any. */
-static bzna_status bzi_pairs_walk(bzi_container *c, uint32_t number, bzna_error *err)
-{
-    bzi_paired *folder = &((bzi_pairs *)c->own)->folders[number];
-    const bzi_tree *tree = &folder->tree;
-    const char *field = c->fields[number].name;
-    bzi_walk walk = bzi_walk_of_pictures(c->host, folder->root);
-    bzna_status status = bzi_walk_run(&walk, "", err);
-
-    if (status == BZNA_OK)
-        status = bzi_tree_make(&folder->tree, &c->kept, &walk.files, bzi_stem_is_before, err);
-    bzi_walk_free(&walk);
-    if (status != BZNA_OK)
-        return bzi_error_prefix(err, field);
-
-    for (uint64_t i = 1; i < tree->count; i++)
-        if (bzi_path_compare(tree->names[i - 1], tree->names[i], 1) == 0)
-            return BZI_MISUSE(err, "dataset_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same name but for the "
-                              "extension", tree->names[i - 1], tree->names[i], field);
-    return tree->count ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES,
-                                            "dataset_config.pairs: the folder of %s holds no pictures", field);
-}
-
-/* Adds a folder by its text in dataset_config.pairs, "path" or "name=path". */
-static bzna_status bzi_pairs_add(bzi_container *c, bzi_span text, bzna_error *err)
-{
-    bzi_pairs *pairs = c->own;
-    bzi_paired *folder = &pairs->folders[c->field_count];
-    bzi_span path = text, field;
-    char name[BZNA_NAME_MAX], below[BZI_LIMIT_PATH_BYTES], joined[BZI_LIMIT_PATH_BYTES];
-    bzna_status status;
-
-    if (!bzi_text_take(&path, '=', &field))
-        path = field;
-    if (c->field_count == BZI_LIMIT_PAIRED)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "dataset_config.pairs: more than %u folders", BZI_LIMIT_PAIRED);
-    if (!field.size || field.size >= sizeof name || !path.size || path.size >= sizeof below)
-        return BZI_MISUSE(err, "dataset_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to %u bytes, = and "
-                          "a folder", (int)bzi_min(text.size, 64), (const char *)text.data, BZNA_NAME_MAX - 1);
-
-    bzi_text_copy(name, sizeof name, field.data, field.size);
-    bzi_text_copy(below, sizeof below, path.data, path.size);
-    for (uint32_t i = 0; i < c->field_count; i++)
-        if (!strcmp(pairs->fields[i].name, name))
-            return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is named twice", name);
-    if (!strcmp(name, "name") || !strcmp(name, "target"))
-        return BZI_MISUSE(err, "dataset_config.pairs: \"%s\" is a field of another kind", name);
-
-    bzi_container_add_field(c, pairs->fields, BZNA_FIELD_IMAGE, 1, name);
-    if ((status = bzi_path_join(joined, sizeof joined, bzi_os_is_absolute(below) ? "" : pairs->root, below, err)) !=
-        BZNA_OK)
-        return status;
-    folder->root = bzi_keep_copy(&c->kept, joined, strlen(joined) + 1, 1);
-    if (bzi_os_kind(joined) != BZI_OS_FOLDER)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.pairs: there is no folder \"%.64s\"", below);
-    return folder->root ? bzi_pairs_walk(c, c->field_count - 1, err) : bzi_fail_memory(err, "a folder");
-}
-
-/* Opens the folders that dataset_config.pairs names, and sees that each file has its partners. */
-static bzna_status bzi_pairs_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
-{
-    bzi_pairs *pairs = c->own;
-    bzi_span rest = { (const uint8_t *)config->pairs, strlen(config->pairs) }, text;
-    bzna_status status = bzi_folder_root(c, &pairs->root, err);
-
-    for (int more = 1; status == BZNA_OK && more;) {
-        more = bzi_text_take(&rest, ',', &text);
-        status = bzi_pairs_add(c, text, err);
-    }
-
-    if (status == BZNA_OK && c->field_count < 2)
-        status = BZI_MISUSE(err, "dataset_config.pairs: only one folder, \"%.64s\"", config->pairs);
-    for (uint32_t i = 1; status == BZNA_OK && i < c->field_count; i++)
-        if ((status = bzi_pairs_check(c, 0, i, err)) == BZNA_OK)
-            status = bzi_pairs_check(c, i, 0, err);
-    if (status != BZNA_OK)
-        return status;
-
-    c->file_count = c->field_count;
-    c->count = pairs->folders[0].tree.count;
-    bzi_container_add_field(c, pairs->fields, BZNA_FIELD_TEXT, 0, "name");
-    return BZNA_OK;
-}
-
-static bzna_status bzi_pairs_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
-{
-    (void)err;
-    extent->file = index * c->file_count + 1;
-    extent->size = BZI_TO_END;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_pairs_path(const bzi_container *c, uint64_t file, char *path, uint64_t capacity,
-                                  bzna_error *err)
-{
-    const bzi_paired *folder = &((const bzi_pairs *)c->own)->folders[file % c->file_count];
-    return bzi_path_join(path, capacity, folder->root, folder->tree.names[file / c->file_count], err);
-}
-
-/* Gives the name: the first file's path below its folder. */
-static bzna_status bzi_pairs_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
-                                   bzi_value *value, bzna_error *err)
-{
-    const char *name = ((const bzi_pairs *)c->own)->folders[0].tree.names[sample->index];
-    (void)number, (void)err;
-    bzi_value_put(value, name, strlen(name));
-    return BZNA_OK;
-}
-
-/* Finds a picture among the files that were read. */
-static bzna_status bzi_pairs_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                   bzi_image *image, bzna_error *err)
-{
-    bzi_span bytes;
-    bzna_status status;
-
-    bzi_sample_part(sample, c->file_count, pick->number, &bytes);
-    status = bzi_file_image(c->host, bytes, 0, image, err);
-    return status == BZNA_OK || !pick->number ? status : bzi_error_prefix(err, c->fields[pick->number].name);
-}
-
-/* Hashes the names of all fields, files and folders. */
-static uint64_t bzi_pairs_fingerprint(const bzi_container *c, uint64_t hash)
-{
-    for (uint32_t k = 0; k < c->file_count; k++) {
-        hash = bzi_hash(hash, c->fields[k].name, strlen(c->fields[k].name) + 1);
-        hash = bzi_tree_hash(&((const bzi_pairs *)c->own)->folders[k].tree, hash);
-    }
-    return hash;
-}
-
-static const bzi_container_ops bzi_pairs_ops = {
-    .name = "folder pairs",
-    .own_bytes = sizeof(bzi_pairs),
-    .still = 1,
-    .open = bzi_pairs_open,
-    .locate = bzi_pairs_locate,
-    .field = bzi_pairs_field,
-    .image = bzi_pairs_image,
-    .fingerprint = bzi_pairs_fingerprint,
-    .path = bzi_pairs_path
-};
-
 #endif
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 34. tar: headers ==============================================================================================
+/* ==== 33. tar: headers ==============================================================================================
  * Calls: rooms 2, 8-9, 11, 13, 29.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
@@ -9992,8 +9790,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 35. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8-11, 26, 29, 34.
+/* ==== 34. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 8-11, 26, 29, 33.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -10423,8 +10221,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 36. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9, 25-26, 29, 34-35. */
+/* ==== 35. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9, 25-26, 29, 33-34. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -10606,7 +10404,7 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 37. Containers: RecordIO ======================================================================================
+/* ==== 36. Containers: RecordIO ======================================================================================
  * Calls: rooms 2, 8-9, 11, 25-26, 29-30.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
@@ -11096,7 +10894,7 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 
 #ifndef BENZINA_NO_RECORDS
-/* ==== 38. Containers: raw records ===================================================================================
+/* ==== 37. Containers: raw records ===================================================================================
  * Calls: rooms 2, 9, 21, 25.
  *
  * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
@@ -11404,7 +11202,7 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 39. Containers: providers ====================================================================================
+/* ==== 38. Containers: providers ====================================================================================
  * Calls: rooms 2, 7-9, 11-12, 21, 25-26, 29.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
@@ -11594,7 +11392,7 @@ static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, 
             return BZI_MISUSE(err, "provider.files[%llu]: is NULL", (bzi_llu)i);
     if (bzi_kept_paths_make(&own->paths, &c->kept, own->c.files, count, err) != BZNA_OK)
         return err->status;
-    if (count > c->host->file_limit)
+    if (count > c->host->file_limit || count >= own->c.count)
         return BZNA_OK;
 
     if (!BZI_KEEP(&c->kept, own->files, count))
@@ -11827,6 +11625,16 @@ static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, b
     return bzi_provider_locate_field(c, index, own->picture, extent, err);
 }
 
+/* Finds the first picture, also of several. */
+static bzna_status bzi_provider_place(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    const bzi_provider *own = c->own;
+
+    if (!own->pictures || !own->given[own->picture].located)
+        return BZNA_AGAIN;
+    return bzi_provider_locate_field(c, index, own->picture, extent, err);
+}
+
 static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity,
                                       uint64_t *size, bzna_error *err)
 {
@@ -11892,6 +11700,7 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
     bzi_span bytes = bzi_sample_span(sample);
     uint32_t before = 0;              /* pictures */
     uint64_t offset;
+    bzna_status status;
 
     for (uint32_t i = 0; i < number; i++)
         before += c->fields[i].kind == BZNA_FIELD_IMAGE;
@@ -11899,12 +11708,15 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
         return bzi_container_fail_image(c->fields[number].name, err);
 
     offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
-    if (f->codec == BZNA_CODEC_UNKNOWN)
-        return bzi_file_image(c->host, bytes, offset, image, err);
-    *image = bzi_image_of_bytes(f->codec, bytes, offset);
-    if (f->codec == BZNA_CODEC_RAW)
-        bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
-    return bzi_image_complete(image, err);
+    if (f->codec == BZNA_CODEC_UNKNOWN) {
+        status = bzi_file_image(c->host, bytes, offset, image, err);
+    } else {
+        *image = bzi_image_of_bytes(f->codec, bytes, offset);
+        if (f->codec == BZNA_CODEC_RAW)
+            bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
+        status = bzi_image_complete(image, err);
+    }
+    return status == BZNA_OK || !before ? status : bzi_error_prefix(err, c->fields[number].name);
 }
 
 static int bzi_provider_alike(const bzi_container *a, const bzi_container *b)
@@ -11951,6 +11763,7 @@ static const bzi_container_ops bzi_provider_ops = {
     .still = 1,
     .open = bzi_provider_open,
     .locate = bzi_provider_locate,
+    .place = bzi_provider_place,
     .fetch = bzi_provider_fetch,
     .field = bzi_provider_field_value,
     .image = bzi_provider_image,
@@ -11966,7 +11779,7 @@ static const bzi_container_ops bzi_provider_ops = {
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 40. Paths =====================================================================================================
+/* ==== 39. Paths =====================================================================================================
  * Calls: rooms 4, 8-9, 29, 31.
  *
  * The files that a caller's path stands for: itself, or the archives and shards in it if it is a folder of such. */
@@ -12015,7 +11828,7 @@ static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, con
     uint64_t before = paths->count;
     bzna_status status = BZNA_OK;
 
-    if (!config->list && !config->pairs && (!config->format || strcmp(config->format, "folder")) &&
+    if (!config->list && (!config->format || strcmp(config->format, "folder")) &&
         bzi_os_kind(path) == BZI_OS_FOLDER)
         status = bzi_paths_add_shards(paths, path, err);
     if (status != BZNA_OK)
@@ -12037,8 +11850,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 #endif
 
 
-/* ==== 41. Containers: opening =======================================================================================
- * Calls: rooms 2, 8-11, 20, 25, 28, 32-33, 36-38.
+/* ==== 40. Containers: opening =======================================================================================
+ * Calls: rooms 2, 8-11, 20, 25, 28, 32, 35-37.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -12059,10 +11872,8 @@ static const bzi_container_ops *const bzi_containers[] = {
 /* The rows that settings ask for; NULL: this build has none. */
 #ifndef BENZINA_NO_FOLDERS
 #  define BZI_FOLDER_ROW  (&bzi_folder_ops)
-#  define BZI_PAIRS_ROW   (&bzi_pairs_ops)
 #else
 #  define BZI_FOLDER_ROW  NULL
-#  define BZI_PAIRS_ROW   NULL
 #endif
 #ifndef BENZINA_NO_RECORDS
 #  define BZI_RECORDS_ROW (&bzi_records_ops)
@@ -12139,7 +11950,6 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "palette", config->palette != 0, c->still || ops == &bzi_mp4_archive,
           "folders, archives, tars, RecordIO files and providers" },
         { "records", config->records != NULL, ops == BZI_RECORDS_ROW, "the format \"records\"" },
-        { "pairs", config->pairs != NULL, ops == BZI_PAIRS_ROW, "folders" },
     };
 
     for (size_t i = 0; i < BZI_LENGTH(settings); i++)
@@ -12287,7 +12097,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
     char name[40];
     bzna_error ignored;
 
-    if (c->ops->path && !by_user && c->ops->locate(c, index, &extent, &ignored) == BZNA_OK)
+    if (c->ops->path && !by_user && (c->ops->place ? c->ops->place : c->ops->locate)(c, index, &extent, &ignored) == BZNA_OK)
         bzi_extent_blame(c, &extent, err);
 
     snprintf(name, sizeof name, "sample %llu", (bzi_llu)index);
@@ -12296,7 +12106,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 42. Samples ===================================================================================================
+/* ==== 41. Samples ===================================================================================================
  * Calls: rooms 2, 8-9, 11, 20-21, 25-26.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
@@ -12309,67 +12119,15 @@ typedef struct bzi_reading {
     const bzi_container *container;
     /* where its bytes lie: the container's source, another one of the container's, or `own`; NULL after the end */
     const bzi_source *source;
-    bzi_source        own[BZI_LIMIT_PAIRED];          /* of a sample that is a file, or several */
-    uint32_t          own_count;      /* files in own that are open */
+    bzi_source        own;            /* of a sample that is a file */
     uint32_t          fetched;        /* it lies in no one place: the container fetches it, and says its size then */
 } bzi_reading;
 
 static void bzi_reading_end(bzi_reading *reading)
 {
-    for (uint32_t i = 0; i < reading->own_count; i++)
-        bzi_source_close(&reading->own[i]);
-    reading->own_count = 0;
+    if (reading->source == &reading->own)
+        bzi_source_close(&reading->own);
     reading->source = NULL;
-}
-
-/* Opens the sample's files. Several files have their sizes after them. */
-static bzna_status bzi_reading_open(bzi_reading *reading, bzna_error *err)
-{
-    const bzi_container *c = reading->container;
-    const uint32_t count = c->file_count ? c->file_count : 1;
-    bzi_extent *extent = &reading->sample.extent;
-    uint64_t bytes = count > 1 ? count * sizeof(uint64_t) : 0;
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
-        bzi_extent one = *extent;
-        one.file += i;
-        if ((status = bzi_extent_open(c, &one, &reading->own[i], err)) == BZNA_OK) {
-            reading->own_count++;
-            if (!bzi_add(bytes, one.size, &bytes))
-                bytes = UINT64_MAX;                         /* more than any limit */
-        } else if (i) {
-            bzi_extent_blame(c, &one, err);                 /* the first one is named with the sample */
-        }
-    }
-
-    extent->size = bytes;
-    reading->source = reading->own;
-    if (status != BZNA_OK)
-        bzi_reading_end(reading);
-    return status;
-}
-
-/* Reads the sample's files, one after the other, and writes their sizes after them if there are several. */
-static bzna_status bzi_reading_read_files(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
-{
-    const bzi_extent *extent = &reading->sample.extent;
-    const uint32_t count = reading->own_count;
-    uint8_t *at = bytes;
-
-    if (count == 1)
-        return bzi_source_read(reading->own, extent->offset, bytes, extent->size, err);
-
-    for (uint32_t i = 0; i < count; i++) {
-        const uint64_t size = reading->own[i].size;
-        const bzi_extent one = { .file = extent->file + i };
-        if (bzi_source_read(&reading->own[i], 0, at, size, err) != BZNA_OK)
-            return i ? bzi_extent_blame(reading->container, &one, err) : err->status;
-        at += size;
-    }
-    for (uint32_t i = 0; i < count; i++, at += sizeof(uint64_t))
-        memcpy(at, &reading->own[i].size, sizeof(uint64_t));
-    return BZNA_OK;
 }
 
 /* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
@@ -12383,10 +12141,11 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
 
     reading->container = c;
     reading->source = &c->source;
-    reading->own_count = reading->fetched = 0;
+    reading->fetched = 0;
     reading->sample = (bzi_sample){ index, { 0 }, NULL };
-    if ((status = c->ops->locate(c, index, extent, err)) == BZNA_OK && extent->file)
-        status = bzi_reading_open(reading, err);
+    if ((status = c->ops->locate(c, index, extent, err)) == BZNA_OK && extent->file &&
+        (status = bzi_extent_open(c, extent, &reading->own, err)) == BZNA_OK)
+        reading->source = &reading->own;
     reading->fetched = status == BZNA_AGAIN;
     if (status != BZNA_OK)
         return reading->fetched ? BZNA_OK : status;
@@ -12409,8 +12168,6 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
 
     if (extent->data)
         bzi_copy(bytes, extent->data, extent->size);
-    else if (reading->own_count)
-        status = bzi_reading_read_files(reading, bytes, err);
     else
         status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
     reading->sample.bytes = bytes;
@@ -12727,8 +12484,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 43. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8-11, 29, 32-33, 41.
+/* ==== 42. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 8-11, 29, 32, 40.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -12847,7 +12604,7 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
 
     if (bzi_os_kind(path) == BZI_OS_FOLDER) {
 #ifndef BENZINA_NO_FOLDERS
-        const bzi_input folder = { .given = path, .ops = config->pairs ? &bzi_pairs_ops : &bzi_folder_ops,
+        const bzi_input folder = { .given = path, .ops = &bzi_folder_ops,
                                    .kind = "folder" };
         status = bzi_container_open(host, &folder, name, config, out, err);
 #else
@@ -13109,7 +12866,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 44. Writer: pictures ==========================================================================================
+/* ==== 43. Writer: pictures ==========================================================================================
  * Calls: rooms 2, 8-9, 13-15, 17, 19-21.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
@@ -13535,8 +13292,8 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 45. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 20, 22, 25-26, 44.
+/* ==== 44. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 20, 22, 25-26, 43.
  *
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
@@ -14054,8 +13811,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 46. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 44-45.
+/* ==== 45. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 43-44.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -14555,7 +14312,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 #endif
 
 
-/* ==== 47. Elementary functions ======================================================================================
+/* ==== 46. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -14715,8 +14472,8 @@ static double bzi_math_tan(double degrees)
 #include "benzina_kernels.cu"
 
 
-/* ==== 48. Random numbers, order =====================================================================================
- * Calls: rooms 2, 47.
+/* ==== 47. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 46.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -15082,8 +14839,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 49. Transforms ================================================================================================
- * Calls: rooms 2, 9, 12, 47-48.
+/* ==== 48. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 12, 46-47.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -15542,8 +15299,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 }
 
 
-/* ==== 50. Transforms: color =========================================================================================
- * Calls: rooms 2, 48-49.
+/* ==== 49. Transforms: color =========================================================================================
+ * Calls: rooms 2, 47-48.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -15636,8 +15393,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 51. Policies =================================================================================================
- * Calls: rooms 2, 9, 12, 47-49.
+/* ==== 50. Policies =================================================================================================
+ * Calls: rooms 2, 9, 12, 46-48.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -16167,8 +15924,8 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 #endif
 
 
-/* ==== 52. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 9, 12, 16, 50-51.
+/* ==== 51. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 12, 16, 49-50.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -16560,8 +16317,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 53. Operations ===============================================================================================
- * Calls: rooms 2, 47, 51-52.
+/* ==== 52. Operations ===============================================================================================
+ * Calls: rooms 2, 46, 50-51.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -16763,7 +16520,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 }
 
 
-/* ==== 54. JPEG decode ===============================================================================================
+/* ==== 53. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8-9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -17293,8 +17050,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 55. Software decode ===========================================================================================
- * Calls: rooms 2, 8-9, 17, 19-20, 26, 54.
+/* ==== 54. Software decode ===========================================================================================
+ * Calls: rooms 2, 8-9, 17, 19-20, 26, 53.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -17835,8 +17592,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 56. Software decode: own codecs ===============================================================================
- * Calls: rooms 2, 7-9, 26, 52, 55.
+/* ==== 55. Software decode: own codecs ===============================================================================
+ * Calls: rooms 2, 7-9, 26, 51, 54.
  *
  * Codecs of the program's own write planes that are made here, and what they leave or overwrite is looked for. */
 
@@ -18143,7 +17900,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 }
 
 
-/* ==== 57. CUDA: the driver ==========================================================================================
+/* ==== 56. CUDA: the driver ==========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -18337,8 +18094,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 58. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7-9, 19-20, 57, and the kernels' structs.
+/* ==== 57. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-9, 19-20, 56, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -18847,8 +18604,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 59. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-9, 19-20, 50, 52, 57-58.
+/* ==== 58. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 3-4, 7-9, 19-20, 49, 51, 56-57.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -19311,8 +19068,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 60. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 20, 58.
+/* ==== 59. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 20, 57.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -19747,8 +19504,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 61. NVDEC sessions ============================================================================================
- * Calls: rooms 8-9, 19-20, 55, 58, 60.
+/* ==== 60. NVDEC sessions ============================================================================================
+ * Calls: rooms 8-9, 19-20, 54, 57, 59.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -20097,8 +19854,8 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 
 #endif
 
-/* ==== 62. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 4, 8-9, 55, 57-61.
+/* ==== 61. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 4, 8-9, 54, 56-60.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -20300,8 +20057,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 63. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 9, 20-21, 55-56, 58-62.
+/* ==== 62. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 7, 9, 20-21, 54-55, 57-61.
  *
  * The first picture of a kind, which is a codec, a chroma format and a depth, is decoded by NVDEC and by the CPU, and
  * the two are compared: by bits, but for JPEG, whose decoders round in different ways. The kernel that reads the
@@ -20568,7 +20325,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
 #endif
 
 
-/* ==== 64. Loader: state =============================================================================================
+/* ==== 63. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -21137,8 +20894,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 65. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 52.
+/* ==== 64. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 51.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -21237,7 +20994,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 }
 
 
-/* ==== 66. Loader: queues ===========================================================================================
+/* ==== 65. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4.
  *
  * The queues of runs and items, and their counts. */
@@ -21488,8 +21245,8 @@ static void bzi_run_free(bzi_run *run, bzi_queues *queues)
 }
 
 
-/* ==== 67. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 20, 42-43, 48, 58, 66.
+/* ==== 66. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 20, 41-42, 47, 57, 65.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_run_plan are called with the loader's lock held. */
@@ -21893,8 +21650,8 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 }
 
 
-/* ==== 68. Loader: waiting ===========================================================================================
- * Calls: rooms 4, 58, 66-67.
+/* ==== 67. Loader: waiting ===========================================================================================
+ * Calls: rooms 4, 57, 65-66.
  *
  * Who waits for what, and the one place that wakes threads.
  *
@@ -22090,8 +21847,8 @@ static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t 
 }
 
 
-/* ==== 69. Loader: given orders =====================================================================================
- * Calls: rooms 2, 8-9, 48, 67-68.
+/* ==== 68. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 8-9, 47, 66-67.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -22327,8 +22084,8 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 }
 
 
-/* ==== 70. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 20, 41-42, 65.
+/* ==== 69. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8-9, 12, 20, 40-41, 64.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -22857,8 +22614,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 71. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 9, 48-53, 56.
+/* ==== 70. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 9, 47-52, 55.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -23087,8 +22844,8 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 }
 
 
-/* ==== 72. Loader: rules ============================================================================================
- * Calls: rooms 7, 9, 52, 70-71.
+/* ==== 71. Loader: rules ============================================================================================
+ * Calls: rooms 7, 9, 51, 69-70.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -23320,8 +23077,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 73. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8-9, 48, 58-59, 66-68.
+/* ==== 72. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 8-9, 47, 57-58, 65-67.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -23541,8 +23298,8 @@ static bzna_status bzi_reader_reserve(bzi_item *item, uint64_t bytes, bzna_error
 }
 
 
-/* ==== 74. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9, 11, 26, 42, 66-68, 70, 73.
+/* ==== 73. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9, 11, 26, 41, 65-67, 69, 72.
  *
  * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
  * by side; retries; handing on. */
@@ -23829,8 +23586,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 75. Decode stages: lanes ======================================================================================
- * Calls: rooms 2, 4, 10, 41, 52-53, 59, 65-68, 72.
+/* ==== 74. Decode stages: lanes ======================================================================================
+ * Calls: rooms 2, 4, 10, 40, 51-52, 58, 64-67, 71.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -24239,8 +23996,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 }
 
 
-/* ==== 76. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-9, 20-21, 26, 52-53, 56, 59, 65, 67, 71-72, 75.
+/* ==== 75. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 4, 7-9, 20-21, 26, 51-52, 55, 58, 64, 66, 70-71, 74.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -24492,7 +24249,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 77. Decode stages: workers, samples =================================================================== *
+/* ==== 76. Decode stages: workers, samples =================================================================== *
  * What workers do with samples, and with runs of them. */
 
 /* Returns how long it is since the last call. */
@@ -24736,8 +24493,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 78. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9-10, 19, 58-63, 66-68, 71-72, 75.
+/* ==== 77. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9-10, 19, 57-62, 65-67, 70-71, 74.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  */
@@ -25056,8 +24813,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 #endif
 
-/* ==== 79. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-9, 21, 26, 58-59, 61-62, 65, 67, 78.
+/* ==== 78. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-9, 21, 26, 57-58, 60-61, 64, 66, 77.
  *
  * The thread of a session takes samples from the pool, and submits their pictures. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -25284,8 +25041,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 80. Contexts ==================================================================================================
- * Calls: rooms 7-10, 26, 57-59, 79.
+/* ==== 79. Contexts ==================================================================================================
+ * Calls: rooms 7-10, 26, 56-58, 78.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -25404,8 +25161,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 81. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-9, 43, 55, 58-60, 66-70, 73-74, 76-77, 80.
+/* ==== 80. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-9, 42, 54, 57-59, 65-69, 72-73, 75-76, 79.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -25795,8 +25552,8 @@ static void bzi_loader_unref(bzna_loader *loader)
 }
 
 
-/* ==== 82. Without threads ============================================================================================
- * Calls: rooms 9, 58, 66-68, 73, 77.
+/* ==== 81. Without threads ============================================================================================
+ * Calls: rooms 9, 57, 65-67, 72, 76.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
@@ -25833,8 +25590,8 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 83. Delivering ================================================================================================
- * Calls: rooms 2, 4, 9-10, 58-59, 65-68, 81-82.
+/* ==== 82. Delivering ================================================================================================
+ * Calls: rooms 2, 4, 9-10, 57-58, 64-67, 80-81.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -26132,8 +25889,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 84. Positions ==================================================================================================
- * Calls: rooms 2, 9-10, 26, 58, 66-69, 81.
+/* ==== 83. Positions ==================================================================================================
+ * Calls: rooms 2, 9-10, 26, 57, 65-68, 80.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -26365,8 +26122,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 85. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 59, 66, 68.
+/* ==== 84. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 58, 65, 67.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -26553,8 +26310,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 86. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 12, 48, 52, 69.
+/* ==== 85. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 12, 47, 51, 68.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -26811,8 +26568,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 87. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 12, 49-52, 86.
+/* ==== 86. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 12, 48-51, 85.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -26974,8 +26731,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 }
 
 
-/* ==== 88. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-9, 20, 41-43, 53, 58-59, 63, 65, 69-70, 75, 80-81, 86-87.
+/* ==== 87. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7-9, 20, 40-42, 52, 57-58, 62, 64, 68-69, 74, 79-80, 85-86.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -27377,7 +27134,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 89. Public API: contexts ======================================================================================
+/* ==== 88. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Returns how many bytes of an error a caller's struct takes: whole members, and as much of the message as fits. */
@@ -27632,7 +27389,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 90. Public API: data sets =====================================================================================
+/* ==== 89. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 /* Finds the container of a sample, and makes its index the one in there. */
@@ -27953,7 +27710,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 91. Public API: pictures, numbers, warps ======================================================================
+/* ==== 90. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 struct bzna_decoder {
@@ -28283,7 +28040,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 92. Public API: loaders =======================================================================================
+/* ==== 91. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
@@ -28545,7 +28302,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 93. Public API: batches =======================================================================================
+/* ==== 92. Public API: batches =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
@@ -28703,7 +28460,7 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 }
 
 
-/* ==== 94. Public API: writers ======================================================================================
+/* ==== 93. Public API: writers ======================================================================================
  * Calls: all rooms above. */
 
 #ifndef BENZINA_NO_WRITER

@@ -239,7 +239,7 @@
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     RecordIO                     8 bytes a record
  *     records, opened by path      all bytes of the files, if these are at most 256 MiB together
- *     folder, pairs                names
+ *     folder                       names
  *
  * dataset_config.hold_bytes is the limit that takes the place of 256 MiB, and
  * bzna_dataset_info.held_bytes says how many bytes are held.
@@ -313,14 +313,14 @@
  * second spelling of the same: y = (x - mean) / std. Settings that use both spellings are refused.
  *
  * JOINT WARPS. Masks, depth or the right picture of a pair are further image fields of a sample:
- * files with one key in a tar (a.jpg, a.mask.png), fields of an archive, folders that are pairs
- * (chapter 12). Each becomes a further output (config.extra_outputs) that names its field. Without
- * a warp of its own, such an output has that of the first output's picture: the same crop, flips,
- * rotation and perspective. A picture of another size than the first one is taken to show the same
- * scene, edge to edge, so the warp is scaled to its size. Each output has its own size, filter,
- * dtype, channels, fill and colors; without colors of its own, it has those of the first output,
- * with its color jitter. bzna_loader_output_mask sets one up for masks of class numbers, whose
- * pixels are then exactly those of the mask, or the fill:
+ * files with one key in a tar (a.jpg, a.mask.png), fields of an archive, folders side by side
+ * (examples/formats). Each becomes a further output (config.extra_outputs) that names its field.
+ * Without a warp of its own, such an output has that of the first output's picture: the same crop,
+ * flips, rotation and perspective. A picture of another size than the first one is taken to show
+ * the same scene, edge to edge, so the warp is scaled to its size. Each output has its own size,
+ * filter, dtype, channels, fill and colors; without colors of its own, it has those of the first
+ * output, with its color jitter. bzna_loader_output_mask sets one up for masks of class numbers,
+ * whose pixels are then exactly those of the mask, or the fill:
  *
  *     bzna_loader_output mask;
  *     bzna_loader_output_mask(&mask, "mask", "masks");
@@ -688,14 +688,6 @@
  * 64 bits, however they are written (7, 007, 7.0, 7e0). A sample of -1 or without a label has no
  * target. Otherwise labels are vectors of float32.
  *
- * With pairs (dataset_config.pairs = "images,masks"), files of several folders make one sample if
- * their paths below these folders are the same but for the extension: images/a/1.jpg and
- * masks/a/1.png. Each folder is an image field, which is called as the folder, or as the text
- * before an equals sign says: "image=leftImg8bit/train,mask=gtFine/train". Samples have the order
- * of these paths without extensions, and no targets. A file without a partner is an error that
- * names it, and so are two files in a folder that differ only in their extensions. All files of a
- * sample are read with it.
- *
  * LISTS are text with a line for each sample. The first line that is not empty decides how all
  * lines are read:
  *
@@ -777,9 +769,10 @@
  *
  *     bzna_place place = { .file = i, .size = BZNA_SIZE_UNKNOWN };
  *
- * and folders side by side (images, masks) are one with two such fields. Up to 64 files are opened
- * with the data set, and stay open. Of more, each is opened when a value in it is read, and closed
- * again, so that opening the data set takes no more than copying the paths.
+ * and folders side by side (images, masks) are one with two such fields. Up to 64 files, if they
+ * are fewer than the samples, are opened with the data set, and stay open. Otherwise each is opened
+ * when a value in it is read, and closed again, so that opening the data set takes no more than
+ * copying the paths.
  *
  * A loader asks for what it needs of a sample, value by value on one thread: the target, then the
  * pictures, then other fields. A row of a table is three questions then, so keep the row that was
@@ -805,8 +798,8 @@
  * picture has several scans (progressive), damage anywhere fails it.
  *
  * STILLS are PNG and WebP, and what the context's own codecs read (chapter 13). examples/formats
- * has codecs for HEIF, GIF (its first picture), BMP, PNM, TIFF, JPEG 2000 and JPEG XL, in files that
- * may be copied beside the library's. build/libbenzina_formats has them all, and bzna and the
+ * has codecs for HEIF, GIF (its first picture), BMP, PNM, TIFF, JPEG 2000 and JPEG XL, in files
+ * that may be copied beside the library's. build/libbenzina_formats has them all, and bzna and the
  * bindings register them.
  *
  * HEIF AND AVIF are read by a codec of the program's own, examples/formats/heif.c (chapter 13),
@@ -867,9 +860,9 @@
  * for QOI in Rust.
  *
  * WHEN THEY ARE ASKED. The library's own kinds come first. What none of them takes is shown to the
- * codecs in their order, until one recognizes it. That holds for each picture that is a file:
- * in folders, pairs, tars, RecordIO, fields of archives, providers whose field has codec UNKNOWN,
- * and wherever bzna_image.codec is BZNA_CODEC_STILL, also for bzna_decoder. There it may also be
+ * codecs in their order, until one recognizes it. That holds for each picture that is a file: in
+ * folders, tars, RecordIO, fields of archives, providers whose field has codec UNKNOWN, and
+ * wherever bzna_image.codec is BZNA_CODEC_STILL, also for bzna_decoder. There it may also be
  * BZNA_CODEC_OWN for the first codec, one more for the second, and so on. A build with
  * BENZINA_NO_STILLS leaves PNG and WebP to the codecs.
  *
@@ -1649,10 +1642,6 @@ typedef struct bzna_dataset_config {
     uint32_t            orientation;  /* BZNA_ORIENTATION_... */
     uint32_t            palette;      /* BZNA_PALETTE_... */
     const bzna_records *records;      /* how records of one size lie; NULL: the file has none */
-    /* folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas
-     * between them: "images,masks". Each is an image field of that name; "depth=out/depth" gives
-     * the field of a deeper folder a name. Default: the folder is not made of pairs */
-    const char         *pairs;
     /* which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files
      * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
      * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
@@ -1681,7 +1670,7 @@ typedef struct bzna_dataset_info {
     uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
-    /* of the first file: "archive", "mp4 video", "folder", "folder pairs", "tar",
+    /* of the first file: "archive", "mp4 video", "folder", "tar",
      * "RecordIO", "records", "provider" */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
@@ -1704,9 +1693,7 @@ enum {
  *     video     "image"; "target" and "name" where there are tracks of them
  *     provider  as its fields say
  *     folder    "image"; "name", the path below the folder; "target" where folders are classes, or
- *               where a list has at most one whole number for each sample; "label" of other lists
- *     pairs     a picture for each folder of dataset_config.pairs, of which the first one is also
- *               found as "image"; "name", the path below the first folder */
+ *               where a list has at most one whole number for each sample; "label" of others */
 typedef struct bzna_field_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t kind;                    /* BZNA_FIELD_... */
@@ -2047,8 +2034,9 @@ typedef struct bzna_provider {
      * places[i * field_count + f]. Those of fields that are not located are not looked at. It must
      * stay as it is until close. NULL: locate says it */
     const bzna_place *places;
-    /* paths of the files in which values lie; copied. Up to 64 of them are opened with the data
-     * set. Of more, each is opened when it is read, so a missing one costs its samples only */
+    /* paths of the files in which values lie; copied. Up to 64 of them, if they are fewer than the
+     * samples, are opened with the data set. Others are opened each when it is read, so a missing
+     * one costs its samples only */
     const char *const *files;
     uint64_t    file_count;           /* paths at files: any number */
     const char *const *class_names;   /* of targets 0, 1, ...; copied. NULL: they have no names */

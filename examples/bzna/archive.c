@@ -88,11 +88,11 @@ static int is_own_picture(const char *path)
 }
 
 /* A path, or an IDX file with its labels, as config says. */
-static bzna_status open_source(archive *a, const char *path, bzna_dataset_config *config, const bzna_source *source,
-                               bzna_error *err)
+static bzna_status open_source(archive *a, const char *path, bzna_dataset_config *config, const char *pairs,
+                               const bzna_source *source, bzna_error *err)
 {
     if (!source->read_at && streamed_is(path)) return streamed_open(a, path, config, err);
-    const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = config };
+    const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = config, .pairs = pairs };
     if (!source->read_at) {
         bzna_status opened = bzna_formats_open(a->context, path, &formats, &a->dataset, err);
         a->is_picture = opened >= 0 && is_own_picture(path);
@@ -119,10 +119,9 @@ static bzna_status open_dataset(archive *a, const tool_options *o, const char *l
     config.allow_empty = o->allow_empty != 0;
     config.orientation = option_value_of(o->orientation, orientations);
     config.palette = option_value_of(o->palette, palettes);
-    config.pairs = o->pairs;
     if (o->records && !records_parse(o->records, &idx.records)) config.records = &idx.records;
     else if (!o->format && records_idx_find(o->operand[0], &idx)) config.records = &idx.records;
-    bzna_status status = open_source(a, o->operand[0], &config, &idx.source, err);
+    bzna_status status = open_source(a, o->operand[0], &config, o->pairs, &idx.source, err);
     class_names_free(&classes);
     return status;
 }

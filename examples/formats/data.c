@@ -133,6 +133,34 @@ void bzna_formats_data_free(data_names *names)
     free(names->at);
 }
 
+/* ---- Providers ------------------------------------------------------------------------------ */
+
+bzna_status bzna_formats_data_config(bzna_dataset_config *own, const bzna_formats_config *config, const char *name,
+                                     const char *kind, bzna_error *err)
+{
+    const bzna_dataset_config *given = config->dataset;
+
+    bzna_dataset_config_init(own, sizeof *own);
+    if (given && given->struct_size < sizeof given->struct_size)
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config.struct_size: not set");
+    if (given)
+        memcpy(own, given, given->struct_size < sizeof *own ? given->struct_size : sizeof *own);
+    own->struct_size = sizeof *own;
+    if (own->format && strcmp(own->format, kind))
+        return DATA_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is of the format \"%s\", not \"%s\"", kind,
+                         own->format);
+    own->format = NULL;
+    own->name = own->name ? own->name : name;
+    return BZNA_OK;
+}
+
+uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
+    return hash;
+}
+
 /* ---- Files and folders ---------------------------------------------------------------------- */
 
 #ifdef _WIN32

@@ -54,6 +54,17 @@ const char *bzna_formats_data_get(const data_names *names, uint32_t i);
 void bzna_formats_data_sort(data_names *names, uint32_t first);
 void bzna_formats_data_free(data_names *names);
 
+/* ---- Providers ------------------------------------------------------------------------------ */
+
+/* Sets the library's config for a provider: that of config, with a name, by default `name`. Fails if another kind is
+ * asked for. */
+bzna_status bzna_formats_data_config(bzna_dataset_config *own, const bzna_formats_config *config, const char *name,
+                                     const char *kind, bzna_error *err);
+
+/* Adds bytes to a hash (FNV-1a) that tells data sets apart. */
+#define BZNA_FORMATS_HASH 0xcbf29ce484222325u
+uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size);
+
 /* ---- Folders -------------------------------------------------------------------------------- */
 
 enum { DATA_NONE, DATA_FILE, DATA_FOLDER, DATA_OTHER };
@@ -76,5 +87,9 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
 
 /* Adds the paths that a path or pattern stands for (paths.c). */
 bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *err);
+
+/* Opens the folders in a folder that config->pairs names (pairs.c). */
+bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, const bzna_formats_config *config,
+                                    bzna_dataset **out, bzna_error *err);
 
 #endif

@@ -14,6 +14,14 @@
  *     * ? [abc]        the files whose names match, sorted by bytes
  *     \                the next character stands for itself; on Windows it parts folders
  *
+ * PAIRS. With formats_config.pairs = "images,masks", files of several folders make one sample if their paths below
+ * these folders are the same but for the extension: images/a/1.jpg and masks/a/1.png. Each folder is an image field,
+ * which is called as the folder, or as the text before an equals sign says:
+ * "image=leftImg8bit/train,mask=gtFine/train". The first one is also found as "image"; "name" is the path below the
+ * first folder. Samples have the order of these paths without extensions, and no targets. A file without a partner is
+ * an error that names it, and so are two files in a folder that differ only in their extensions. All files of a sample
+ * are read with it.
+ *
  * CODECS for bzna_context_config.own_codecs:
  *
  *     bzna_context_config config = { .struct_size = sizeof config };
@@ -104,6 +112,13 @@ typedef struct bzna_formats_config {
     uint32_t reserved0;               /* must be 0 */
     /* the settings that the library itself has. NULL: all defaults */
     const bzna_dataset_config *dataset;
+    /* folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas between them:
+     * "images,masks". Each is an image field of that name; "depth=out/depth" gives the field of a deeper folder a name.
+     * Default: the folder is not made of pairs */
+    const char *pairs;
+    /* extensions of files that are pictures by codecs of the program's own beyond bzna_formats_codecs, in lower case
+     * and with blanks between them, for pairs. Default: none */
+    const char *extensions;
 } bzna_formats_config;
 
 /* Clears config and sets its struct_size, in bytes: pass sizeof *config. Any thread. */

@@ -1,6 +1,6 @@
 /* open.c - bzna_formats_open: finds out what paths name, and has the library or a file of this folder open it
  *
- * It needs data.c, paths.c and formats.c. */
+ * It needs data.c, paths.c, pairs.c and formats.c. */
 #include "data.h"
 
 #include <stdlib.h>
@@ -34,6 +34,28 @@ static bzna_status config_in(bzna_formats_config *c, const bzna_formats_config *
     return BZNA_OK;
 }
 
+/* Opens pairs of folders, and lays them end to end. */
+static bzna_status open_each(bzna_context *context, const char *const *paths, uint32_t count,
+                             const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset **parts = calloc(count, sizeof *parts);
+    uint32_t opened = 0;
+
+    if (!parts)
+        return bzna_formats_data_no_memory(err);
+    if (count > 1 && c->dataset && c->dataset->name)
+        DATA_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%u) is named by its path", count);
+    while (err->status == BZNA_OK && opened < count &&
+           bzna_formats_open_pairs(context, paths[opened], c, &parts[opened], err) == BZNA_OK)
+        opened++;
+    if (err->status == BZNA_OK)
+        bzna_dataset_concat(context, parts, count, out, err);
+    while (opened)
+        bzna_dataset_close(parts[--opened]);
+    free(parts);
+    return err->status;
+}
+
 /* Opens paths, which are no patterns any more. */
 static bzna_status open_paths(bzna_context *context, const data_names *paths, const bzna_formats_config *c,
                               bzna_dataset **out, bzna_error *err)
@@ -45,6 +67,11 @@ static bzna_status open_paths(bzna_context *context, const data_names *paths, co
         return bzna_formats_data_no_memory(err);
     for (uint32_t i = 0; i < paths->count; i++)
         list[i] = bzna_formats_data_get(paths, i);
+    if (c->pairs) {
+        status = open_each(context, list, paths->count, c, out, err);
+        free(list);
+        return status;
+    }
     status = bzna_dataset_open_list(context, list, paths->count, c->dataset, out, err);
     free(list);
     return status;
@@ -124,7 +151,9 @@ bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, s
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
-    if (config_in(&c, config, &e) == BZNA_OK)
+    if (config_in(&c, config, &e) == BZNA_OK && c.pairs)
+        DATA_FAIL(&e, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
+    else if (e.status == BZNA_OK)
         bzna_dataset_open_memory(context, bytes, size, c.dataset, out, &e);
     return bzna_formats_data_return(err, &e);
 }
@@ -138,7 +167,9 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
-    if (config_in(&c, config, &e) == BZNA_OK)
+    if (config_in(&c, config, &e) == BZNA_OK && c.pairs)
+        DATA_FAIL(&e, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
+    else if (e.status == BZNA_OK)
         bzna_dataset_open_source(context, source, c.dataset, out, &e);
     return bzna_formats_data_return(err, &e);
 }

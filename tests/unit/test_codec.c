@@ -4,6 +4,7 @@
 #include "library.h"
 #include "with_formats.h"
 #include "test.h"
+#include "../../examples/formats/data.h"
 #ifdef TEST_NVDEC
 #  include "../fake/nvdec.h"
 #else
@@ -638,7 +639,7 @@ TEST(folders_and_pairs_list_files_by_the_extensions_of_codecs)
     model m = { 0 };
     const bzna_codec codec = toy_codec(&m);
     bzna_context *context = context_with(&codec, 1, 0, 0), *without = context_with(NULL, 0, 0, 0);
-    const bzna_dataset_config pairs = { .struct_size = sizeof pairs, .pairs = "image=a,mask=b" };
+    const bzna_formats_config pairs = { .struct_size = sizeof pairs, .pairs = "image=a,mask=b", .extensions = "toy" };
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
     make_six();
@@ -655,8 +656,10 @@ TEST(folders_and_pairs_list_files_by_the_extensions_of_codecs)
     }
     spill(FOLDER "/classes/x/other.text", "TOY!", 4);
     check_six(context, open_path(context, FOLDER "/classes", NULL), NULL);
-    check_six(context, open_path(context, FOLDER "/pairs", &pairs), "image");
-    check_six(context, open_path(context, FOLDER "/pairs", &pairs), "mask");
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(bzna_formats_open(context, FOLDER "/pairs", &pairs, &dataset, &err), BZNA_OK);
+        check_six(context, dataset, i ? "mask" : "image");
+    }
     CHECK_EQ(bzna_dataset_open(without, FOLDER "/classes", NULL, &dataset, &err), BZNA_E_NO_SAMPLES);
     CHECK_EQ(system("rm -rf " FOLDER), 0);
     bzna_context_close(context);

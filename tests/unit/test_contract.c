@@ -6,6 +6,7 @@
  * test_loader.c: each slot must hold, to the bit, what bzna_picture_render makes of its sample's picture. */
 #include "library.h"
 #include "test.h"
+#include "../../examples/formats/data.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_JPEG) || defined(BENZINA_NO_WRITER)
 TEST(promises_hold_for_every_kind_of_data_set)
@@ -669,9 +670,14 @@ static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *
     }
     config.list = p->list[0] ? p->list : NULL;
     config.records = p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS] ? &records : NULL;
-    config.pairs = p->form == &forms[PAIRS] ? "images,masks" : NULL;
+    if (p->form == &forms[PAIRS]) {
+        const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = &config,
+                                              .pairs = "images,masks" };
+        return bzna_formats_open(c, TOP "/pairs", &formats, out, err);
+    }
     if (way == BY_PATH || !p->file.bytes)
-        return bzna_dataset_open(c, config.pairs ? TOP "/pairs" : p->path, &config, out, err);
+        return bzna_formats_open(c, p->path, &(bzna_formats_config){ .struct_size = sizeof(bzna_formats_config),
+                                                                     .dataset = &config }, out, err);
     config.name = p->path;
     if (way == BY_MEMORY)
         return bzna_dataset_open_memory(c, p->file.bytes, (size_t)p->file.size, &config, out, err);
@@ -707,7 +713,7 @@ static bzna_status row_open(bzna_context *c, const row *r, int way, opened *o, b
     for (; count < PIECES && r->pieces[count]; count++)
         paths[count] = r->pieces[count]->path;
     if (r->several == BY_PATTERN)
-        return bzna_dataset_open(c, TOP "/{0..2}.tar", NULL, &o->dataset, err);
+        return bzna_formats_open(c, TOP "/{0..2}.tar", NULL, &o->dataset, err);
     if (r->several && way == BY_PATH)
         return bzna_dataset_open_list(c, paths, count, NULL, &o->dataset, err);
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
@@ -1097,7 +1103,7 @@ static const struct { const char *name, *kinds; } settings[] = {
     { "split", "archive, mp4 video" }, { "list", "folder, RecordIO" },           { "classes", "folder" },
     { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video, provider" },
     { "palette", "folder, tar, RecordIO, archive, provider" }, { "records", "records" },
-    { "pairs", "folder" },              { "allow_empty", "folder" } };
+    { "allow_empty", "folder" } };
 
 TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
 {
@@ -1121,7 +1127,6 @@ TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
         config.allow_empty = !strcmp(name, "allow_empty");
         config.orientation = !strcmp(name, "orientation");
         config.palette = !strcmp(name, "palette");
-        config.pairs = strcmp(name, "pairs") ? NULL : "a,b";
         config.records = strcmp(name, "records") ? NULL : &records;
         config.format = config.records ? kind : NULL;
         const bzna_status status = p->form == &forms[PROVIDER] ?

@@ -4,6 +4,7 @@
 #include "with_formats.h"
 #include "test.h"
 #include "archives.h"
+#include "../../examples/formats/data.h"
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -916,23 +917,24 @@ TEST(memory_that_runs_out_fails_the_opening_and_nothing_is_lost)
 {
     MAKE("d/a/1.jpg", "d/a/in/1.jpg", "d/b/1.jpg", "d/b/in/1.png");
     for (int paired = 0; paired < 2; paired++) {
+        const bzna_formats_config formats = { .struct_size = sizeof formats, .pairs = "a,b" };
         bzna_dataset *dataset = NULL;
         bzna_dataset_config config;
         bzna_status status = BZNA_E_MEMORY;
         int64_t before;
         int n = 0;
         bzna_dataset_config_init(&config, sizeof config);
-        config.pairs = paired ? "a,b" : NULL;
         bzna_dataset_close(open_folder("d"));
         before = memory_used.bytes;
         while (status != BZNA_OK && n++ < 500) {
             memory_used.fail_at = n;
-            status = open_with("d", &config, &dataset);
+            status = paired ? bzna_formats_open(context, under("d"), &formats, &dataset, &why) :
+                              open_with("d", &config, &dataset);
             memory_used.fail_at = 0;
             CHECK(status == BZNA_OK || status == BZNA_E_MEMORY);
             CHECK(status == BZNA_OK || memory_used.bytes == before);
         }
-        CHECK(n > 10);
+        CHECK(n > (paired ? 3 : 10));
         CHECK_EQ(status, BZNA_OK);
         bzna_dataset_close(dataset);
     }
@@ -940,21 +942,32 @@ TEST(memory_that_runs_out_fails_the_opening_and_nothing_is_lost)
 
 /* ---- Pairs ---- */
 
+static bzna_status open_pairs_with(const char *pairs, const bzna_dataset_config *config, bzna_dataset **dataset)
+{
+    const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = config, .pairs = pairs };
+    bzna_error_init(&why, sizeof why);
+    return bzna_formats_open(context, under("set"), &formats, dataset, &why);
+}
+
+static void check_pairs_with(const char *pairs, const bzna_dataset_config *config, bzna_status status,
+                             const char *part)
+{
+    bzna_dataset *dataset = NULL;
+    CHECK_EQ(open_pairs_with(pairs, config, &dataset), status);
+    CHECK_CONTAINS(why.message, part);
+    CHECK_CONTAINS(why.message, under("set"));
+    CHECK(!dataset);
+}
+
 static void check_pairs(const char *pairs, bzna_status status, const char *part)
 {
-    bzna_dataset_config config;
-    bzna_dataset_config_init(&config, sizeof config);
-    config.pairs = pairs;
-    check_refused("set", &config, status, part);
+    check_pairs_with(pairs, NULL, status, part);
 }
 
 static bzna_dataset *open_pairs(const char *pairs)
 {
-    bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
-    bzna_dataset_config_init(&config, sizeof config);
-    config.pairs = pairs;
-    CHECK_EQ(open_with("set", &config, &dataset), BZNA_OK);
+    CHECK_EQ(open_pairs_with(pairs, NULL, &dataset), BZNA_OK);
     if (!dataset)
         printf("  %s: %s\n", pairs, why.message);
     return dataset;
@@ -1006,6 +1019,7 @@ TEST(a_file_without_a_partner_is_named)
 TEST(pairs_that_are_written_wrong_are_refused)
 {
     bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
     MAKE("set/images/a.jpg", "set/masks/a.png", "set/c/a.png", "set/d/a.png", "set/e/a.png");
     bzna_dataset_close(open_pairs("images,masks,c,d"));
     check_pairs("images", BZNA_E_ARGUMENT, "only one folder, \"images\"");
@@ -1018,15 +1032,19 @@ TEST(pairs_that_are_written_wrong_are_refused)
     check_pairs("images,images=masks", BZNA_E_ARGUMENT, "\"images\" is named twice");
     check_pairs("images,name=masks", BZNA_E_ARGUMENT, "\"name\" is a field of another kind");
     bzna_dataset_config_init(&config, sizeof config);
-    config.pairs = "images,masks";
     config.list = under("list.lst");
-    check_refused("set", &config, BZNA_E_ARGUMENT, "dataset_config.list");
+    check_pairs_with("images,masks", &config, BZNA_E_ARGUMENT, "dataset_config.list");
     config.list = NULL;
     config.class_order = BZNA_CLASS_ORDER_NUMERIC;
-    check_refused("set", &config, BZNA_E_ARGUMENT, "dataset_config.class_order");
+    check_pairs_with("images,masks", &config, BZNA_E_ARGUMENT, "dataset_config.class_order");
     config.class_order = 0;
     config.format = "folder";
-    check_refused("set", &config, BZNA_E_FORMAT, "dataset_config.format");
+    check_pairs_with("images,masks", &config, BZNA_E_FORMAT, "dataset_config.format");
+    config.format = "folder pairs";
+    CHECK_EQ(open_pairs_with("images,masks", &config, &dataset), BZNA_OK);
+    bzna_dataset_close(dataset);
+    CHECK(!symlink("..", under("set/images/back")));
+    check_pairs("images,masks", BZNA_E_NOT_FOUND, "back/");
 }
 
 int main(int argc, char **argv)

@@ -4,6 +4,7 @@
 #include "library.h"
 #include "with_formats.h"
 #include "test.h"
+#include "../../examples/formats/data.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER) || defined(BENZINA_NO_SHARDS)
 TEST(a_mask_shows_what_its_picture_shows) { SKIP("built without libavcodec, tar or the writer [libavcodec-dev]"); }
@@ -146,13 +147,11 @@ static void samples_make(void)
 
 static bzna_dataset *open_kind(int kind)
 {
-    bzna_dataset_config config;
+    const bzna_formats_config config = { .struct_size = sizeof config, .pairs = "images,masks,depth=far/depth" };
     bzna_dataset *dataset = NULL;
     bzna_error e = { .struct_size = sizeof e };
     bzna_status status;
-    bzna_dataset_config_init(&config, sizeof config);
-    config.pairs = kind == BY_PAIRS ? "images,masks,depth=far/depth" : NULL;
-    status = kind == BY_PAIRS ? bzna_dataset_open(context, TOP, &config, &dataset, &e) :
+    status = kind == BY_PAIRS ? bzna_formats_open(context, TOP, &config, &dataset, &e) :
              kind == BY_TAR   ? bzna_dataset_open_memory(context, shard.bytes, shard.size, NULL, &dataset, &e) :
                                 bzna_dataset_open_memory(context, archived.data, archived.size, NULL, &dataset, &e);
     if (status != BZNA_OK) {

@@ -182,7 +182,6 @@ static const struct { const char *name, *suite, *test; } limits[] = {
     { "VECTOR", "test_limits", "vectors_have_65536_numbers_at_most" },
     { "FIELDS", "test_contract", "promises_hold_for_every_kind_of_data_set" },
     { "ARCHIVE_FIELDS", "test_limits", "an_archive_has_60_fields_of_its_own_at_most" },
-    { "PAIRED", "test_folder", "pairs_that_are_written_wrong_are_refused" },
     { "CLASS_BYTES", "test_limits", "names_of_classes_have_256_mib_at_most" },
     { "COLUMNS", "test_limits", "a_batch_has_16_fields_as_tensors_and_16_as_bytes_at_most" },
     { "RULES", "test_limits", "a_loader_has_16_rules_at_most" },

@@ -3,6 +3,7 @@
 #include "library.h"
 #include "with_formats.h"
 #include "test.h"
+#include "../../examples/formats/data.h"
 #include "known.h"
 #include "tars.h"
 
@@ -870,6 +871,7 @@ TEST(an_empty_tar_adds_nothing_to_other_shards)
     bzna_context *context = context_of(&c);
     bzna_dataset *dataset = NULL, *plain = NULL;
     bzna_dataset_config config = { .struct_size = sizeof config, .target = "id" };
+    const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = &config };
     bzna_dataset_info info = { .struct_size = sizeof info };
     bzna_error err = fresh_error();
     tar shards[3] = { { 0 } };
@@ -884,10 +886,10 @@ TEST(an_empty_tar_adds_nothing_to_other_shards)
         spill(path, shards[i].bytes, shards[i].size);
     }
     snprintf(path, sizeof path, "%s/a.tar::%s/b.tar", folder, folder);
-    REQUIRE(bzna_dataset_open(context, path, &config, &plain, &err) == BZNA_OK);
+    REQUIRE(bzna_formats_open(context, path, &formats, &plain, &err) == BZNA_OK);
     for (size_t i = 0; i <= COUNT(orders); i++) {
         snprintf(path, sizeof path, i < COUNT(orders) ? orders[i] : "%s/*.tar", folder, folder, folder);
-        CHECK_EQ(bzna_dataset_open(context, path, &config, &dataset, &err), BZNA_OK);
+        CHECK_EQ(bzna_formats_open(context, path, &formats, &dataset, &err), BZNA_OK);
         REQUIRE(dataset && bzna_dataset_count(dataset) == 4);
         for (uint64_t k = 0; k < 4; k++)
             CHECK_STR(value_of(dataset, k, "txt"), texts[k]);
@@ -898,7 +900,7 @@ TEST(an_empty_tar_adds_nothing_to_other_shards)
         bzna_dataset_close(dataset);
     }
     snprintf(path, sizeof path, "%s/e.tar::%s/e.tar", folder, folder);
-    CHECK_EQ(bzna_dataset_open(context, path, NULL, &dataset, &err), BZNA_E_NO_SAMPLES);
+    CHECK_EQ(bzna_formats_open(context, path, NULL, &dataset, &err), BZNA_E_NO_SAMPLES);
     CHECK_CONTAINS(err.message, "all of the 2 files are empty");
     snprintf(path, sizeof path, "%s/e.tar", folder);
     CHECK_EQ(bzna_dataset_open(context, path, &config, &dataset, &err), BZNA_E_NO_SAMPLES);
@@ -1441,6 +1443,7 @@ TEST(an_index_that_the_caller_gives_is_preferred_to_the_file_beside_it_and_check
     static const char stale[] = "v1.2 2\nbin 512 9 d/000000.bin cls 1536 1 d/000000.cls\nbin 3072 9 d/000001.bin\n";
     static const char *const no_index[] = { "v1.2 0\n", "v1.1 1\nbin 512 9\n", "0\t0\n1\t512\n", "v1.2\n", "v1.2 x\n",
                                             "v1.3 1\n", "\n", "{}" };
+    static const char *const twice[] = { SHARD ".tar", SHARD ".tar" };
     counter c;
     bzna_context *context = context_of(&c);
     tar t = tar_of(2, 9);
@@ -1474,7 +1477,7 @@ TEST(an_index_that_the_caller_gives_is_preferred_to_the_file_beside_it_and_check
     config.index_bytes = 5;
     CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", &config, &dataset, &err), BZNA_E_ARGUMENT);
     config.index = text;
-    CHECK_EQ(bzna_dataset_open(context, SHARD ".tar::" SHARD ".tar", &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_open_list(context, twice, 2, &config, &dataset, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "dataset_config.index: it is of one file, and these are 2");
     CHECK_EQ(bzna_dataset_open(context, "tests/data/mini_h265.bzna", &config, &dataset, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "dataset_config.index: it has an effect on tars and RecordIO files only");

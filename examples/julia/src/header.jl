@@ -546,7 +546,6 @@ mutable struct bzna_dataset_config
     orientation::UInt32
     palette::UInt32
     records::Ptr{bzna_records}
-    pairs::Cstring
     target::Cstring
     index::Ptr{Cvoid}
     index_bytes::UInt64
@@ -1277,5 +1276,7 @@ mutable struct bzna_formats_config
     struct_size::UInt32
     reserved0::UInt32
     dataset::Ptr{bzna_dataset_config}
+    pairs::Cstring
+    extensions::Cstring
     bzna_formats_config() = new()
 end

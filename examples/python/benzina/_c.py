@@ -184,9 +184,10 @@ def new(name: str) -> Any:
 
 
 def with_formats(config):
-    """A structs.formats_config of a structs.dataset_config, which it keeps."""
+    """A structs.formats_config of a structs.dataset_config, which it keeps, and of its attribute pairs."""
     whole = new("formats_config")
     whole.dataset, whole.kept = ctypes.addressof(config), config
+    whole.pairs = getattr(config, "pairs", None)
     return whole
 
 

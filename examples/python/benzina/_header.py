@@ -87,7 +87,7 @@ codec_info: u32 struct_size, codec, chroma_format, depth, supported, engines, mi
 records: u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
     label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, allow_empty; str name, split, format, list; ptr classes; u32 class_count,
-    class_order, orientation, palette; ptr records; str pairs, target; ptr index; u64 index_bytes, hold_bytes
+    class_order, orientation, palette; ptr records; str target; ptr index; u64 index_bytes, hold_bytes
 dataset_info: u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
     brand_count, brands[8]; char container[20]; u64 trailing_bytes, held_bytes
 field_info: u32 struct_size, kind; char name[32]
@@ -166,7 +166,7 @@ writer_config: u32 struct_size, class_count; ptr classes; u64 queue_bytes, reser
 field_value: u32 struct_size, kind; str name; ptr data; u64 size
 writer_sample: u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name; ptr
     fields; u64 reserved[2]
-formats_config: u32 struct_size, reserved0; ptr dataset
+formats_config: u32 struct_size, reserved0; ptr dataset; str pairs, extensions
 """
 
 # The result, then the arguments. &x: a pointer to one x or to several; out: where pointers go or stand.

@@ -696,14 +696,18 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         allow_empty: options.empty_classes.into(),
         orientation: options.ignore_orientation.into(),
         palette: options.palette_indices.into(),
-        pairs: pointer(&pairs),
         records: records.as_ref().map_or(ptr::null(), ptr::from_ref),
         index: if options.index.is_empty() { ptr::null() } else { options.index.as_ptr().cast() },
         index_bytes: options.index.len() as u64,
         hold_bytes: options.hold_bytes,
         ..Default::default()
     };
-    open(&raw::bzna_formats_config { struct_size: size_of::<raw::bzna_formats_config>() as u32, dataset: &config, ..Default::default() })
+    open(&raw::bzna_formats_config {
+        struct_size: size_of::<raw::bzna_formats_config>() as u32,
+        dataset: &config,
+        pairs: pointer(&pairs),
+        ..Default::default()
+    })
 }
 
 /// None for an error of this status.

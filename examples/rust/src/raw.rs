@@ -1102,10 +1102,6 @@ structs! {
         palette: u32,
         /// How records of one size lie; NULL: the file has none
         records: *const bzna_records,
-        /// Folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas between them:
-        /// "images,masks". Each is an image field of that name; "depth=out/depth" gives the field of a deeper folder a
-        /// name. Default: the folder is not made of pairs
-        pairs: *const c_char,
         /// Which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files also a track of
         /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
         /// none. Default: chapter 12 says which
@@ -1143,8 +1139,7 @@ structs! {
         brand_count: u32,
         /// The major brand first
         brands: [u32; 8],
-        /// Of the first file: "archive", "mp4 video", "folder", "folder pairs", "tar", "RecordIO", "records",
-        /// "provider"
+        /// Of the first file: "archive", "mp4 video", "folder", "tar", "RecordIO", "records", "provider"
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
@@ -1319,8 +1314,8 @@ structs! {
         /// field_count + f\]. Those of fields that are not located are not looked at. It must stay as it is until
         /// close. NULL: locate says it
         places: *const bzna_place,
-        /// Paths of the files in which values lie; copied. Up to 64 of them are opened with the data set. Of more, each
-        /// is opened when it is read, so a missing one costs its samples only
+        /// Paths of the files in which values lie; copied. Up to 64 of them, if they are fewer than the samples, are
+        /// opened with the data set. Others are opened each when it is read, so a missing one costs its samples only
         files: *const *const c_char,
         /// Paths at files: any number
         file_count: u64,
@@ -2483,6 +2478,13 @@ structs! {
         reserved0: u32,
         /// The settings that the library itself has. NULL: all defaults
         dataset: *const bzna_dataset_config,
+        /// Folders of a folder whose files of the same names make one sample, 2 to 4 of them with commas between them:
+        /// "images,masks". Each is an image field of that name; "depth=out/depth" gives the field of a deeper folder a
+        /// name. Default: the folder is not made of pairs
+        pairs: *const c_char,
+        /// Extensions of files that are pictures by codecs of the program's own beyond bzna_formats_codecs, in lower
+        /// case and with blanks between them, for pairs. Default: none
+        extensions: *const c_char,
     }
 }
 

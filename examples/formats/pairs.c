@@ -1,0 +1,362 @@
+/* pairs.c - folders side by side: a provider whose values are whole files
+ *
+ * Files of several folders make one sample if their paths below the folders are the same but for the extension:
+ * images/a.jpg and masks/a.png. Samples have the order of these paths: by folder, then by name, each by its bytes.
+ * Opening lists the folders and reads no picture. The library opens a sample's files when it reads the sample.
+ *
+ * It needs data.c and formats.c. */
+#include "data.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAIRED        4u              /* folders whose files make one sample */
+#define PAIRS_FOLDERS 65536u          /* in a folder, with those in them */
+
+/* Extensions of pictures that the library knows: each between blanks. */
+static const char pictures[] = " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif ";
+
+/* One of the folders. */
+typedef struct paired {
+    char         field[BZNA_NAME_MAX];
+    char         root[DATA_PATH_BYTES];       /* its path */
+    data_names   names;                       /* of its files, below it */
+    const char **sorted;                      /* the same, by folder and name without extension */
+} paired;
+
+/* What the data set owns. */
+typedef struct pairs {
+    uint32_t folder_count;
+    paired   folders[PAIRED];
+} pairs;
+
+/* ---- Names ---------------------------------------------------------------------------------- */
+
+static int compare_bytes(const char *a, size_t a_size, const char *b, size_t b_size)
+{
+    const int order = memcmp(a, b, a_size < b_size ? a_size : b_size);
+    return order ? order : (a_size > b_size) - (a_size < b_size);
+}
+
+/* Compares paths: by their folders, then by their names without extensions, of which each name has one. */
+static int compare_stems(const char *a, const char *b)
+{
+    const char *const x = strrchr(a, '/'), *const y = strrchr(b, '/');
+    const char *const x_name = x ? x : a, *const y_name = y ? y : b;
+    const int order = compare_bytes(a, (size_t)(x_name - a), b, (size_t)(y_name - b));
+
+    return order ? order : compare_bytes(x_name, (size_t)(strrchr(x_name, '.') - x_name),
+                                         y_name, (size_t)(strrchr(y_name, '.') - y_name));
+}
+
+static int by_stem(const void *a, const void *b)
+{
+    const char *x = *(const char *const *)a, *y = *(const char *const *)b;
+    const int order = compare_stems(x, y);
+    return order ? order : strcmp(x, y);
+}
+
+/* Returns 1 if a list of extensions, with blanks between them, has that of a name, in any case. */
+static int is_in(const char *list, const char *extension)
+{
+    const size_t size = strlen(extension);
+
+    for (const char *word = list + strspn(list, " "); *word; word += strcspn(word, " "), word += strspn(word, " ")) {
+        size_t i = 0;
+        while (i < size && word[i] == (extension[i] >= 'A' && extension[i] <= 'Z' ? extension[i] | 32 : extension[i]))
+            i++;
+        if (i == size && size && (word[i] == ' ' || !word[i]))
+            return 1;
+    }
+    return 0;
+}
+
+static int is_picture(const char *name, const bzna_formats_config *config)
+{
+    const char *dot = strrchr(name, '.');
+    uint64_t count;
+    const bzna_codec *codecs = bzna_formats_codecs(&count);
+
+    if (!dot)
+        return 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (codecs[i].extensions && is_in(codecs[i].extensions, dot + 1))
+            return 1;
+    return is_in(pictures, dot + 1) || (config->extensions && is_in(config->extensions, dot + 1));
+}
+
+/* ---- Listing -------------------------------------------------------------------------------- */
+
+/* Joins folder and name with a slash. Either may be empty. */
+static bzna_status join(char *path, const char *folder, const char *name, bzna_error *err)
+{
+    const size_t size = strlen(folder);
+    const int slash = *folder && *name && folder[size - 1] != '/';
+
+    if (snprintf(path, DATA_PATH_BYTES, "%s%s%s", folder, slash ? "/" : "", name) < DATA_PATH_BYTES)
+        return BZNA_OK;
+    return DATA_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %d bytes", *name ? name : folder,
+                     DATA_PATH_BYTES - 1);
+}
+
+/* Takes the entries of one folder, whose path below the root is `below`: its pictures, and the folders in it. */
+static bzna_status take_entries(paired *folder, data_names *folders, const char *below, const data_names *entries,
+                                const bzna_formats_config *config, bzna_error *err)
+{
+    char path[DATA_PATH_BYTES], full[DATA_PATH_BYTES];
+
+    for (uint32_t i = 0; i < entries->count; i++) {
+        const char *const name = bzna_formats_data_get(entries, i);
+        int kind;
+        if (*name == '.')
+            continue;
+        if (join(path, below, name, err) != BZNA_OK || join(full, folder->root, path, err) != BZNA_OK)
+            return err->status;
+        kind = bzna_formats_data_kind(full);
+        if (kind == DATA_FOLDER && folders->count == PAIRS_FOLDERS)
+            return DATA_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders: does a link lead back to one that holds it?",
+                             path, PAIRS_FOLDERS);
+        if ((kind == DATA_FOLDER && bzna_formats_data_add(folders, path, err) != BZNA_OK) ||
+            (kind != DATA_FOLDER && kind != DATA_OTHER && is_picture(name, config) &&
+             bzna_formats_data_add(&folder->names, path, err) != BZNA_OK))
+            return err->status;
+    }
+    return BZNA_OK;
+}
+
+/* Finds the pictures in a folder and in those below it. Links are followed, and names with a dot before them left
+ * out. */
+static bzna_status list(paired *folder, const bzna_formats_config *config, bzna_error *err)
+{
+    data_names folders = { .count = 0 };
+    bzna_status status = bzna_formats_data_add(&folders, "", err);
+
+    for (uint32_t i = 0; status == BZNA_OK && i < folders.count; i++) {
+        char below[DATA_PATH_BYTES], full[DATA_PATH_BYTES];
+        data_names entries = { .count = 0 };
+        int error;
+        snprintf(below, sizeof below, "%s", bzna_formats_data_get(&folders, i));
+        if ((status = join(full, folder->root, below, err)) == BZNA_OK &&
+            (error = bzna_formats_data_list(full, &entries, err)) != 0) {
+            bzna_formats_data_fail_system(err, "cannot list", error);
+            status = err->status = error == ENOMEM ? BZNA_E_MEMORY : BZNA_E_IO;
+            if (*below)
+                bzna_formats_data_prefix(err, below);
+        }
+        if (status == BZNA_OK)
+            status = take_entries(folder, &folders, below, &entries, config, err);
+        bzna_formats_data_free(&entries);
+    }
+    bzna_formats_data_free(&folders);
+    return status;
+}
+
+/* Finds the files of one folder. Two that differ in nothing but their extensions are refused, and a folder without
+ * any. */
+static bzna_status find(paired *folder, const bzna_formats_config *config, bzna_error *err)
+{
+    const uint32_t count = list(folder, config, err) == BZNA_OK ? folder->names.count : 0;
+
+    if (err->status != BZNA_OK)
+        return bzna_formats_data_prefix(err, folder->field);
+    if (!count)
+        return DATA_FAIL(err, BZNA_E_NO_SAMPLES, "formats_config.pairs: the folder of %s holds no pictures",
+                         folder->field);
+    if (!(folder->sorted = malloc(count * sizeof *folder->sorted)))
+        return bzna_formats_data_no_memory(err);
+    for (uint32_t i = 0; i < count; i++)
+        folder->sorted[i] = bzna_formats_data_get(&folder->names, i);
+    qsort(folder->sorted, count, sizeof *folder->sorted, by_stem);
+
+    for (uint32_t i = 1; i < count; i++)
+        if (!compare_stems(folder->sorted[i - 1], folder->sorted[i]))
+            return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
+                             "name but for the extension", folder->sorted[i - 1], folder->sorted[i], folder->field);
+    return BZNA_OK;
+}
+
+/* Fails if files of one folder lack a partner in another. The message names the first of them. */
+static bzna_status check(const paired *from, const paired *to, bzna_error *err)
+{
+    const char *first = NULL;
+    char text[100], more[40] = "has";
+    uint32_t lacking = 0;
+
+    for (uint32_t i = 0, k = 0; i < from->names.count; i++) {
+        while (k < to->names.count && compare_stems(to->sorted[k], from->sorted[i]) < 0)
+            k++;
+        if (k == to->names.count || compare_stems(to->sorted[k], from->sorted[i])) {
+            first = first ? first : from->sorted[i];
+            lacking++;
+        }
+    }
+
+    if (!first)
+        return BZNA_OK;
+    snprintf(text, sizeof text, "%.99s", first);
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127)
+            *p = '?';                                       /* a message is one line */
+    if (lacking > 1)
+        snprintf(more, sizeof more, "and %u more have", lacking - 1);
+    return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: \"%s\" in %s %s no partner in %s", text, from->field,
+                     more, to->field);
+}
+
+/* ---- The folders ---------------------------------------------------------------------------- */
+
+static int is_absolute(const char *path)
+{
+    const char drive = (char)(path[0] | 32);
+    return path[0] == '/' || (!DATA_ESCAPE && (path[0] == '\\' || (drive >= 'a' && drive <= 'z' && path[1] == ':')));
+}
+
+/* Adds a folder by its text in formats_config.pairs, "path" or "name=path". */
+static bzna_status add(pairs *p, const char *root, const char *text, size_t size, const bzna_formats_config *config,
+                       bzna_error *err)
+{
+    const char *equals = memchr(text, '=', size), *path = equals ? equals + 1 : text;
+    const size_t name_size = equals ? (size_t)(equals - text) : size, path_size = (size_t)(text + size - path);
+    paired *folder = &p->folders[p->folder_count];
+    char below[DATA_PATH_BYTES];
+
+    if (p->folder_count == PAIRED)
+        return DATA_FAIL(err, BZNA_E_LIMIT, "formats_config.pairs: more than %u folders", PAIRED);
+    if (!name_size || name_size >= sizeof folder->field || !path_size || path_size >= sizeof below)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: \"%.*s\" is neither a folder nor a name of 1 to "
+                         "%u bytes, = and a folder", (int)(size < 64 ? size : 64), text, BZNA_NAME_MAX - 1);
+
+    memcpy(folder->field, text, name_size);
+    memcpy(below, path, path_size);
+    folder->field[name_size] = below[path_size] = 0;
+    for (uint32_t i = 0; i < p->folder_count; i++)
+        if (!strcmp(p->folders[i].field, folder->field))
+            return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: \"%s\" is named twice", folder->field);
+    if (!strcmp(folder->field, "name") || !strcmp(folder->field, "target"))
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: \"%s\" is a field of another kind",
+                         folder->field);
+
+    p->folder_count++;
+    if (join(folder->root, is_absolute(below) ? "" : root, below, err) != BZNA_OK)
+        return err->status;
+    if (bzna_formats_data_kind(folder->root) != DATA_FOLDER)
+        return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: there is no folder \"%.64s\"", below);
+    return find(folder, config, err);
+}
+
+static bzna_status add_all(pairs *p, const char *root, const bzna_formats_config *config, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+
+    if (bzna_formats_data_kind(root) != DATA_FOLDER)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
+    for (const char *text = config->pairs, *end; status == BZNA_OK && text; text = *end ? end + 1 : NULL) {
+        end = text + strcspn(text, ",");
+        status = add(p, root, text, (size_t)(end - text), config, err);
+    }
+
+    if (status == BZNA_OK && p->folder_count < 2)
+        status = DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: only one folder, \"%.64s\"", config->pairs);
+    for (uint32_t i = 1; status == BZNA_OK && i < p->folder_count; i++)
+        if ((status = check(&p->folders[0], &p->folders[i], err)) == BZNA_OK)
+            status = check(&p->folders[i], &p->folders[0], err);
+    return status;
+}
+
+/* ---- The provider --------------------------------------------------------------------------- */
+
+/* The pictures are whole files, those of a sample side by side in provider.files. The name is the first file's path
+ * below its folder. */
+static bzna_status locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+{
+    const pairs *const p = user;
+    (void)err;
+
+    place->size = BZNA_SIZE_UNKNOWN;
+    place->file = index * p->folder_count + field;
+    if (field == p->folder_count) {
+        place->data = p->folders[0].sorted[index];
+        place->size = strlen(place->data);
+    }
+    return BZNA_OK;
+}
+
+static void pairs_close(void *user)
+{
+    pairs *p = user;
+
+    for (uint32_t k = 0; k < p->folder_count; k++) {
+        bzna_formats_data_free(&p->folders[k].names);
+        free(p->folders[k].sorted);
+    }
+    free(p);
+}
+
+/* Hashes all fields and names. */
+static uint64_t fingerprint(const pairs *p)
+{
+    uint64_t hash = BZNA_FORMATS_HASH;
+
+    for (uint32_t k = 0; k < p->folder_count; k++) {
+        hash = bzna_formats_data_hash(hash, p->folders[k].field, strlen(p->folders[k].field) + 1);
+        for (uint32_t i = 0; i < p->folders[k].names.count; i++)
+            hash = bzna_formats_data_hash(hash, p->folders[k].sorted[i], strlen(p->folders[k].sorted[i]) + 1);
+    }
+    return hash;
+}
+
+/* The paths of all files, of which the library keeps copies. NULL: no memory, or a path that is too long. To be freed,
+ * with paths->text. */
+static const char **files_of(const pairs *p, data_names *paths, bzna_error *err)
+{
+    const uint32_t count = p->folders[0].names.count;
+    const char **files = malloc((size_t)count * p->folder_count * sizeof *files);
+    char path[DATA_PATH_BYTES];
+
+    for (uint32_t i = 0; files && i < count; i++)
+        for (uint32_t k = 0; k < p->folder_count && err->status == BZNA_OK; k++)
+            if (join(path, p->folders[k].root, p->folders[k].sorted[i], err) == BZNA_OK)
+                bzna_formats_data_add(paths, path, err);
+    if (!files)
+        bzna_formats_data_no_memory(err);
+    for (uint32_t i = 0; err->status == BZNA_OK && i < paths->count; i++)
+        files[i] = bzna_formats_data_get(paths, i);
+    return files;
+}
+
+bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, const bzna_formats_config *config,
+                                    bzna_dataset **out, bzna_error *err)
+{
+    bzna_provider_field fields[PAIRED + 1];
+    bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .locate = locate,
+                               .close = pairs_close, .kind = "folder pairs" };
+    bzna_dataset_config own;
+    data_names paths = { .count = 0 };
+    const char **files = NULL;
+    pairs *p = calloc(1, sizeof *p);
+
+    if (!p)
+        return bzna_formats_data_no_memory(err);
+    if (bzna_formats_data_config(&own, config, root, provider.kind, err) == BZNA_OK &&
+        add_all(p, root, config, err) == BZNA_OK && (files = files_of(p, &paths, err)) && err->status == BZNA_OK) {
+        memset(fields, 0, sizeof fields);
+        for (uint32_t k = 0; k < p->folder_count; k++)
+            fields[k] = (bzna_provider_field){ .name = p->folders[k].field, .kind = BZNA_FIELD_IMAGE, .located = 1 };
+        fields[p->folder_count] = (bzna_provider_field){ .name = "name", .kind = BZNA_FIELD_TEXT, .located = 1 };
+        provider.user = p;
+        provider.field_count = p->folder_count + 1;
+        provider.count = p->folders[0].names.count;
+        provider.files = files;
+        provider.file_count = paths.count;
+        provider.fingerprint = fingerprint(p);
+        bzna_dataset_open_provider(context, &provider, &own, out, err);
+    } else {
+        bzna_formats_data_prefix(err, own.name ? own.name : root);
+    }
+    if (err->status != BZNA_OK)
+        pairs_close(p);
+    free(files);
+    bzna_formats_data_free(&paths);
+    return err->status;
+}
