@@ -83,6 +83,7 @@ static void nvdec_free(bzna_context *context, void *p)
 }
 #endif
 
+#undef bzna_context_open              /* which may be that of with_formats.h */
 #define bzna_context_open nvdec_context_open
 #define bzna_loader_open nvdec_loader_open
 #define bzna_loader_next nvdec_loader_next

@@ -1,7 +1,8 @@
 #!/bin/sh
-# README's table of what pairs without some rooms come to, as rows of Markdown: what is removed, the lines of the pair
-# (the PTX is not counted), and the bytes that gcc -O2 makes of it as a shared library, stripped. With --lines, nothing
-# is compiled, and pairs that PAIRS has, a folder of folders as SHARDS_STILLS and nothing, are not made again.
+# The table of examples/vendoring/README.md, what pairs without some rooms come to, as rows of Markdown: what is removed,
+# the lines of the pair (the PTX is not counted), and the bytes that gcc -O2 makes of it as a shared library, stripped.
+# With --lines, nothing is compiled, and pairs that PAIRS has, a folder of folders as SHARDS_STILLS and nothing, are not
+# made again.
 #     [PAIRS=DIR] sh tests/make/dist_table.sh [--lines] [BUILD]
 set -e
 lines_only=; [ "$1" = --lines ] && { lines_only=1; shift; }

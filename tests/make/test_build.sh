@@ -853,8 +853,8 @@ if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then more check manuals_comma
 readme_line=$(sed -n 's/^Compile it with `\([^`]*\)`.*/\1/p' README.md)
 check readmes_command_line_makes_a_program \
     sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"
-same_line() { sed -n 's/^    cc /cc /p' README.md > "$T/pair.sh" && [ -s "$T/pair.sh" ] && head -n 1 "$T/foreign/manual.sh" | diff "$T/pair.sh" -; }
-check readmes_line_for_the_pair_is_the_manuals same_line
+same_line() { sed -n 's/^    cc /cc /p' examples/vendoring/README.md > "$T/pair.sh" && [ -s "$T/pair.sh" ] && head -n 1 "$T/foreign/manual.sh" | diff "$T/pair.sh" -; }
+check vendorings_line_for_the_pair_is_the_manuals same_line
 # Its program in Python, where train/ has two classes of four pictures
 python_program() {
     mkdir -p "$T/python/train/gray" "$T/python/train/color" &&
@@ -908,7 +908,7 @@ check whole_configurations_of_the_header_open_loaders configurations
 
 # --- READMEs' links and picture lead somewhere ---
 links_lead() {
-    grep -oE '\]\([^):]+\)' README.md tests/README.md tests/BENCHMARKS.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" &&
+    grep -oE '\]\([^):]+\)' README.md tests/README.md tests/BENCHMARKS.md examples/vendoring/README.md examples/formats/README.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" &&
         [ "$(wc -l < "$T/links")" -gt 8 ] &&
         while read -r page target; do
             file=$(dirname "$page")/${target%%#*}
@@ -920,11 +920,11 @@ links_lead() {
             esac
         done < "$T/links"; }
 commands_exist() { # every command of the tool that README names
-    awk '/^## / { on = $0 == "## The tool" } on && sub(/^    build\/bzna /, "") { sub(/  .*/, ""); for (i = 1; i <= NF; i++) if ($i ~ /^[a-z]+$/) print $i }' README.md | sort > "$T/named" && [ -s "$T/named" ] &&
-        "$BZNA" help | sed -n 's/^  bzna \([a-z]*\) .*/\1/p' | sort | diff "$T/named" -; }
+    sed -n 's/^    build\/bzna \([a-z]*\) .*/\1/p' README.md | sort -u > "$T/named" && [ -s "$T/named" ] &&
+        "$BZNA" help | sed -n 's/^  bzna \([a-z]*\) .*/\1/p' | sort > "$T/commands" && ! comm -23 "$T/named" "$T/commands" | grep .; }
 check readmes_picture_has_at_most_250000_bytes [ "$(wc -c < examples/contact.png)" -le 250000 ]
 check links_lead_somewhere links_lead
-if [ -x "$BZNA" ]; then check readme_names_the_tools_commands commands_exist; else skip readme_names_the_tools_commands "no $BZNA"; fi
+if [ -x "$BZNA" ]; then check readme_names_commands_of_the_tool commands_exist; else skip readme_names_commands_of_the_tool "no $BZNA"; fi
 
 # --- README's first program says which pictures failed ---
 damaged_is_named() {                                        # the coded picture of sample 0 lies at bytes 68 to 14961

@@ -332,8 +332,8 @@ for file in $(grep '\.c$' "$T/listed" | grep -v '^formats\.c$'); do
     else skip "format_${file%.c}_is_compiled_alone" "no compiler here [gcc clang]"; fi
 done
 
-# --- README's table ---
-table() { grep -E '^\| (nothing|`[A-Z ]+`) \| [0-9]' README.md; }
+# --- the table of examples/vendoring/README.md ---
+table() { grep -E '^\| (nothing|`[A-Z ]+`) \| [0-9]' examples/vendoring/README.md; }
 lines_hold() { # within 3 %
     PAIRS="$T/pairs" sh tests/make/dist_table.sh --lines "$BUILD" > "$T/lines" && [ "$(table | wc -l)" -eq "$(wc -l < "$T/lines")" ] &&
     table | cut -d '|' -f 2,3 | tr -d ', ' > "$T/readme" && cut -d '|' -f 2,3 "$T/lines" | tr -d ', ' |
@@ -349,13 +349,13 @@ bytes_hold() { # within 5 %
 archives_are_small() { # after bytes_hold
     awk -F '|' '/ AUGMENT/ { gsub(/[ ,]/, "", $4); print $4; found = $4 <= 480000 } END { exit !found }' "$T/bytes"
 }
-check readmes_table_has_the_lines_of_pairs lines_hold
+check vendorings_table_has_the_lines_of_pairs lines_hold
 rm -rf "$T/pairs"
 if [ -z "$TEST_ALL" ]; then :
 elif [ -z "$cuda" ] || ! gcc -v 2>&1 | grep -q 'gcc version 12' || [ "$(uname -m)" != x86_64 ]; then
-    skip readmes_table_has_the_bytes_of_pairs "not gcc 12 on x86-64 with nv-codec-headers, as in the table"
+    skip vendorings_table_has_the_bytes_of_pairs "not gcc 12 on x86-64 with nv-codec-headers, as in the table"
 else
-    check readmes_table_has_the_bytes_of_pairs bytes_hold
+    check vendorings_table_has_the_bytes_of_pairs bytes_hold
     check archives_alone_compile_to_at_most_480_kB archives_are_small
 fi
 finish
