@@ -12097,7 +12097,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
     char name[40];
     bzna_error ignored;
 
-    if (c->ops->path && !by_user && (c->ops->place ? c->ops->place : c->ops->locate)(c, index, &extent, &ignored) == BZNA_OK)
+    if (c->ops->path && !by_user &&
+        (c->ops->place ? c->ops->place : c->ops->locate)(c, index, &extent, &ignored) == BZNA_OK)
         bzi_extent_blame(c, &extent, err);
 
     snprintf(name, sizeof name, "sample %llu", (bzi_llu)index);

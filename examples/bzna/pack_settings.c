@@ -46,7 +46,8 @@ static int read_codec(const tool_options *o, pack_settings *s)
     s->smallest_px = codecs[i].smallest_px;
     s->is_copy = !strcmp(codecs[i].name, "copy");
     if (!s->encoder)
-        return tool_error("this libavcodec has no %s; --codec jpeg or --codec copy works without it", codecs[i].encoder);
+        return tool_error("this libavcodec has no %s; --codec jpeg or --codec copy works without it",
+                          codecs[i].encoder);
     return EXIT_OK;
 }
 

@@ -89,7 +89,8 @@ void tool_progress_end(const tool_progress *p);
 
 /* The options of all commands. Those that a command does not have are 0 or NULL. */
 typedef struct tool_options {
-    const char *out, *track, *field, *codec, *quality_name, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
+    const char *out, *track, *field, *codec, *quality_name, *preset, *decoder, *jpeg_decoder, *output, *dtype;
+    const char *layout, *channels;
     const char *augment;
     const char *warp, *law, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */

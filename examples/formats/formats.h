@@ -31,8 +31,9 @@
  * and single pictures. make builds libbenzina_formats, whose codecs the program bzna and the bindings register
  * themselves. It is linked with $(pkg-config --libs benzina_formats).
  *
- * Each file may also be copied alone, with this header, beside benzina.h and benzina.c. Its own comment says how it is
- * compiled, and its function fills in one codec:
+ * The file of a codec may also be copied alone, with this header, beside benzina.h and benzina.c. Its own comment says
+ * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c) needs data.h
+ * and data.c, too.
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);

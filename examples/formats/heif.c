@@ -14,10 +14,12 @@
  *
  * The color of a picture is that of the item's colr, else of the stream. Where neither says any, it is BT.601:
  * full-range if the brand miaf is among those of the file's ftyp box, as its standard wants it (ISO/IEC 23000-22), else
- * limited-range. FFmpeg and libheif take both for limited-range, so their colors of such files differ by 8 to 12 of 255.
+ * limited-range. FFmpeg and libheif take both for limited-range, so their colors of such files differ by 8 to 12 of
+ * 255.
  *
- * context_config.codecs counts: it must have BZNA_ALLOW_OWN, and the codec of the picture or of the tiles. The decoder
- * of tiles has the defaults of a context: no edge of a tile may be longer than 16384 pixels, and its memory is malloc's.
+ * context_config.codecs counts: it must have BZNA_ALLOW_OWN, and the codec of the picture or of the tiles. The
+ * decoder of tiles has the defaults of a context: no edge of a tile may be longer than 16384 pixels, and its memory is
+ * malloc's.
  *
  * Bytes of files may be wrong in any way. Boxes are walked anew for each question, and their number is limited, so that
  * nothing is allocated for them. Only an item that lies in pieces is copied, into memory of the file's size at most. */

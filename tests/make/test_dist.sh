@@ -308,7 +308,7 @@ else
         "no nv-codec-headers, no PTX or no gcc [libffmpeg-nvenc-dev clang gcc]"
 fi
 
-# --- formats: each file may be copied alone beside the pair, with its library or with its switch ---
+# --- formats: each codec may be copied alone beside the pair, with its library or with its switch; others need data.c ---
 formats_are_written() {
     make --no-print-directory -s BUILD="$BUILD" DIST="$T/with_formats" dist-formats && ls "$T/with_formats/formats" |
         diff "$T/listed" - && cp benzina.h "$T/with_formats/"
@@ -321,7 +321,8 @@ alone() { # file
         for switches in "$needs" "$(echo "$lacks" | sed 's/^/-D/' | tr '\n' ' ')"; do
             # shellcheck disable=SC2086
             $compiler -std=c11 -O0 $WARN -Werror -I"$T/with_formats" $switches -c "$T/with_formats/formats/$1" -o "$T/alone.o" &&
-                ! nm -u "$T/alone.o" | grep bzna_formats_ || { echo "$compiler $switches"; return 1; }
+                { grep -q '"data.h"' "examples/formats/$1" || ! nm -u "$T/alone.o" | grep bzna_formats_; } ||
+                { echo "$compiler $switches"; return 1; }
         done
     done
 }

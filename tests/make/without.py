@@ -256,7 +256,7 @@ ROWS = {
     "CUDA": ["device_allocator ", "- NVIDIA's driver decodes", "- NVDEC is not used"],
     "WRITER": ["bzna_writer ", "bzna_writer ", "sink.write_at"],
     "SHARDS": ["tar ", "RecordIO ", "fields of a tar's"],
-    "FOLDERS": ["folder, pairs "],
+    "FOLDERS": ["folder "],
     "FOLDERS RECORDS": ["- Files of records"],
     "RECORDS": ["provider.read", "provider.close", "provider ", "records, opened"],
 }

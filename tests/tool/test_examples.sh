@@ -13,7 +13,7 @@ T=$(cd "$BUILD/tests/examples" && pwd)
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow $WERROR"
 # Linkers take longest for the libraries that libavcodec needs.
 # The pictures are PNM: contexts have the codecs of examples/formats.
-LIBS="-I. -include tests/unit/with_formats.h -Wl,--allow-shlib-undefined $BUILD/libbenzina_formats.a $BUILD/libbenzina.a \
+LIBS="-I. -D_GNU_SOURCE -include tests/unit/with_formats.h -Wl,--allow-shlib-undefined $BUILD/libbenzina_formats.a $BUILD/libbenzina.a \
     $(make --no-print-directory -s print-FORMATS_LIBS) $(pkg-config --libs libavcodec libavutil) \
     $(pkg-config --libs libjpeg 2>/dev/null) -lm -lpthread -ldl"
 archive="$T/drawn.bzna"

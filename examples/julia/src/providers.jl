@@ -117,8 +117,7 @@ function values_of(box::SamplesBox, index::Int)
     return values
 end
 
-function bzna_provider_read(user::Ptr{Cvoid}, index::UInt64, field::UInt32, buffer::Ptr{Cvoid}, capacity::UInt64, size::Ptr{UInt64},
-                            err::Ptr{Cvoid})::Int32
+function bzna_provider_read(user::Ptr{Cvoid}, index::UInt64, field::UInt32, buffer::Ptr{Cvoid}, capacity::UInt64, size::Ptr{UInt64}, err::Ptr{bzna_error})::Int32
     return called(SamplesBox, user, exception -> exception isa IO_EXCEPTIONS ? BZNA_E_IO : BZNA_E_CALLBACK) do box
         value = values_of(box, Int(index))[field+1]
         value === nothing && return BZNA_E_NOT_FOUND
@@ -162,7 +161,7 @@ function from_samples(samples; kinds = NamedTuple(), classes = nothing, fingerpr
             bzna_provider_init(provider, sizeof(bzna_provider))
             provider.count, provider.fields, provider.field_count = length(samples), pointer(fields), length(fields)
             provider.user, provider.fingerprint = pointer_from_objref(box), fingerprint
-            provider.read = @cfunction(bzna_provider_read, Int32, (Ptr{Cvoid}, UInt64, UInt32, Ptr{Cvoid}, UInt64, Ptr{UInt64}, Ptr{Cvoid}))
+            provider.read = @cfunction(bzna_provider_read, Int32, (Ptr{Cvoid}, UInt64, UInt32, Ptr{Cvoid}, UInt64, Ptr{UInt64}, Ptr{bzna_error}))
             if !isempty(class_pointers)
                 provider.class_names, provider.class_count = pointer(class_pointers), length(class_pointers)
             end
