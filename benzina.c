@@ -12095,7 +12095,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
     const int by_user = c->ops->fetch && err->status == BZNA_E_CALLBACK;      /* who is at fault, and not a file */
     bzi_extent extent = { 0 };
     char name[40];
-    bzna_error ignored;
+    bzna_error ignored = { 0 };
 
     if (c->ops->path && !by_user &&
         (c->ops->place ? c->ops->place : c->ops->locate)(c, index, &extent, &ignored) == BZNA_OK)
@@ -24725,8 +24725,8 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
 
-    if ((status = bzi_item_prepare(item, &flight.picture, &engine->views, err)) == BZNA_OK &&
-        (status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err)) == BZNA_OK)
+    if (bzi_item_prepare(item, &flight.picture, &engine->views, err) == BZNA_OK &&
+        bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err) == BZNA_OK)
         bzi_engine_add(engine, item, &flight);
     else
         bzi_engine_fail(engine, item);

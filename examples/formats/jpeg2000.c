@@ -284,7 +284,7 @@ static bzna_status j2k_inspect(void *state, const void *data, uint64_t bytes, bz
 static int j2k_palette(j2k_reader r, uint8_t palette[768])
 {
     const uint32_t colors = j2k_number(&r, 2), columns = j2k_number(&r, 1);
-    uint8_t bits[255];
+    uint8_t bits[255] = { 8 };
 
     for (uint32_t i = 0; i < columns; i++)
         bits[i] = (uint8_t)((j2k_number(&r, 1) & 127) + 1);

@@ -60,7 +60,7 @@ static bzna_status open_each(bzna_context *context, const char *const *paths, ui
 static bzna_status open_paths(bzna_context *context, const data_names *paths, const bzna_formats_config *c,
                               bzna_dataset **out, bzna_error *err)
 {
-    const char **list = malloc(paths->count * sizeof *list);
+    const char **list = malloc((paths->count ? paths->count : 1) * sizeof *list);
     bzna_status status;
 
     if (!list)
@@ -105,7 +105,8 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
 static int is_picture(const char *path)
 {
     uint8_t head[512];
-    FILE *file = fopen(path, "rb");
+    /* a pipe would keep what is read of it from others, and this waiting */
+    FILE *file = bzna_formats_data_kind(path) == DATA_FILE ? fopen(path, "rb") : NULL;
     const size_t size = file ? fread(head, 1, sizeof head, file) : 0;
 
     if (file)

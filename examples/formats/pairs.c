@@ -208,8 +208,8 @@ static bzna_status check(const paired *from, const paired *to, bzna_error *err)
 
 static int is_absolute(const char *path)
 {
-    const char drive = (char)(path[0] | 32);
-    return path[0] == '/' || (!DATA_ESCAPE && (path[0] == '\\' || (drive >= 'a' && drive <= 'z' && path[1] == ':')));
+    return path[0] == '/' || (!DATA_ESCAPE && (path[0] == '\\' ||
+                                              ((path[0] | 32) >= 'a' && (path[0] | 32) <= 'z' && path[1] == ':')));
 }
 
 /* Adds a folder by its text in formats_config.pairs, "path" or "name=path". */
@@ -311,7 +311,7 @@ static uint64_t fingerprint(const pairs *p)
 static const char **files_of(const pairs *p, data_names *paths, bzna_error *err)
 {
     const uint32_t count = p->folders[0].names.count;
-    const char **files = malloc((size_t)count * p->folder_count * sizeof *files);
+    const char **files = malloc(((size_t)count * p->folder_count + 1) * sizeof *files);
     char path[DATA_PATH_BYTES];
 
     for (uint32_t i = 0; files && i < count; i++)

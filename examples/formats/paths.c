@@ -397,9 +397,10 @@ static bzna_status add_expanded(data_names *paths, const char *text, bzna_error 
     int plain;
 
     memcpy(pattern, text, strlen(text) + 1);
-    for (char *p = pattern; !DATA_ESCAPE && *p; p++)
-        if (*p == '\\')
-            *p = '/';
+    if (!DATA_ESCAPE)
+        for (char *p = pattern; *p; p++)
+            if (*p == '\\')
+                *p = '/';
     plain = glob_plain(pattern, pattern + strlen(pattern), path);
     return plain || bzna_formats_data_kind(path) != DATA_NONE ? add(paths, path, err) : match(paths, pattern, err);
 }
