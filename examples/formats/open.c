@@ -38,7 +38,7 @@ static bzna_status config_in(bzna_formats_config *c, const bzna_formats_config *
 static bzna_status open_each(bzna_context *context, const char *const *paths, uint32_t count,
                              const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
 {
-    bzna_dataset **parts = calloc(count, sizeof *parts);
+    bzna_dataset **parts = calloc(count ? count : 1, sizeof *parts);
     uint32_t opened = 0;
 
     if (!parts)
