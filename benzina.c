@@ -18125,9 +18125,9 @@ typedef struct bzi_watch {
 
 /* That of this thread. NULL: nobody looks after its calls. */
 #ifdef BENZINA_NO_THREADS
-static bzi_watch *bzi_watch_self;
+BZI_MAYBE_UNUSED static bzi_watch *bzi_watch_self;
 #else
-static BZI_THREAD_LOCAL bzi_watch *bzi_watch_self;
+BZI_MAYBE_UNUSED static BZI_THREAD_LOCAL bzi_watch *bzi_watch_self;
 #endif
 
 /* Looks at a thread. Returns how many looks in a row have seen it in the same call of the driver. */

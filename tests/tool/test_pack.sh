@@ -334,8 +334,8 @@ tiff_tests() {
     says "$t/err" "tiff/sensor.tif: cannot be decoded: " \
         "a sensor's values are left to libavcodec, which says what it lacks"
     run "$bzna" list --json "$t/tiff.bzna"
-    same "the other TIFFs are packed" "$(files)" "deflate.tif raw.tif raw_mm.tif "
-    for i in 0 1 2; do
+    same "the other TIFFs are packed" "$(files)" "deflate.tif raw.tif raw_mm.tif tiles.tif "
+    for i in 0 1 2 3; do
         run "$bzna" extract "$t/tiff.bzna" $i -o "$t/x.ppm"
         same "TIFF $i is green" \
             "$(pixel "$t/x.ppm" 64 48 30 20 | awk '{ print (($1-60)^2 < 50 && ($2-160)^2 < 50 && ($3-60)^2 < 50) }')" 1
