@@ -379,9 +379,12 @@ $(SUITE_H).gch: $(LIBRARY)/library.h benzina.h $(PTX)
 # Some suites stand between the library and the system: its calls of these, by whatever name a file offset of 64 bits
 # gives them, come to functions of the suite, as test_pread. Its own calls do not.
 CALLS_driver     = dlopen dlsym pthread_create pthread_mutex_init pthread_cond_init
+# under a sanitizer that suite skips itself
+ifeq ($(SANITIZE),)
 CALLS_explorer   = pthread_create pthread_join pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock \
                    pthread_cond_wait pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast clock_gettime \
                    av_frame_free av_packet_free jpeg_destroy_decompress jpeg_destroy_compress
+endif
 CALLS_faults     = pread pwrite open fstat opendir fdatasync pthread_create
 CALLS_held       = open pread
 CALLS_no_threads = pthread_create

@@ -1691,12 +1691,12 @@ static void check_orientation(uint32_t codec, bytes b, uint32_t orientation)
 /* PIL reads them, and viewers rarely do. */
 TEST(texts_of_a_png_do_not_turn_it)
 {
-    static const char raw[] = "Raw profile type exif", xml[] = "XML:com.adobe.xmp";
+    static const char raw[] = "Raw profile type exif", xml[22] = "XML:com.adobe.xmp";       /* and flags of 0 */
     static const char text[] = "\nexif\n      32\n4578696600004949 2a0008000000010012010300\n"
                                "010000000600000000000000\n";
     static const char xmp[] = XMP_PACKET("tiff:Orientation=\"8\">");
     check_orientation(BZNA_CODEC_STILL, png_with("tEXt", raw, sizeof raw, text, sizeof text - 1), 1);
-    check_orientation(BZNA_CODEC_STILL, png_with("iTXt", xml, sizeof xml + 4, xmp, sizeof xmp - 1), 1);
+    check_orientation(BZNA_CODEC_STILL, png_with("iTXt", xml, sizeof xml, xmp, sizeof xmp - 1), 1);
 }
 
 /* A JPEG, whose EXIF data (6) stay or become something else, with an XMP packet behind its start. */
