@@ -143,6 +143,14 @@ bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzn
     return bzna_formats_data_return(err, &e);
 }
 
+/* The config of what is no folder. */
+static bzna_status config_of_one(bzna_formats_config *c, const bzna_formats_config *config, bzna_error *err)
+{
+    if (config_in(c, config, err) == BZNA_OK && c->pairs)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
+    return err->status;
+}
+
 bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -152,9 +160,7 @@ bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, s
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
-    if (config_in(&c, config, &e) == BZNA_OK && c.pairs)
-        DATA_FAIL(&e, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
-    else if (e.status == BZNA_OK)
+    if (config_of_one(&c, config, &e) == BZNA_OK)
         bzna_dataset_open_memory(context, bytes, size, c.dataset, out, &e);
     return bzna_formats_data_return(err, &e);
 }
@@ -168,9 +174,7 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
-    if (config_in(&c, config, &e) == BZNA_OK && c.pairs)
-        DATA_FAIL(&e, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
-    else if (e.status == BZNA_OK)
+    if (config_of_one(&c, config, &e) == BZNA_OK)
         bzna_dataset_open_source(context, source, c.dataset, out, &e);
     return bzna_formats_data_return(err, &e);
 }
