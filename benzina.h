@@ -910,9 +910,9 @@
 
 /* The version of this header. bzna_version returns that of the library. */
 #define BZNA_VERSION_MAJOR 0
-#define BZNA_VERSION_MINOR 3
+#define BZNA_VERSION_MINOR 4
 #define BZNA_VERSION_PATCH 0
-/* The version as one number: 300 is 0.3.0, 10203 is 1.2.3. */
+/* The version as one number: 400 is 0.4.0, 10203 is 1.2.3. */
 #define BZNA_VERSION (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
 
 /* How public functions are declared. Define BZNA_API to choose it yourself; else BENZINA_STATIC

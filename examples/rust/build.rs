@@ -47,7 +47,7 @@ fn main() {
         link_static(&folder);
     } else if built.join("libbenzina.a").exists() {
         link_static(&built);
-    } else if let Some(flags) = pkg_config("--libs", &["benzina_formats >= 0.3"]) {
+    } else if let Some(flags) = pkg_config("--libs", &["benzina_formats >= 0.4"]) {
         link(&flags);
     } else {
         link_static(&compile(&here));

@@ -151,7 +151,7 @@ if [ -z "$TEST_ALL" ]; then echo "LEFT test_rust.sh: the build script compiles t
 elif [ ! -x "$build/decode_batch" ]; then skip "the build script finds an installed library" "$build/decode_batch is not there"
 else
     mkdir -p "$t/prefix/lib/pkgconfig" "$t/installed" "$t/expected" && cp -P "$build"/libbenzina.so* "$t/prefix/lib/"
-    PREFIX=$t/prefix LIBDIR=$t/prefix/lib VERSION=0.3.0 SOVERSION=0.3 sh tests/make/install_package.sh "" benzina \
+    PREFIX=$t/prefix LIBDIR=$t/prefix/lib VERSION=0.4.0 SOVERSION=0.4 sh tests/make/install_package.sh "" benzina \
         benzina_formats
     alone /no/such/cc env PKG_CONFIG_PATH="$t/prefix/lib/pkgconfig" LD_LIBRARY_PATH="$t/prefix/lib" \
         cargo run --offline --bin decode_batch -- "$root/tests/data/mini_h265.bzna" "$t/installed"

@@ -409,21 +409,6 @@ held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*'
 check header_has_at_most_100_columns awk "length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
     benzina.h
 check header_comments_on_each_member_function_and_parameter awk -f tests/make/comments.awk benzina.h
-# Each name of 0.2 that went stands in CHANGELOG's table; members of a struct that went as a whole need no line.
-names_that_went() {
-    sh tests/make/names.sh benzina.h > "$T/names.txt"
-    LC_ALL=C comm -23 tests/data/names-0.2.txt "$T/names.txt" > "$T/went.txt"
-    awk 'NR == FNR { if ($0 !~ /[.]/) went[$0] = 1; next }
-         { type = $0; sub(/[.].*/, "", type) } !/[.]/ || !(type in went || /[.]reserved/)' "$T/went.txt" "$T/went.txt"
-}
-went_names_stand_in_changelog() {
-    missing=0
-    for name in $(names_that_went); do
-        grep -qF "\`$name\`" CHANGELOG.md || { echo "  CHANGELOG.md does not say what takes the place of $name"; missing=1; }
-    done
-    return $missing
-}
-check changelog_says_of_each_name_that_went_what_takes_its_place went_names_stand_in_changelog
 check header_has_at_most_88_functions sh -c \
     "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 88 ]"
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \

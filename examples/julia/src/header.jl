@@ -7,9 +7,9 @@
 const bzna_status = Int32
 
 const BZNA_VERSION_MAJOR = UInt32(0)
-const BZNA_VERSION_MINOR = UInt32(3)
+const BZNA_VERSION_MINOR = UInt32(4)
 const BZNA_VERSION_PATCH = UInt32(0)
-const BZNA_VERSION = UInt32(300)
+const BZNA_VERSION = UInt32(400)
 const BZNA_OK = Int32(0)
 const BZNA_END = Int32(1)
 const BZNA_AGAIN = Int32(2)

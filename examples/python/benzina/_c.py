@@ -157,8 +157,8 @@ def _define_functions():
 
 _define_functions()
 version = "%d.%d.%d" % (lib.bzna_version() // 10000, lib.bzna_version() // 100 % 100, lib.bzna_version() % 100)
-if lib.bzna_version() // 100 != 3:              # until 1.0, structs may change with the minor version
-    raise ImportError("this package is for libbenzina 0.3, the library found is " + version)
+if version.split(".")[:2] != __version__.split(".")[:2]:    # until 1.0, structs may change with the minor version
+    raise ImportError("this package is for libbenzina %s, the library found is %s" % (__version__, version))
 
 
 def _maker(name: str) -> Callable[[], Any]:

@@ -156,10 +156,10 @@ pub type bzna_rule_fn = Option<unsafe extern "C" fn(user: *mut c_void, input: *c
 
 /// The version of this header. bzna_version returns that of the library.
 pub const BZNA_VERSION_MAJOR: u32 = 0;
-pub const BZNA_VERSION_MINOR: u32 = 3;
+pub const BZNA_VERSION_MINOR: u32 = 4;
 pub const BZNA_VERSION_PATCH: u32 = 0;
-/// The version as one number: 300 is 0.3.0, 10203 is 1.2.3.
-pub const BZNA_VERSION: u32 = 300;
+/// The version as one number: 400 is 0.4.0, 10203 is 1.2.3.
+pub const BZNA_VERSION: u32 = 400;
 /// Ok
 pub const BZNA_OK: bzna_status = 0;
 /// No more batches
