@@ -61,7 +61,8 @@ else
         check without_clang_there_is_no_gpu_path_and_it_says_so says "This build has no GPU path" without_clang
         check libraries_that_are_linked_are_named grep -q "benzina: libavcodec $(pkg-config --modversion libavcodec)" \
             "$t/said"
-        check pair_of_the_checkout_is_written cmp benzina.h "$t/configured/tree/pair/benzina.h"
+        check pair_of_the_checkout_is_written sh -c \
+            'sed 1d benzina.h > "$1.rest" && sed 1d "$1" | cmp - "$1.rest"' sh "$t/configured/tree/pair/benzina.h"
     else
         skip "the package configured" "no libavcodec or libjpeg [libavcodec-dev libavutil-dev libjpeg-dev]"
     fi

@@ -463,6 +463,9 @@ check only_cuda_and_nvdec_know_the_driver \
 mkdir -p "$T/foreign"
 if [ -n "$cuda" ]; then
     check dist_makes_the_pair make --no-print-directory -s BUILD="$BUILD" dist
+    version=$("$BZNA" --version | sed 's/bzna //')
+    check pair_names_its_version sh -c '[ "$(head -qn 1 "$1"/benzina.[ch] | grep -cF "$2 - ")" = 2 ]' sh \
+        $BUILD/dist "$version"
     check pair_has_the_ptx_inside grep -q ',46,118,101,114,115,105,111,110,' $BUILD/dist/benzina.c    # ".version"
     check pair_includes_no_other_file sh -c "! grep -n '^#include \"' $BUILD/dist/benzina.c | grep -v '\"benzina.h\"'"
     cp $BUILD/dist/benzina.h $BUILD/dist/benzina.c "$T/foreign/"
