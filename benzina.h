@@ -63,7 +63,7 @@
  * loaded. A loader is refused as a whole only if it is known, when it is opened, that none of its
  * samples can be decoded: those of a plain video without libavcodec, for example.
  *
- * What the switches BENZINA_NO_... leave out can also be removed from the text:
+ * The parts that BENZINA_NO_... leaves out can also be removed from the text:
  * make dist WITHOUT="SHARDS WRITER" writes a benzina.c without these parts, and a benzina.h without
  * their declarations and their paragraphs of this manual, which defines BENZINA_NO_SHARDS and
  * BENZINA_NO_WRITER. A file or setting that needs such a part fails with E_UNSUPPORTED either way,
@@ -213,7 +213,7 @@
  * A thread that calls the library needs 64 kB of stack, and so does each thread of its own. Theirs
  * have the system's default size: 8 MB with glibc, 128 kB with musl, 512 kB on macOS. That is what
  * was measured with gcc and clang on x86-64, with all kinds of data sets and with what libavcodec
- * and libjpeg-turbo use. What your callbacks use is added to it.
+ * and libjpeg-turbo use. Add what your callbacks use.
  *
  * After fork(), a child must not use objects that its parent made. Calls on such loaders, and calls
  * that would touch CUDA, return E_STATE in the child.
@@ -346,10 +346,10 @@
  *     config.augment.policy_count = 2;
  *
  * Operations that move pixels (shear, translate, rotate) join the warp, so that the picture is
- * filtered once. What they bring in from beyond the crop is the out-of-bounds color, unless
+ * filtered once. Pixels that they move in from beyond the crop have the out-of-bounds color, unless
  * augment.beyond_crop is set. If any other operation was drawn for a view, its pixels are rounded
- * to 8 bits after the warp and its jitter, and after each operation, as torchvision does it. What
- * covers a part of the picture (erase, cutout, grid mask) comes last. bzna_batch_info.operations
+ * to 8 bits after the warp and its jitter, and after each operation, as in torchvision. Operations
+ * that cover a part of the picture (erase, cutout, grid mask) come last. bzna_batch_info.operations
  * has what was drawn. examples/augment.c is a whole program.
  *
  * BOXES AND POLYGONS are fields, too: JSON, XML, vectors. A rule (config.fields.rules) turns such a
@@ -391,7 +391,7 @@
  * SECURITY. Files from strangers may be opened, listed, and copied: containers, headers, fields and
  * parameter sets are read by benzina.c alone, which is fuzzed under sanitizers. Pixels are decoded
  * by others, and decoding is as safe as they are, so keep them up to date:
- *     - libjpeg-turbo decodes JPEG, also for a GPU, except where decode.jpeg asks for NVDEC.
+ *     - libjpeg-turbo decodes JPEG, also for a GPU, unless decode.jpeg asks for NVDEC.
  *     - libavcodec decodes H.264, H.265, AV1 and stills in software, by itself or by libraries that
  *       it was built with: AV1 always by libdav1d. It sees a picture only after benzina.c read its
  *       headers and found its size, depth and kind within the limits above.
@@ -444,7 +444,7 @@
  * examples, curricula, samplers of other libraries.
  *     - bzna_loader_set_indices gives a list, and bzna_loader_set_batches one that is cut into
  *       batches. Both copy it. No sample of an epoch is read before its list was given, and
- *       bzna_loader_next returns E_STATE where it lacks one. It never waits for a list.
+ *       bzna_loader_next returns E_STATE if it lacks one. It never waits for a list.
  *     - An epoch's list is given once. It cannot change until bzna_loader_reset or
  *       bzna_loader_restore, which forget all lists.
  *     - Lists of later epochs can be given at any time, several of them, by any thread, also while
@@ -477,7 +477,7 @@
  *                                                NVDEC's differ from software's
  *
  * To that end, the library has its own exp, log, sin, cos and tan, and fuses no operations. None of
- * this holds where compilers calculate in more precision than a type has, as on 32-bit x86 without
+ * this holds if compilers calculate in more precision than a type has, as on 32-bit x86 without
  * -msse2 -mfpmath=sse.
  *
  * 10. VERSIONS AND THE ABI
@@ -575,7 +575,7 @@
  *
  * WAITING. With batches in device memory, bzna_loader_next blocks the calling thread only
  *     - until the next batch is filled
- *     - until a batch is free to be filled, where each one is on loan or released but still read by
+ *     - until a batch is free to be filled, if each one is on loan or released but still read by
  *       work that you enqueued. If all are on loan, it returns E_STATE at once.
  *     - if the driver refuses to let the consumer's stream wait, until the batch is written.
  * It does not wait for the GPU otherwise: it makes the consumer's stream wait.
@@ -674,8 +674,8 @@
  * root is a class, and all pictures below it belong to that class. A root without such folders has
  * no targets. Files are known by their names, in lower or upper case: jpg jpeg png webp, and the
  * extensions of the context's own codecs, which examples/formats has for other kinds.
- * Names that begin with a dot are left out. Links are followed. A file is not looked at before it
- * is read.
+ * Names that begin with a dot are left out. Links are followed. The library opens a file only when
+ * it reads it.
  *
  * A folder is refused
  *     - if a link in it leads back to a folder above it
@@ -728,10 +728,10 @@
  *     - hidden files, and files in folders that are called __so__
  *     - files whose field's name has BZNA_NAME_MAX bytes or more.
  *
- * Opening a tar walks over its headers, or reads SHARD.idx beside SHARD.tar (version 1.2, as DALI's
- * wds2idx or `bzna index` write it). If the index is older than the tar, it must be what a walk
- * finds. An index that the headers contradict is refused with E_BOX, when the tar is opened or when
- * a sample is used. A SHARD.idx of another version is ignored with a warning.
+ * Opening a tar walks over its headers, or reads SHARD.idx next to SHARD.tar (version 1.2, which
+ * wds2idx of DALI and `bzna index` write). If the index is older than the tar, it must be what a
+ * walk finds. An index that the headers contradict is refused with E_BOX, when the tar is opened or
+ * when a sample is used. A SHARD.idx of another version is ignored with a warning.
  * dataset_config.index gives the index of a tar or .rec that is not opened by a path; one of
  * another version is refused with E_BOX.
  *
@@ -750,7 +750,7 @@
  * E_NOT_FOUND. Its targets are exact. If a float32 cannot hold one, the field "label" of that
  * record fails with E_FORMAT.
  *
- * NAME.idx beside NAME.rec (MXNet's, or one that `bzna index` wrote) says where records begin.
+ * NAME.idx next to NAME.rec (MXNet's, or one that `bzna index` wrote) says where records begin.
  * Without it, opening scans the headers once. An index that is older than the file must be what a
  * scan finds. An index of another file is refused with E_FORMAT, when the file is opened or when a
  * sample is used.
@@ -777,15 +777,15 @@
  * A loader asks for what it needs of a sample, value by value on one thread: the target, then the
  * pictures, then other fields. A row of a table is three questions then, so keep the row that was
  * found last. Several threads ask at once, each for its own sample: as many as read.threads, for
- * data sets without pictures as decode.threads, and those that call bzna_dataset_* beside them.
- * What serves one thread at a time, such as a connection to a database, stands in a pool of the
- * provider's: a thread takes it, and gives it back. There is no call that begins or ends a thread.
+ * data sets without pictures as decode.threads, and those that call bzna_dataset_* besides.
+ * If something serves one thread at a time, such as a connection to a database, the provider keeps
+ * several in a pool: a thread takes one, and gives it back. No call begins or ends a thread.
  *
  * examples/lmdb.c reads a database where it lies, by places. examples/sqlite.c reads rows of a
  * table, by `read` and a pool. examples/generator.c draws pictures.
  *
  * PICTURES are told apart by their content.
- *     - Alpha is dropped, as PIL's convert("RGB") does it.
+ *     - Alpha is dropped, as by PIL's convert("RGB").
  *     - Pictures are rotated and mirrored as their EXIF data say, or XMP if EXIF data say nothing.
  *       Transforms see the size of the picture after that. torchvision's ImageFolder does none of
  *       it: set dataset_config.orientation to IGNORE to have the pictures that it returns.
@@ -799,7 +799,7 @@
  *
  * STILLS are PNG and WebP, and what the context's own codecs read (chapter 13). examples/formats
  * has codecs for HEIF, GIF (its first picture), BMP, PNM, TIFF, JPEG 2000 and JPEG XL, in files
- * that may be copied beside the library's. build/libbenzina_formats has them all, and bzna and the
+ * that may be copied next to the library's. build/libbenzina_formats has them all, and bzna and the
  * bindings register them.
  *
  * HEIF AND AVIF are read by a codec of the program's own, examples/formats/heif.c (chapter 13),
@@ -859,12 +859,12 @@
  * examples/own_codec.c is a program that registers it. examples/rust/src/bin/own_codec.rs has one
  * for QOI in Rust.
  *
- * WHEN THEY ARE ASKED. The library's own kinds come first. What none of them takes is shown to the
- * codecs in their order, until one recognizes it. That holds for each picture that is a file: in
- * folders, tars, RecordIO, fields of archives, providers whose field has codec UNKNOWN, and
- * wherever bzna_image.codec is BZNA_CODEC_STILL, also for bzna_decoder. There it may also be
- * BZNA_CODEC_OWN for the first codec, one more for the second, and so on. A build with
- * BENZINA_NO_STILLS leaves PNG and WebP to the codecs.
+ * WHEN THEY ARE ASKED. The library looks for its own kinds first. If a picture is none of them, the
+ * codecs are asked in their order, until one recognizes it. This holds for each picture that is a
+ * file: in folders, tars, fields of archives, providers whose field has codec UNKNOWN, and whenever
+ * bzna_image.codec is BZNA_CODEC_STILL, also for bzna_decoder. There it may also be BZNA_CODEC_OWN
+ * for the first codec, one more for the second, and so on. A build with BENZINA_NO_STILLS leaves
+ * PNG and WebP to the codecs.
  *
  * A folder opens no file to list it, so it takes files by their extensions: give those of the codec
  * in bzna_codec.extensions. In a tar they say which fields are pictures. Once a file is read, its
@@ -1010,7 +1010,7 @@ typedef struct bzna_error {
 } bzna_error;
 
 /* Sets error to "no error". struct_size is the size of the caller's bzna_error in bytes, or 0 for
- * the size of the library that runs. Clear the struct first where an older library may run. NULL
+ * the size of the library that runs. Clear the struct first if an older library may run. NULL
  * does nothing. Any thread. */
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size);
 
@@ -1027,7 +1027,7 @@ BZNA_API const char *bzna_status_text(bzna_status status);
 BZNA_API uint32_t bzna_version(void);
 
 /* The comments below list the statuses that are particular to a call. Chapter 6 has those that
- * every call may return: E_ARGUMENT, E_STRUCT_SIZE, E_MEMORY and, where chapter 4 forbids the call,
+ * every call may return: E_ARGUMENT, E_STRUCT_SIZE, E_MEMORY and, if chapter 4 forbids the call,
  * E_STATE. */
 
 /* ---- Objects ------------------------------------------------------------------------------ */
@@ -1076,7 +1076,7 @@ typedef struct bzna_source {
      * it at once. Failures:
      *     a negative number   trouble with the data: E_IO, and the number becomes native_code
      *     more than size      a fault of read_at itself: E_CALLBACK
-     * A binding returns INT64_MAX where the user's code is at fault. */
+     * A binding returns INT64_MAX if the user's code is at fault. */
     int64_t (*read_at)(void *user, uint64_t offset, void *dst, uint64_t size);
     /* Returns the number of all bytes. A negative number becomes the native_code of E_IO. Called on
      * the caller's thread, in bzna_dataset_open_source. */
@@ -1084,7 +1084,7 @@ typedef struct bzna_source {
     /* Releases what the source holds. Called exactly once, on the thread that releases the data set
      * last, and never if bzna_dataset_open_source failed. May be NULL. */
     void    (*close)(void *user);
-    /* All bytes, if they lie in memory, where they must stay as they are until close. They are not
+    /* All bytes, if they are in memory, where they must stay as they are until close. They are not
      * copied, and read_at may be NULL. NULL: read_at gives them */
     const void *memory;
 } bzna_source;
@@ -1164,7 +1164,7 @@ typedef struct bzna_image {
     /* EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself
      * says; a writer takes nothing else */
     uint32_t    orientation;
-    /* the payload of hvcC, avcC or av1C; NULL where data has the parameter sets. Borrowed */
+    /* the payload of hvcC, avcC or av1C; NULL if data has the parameter sets. Borrowed */
     const void *config;
     uint64_t    config_size;          /* bytes at config */
     const void *data;                 /* the access unit, or the file's bytes. Borrowed */
@@ -1183,7 +1183,7 @@ BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
  *     image      must have data; unchanged
  *     dst        receives the stream; NULL asks for the size alone
  *     capacity   bytes at dst
- *     needed     set to the bytes of the whole stream, also where dst is NULL or too small; may be
+ *     needed     set to the bytes of the whole stream, also if dst is NULL or too small; may be
  *                NULL
  * Statuses: E_ARGUMENT; E_CODEC for an unknown codec; E_BOX for a damaged config or access unit;
  * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of no use. */
@@ -1351,10 +1351,10 @@ typedef struct bzna_codec {
     /* Tells versions of the codec apart that give other pixels: it is part of saved states, which
      * are not restored with another one. 0 is a number as any */
     uint64_t    fingerprint;
-    bzna_codec_recognize_fn recognize;          /* must be given */
+    bzna_codec_recognize_fn recognize;          /* required */
     bzna_codec_thread_begin_fn thread_begin;    /* may be NULL: each state is user */
     bzna_codec_thread_end_fn thread_end;        /* may be NULL */
-    bzna_codec_inspect_fn inspect;    /* must be given if decode is */
+    bzna_codec_inspect_fn inspect;    /* required if decode is */
     bzna_codec_decode_fn decode;      /* may be NULL: every picture is unwrapped */
     bzna_codec_unwrap_fn unwrap;      /* may be NULL: every picture is decoded */
     /* Releases what user holds. Called exactly once, when the last object that was made with the
@@ -1436,7 +1436,7 @@ typedef struct bzna_context_config {
      * most 256. Default: sessions_per_engine for each engine */
     uint32_t       sessions;
     /* Advanced, used by configurations for several kinds of GPUs: NVDEC decode sessions for each
-     * engine of the device, at most 256 (and 256 in all). Default 4, or 3 where there is a single
+     * engine of the device, at most 256 (and 256 in all). Default 4, or 3 if there is a single
      * engine. sessions has precedence */
     uint32_t       sessions_per_engine;
     /* Advanced, used to tune decoding: how many pictures one session decodes at once, at most 16;
@@ -1445,11 +1445,11 @@ typedef struct bzna_context_config {
     /* Advanced, used to tune decoding: how many decoded pictures of a session one launch of the
      * kernel warps, at most 8; default 8 */
     uint32_t       session_mapped;
-    /* Advanced, used where a large model shares the GPU: device memory for the decoders of all
+    /* Advanced, used when a large model shares the GPU: device memory for the decoders of all
      * sessions, in bytes, by estimate. Default: an eighth of the device's memory. With little,
      * there are fewer decoders, and they change frame sizes. With none, a session ends */
     uint64_t       decode_memory_bytes;
-    /* Advanced, used where a framework has an allocator of its own: allocates the device memory of
+    /* Advanced, used when a framework has an allocator of its own: allocates the device memory of
      * batches and uploads. Default, all zeros: the driver's */
     bzna_device_allocator device_allocator;
     /* Advanced, used by programs that made a CUDA context: the CUcontext to work in, on its device.
@@ -1500,7 +1500,7 @@ typedef struct bzna_device_info {
     uint32_t    sessions;
     bzna_status video;                /* BZNA_OK if NVDEC can be used, else why not */
     uint32_t    reserved0;            /* 0 */
-    char        name[96];             /* the device's name, as the driver has it */
+    char        name[96];             /* the device's name, as the driver gives it */
     char        message[488];         /* more about video, if it is not BZNA_OK */
 } bzna_device_info;
 
@@ -1539,7 +1539,7 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 
 /* Describes the device of context, and makes it ready for work if it was not. info is filled in, up
  * to struct_size bytes: pass sizeof *info. Any thread. Fails as bzna_context_open does for a config
- * that demands a device, even where context_config.device is AUTO:
+ * that demands a device, even if context_config.device is AUTO:
  *     E_DEVICE        the message says why the CPU works instead
  *     E_UNSUPPORTED   this build has no GPU path */
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info,
@@ -1555,7 +1555,7 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
  *     info            filled in, up to struct_size bytes: pass sizeof *info
  *     struct_size     in bytes
  * Statuses: E_ARGUMENT for another codec, chroma_format or depth; those of
- * bzna_context_device_info; where NVDEC cannot be used, the status in bzna_device_info.video. A
+ * bzna_context_device_info; if NVDEC cannot be used, the status in bzna_device_info.video. A
  * kind that the device does not decode is no error: info->supported is 0. */
 BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
@@ -1621,11 +1621,11 @@ typedef struct bzna_dataset_config {
     uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
     /* 1: class folders without pictures are classes, too, and have numbers; 0: they are refused */
     uint32_t            allow_empty;
-    /* what error messages call the data set, in UTF-8; only where it is one file. Default: the
+    /* what error messages call the data set, in UTF-8; only if it is one file. Default: the
      * path, "memory", "source" or "provider" */
     const char         *name;
     /* "train", "validation" or "test": only the samples of that split, which an archive lists in
-     * tracks of their own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has
+     * tracks of their own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND if it has
      * none. Default: all samples */
     const char         *split;
     /* the kind of container, as bzna_dataset_info.container calls it. Default: found by content */
@@ -1646,9 +1646,9 @@ typedef struct bzna_dataset_config {
      * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
      * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
     const char         *target;
-    /* the text of an index (.idx) of one tar or .rec, in place of the file beside it, so that a
+    /* the text of an index (.idx) of one tar or .rec, in place of the file next to it, so that a
      * file that is opened by a source need not be walked over. Read until the call returns.
-     * Default: the file beside it, if the data set is opened by a path */
+     * Default: the file next to it, if the data set is opened by a path */
     const void         *index;
     uint64_t            index_bytes;  /* bytes at index */
     /* how many bytes of files of records that are opened by their paths may be held in memory, so
@@ -1688,12 +1688,12 @@ enum {
 };
 
 /* One field of a data set's samples. Chapter 12 has the fields of tar and RecordIO.
- *     archive   "image", "thumb"; "target" and "name" where there are tracks of them; fields that
- *               were written beside them
- *     video     "image"; "target" and "name" where there are tracks of them
+ *     archive   "image", "thumb"; "target" and "name" if there are tracks of them; fields that
+ *               were written with them
+ *     video     "image"; "target" and "name" if there are tracks of them
  *     provider  as its fields say
- *     folder    "image"; "name", the path below the folder; "target" where folders are classes, or
- *               where a list has at most one whole number for each sample; "label" of others */
+ *     folder    "image"; "name", the path below the folder; "target" if folders are classes, or
+ *               if a list has at most one whole number for each sample; "label" of others */
 typedef struct bzna_field_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t kind;                    /* BZNA_FIELD_... */
@@ -1800,7 +1800,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
 
 /* Opens a file that the caller's functions read. Any thread.
  *     context   may be closed before the data set
- *     source    read_at and size must be given; the struct is copied. On success the data set owns
+ *     source    read_at and size are required; the struct is copied. On success the data set owns
  *               the source, and closes it exactly once. On failure it is still the caller's, and
  *               close was not called
  *     config    copied; NULL: all defaults
@@ -1843,7 +1843,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     bzna_field_info *info, size_t struct_size, bzna_error *err);
 
 /* Describes one track of the first file of dataset. track is its number, from 0. info is filled in,
- * up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last track, and where the
+ * up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last track, and if the
  * file has no tracks. Any thread. */
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track,
     bzna_track_info *info, size_t struct_size, bzna_error *err);
@@ -1855,7 +1855,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
 BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index,
     bzna_sample_ref *sample, size_t struct_size, bzna_error *err);
 
-/* Sets *target to the target of sample number index of dataset, or to BZNA_TARGET_NONE where it has
+/* Sets *target to the target of sample number index of dataset, or to BZNA_TARGET_NONE if it has
  * none. Any thread. Statuses: E_RANGE past the last sample; E_IO, E_TRUNCATED, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index,
     int64_t *target, bzna_error *err);
@@ -1892,10 +1892,10 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
  *     dataset    the data set
  *     index      the sample
  *     field      "image", "thumb", or the name of a track such as "bzna_input"; NULL: the thumbnail
- *                where there is one, else the image
+ *                if there is one, else the image
  *     buffer     receives the whole sample
- *     capacity   bytes at buffer; at least bzna_sample_ref.size. What a codec of the program's own
- *                copies to unwrap it follows the sample, and needs more: E_BUFFER
+ *     capacity   bytes at buffer; at least bzna_sample_ref.size. If a codec of the program's own
+ *                copies bytes to unwrap the sample, they follow it, and need more: E_BUFFER
  *     image      prepared by bzna_image_init, and filled in. Its config and data point into buffer.
  *                The config of plain videos, of records and of a provider's RAW pixels points into
  *                the data set, since all samples share it
@@ -1919,12 +1919,12 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 /* One field of a provider's samples. Zero is the default of every member that does not say
  * otherwise. */
 typedef struct bzna_provider_field {
-    /* UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; must be given. Some
+    /* UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; required. Some
      * names have meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the
      * picture that loaders take by default (without one, the first IMAGE is), and a TEXT called
      * "name" is the sample's name */
     const char *name;
-    /* BZNA_FIELD_..., which says what a value is, and must be given:
+    /* BZNA_FIELD_..., which says what a value is, and is required:
      *     IMAGE     a picture, as codec says
      *     INTEGER   an int64_t, in the machine's byte order
      *     VECTOR    float32 numbers, likewise; any number of them
@@ -2015,11 +2015,11 @@ typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint3
  *
  * A size that cannot be right fails the sample with E_CALLBACK: one that changes between calls, one
  * above max_bytes, a picture without bytes, an INTEGER that has not 8 bytes, RAW pixels that are
- * not as many as their field says, or a place that no file can have. What is wrong with a file has
- * the status of a data set's own files, and the message names it: E_IO if it cannot be opened or
- * read, E_TRUNCATED if it ends before a value does, E_LIMIT if it is larger than max_bytes. All
- * these failures cost their own slots (errors.policy); errors.callback_policy has no effect on
- * them. */
+ * not as many as their field says, or a place that no file can have. A fault of a file has the
+ * status that it has in other data sets, and the message names the file: E_IO if it cannot be
+ * opened or read, E_TRUNCATED if it ends before a value does, E_LIMIT if it is larger than
+ * max_bytes. All these failures cost their own slots (errors.policy); errors.callback_policy has no
+ * effect on them. */
 typedef struct bzna_provider {
     uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
     uint32_t    field_count;          /* fields at fields, 1..64 */
@@ -2031,7 +2031,7 @@ typedef struct bzna_provider {
     bzna_provider_read_fn   read;     /* gives values; NULL if every field is located */
     bzna_provider_locate_fn locate;   /* says where values lie; NULL if places says it */
     /* instead of locate, where all values lie, so that nothing is called: field f of sample i is at
-     * places[i * field_count + f]. Those of fields that are not located are not looked at. It must
+     * places[i * field_count + f]. Those of fields that are not located are ignored. It must
      * stay as it is until close. NULL: locate says it */
     const bzna_place *places;
     /* paths of the files in which values lie; copied. Up to 64 of them, if they are fewer than the
@@ -2123,7 +2123,7 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one coded picture. One thread at a time may use a decoder.
  *     decoder   goes on working after every failure below
- *     image     must have its data, and its config where the codec has one; unchanged
+ *     image     must have its data, and its config if the codec has one; unchanged
  *     picture   prepared by bzna_picture_init, and filled in. Its planes are the decoder's, and
  *               valid until the decoder's next call; those of raw pixels lie in image's data
  * Statuses: E_ARGUMENT; E_CODEC if there is no decoder for this kind; E_UNSUPPORTED if the library
@@ -2170,7 +2170,7 @@ BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoc
  *     random       its key becomes the first two words of
  *                  philox(counter = {occurrence low, occurrence high, view, 1}, key)
  *     view         of the sample, from 0
- *     occurrence   in a loader, the position in the epoch's order where an order can repeat a
+ *     occurrence   in a loader, the position in the epoch's order if an order can repeat a
  *                  sample (chapter 9), else 0
  * (0, 0) leaves the stream as it is. */
 BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
@@ -2201,13 +2201,13 @@ enum {
     BZNA_FILTER_NEAREST   = 1,        /* the nearest sample */
     /* a = -0.5, as in PIL; samples outside the picture have no weight */
     BZNA_FILTER_CUBIC     = 2,
-    BZNA_FILTER_AREA      = 3,        /* the mean of what is covered; LINEAR where it enlarges */
+    BZNA_FILTER_AREA      = 3,        /* the mean of what is covered; LINEAR if it enlarges */
     BZNA_FILTER_LANCZOS4  = 4,        /* as in OpenCV; the border is repeated */
     BZNA_FILTER_LANCZOS3  = 5,        /* as in PIL; samples outside the picture have no weight */
     BZNA_FILTER_CUBIC_075 = 6         /* a = -0.75, as in OpenCV; the border is repeated */
 };
 
-/* How filters act where a warp shrinks the picture. */
+/* How filters act when a warp shrinks the picture. */
 enum {
     BZNA_ANTIALIAS_AUTO = 0,          /* all but NEAREST widen by as much, as in PIL, torchvision */
     BZNA_ANTIALIAS_OFF  = 1,          /* they do not, as in OpenCV; AREA with OFF is refused */
@@ -2343,7 +2343,7 @@ enum {
 /* A list of operations, and how they are drawn. Zero is the default of every member but the first
  * two. The struct has no struct_size: it grows only into reserved words. */
 typedef struct bzna_policy {
-    const bzna_operation *operations; /* an array; must be given */
+    const bzna_operation *operations; /* an array; required */
     uint32_t operation_count;         /* operations at operations, 1..256 */
     /* operations that are drawn together, in order, each with its own probability: those of one
      * group follow one another. Default 1; must divide operation_count. AutoAugment's sub-policies
@@ -2511,7 +2511,7 @@ typedef struct bzna_geometry {
 } bzna_geometry;
 
 /* Finds where a box of the picture is in the output. Any thread.
- *     geometry   as a rule has it
+ *     geometry   as a rule is given it
  *     area       the box: left, top, right and bottom edge, in pixels of the picture
  *     out        the upright rectangle around it in pixels of the output, clipped to the output;
  *                may be area
@@ -2556,7 +2556,7 @@ typedef bzna_status (*bzna_rule_fn)(void *user, const bzna_rule_input *input, vo
 enum {
     BZNA_RULE_BYTES  = 0,             /* its bytes, for bzna_batch_bytes, under the rule's name */
     BZNA_RULE_TENSOR = 1,             /* a tensor [N, shape...]: call fills it in */
-    /* a tensor [N, shape...] of which call fills in up to shape[0] rows, and beside it NAME_count
+    /* a tensor [N, shape...] of which call fills in up to shape[0] rows, and with it NAME_count
      * [N] int64, with the number of rows of each sample */
     BZNA_RULE_ROWS   = 2
 };
@@ -2811,7 +2811,7 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
  *     1. for each policy: whether it is applied, and then for each of its draws the group. SHUFFLE
  *        draws one of the groups that are left
  *     2. for each operation of the group: whether it is applied, its magnitude or bin, its sign
- *     3. what it needs beside that. ERASE: up to 10 times area and ratio, then top and left, and
+ *     3. what else it needs. ERASE: up to 10 times area and ratio, then top and left, and
  *        two words of key if it has noise. CUTOUT: x and y of its middle. GRID_MASK: left and top.
  *        LIGHTING: three normal numbers, each the sum of twelve uniform ones of 0..1, less 6.
  *        SHUFFLE: the order's number
@@ -2858,7 +2858,7 @@ enum {
 
 /* Who decodes. */
 enum {
-    BZNA_DECODER_AUTO     = 0,        /* NVDEC where the context has it; software where it cannot */
+    BZNA_DECODER_AUTO     = 0,        /* NVDEC if the context has it; software if it cannot */
     BZNA_DECODER_SOFTWARE = 1,        /* software decodes everything */
     BZNA_DECODER_NVDEC    = 2         /* NVDEC, or opening fails; software decodes what it cannot */
 };
@@ -2876,7 +2876,7 @@ enum {
 };
 
 /* How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's
- * read_at failed. What a provider fails is not concerned: it costs its slot. */
+ * read_at failed. A sample that a provider fails costs its slot, whatever this setting is. */
 enum {
     /* bzna_loader_next returns its error instead of its batch, whatever errors.policy is */
     BZNA_ON_CALLBACK_ERROR_STOP   = 0,
@@ -2926,14 +2926,14 @@ typedef struct bzna_loader_color {
  * config.extra_outputs are further ones, made of the same samples. Zero is the default of every
  * member. The struct has no struct_size: it grows only into reserved words.
  *
- * Further outputs serve for masks beside pictures, and for views of other sizes. They lie in the
+ * Further outputs serve for masks of pictures, and for views of other sizes. They lie in the
  * batches of the first one, so batch_size, slices, device, stream and buffers must be 0 in them.
  * In the first output, name, field, warp, filter, color and augment must be NULL: its field is
  * config.fields.image, and the other four are groups of the config. */
 typedef struct bzna_loader_output {
-    /* samples of a batch, 1..65536; must be given in the first output, and be 0 in further ones */
+    /* samples of a batch, 1..65536; required in the first output, and be 0 in further ones */
     uint32_t                  batch_size;
-    /* pixels, 1..16384. The first output's must be given; 0 in a further one: the first one's.
+    /* pixels, 1..16384. The first output's is required; 0 in a further one: the first one's.
      * Width and height 0 with fields.tensors, bytes or rules stand for batches without pictures, on
      * the host */
     uint32_t                  width;
@@ -2969,7 +2969,7 @@ typedef struct bzna_loader_output {
     /* BZNA_PALETTE_INDEX: pictures with a palette come as its indices, whatever the data set's
      * config says. All outputs of one field must say the same. Default: as that says */
     uint32_t                  palette;
-    /* Further outputs: the name of the tensor, 1..31 bytes; must be given; copied */
+    /* Further outputs: the name of the tensor, 1..31 bytes; required; copied */
     const char               *name;
     /* Further outputs: the image field that it is made of; copied. A field is decoded once. NULL:
      * the first output's */
@@ -2998,7 +2998,7 @@ typedef struct bzna_loader_output {
     uint64_t                  reserved[7];   /* must be 0 */
 } bzna_loader_output;
 
-/* The outputs beside the first one. */
+/* The outputs after the first one. */
 typedef struct bzna_loader_outputs {
     const bzna_loader_output *ptr;           /* an array; copied, with what it points to */
     uint64_t                  count;         /* outputs at ptr, at most 15 */
@@ -3017,11 +3017,11 @@ typedef struct bzna_loader_order {
     const uint64_t *indices;
     uint64_t        index_count;      /* indices at indices */
     /* Advanced, used for unbalanced classes and for mixtures of data sets: how likely a sample is
-     * drawn. One weight for each sample (of indices, where they are given), finite, at least 0, and
+     * drawn. One weight for each sample (of indices, if they are given), finite, at least 0, and
      * one of them above 0 */
     const double   *weights;
     uint64_t        weight_count;     /* weights at weights */
-    uint32_t        weighting;        /* Advanced: BZNA_WEIGHTING_...; must be given with weights */
+    uint32_t        weighting;        /* Advanced: BZNA_WEIGHTING_...; required with weights */
     /* Advanced: 1: weights are one for each part of a concatenation, shared evenly by its samples;
      * not together with indices */
     uint32_t        weights_by_part;
@@ -3045,12 +3045,12 @@ typedef struct bzna_loader_shard {
 /* The fields that batches are made of. Strings are copied. */
 typedef struct bzna_loader_fields {
     /* which image of a sample: "image", "thumb", or the name of a track. A name that the first
-     * sample does not have is refused. Default: the thumbnail where a sample has one, if width and
+     * sample does not have is refused. Default: the thumbnail if a sample has one, if width and
      * height of all outputs of it are at most 512; else the picture */
     const char *image;
     /* further tensors of each batch: at most 16 fields by name, with commas between them. Names are
      * UTF-8, and none is empty.
-     *     integers   [N] int64; -1 where a sample has none
+     *     integers   [N] int64; -1 if a sample has none
      *     vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
      *                colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
      *                rest of its row; a longer one fails its sample with E_MISMATCH */
@@ -3065,7 +3065,7 @@ typedef struct bzna_loader_fields {
     uint32_t    rule_count;           /* rules at rules */
     /* 1: batches have the tensor "geometry", [N, 16] float32, or [N, views, 16] with several views
      * of the first output: the homography (9), width and height of the picture, the crop (4), and
-     * flip_h + 2 * flip_v, as in bzna_geometry. NaN where a sample failed before they were drawn */
+     * flip_h + 2 * flip_v, as in bzna_geometry. NaN if a sample failed before they were drawn */
     uint32_t    geometry;
     uint64_t    reserved[8];          /* must be 0 */
 } bzna_loader_fields;
@@ -3074,14 +3074,14 @@ typedef struct bzna_loader_fields {
 typedef struct bzna_loader_read {
     /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Where
      * nothing is decoded, or all samples lie in memory and batches go to the host, the default is
-     * none: decoder threads read. Raise it where each read waits long, as on network storage */
+     * none: decoder threads read. Raise it if each read waits long, as on network storage */
     uint32_t threads;
     /* samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4
-     * for each session, and 2; where software decodes, more while they are small: up to 1 MiB for
+     * for each session, and 2; if software decodes, more while they are small: up to 1 MiB for
      * each decoder thread, a quarter of memory_bytes, and the slots of batches in flight */
     uint32_t ahead_samples;
     /* memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with
-     * E_LIMIT. Those that lie in memory that the caller lent take none */
+     * E_LIMIT. Those that lie in memory of the caller take none */
     uint64_t memory_bytes;
     /* how often a sample's read that failed with E_IO is tried again, at most 1000; default 0.
      * Opening a data set is not tried again */
@@ -3097,9 +3097,9 @@ typedef struct bzna_loader_read {
 typedef struct bzna_loader_decode {
     uint32_t decoder;                 /* BZNA_DECODER_... */
     /* threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for
-     * each processor. Set it where several processes share a machine */
+     * each processor. Set it if several processes share a machine */
     uint32_t threads;
-    /* Advanced, used where a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all
+    /* Advanced, used when a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all
      * JPEG that are baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest
      * with pictures of one size. Pixels differ by up to 4 of 255. Default: software decodes JPEG */
     uint32_t jpeg;
@@ -3111,7 +3111,7 @@ typedef struct bzna_loader_decode {
      * shrink what was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all
      * views shrink it 3-fold. Default 1 */
     float    jpeg_shrink_margin;
-    /* Advanced, used where NVDEC limits a loader and processors idle: 1: decoder threads take
+    /* Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take
      * pictures of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them
      * wait for NVDEC than it can begin. Batches are the same: chapter 11. Needs errors.policy
      * BZNA_ON_ERROR_FILL */
@@ -3139,7 +3139,7 @@ typedef struct bzna_loader_pipeline {
      * released batches may be written again. Copied. NULL: anywhere */
     const int32_t    *cpus;
     uint32_t          cpu_count;      /* processors at cpus */
-    /* Advanced, used where threads may not be made, and to debug callbacks: 1: the loader starts no
+    /* Advanced, used when threads may not be made, and to debug callbacks: 1: the loader starts no
      * thread. bzna_loader_next reads, decodes and warps on the thread that calls it, and callbacks
      * run there. Batches are the same. decode.threads, read.threads and cpus have no effect. NVDEC
      * is not used: chapter 4 */
@@ -3157,10 +3157,10 @@ typedef struct bzna_loader_pipeline {
 } bzna_loader_pipeline;
 
 /* The configuration of a loader. Zero is the default of every member. Only output.batch_size, width
- * and height must be given. Three whole configurations follow, in C. C++ before C++20 has no such
+ * and height are required. Three whole configurations follow, in C. C++ before C++20 has no such
  * initialisers: clear the struct with {}, and set struct_size and the members.
  *
- * Training, on one of world_size processes, as torchvision's reference does it:
+ * Training, on one of world_size processes, as in torchvision's reference:
  *
  *     bzna_loader_config training = {
  *         .struct_size = sizeof training,
@@ -3189,7 +3189,7 @@ typedef struct bzna_loader_pipeline {
  *         .errors = { .policy = BZNA_ON_ERROR_STOP },
  *     };
  *
- * Inference: bytes, pixel by pixel, in host memory, with the name of each sample beside them:
+ * Inference: bytes, pixel by pixel, in host memory, with the name of each sample with them:
  *
  *     bzna_loader_config inference = {
  *         .struct_size = sizeof inference,
@@ -3205,7 +3205,7 @@ typedef struct bzna_loader_config {
     uint32_t             struct_size; /* sizeof the struct; bzna_loader_config_init sets it */
     uint32_t             reserved0;   /* must be 0 */
     bzna_loader_output   output;      /* the first output: "image" */
-    bzna_loader_outputs  extra_outputs;      /* Advanced: the outputs beside it */
+    bzna_loader_outputs  extra_outputs;      /* Advanced: the outputs after it */
     bzna_loader_order    order;       /* the samples of an epoch */
     bzna_loader_shard    shard;       /* this process's share of them */
     bzna_warp            warp;        /* which part of a picture an output shows */
@@ -3269,7 +3269,7 @@ typedef struct bzna_batch_info {
     void              *stream;
     /* what policies drew: BZNA_OPERATIONS_MAX for each view of each slot. Those of view v of a slot
      * begin at operations[(slot * operation_views + v) * BZNA_OPERATIONS_MAX], and
-     * operation_counts[slot * operation_views + v] says how many there are; 0 where the sample
+     * operation_counts[slot * operation_views + v] says how many there are; 0 if the sample
      * failed. The views of the first output come first, then those of the second, and so on. NULL
      * without policies. The geometry is in the tensor "geometry": fields.geometry */
     const bzna_drawn  *operations;
@@ -3321,7 +3321,7 @@ enum {
     BZNA_STAGE_READ    = 0,           /* samples are read */
     BZNA_STAGE_DECODE  = 1,           /* pictures are decoded */
     BZNA_STAGE_WARP    = 2,           /* outputs are made of them */
-    BZNA_STAGE_DELIVER = 3,           /* batches are lent; waits are those in bzna_loader_next */
+    BZNA_STAGE_DELIVER = 3,           /* batches are on loan; waits are those in bzna_loader_next */
     BZNA_STAGE_NONE    = 4            /* none limits: threads wake one another most of the time */
 };
 
@@ -3374,7 +3374,7 @@ typedef struct bzna_statistics {
     char             first_failed_message[488];     /* likewise, with a NUL at its end */
 } bzna_statistics;
 
-/* Where a run stands: 128 bytes of plain data without pointers, to be kept beside a model's
+/* Where a run stands: 128 bytes of plain data without pointers, to be saved with a model's
  * checkpoint. bzna_loader_save fills it in, and bzna_loader_restore takes it. Its numbers have the
  * byte order of the machine that saved it; a machine of the other order restores it, too. */
 typedef struct bzna_loader_state {
@@ -3599,9 +3599,9 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
  *     slot    of the batch, from 0
  *     data    set to the value, which is the loader's and valid until the batch is released:
  *             an image as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
- *             vector as float; text and bytes as they are. A NUL stands behind each. NULL where the
+ *             vector as float; text and bytes as they are. A NUL stands behind each. NULL if the
  *             sample has none, or failed
- *     size    set to the bytes at data, without that NUL; 0 where data is NULL
+ *     size    set to the bytes at data, without that NUL; 0 if data is NULL
  * Statuses: E_NOT_FOUND if neither fields.bytes nor a rule names it; E_RANGE past the last slot. */
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,
     const void **data, uint64_t *size, bzna_error *err);
@@ -3660,7 +3660,7 @@ enum {
  *     tensor    set to a DLManagedTensor * or a DLManagedTensorVersioned *, which the consumer
  *               deletes. A call that fails leaves the pointer as it was
  * Statuses: E_NOT_FOUND; E_UNSUPPORTED for another version, or if "image" lies in several slices;
- * E_STATE if the batch is not on loan, or is on BZNA_STREAM_PER_THREAD, where the deleter would
+ * E_STATE if the batch is not on loan, or is on BZNA_STREAM_PER_THREAD, when the deleter would
  * have to run on that thread. */
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version,
     void **tensor, bzna_error *err);
@@ -3727,7 +3727,7 @@ typedef struct bzna_writer_sample {
     /* BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers
      * ignore */
     uint32_t                split;
-    /* the full image: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
+    /* the full image: H.264, H.265, AV1 or JPEG; required. Samples may differ in codec
      * and size */
     const bzna_image       *image;
     /* its thumbnail. NULL: the image itself serves if its frame is at most 512x512 pixels, else the
@@ -3773,7 +3773,7 @@ BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
 
 /* Makes an archive that the caller's functions write. Any thread.
  *     context   may be closed before the writer
- *     sink      write_at must be given; the struct is copied. On success the writer owns the sink,
+ *     sink      write_at is required; the struct is copied. On success the writer owns the sink,
  *               and closes it exactly once. On failure it is still the caller's
  *     config    copied; NULL: all defaults
  *     out       becomes the writer, to be closed with bzna_writer_close

@@ -137,7 +137,7 @@ const BZNA_FILTER_LANCZOS4 = UInt32(4)
 const BZNA_FILTER_LANCZOS3 = UInt32(5)
 const BZNA_FILTER_CUBIC_075 = UInt32(6)
 
-# How filters act where a warp shrinks the picture.
+# How filters act when a warp shrinks the picture.
 const BZNA_ANTIALIAS_AUTO = UInt32(0)
 const BZNA_ANTIALIAS_OFF = UInt32(1)
 const BZNA_ANTIALIAS_ROUND = UInt32(2)
@@ -260,8 +260,8 @@ const BZNA_ON_ERROR_FILL = UInt32(0)
 const BZNA_ON_ERROR_REPLACE = UInt32(1)
 const BZNA_ON_ERROR_STOP = UInt32(2)
 
-# How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's read_at failed.
-# What a provider fails is not concerned: it costs its slot.
+# How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's read_at failed. A
+# sample that a provider fails costs its slot, whatever this setting is.
 const BZNA_ON_CALLBACK_ERROR_STOP = UInt32(0)
 const BZNA_ON_CALLBACK_ERROR_SAMPLE = UInt32(1)
 
@@ -992,7 +992,7 @@ struct bzna_loader_output
     reserved::NTuple{7,UInt64}
 end
 
-# The outputs beside the first one.
+# The outputs after the first one.
 struct bzna_loader_outputs
     ptr::Ptr{bzna_loader_output}
     count::UInt64
@@ -1079,9 +1079,9 @@ struct bzna_loader_pipeline
     reserved::NTuple{8,UInt64}
 end
 
-# The configuration of a loader. Zero is the default of every member. Only output.batch_size, width and height must be
-# given. Three whole configurations follow, in C. C++ before C++20 has no such initialisers: clear the struct with {},
-# and set struct_size and the members.
+# The configuration of a loader. Zero is the default of every member. Only output.batch_size, width and height are
+# required. Three whole configurations follow, in C. C++ before C++20 has no such initialisers: clear the struct with
+# {}, and set struct_size and the members.
 mutable struct bzna_loader_config
     struct_size::UInt32
     reserved0::UInt32
@@ -1206,7 +1206,7 @@ mutable struct bzna_statistics
     bzna_statistics() = new()
 end
 
-# Where a run stands: 128 bytes of plain data without pointers, to be kept beside a model's checkpoint.
+# Where a run stands: 128 bytes of plain data without pointers, to be saved with a model's checkpoint.
 # bzna_loader_save fills it in, and bzna_loader_restore takes it. Its numbers have the byte order of the machine that
 # saved it; a machine of the other order restores it, too.
 mutable struct bzna_loader_state

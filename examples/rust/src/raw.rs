@@ -360,7 +360,7 @@ pub const BZNA_FILTER_LINEAR: u32 = 0;
 pub const BZNA_FILTER_NEAREST: u32 = 1;
 /// a = -0.5, as in PIL; samples outside the picture have no weight
 pub const BZNA_FILTER_CUBIC: u32 = 2;
-/// The mean of what is covered; LINEAR where it enlarges
+/// The mean of what is covered; LINEAR if it enlarges
 pub const BZNA_FILTER_AREA: u32 = 3;
 /// As in OpenCV; the border is repeated
 pub const BZNA_FILTER_LANCZOS4: u32 = 4;
@@ -369,7 +369,7 @@ pub const BZNA_FILTER_LANCZOS3: u32 = 5;
 /// a = -0.75, as in OpenCV; the border is repeated
 pub const BZNA_FILTER_CUBIC_075: u32 = 6;
 
-// How filters act where a warp shrinks the picture.
+// How filters act when a warp shrinks the picture.
 /// All but NEAREST widen by as much, as in PIL, torchvision
 pub const BZNA_ANTIALIAS_AUTO: u32 = 0;
 /// They do not, as in OpenCV; AREA with OFF is refused
@@ -505,8 +505,8 @@ pub const BZNA_OPERATIONS_MAX: usize = 8;
 pub const BZNA_RULE_BYTES: u32 = 0;
 /// a tensor \[N, shape...\]: call fills it in
 pub const BZNA_RULE_TENSOR: u32 = 1;
-/// a tensor \[N, shape...\] of which call fills in up to shape\[0\] rows, and beside it NAME_count \[N\] int64, with
-/// the number of rows of each sample
+/// a tensor \[N, shape...\] of which call fills in up to shape\[0\] rows, and with it NAME_count \[N\] int64, with the
+/// number of rows of each sample
 pub const BZNA_RULE_ROWS: u32 = 2;
 
 // Kinds of warps.
@@ -573,7 +573,7 @@ pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
 pub const BZNA_WEIGHTING_ONCE: u32 = 2;
 
 // Who decodes.
-/// NVDEC where the context has it; software where it cannot
+/// NVDEC if the context has it; software if it cannot
 pub const BZNA_DECODER_AUTO: u32 = 0;
 /// Software decodes everything
 pub const BZNA_DECODER_SOFTWARE: u32 = 1;
@@ -591,8 +591,8 @@ pub const BZNA_ON_ERROR_REPLACE: u32 = 1;
 /// bzna_loader_next returns its error instead of its batch
 pub const BZNA_ON_ERROR_STOP: u32 = 2;
 
-// How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's read_at failed.
-// What a provider fails is not concerned: it costs its slot.
+// How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's read_at failed. A
+// sample that a provider fails costs its slot, whatever this setting is.
 /// bzna_loader_next returns its error instead of its batch, whatever errors.policy is
 pub const BZNA_ON_CALLBACK_ERROR_STOP: u32 = 0;
 /// It counts as a sample that cannot be read or decoded: errors.policy
@@ -610,7 +610,7 @@ pub const BZNA_STAGE_READ: usize = 0;
 pub const BZNA_STAGE_DECODE: usize = 1;
 /// Outputs are made of them
 pub const BZNA_STAGE_WARP: usize = 2;
-/// Batches are lent; waits are those in bzna_loader_next
+/// Batches are on loan; waits are those in bzna_loader_next
 pub const BZNA_STAGE_DELIVER: usize = 3;
 /// None limits: threads wake one another most of the time
 pub const BZNA_STAGE_NONE: usize = 4;
@@ -701,7 +701,7 @@ structs! {
         /// a negative number   trouble with the data: E_IO, and the number becomes native_code
         /// more than size      a fault of read_at itself: E_CALLBACK
         /// ```
-        /// A binding returns INT64_MAX where the user's code is at fault.
+        /// A binding returns INT64_MAX if the user's code is at fault.
         read_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, dst: *mut c_void, size: u64) -> i64>,
         /// Returns the number of all bytes. A negative number becomes the native_code of E_IO. Called on the caller's
         /// thread, in bzna_dataset_open_source.
@@ -709,7 +709,7 @@ structs! {
         /// Releases what the source holds. Called exactly once, on the thread that releases the data set last, and
         /// never if bzna_dataset_open_source failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
-        /// All bytes, if they lie in memory, where they must stay as they are until close. They are not copied, and
+        /// All bytes, if they are in memory, where they must stay as they are until close. They are not copied, and
         /// read_at may be NULL. NULL: read_at gives them
         memory: *const c_void,
     }
@@ -770,7 +770,7 @@ structs! {
         /// EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself says; a writer
         /// takes nothing else
         orientation: u32,
-        /// The payload of hvcC, avcC or av1C; NULL where data has the parameter sets. Borrowed
+        /// The payload of hvcC, avcC or av1C; NULL if data has the parameter sets. Borrowed
         config: *const c_void,
         /// Bytes at config
         config_size: u64,
@@ -878,13 +878,13 @@ structs! {
         /// Tells versions of the codec apart that give other pixels: it is part of saved states, which are not restored
         /// with another one. 0 is a number as any
         fingerprint: u64,
-        /// Must be given
+        /// Required
         recognize: bzna_codec_recognize_fn,
         /// May be NULL: each state is user
         thread_begin: bzna_codec_thread_begin_fn,
         /// May be NULL
         thread_end: bzna_codec_thread_end_fn,
-        /// Must be given if decode is
+        /// Required if decode is
         inspect: bzna_codec_inspect_fn,
         /// May be NULL: every picture is unwrapped
         decode: bzna_codec_decode_fn,
@@ -945,19 +945,18 @@ structs! {
         /// Default: sessions_per_engine for each engine
         sessions: u32,
         /// Advanced, used by configurations for several kinds of GPUs: NVDEC decode sessions for each engine of the
-        /// device, at most 256 (and 256 in all). Default 4, or 3 where there is a single engine. sessions has
-        /// precedence
+        /// device, at most 256 (and 256 in all). Default 4, or 3 if there is a single engine. sessions has precedence
         sessions_per_engine: u32,
         /// Advanced, used to tune decoding: how many pictures one session decodes at once, at most 16; default 4
         session_depth: u32,
         /// Advanced, used to tune decoding: how many decoded pictures of a session one launch of the kernel warps, at
         /// most 8; default 8
         session_mapped: u32,
-        /// Advanced, used where a large model shares the GPU: device memory for the decoders of all sessions, in bytes,
+        /// Advanced, used when a large model shares the GPU: device memory for the decoders of all sessions, in bytes,
         /// by estimate. Default: an eighth of the device's memory. With little, there are fewer decoders, and they
         /// change frame sizes. With none, a session ends
         decode_memory_bytes: u64,
-        /// Advanced, used where a framework has an allocator of its own: allocates the device memory of batches and
+        /// Advanced, used when a framework has an allocator of its own: allocates the device memory of batches and
         /// uploads. Default, all zeros: the driver's
         device_allocator: bzna_device_allocator,
         /// Advanced, used by programs that made a CUDA context: the CUcontext to work in, on its device. It is the
@@ -998,7 +997,7 @@ structs! {
         video: bzna_status,
         /// 0
         reserved0: u32,
-        /// The device's name, as the driver has it
+        /// The device's name, as the driver gives it
         name: [c_char; 96],
         /// More about video, if it is not BZNA_OK
         message: [c_char; 488],
@@ -1078,11 +1077,11 @@ structs! {
         struct_size: u32,
         /// 1: class folders without pictures are classes, too, and have numbers; 0: they are refused
         allow_empty: u32,
-        /// What error messages call the data set, in UTF-8; only where it is one file. Default: the path, "memory",
+        /// What error messages call the data set, in UTF-8; only if it is one file. Default: the path, "memory",
         /// "source" or "provider"
         name: *const c_char,
         /// "train", "validation" or "test": only the samples of that split, which an archive lists in tracks of their
-        /// own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has none. Default: all samples
+        /// own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND if it has none. Default: all samples
         split: *const c_char,
         /// The kind of container, as bzna_dataset_info.container calls it. Default: found by content
         format: *const c_char,
@@ -1106,9 +1105,9 @@ structs! {
         /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
         /// none. Default: chapter 12 says which
         target: *const c_char,
-        /// The text of an index (.idx) of one tar or .rec, in place of the file beside it, so that a file that is
-        /// opened by a source need not be walked over. Read until the call returns. Default: the file beside it, if the
-        /// data set is opened by a path
+        /// The text of an index (.idx) of one tar or .rec, in place of the file next to it, so that a file that is
+        /// opened by a source need not be walked over. Read until the call returns. Default: the file next to it, if
+        /// the data set is opened by a path
         index: *const c_void,
         /// Bytes at index
         index_bytes: u64,
@@ -1237,11 +1236,11 @@ structs! {
 
     /// One field of a provider's samples. Zero is the default of every member that does not say otherwise.
     struct bzna_provider_field {
-        /// UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; must be given. Some names have
-        /// meanings: an INTEGER called "target" is the target, an IMAGE called "image" is the picture that loaders take
-        /// by default (without one, the first IMAGE is), and a TEXT called "name" is the sample's name
+        /// UTF-8, of fewer than BZNA_NAME_MAX bytes, without commas and colons; required. Some names have meanings: an
+        /// INTEGER called "target" is the target, an IMAGE called "image" is the picture that loaders take by default
+        /// (without one, the first IMAGE is), and a TEXT called "name" is the sample's name
         name: *const c_char,
-        /// BZNA_FIELD_..., which says what a value is, and must be given:
+        /// BZNA_FIELD_..., which says what a value is, and is required:
         /// ```text
         /// IMAGE     a picture, as codec says
         /// INTEGER   an int64_t, in the machine's byte order
@@ -1311,8 +1310,8 @@ structs! {
         /// Says where values lie; NULL if places says it
         locate: bzna_provider_locate_fn,
         /// Instead of locate, where all values lie, so that nothing is called: field f of sample i is at places\[i *
-        /// field_count + f\]. Those of fields that are not located are not looked at. It must stay as it is until
-        /// close. NULL: locate says it
+        /// field_count + f\]. Those of fields that are not located are ignored. It must stay as it is until close.
+        /// NULL: locate says it
         places: *const bzna_place,
         /// Paths of the files in which values lie; copied. Up to 64 of them, if they are fewer than the samples, are
         /// opened with the data set. Others are opened each when it is read, so a missing one costs its samples only
@@ -1429,7 +1428,7 @@ structs! {
     /// A list of operations, and how they are drawn. Zero is the default of every member but the first two. The struct
     /// has no struct_size: it grows only into reserved words.
     struct bzna_policy {
-        /// An array; must be given
+        /// An array; required
         operations: *const bzna_operation,
         /// Operations at operations, 1..256
         operation_count: u32,
@@ -1859,9 +1858,9 @@ structs! {
     /// config.extra_outputs are further ones, made of the same samples. Zero is the default of every member. The struct
     /// has no struct_size: it grows only into reserved words.
     struct bzna_loader_output {
-        /// Samples of a batch, 1..65536; must be given in the first output, and be 0 in further ones
+        /// Samples of a batch, 1..65536; required in the first output, and be 0 in further ones
         batch_size: u32,
-        /// Pixels, 1..16384. The first output's must be given; 0 in a further one: the first one's. Width and height 0
+        /// Pixels, 1..16384. The first output's is required; 0 in a further one: the first one's. Width and height 0
         /// with fields.tensors, bytes or rules stand for batches without pictures, on the host
         width: u32,
         /// Likewise
@@ -1901,7 +1900,7 @@ structs! {
         /// BZNA_PALETTE_INDEX: pictures with a palette come as its indices, whatever the data set's config says. All
         /// outputs of one field must say the same. Default: as that says
         palette: u32,
-        /// Further outputs: the name of the tensor, 1..31 bytes; must be given; copied
+        /// Further outputs: the name of the tensor, 1..31 bytes; required; copied
         name: *const c_char,
         /// Further outputs: the image field that it is made of; copied. A field is decoded once. NULL: the first
         /// output's
@@ -1935,7 +1934,7 @@ structs! {
         reserved: [u64; 7],
     }
 
-    /// The outputs beside the first one.
+    /// The outputs after the first one.
     struct bzna_loader_outputs {
         /// An array; copied, with what it points to
         ptr: *const bzna_loader_output,
@@ -1963,11 +1962,11 @@ structs! {
         /// Indices at indices
         index_count: u64,
         /// Advanced, used for unbalanced classes and for mixtures of data sets: how likely a sample is drawn. One
-        /// weight for each sample (of indices, where they are given), finite, at least 0, and one of them above 0
+        /// weight for each sample (of indices, if they are given), finite, at least 0, and one of them above 0
         weights: *const f64,
         /// Weights at weights
         weight_count: u64,
-        /// Advanced: BZNA_WEIGHTING_...; must be given with weights
+        /// Advanced: BZNA_WEIGHTING_...; required with weights
         weighting: u32,
         /// Advanced: 1: weights are one for each part of a concatenation, shared evenly by its samples; not together
         /// with indices
@@ -1996,13 +1995,13 @@ structs! {
     /// The fields that batches are made of. Strings are copied.
     struct bzna_loader_fields {
         /// Which image of a sample: "image", "thumb", or the name of a track. A name that the first sample does not
-        /// have is refused. Default: the thumbnail where a sample has one, if width and height of all outputs of it are
-        /// at most 512; else the picture
+        /// have is refused. Default: the thumbnail if a sample has one, if width and height of all outputs of it are at
+        /// most 512; else the picture
         image: *const c_char,
         /// Further tensors of each batch: at most 16 fields by name, with commas between them. Names are UTF-8, and
         /// none is empty.
         /// ```text
-        /// integers   [N] int64; -1 where a sample has none
+        /// integers   [N] int64; -1 if a sample has none
         /// vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
         ///            colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
         ///            rest of its row; a longer one fails its sample with E_MISMATCH
@@ -2018,7 +2017,7 @@ structs! {
         rule_count: u32,
         /// 1: batches have the tensor "geometry", \[N, 16\] float32, or \[N, views, 16\] with several views of the
         /// first output: the homography (9), width and height of the picture, the crop (4), and flip_h + 2 * flip_v, as
-        /// in bzna_geometry. NaN where a sample failed before they were drawn
+        /// in bzna_geometry. NaN if a sample failed before they were drawn
         geometry: u32,
         /// Must be 0
         reserved: [u64; 8],
@@ -2028,14 +2027,14 @@ structs! {
     struct bzna_loader_read {
         /// Threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Where nothing is
         /// decoded, or all samples lie in memory and batches go to the host, the default is none: decoder threads read.
-        /// Raise it where each read waits long, as on network storage
+        /// Raise it if each read waits long, as on network storage
         threads: u32,
         /// Samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4 for each session,
-        /// and 2; where software decodes, more while they are small: up to 1 MiB for each decoder thread, a quarter of
+        /// and 2; if software decodes, more while they are small: up to 1 MiB for each decoder thread, a quarter of
         /// memory_bytes, and the slots of batches in flight
         ahead_samples: u32,
         /// Memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with E_LIMIT. Those
-        /// that lie in memory that the caller lent take none
+        /// that lie in memory of the caller take none
         memory_bytes: u64,
         /// How often a sample's read that failed with E_IO is tried again, at most 1000; default 0. Opening a data set
         /// is not tried again
@@ -2054,9 +2053,9 @@ structs! {
         /// BZNA_DECODER_...
         decoder: u32,
         /// Threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for each processor.
-        /// Set it where several processes share a machine
+        /// Set it if several processes share a machine
         threads: u32,
-        /// Advanced, used where a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all JPEG that are
+        /// Advanced, used when a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all JPEG that are
         /// baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest with pictures of one size.
         /// Pixels differ by up to 4 of 255. Default: software decodes JPEG
         jpeg: u32,
@@ -2067,7 +2066,7 @@ structs! {
         /// was decoded, 1 to 64. With 1.5, a JPEG is decoded at 1/2 of its size only if all views shrink it 3-fold.
         /// Default 1
         jpeg_shrink_margin: f32,
-        /// Advanced, used where NVDEC limits a loader and processors idle: 1: decoder threads take pictures of H.264,
+        /// Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take pictures of H.264,
         /// H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them wait for NVDEC than it can begin.
         /// Batches are the same: chapter 11. Needs errors.policy BZNA_ON_ERROR_FILL
         hybrid: u32,
@@ -2098,7 +2097,7 @@ structs! {
         cpus: *const i32,
         /// Processors at cpus
         cpu_count: u32,
-        /// Advanced, used where threads may not be made, and to debug callbacks: 1: the loader starts no thread.
+        /// Advanced, used when threads may not be made, and to debug callbacks: 1: the loader starts no thread.
         /// bzna_loader_next reads, decodes and warps on the thread that calls it, and callbacks run there. Batches are
         /// the same. decode.threads, read.threads and cpus have no effect. NVDEC is not used: chapter 4
         no_threads: u32,
@@ -2116,9 +2115,9 @@ structs! {
         reserved: [u64; 8],
     }
 
-    /// The configuration of a loader. Zero is the default of every member. Only output.batch_size, width and height
-    /// must be given. Three whole configurations follow, in C. C++ before C++20 has no such initialisers: clear the
-    /// struct with {}, and set struct_size and the members.
+    /// The configuration of a loader. Zero is the default of every member. Only output.batch_size, width and height are
+    /// required. Three whole configurations follow, in C. C++ before C++20 has no such initialisers: clear the struct
+    /// with {}, and set struct_size and the members.
     struct bzna_loader_config {
         /// sizeof the struct; bzna_loader_config_init sets it
         struct_size: u32,
@@ -2126,7 +2125,7 @@ structs! {
         reserved0: u32,
         /// The first output: "image"
         output: bzna_loader_output,
-        /// Advanced: the outputs beside it
+        /// Advanced: the outputs after it
         extra_outputs: bzna_loader_outputs,
         /// The samples of an epoch
         order: bzna_loader_order,
@@ -2223,7 +2222,7 @@ structs! {
         stream: *mut c_void,
         /// What policies drew: BZNA_OPERATIONS_MAX for each view of each slot. Those of view v of a slot begin at
         /// operations\[(slot * operation_views + v) * BZNA_OPERATIONS_MAX\], and operation_counts\[slot *
-        /// operation_views + v\] says how many there are; 0 where the sample failed. The views of the first output come
+        /// operation_views + v\] says how many there are; 0 if the sample failed. The views of the first output come
         /// first, then those of the second, and so on. NULL without policies. The geometry is in the tensor "geometry":
         /// fields.geometry
         operations: *const bzna_drawn,
@@ -2361,7 +2360,7 @@ structs! {
         first_failed_message: [c_char; 488],
     }
 
-    /// Where a run stands: 128 bytes of plain data without pointers, to be kept beside a model's checkpoint.
+    /// Where a run stands: 128 bytes of plain data without pointers, to be saved with a model's checkpoint.
     /// bzna_loader_save fills it in, and bzna_loader_restore takes it. Its numbers have the byte order of the machine
     /// that saved it; a machine of the other order restores it, too.
     struct bzna_loader_state {
@@ -2449,7 +2448,7 @@ structs! {
         struct_size: u32,
         /// BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers ignore
         split: u32,
-        /// The full image: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec and size
+        /// The full image: H.264, H.265, AV1 or JPEG; required. Samples may differ in codec and size
         image: *const bzna_image,
         /// Its thumbnail. NULL: the image itself serves if its frame is at most 512x512 pixels, else the sample has no
         /// thumbnail
@@ -2553,7 +2552,7 @@ extern "C" {
     pub fn bzna_dataset_track_info(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Says where sample number index of dataset lies, and what it holds.
     pub fn bzna_dataset_sample(dataset: *const bzna_dataset, index: u64, sample: *mut bzna_sample_ref, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Sets \*target to the target of sample number index of dataset, or to BZNA_TARGET_NONE where it has none.
+    /// Sets \*target to the target of sample number index of dataset, or to BZNA_TARGET_NONE if it has none.
     pub fn bzna_dataset_target(dataset: *const bzna_dataset, index: u64, target: *mut i64, err: *mut bzna_error) -> bzna_status;
     /// Copies the name of a class as text with a NUL at its end.
     pub fn bzna_dataset_class(dataset: *const bzna_dataset, target: i64, buffer: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;

@@ -5,7 +5,7 @@
 use crate::{Channels, ContextConfig, DecodeWith, Dtype, Filter, LastBatch, Law, Layout, LoaderBuilder, Matrix, OnCallbackError, OnError};
 
 impl LoaderBuilder<'_> {
-    /// `output.batch_size`: samples of a batch, 1..65536; must be given in the first output, and be 0 in further ones
+    /// `output.batch_size`: samples of a batch, 1..65536; required in the first output, and be 0 in further ones
     pub fn batch_size(mut self, batch_size: u32) -> Self {
         self.config.output.batch_size = batch_size;
         self
@@ -101,7 +101,7 @@ impl LoaderBuilder<'_> {
 
     /// `fields.geometry`: 1: batches have the tensor "geometry", \[N, 16\] float32, or \[N, views, 16\] with several
     /// views of the first output: the homography (9), width and height of the picture, the crop (4), and flip_h + 2 *
-    /// flip_v, as in bzna_geometry. NaN where a sample failed before they were drawn
+    /// flip_v, as in bzna_geometry. NaN if a sample failed before they were drawn
     pub fn geometry(mut self) -> Self {
         self.config.fields.geometry = 1;
         self
@@ -109,22 +109,22 @@ impl LoaderBuilder<'_> {
 
     /// `read.threads`: threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Where
     /// nothing is decoded, or all samples lie in memory and batches go to the host, the default is none: decoder
-    /// threads read. Raise it where each read waits long, as on network storage
+    /// threads read. Raise it if each read waits long, as on network storage
     pub fn reader_threads(mut self, threads: u32) -> Self {
         self.config.read.threads = threads;
         self
     }
 
     /// `read.ahead_samples`: samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4
-    /// for each session, and 2; where software decodes, more while they are small: up to 1 MiB for each decoder thread,
-    /// a quarter of memory_bytes, and the slots of batches in flight
+    /// for each session, and 2; if software decodes, more while they are small: up to 1 MiB for each decoder thread, a
+    /// quarter of memory_bytes, and the slots of batches in flight
     pub fn read_ahead(mut self, ahead_samples: u32) -> Self {
         self.config.read.ahead_samples = ahead_samples;
         self
     }
 
     /// `read.memory_bytes`: memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails
-    /// with E_LIMIT. Those that lie in memory that the caller lent take none
+    /// with E_LIMIT. Those that lie in memory of the caller take none
     pub fn read_memory_bytes(mut self, memory_bytes: u64) -> Self {
         self.config.read.memory_bytes = memory_bytes;
         self
@@ -137,13 +137,13 @@ impl LoaderBuilder<'_> {
     }
 
     /// `decode.threads`: threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for
-    /// each processor. Set it where several processes share a machine
+    /// each processor. Set it if several processes share a machine
     pub fn threads(mut self, threads: u32) -> Self {
         self.config.decode.threads = threads;
         self
     }
 
-    /// `decode.jpeg`: Advanced, used where a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all JPEG
+    /// `decode.jpeg`: Advanced, used when a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all JPEG
     /// that are baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest with pictures of one
     /// size. Pixels differ by up to 4 of 255. Default: software decodes JPEG
     pub fn jpeg_decoder(mut self, jpeg: DecodeWith) -> Self {
@@ -166,9 +166,9 @@ impl LoaderBuilder<'_> {
         self
     }
 
-    /// `decode.hybrid`: Advanced, used where NVDEC limits a loader and processors idle: 1: decoder threads take
-    /// pictures of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them wait for NVDEC than it
-    /// can begin. Batches are the same: chapter 11. Needs errors.policy BZNA_ON_ERROR_FILL
+    /// `decode.hybrid`: Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take pictures
+    /// of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them wait for NVDEC than it can
+    /// begin. Batches are the same: chapter 11. Needs errors.policy BZNA_ON_ERROR_FILL
     pub fn hybrid(mut self, hybrid: bool) -> Self {
         self.config.decode.hybrid = u32::from(hybrid);
         self
@@ -200,9 +200,9 @@ impl LoaderBuilder<'_> {
         self
     }
 
-    /// `pipeline.no_threads`: Advanced, used where threads may not be made, and to debug callbacks: 1: the loader
-    /// starts no thread. bzna_loader_next reads, decodes and warps on the thread that calls it, and callbacks run
-    /// there. Batches are the same. decode.threads, read.threads and cpus have no effect. NVDEC is not used: chapter 4
+    /// `pipeline.no_threads`: Advanced, used when threads may not be made, and to debug callbacks: 1: the loader starts
+    /// no thread. bzna_loader_next reads, decodes and warps on the thread that calls it, and callbacks run there.
+    /// Batches are the same. decode.threads, read.threads and cpus have no effect. NVDEC is not used: chapter 4
     pub fn no_threads(mut self) -> Self {
         self.config.pipeline.no_threads = 1;
         self
@@ -248,8 +248,8 @@ impl ContextConfig {
     }
 
     /// `sessions_per_engine`: Advanced, used by configurations for several kinds of GPUs: NVDEC decode sessions for
-    /// each engine of the device, at most 256 (and 256 in all). Default 4, or 3 where there is a single engine.
-    /// sessions has precedence
+    /// each engine of the device, at most 256 (and 256 in all). Default 4, or 3 if there is a single engine. sessions
+    /// has precedence
     pub fn sessions_per_engine(mut self, sessions_per_engine: u32) -> Self {
         self.config.sessions_per_engine = sessions_per_engine;
         self
@@ -269,7 +269,7 @@ impl ContextConfig {
         self
     }
 
-    /// `decode_memory_bytes`: Advanced, used where a large model shares the GPU: device memory for the decoders of all
+    /// `decode_memory_bytes`: Advanced, used when a large model shares the GPU: device memory for the decoders of all
     /// sessions, in bytes, by estimate. Default: an eighth of the device's memory. With little, there are fewer
     /// decoders, and they change frame sizes. With none, a session ends
     pub fn decode_memory_bytes(mut self, decode_memory_bytes: u64) -> Self {
