@@ -838,7 +838,7 @@ done
 awk '/^ \*     cc / { on = 1 } on { more = sub(/ *\\$/, ""); sub(/^ \* */, ""); printf "%s%s", $0, more ? " " : "\n"; on = more }' benzina.h > "$T/foreign/manual.sh"
 lines_work() { [ "$(wc -l < "$T/foreign/manual.sh")" -eq 2 ] && (cd "$T/foreign" && sed "s/ -O3 / $O /" manual.sh > lines.sh && sh -e ./lines.sh && ./a.out "$root/tests/data/mini_h265.bzna" | grep -q '^8 '); }
 if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then more check manuals_command_lines_make_a_program lines_work; else skip manuals_command_lines_make_a_program "no libavcodec [libavcodec-dev], or $no_cuda"; fi
-readme_line=$(sed -n 's/^Compile it with `\([^`]*\)`.*/\1/p' README.md)
+readme_line=$(sed -n 's/^    \(cc -I\. .*\)$/\1/p' README.md)
 check readmes_command_line_makes_a_program \
     sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"
 same_line() { sed -n 's/^    cc /cc /p' examples/vendoring/README.md > "$T/pair.sh" && [ -s "$T/pair.sh" ] && head -n 1 "$T/foreign/manual.sh" | diff "$T/pair.sh" -; }
