@@ -523,6 +523,12 @@ bench-augment: all $(BUILD)/bench/augment
 	@$(BUILD)/bench/augment "$(PICTURES)" $(if $(SHORT),5 1,15 1 each)
 	@BUILD="$(BUILD)" SET=recipe PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS=benzina,torchvision,dali \
 	    THREADS="$(THREADS)" DURATION=$(if $(SHORT),1,3) ROUNDS=$(if $(SHORT),1,5) $(PYTHON) tests/bench/bench_peers.py
+# Keeps what the benchmarks measured last as the raw results of tests/BENCHMARKS.md.
+.PHONY: results
+results:
+	@mkdir -p tests/bench/results
+	@for file in $(wildcard $(addprefix $(BUILD)/,peers/peers.json codecs/codecs.json bench/quality.json \
+	    bench/accuracy/accuracy.json train/train.json gpu/report.json)); do cp -v $$file tests/bench/results/; done
 # The loader beside decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with small
 # pictures. Settings stand at the beginning of tests/bench/bench_speed.py.
 bench-speed: all $(BUILD)/bench/small

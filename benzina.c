@@ -22312,7 +22312,7 @@ static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
     if (!bzi_text_is_utf8(r->field) || (r->name && !bzi_text_is_utf8(r->name)))
         return BZI_MISUSE(err, "%s: is not UTF-8", bzi_text_is_utf8(r->field) ? "name" : "field");
     if (!r->name && (r->field[0] == '.' || strpbrk(r->field, "*?")))
-        return BZI_MISUSE(err, "name: must be given, because \"%s\" is not a field's name", r->field);
+        return BZI_MISUSE(err, "name: required, because \"%s\" is not a field's name", r->field);
     if (r->kind > BZNA_RULE_ROWS)
         return BZI_MISUSE(err, "kind: %u is not known", r->kind);
     if (!r->call != (r->kind == BZNA_RULE_BYTES))
@@ -27509,7 +27509,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
 
     BZI_API_IN(callbacks, source, source);
     if (!callbacks.size || (!callbacks.read_at && !callbacks.memory))
-        BZI_API_MISUSE("source.%s: must be given", callbacks.read_at || callbacks.memory ? "size" : "read_at");
+        BZI_API_MISUSE("source.%s: required", callbacks.read_at || callbacks.memory ? "size" : "read_at");
     BZI_API_END(bzi_api_open_input(context, (bzi_input){ .kind = "source" }, &callbacks, config, out, &e));
 }
 
@@ -28475,7 +28475,7 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     if (sink && bzi_settings_in(&callbacks, sizeof callbacks, sink, BZI_OF_sink, "sink", err) != BZNA_OK)
         return err->status;
     if (sink && !callbacks.write_at)
-        return BZI_MISUSE(err, "sink.write_at: must be given");
+        return BZI_MISUSE(err, "sink.write_at: required");
     if (config && bzi_settings_in(&c, sizeof c, config, BZI_OF_writer_config, "writer_config", err) != BZNA_OK)
         return err->status;
     bzi_settings_resolve(BZI_OF_writer_config, &c);
@@ -28516,7 +28516,7 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
     if (!sample.has_target && sample.target != 0 && sample.target != BZNA_TARGET_NONE)
         return BZI_MISUSE(err, "sample.target: %lld, but has_target is 0", (long long)sample.target);
     if (!sample.image)
-        return BZI_MISUSE(err, "sample.image: must be given");
+        return BZI_MISUSE(err, "sample.image: required");
     sample.target = sample.has_target ? sample.target : BZNA_TARGET_NONE;
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);
 }

@@ -887,7 +887,7 @@ static bzna_status open_order(bzna_stream *stream, const bzna_stream_config *con
     if (c->order.kind != BZNA_ORDER_SEQUENTIAL && c->order.kind != BZNA_ORDER_SHUFFLE)
         return fail_argument(err, "loader.order.kind: a stream has SEQUENTIAL or SHUFFLE");
     if (!stream->batch_size)
-        return fail_argument(err, "loader.output.batch_size must be given");
+        return fail_argument(err, "loader.output.batch_size is required");
     if (stream->rank >= stream->world)
         return fail_argument(err, "loader.shard.rank is not below world_size");
     if (first >> 31)
@@ -916,7 +916,7 @@ static bzna_status open_config(bzna_stream *stream, const bzna_stream_config *co
     if (config->struct_size < sizeof *config)
         return bzns_fail(err, BZNA_E_STRUCT_SIZE, BZNA_NO_OFFSET, 0, "stream_config.struct_size is too small");
     if (!config->sources || !config->source_count || !config->loader)
-        return fail_argument(err, "stream_config: sources, source_count and loader must be given");
+        return fail_argument(err, "stream_config: sources, source_count and loader are required");
     if (config->literal > 1 || config->on_error > BZNA_STREAM_ON_ERROR_LEAVE)
         return fail_argument(err, "stream_config: literal is 0 or 1, on_error BZNA_STREAM_ON_ERROR_...");
     for (size_t i = 0; i < sizeof config->reserved / sizeof config->reserved[0]; i++)

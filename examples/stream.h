@@ -82,7 +82,7 @@
  * RESUMING. bzna_stream_save says where a run stands, after any batch. bzna_stream_restore goes on from there with the
  * same batches, bit for bit. To that end it reads the shards of that window again, and those that were carried into it.
  * Sources and settings must be the same, and the shards must have the same samples: what differs is refused. Threads
- * may differ. What cannot be read again, such as standard input, must be given again by whoever starts the program.
+ * may differ. What cannot be read again, such as standard input, must be supplied again by the one who starts the program.
  *
  * A batch's info (bzna_batch_get_info) is the loader's. There, index is (number of the shard in the list) << 32 |
  * (number of the sample in the shard), and epoch counts lists of samples, of which a window has one or more.
@@ -116,10 +116,10 @@ enum {
 typedef struct bzna_stream_config {
     uint32_t           struct_size;   /* sizeof the struct; bzna_stream_config_init sets it */
     uint32_t           source_count;  /* texts at sources; at least 1 */
-    const char *const *sources;       /* must be given; copied */
+    const char *const *sources;       /* required; copied */
     uint32_t           literal;       /* 1: braces and backslashes in sources stand for themselves */
     uint32_t           on_error;      /* BZNA_STREAM_ON_ERROR_... */
-    /* the loader; must be given. order.kind is SEQUENTIAL or SHUFFLE. order's epochs, first_epoch, seed and last_batch
+    /* the loader; required. order.kind is SEQUENTIAL or SHUFFLE. order's epochs, first_epoch, seed and last_batch
      * are those of the stream, and so is shard. The other members of order must be 0. The struct is copied. The memory
      * that it points to must stay as it is until bzna_stream_wait or bzna_stream_next has returned BZNA_OK */
     const bzna_loader_config  *loader;

@@ -174,7 +174,7 @@ static int range_add(assembly *a, const part *p, uint64_t first, uint64_t end)
 
 static int refuse_existing(const tool_options *o)
 {
-    if (!o->out) return tool_usage_error(o->command, "-o must be given");
+    if (!o->out) return tool_usage_error(o->command, "-o is required");
     return tool_refuse_existing(o->out, o->overwrite);
 }
 
@@ -301,7 +301,7 @@ int tool_run_split(const tool_options *o)
 {
     part p;
     int result = EXIT_OK;
-    if (!o->out || !o->parts) return tool_usage_error(o->command, "-o and --parts must be given");
+    if (!o->out || !o->parts) return tool_usage_error(o->command, "-o and --parts are required");
     if (part_open(&p, o, o->operand[0])) return EXIT_INPUT;
     if (p.archive.count < (uint64_t)o->parts)
         result = tool_error("%s: has only %" PRIu64 " samples", p.path, p.archive.count);

@@ -698,7 +698,7 @@ static int convert(conversion *c)
 int tool_run_convert(const tool_options *o)
 {
     conversion c = { .options = o };
-    if (!o->out) return tool_usage_error(o->command, "-o must be given");
+    if (!o->out) return tool_usage_error(o->command, "-o is required");
     const char *slash = strrchr(o->out, '/'), *dot = strrchr(slash ? slash : o->out, '.');
     int is_folder = (slash && !slash[1]) || tool_is_folder(o->out);
     if (!is_folder && dot && !strcmp(dot, ".bzna")) {

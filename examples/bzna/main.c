@@ -455,7 +455,7 @@ static int command_run(const tool_command *c, int count, char **arguments)
     if (wrong) return tool_usage_error(c, "--records: \"%s\": %s", o.records, wrong);
     if (!o.out && (c->run == tool_run_pack || c->run == tool_run_batch || c->run == tool_run_sheet ||
                    c->run == tool_run_view))
-        return tool_usage_error(c, "-o must be given");
+        return tool_usage_error(c, "-o is required");
     return c->run(&o);
 }
 

@@ -73,7 +73,7 @@ merge_tests() {
     says "$t/err" "sample 0 is left out: " "it is named"
     says "$t/err" "none.bzna: nothing is written" "an archive without samples is not made"
     if [ -e "$t/none.bzna" ] || [ -e "$t/none.bzna.partial" ]; then fail "nothing is left of it"; else pass; fi
-    refused 2 "-o must be given" "merge without -o" "$bzna" merge "$t/part0.bzna"
+    refused 2 "-o is required" "merge without -o" "$bzna" merge "$t/part0.bzna"
     refused 1 "absent.bzna" "merge of a file that is not there" "$bzna" merge "$t/part0.bzna" "$t/absent.bzna" \
         -o "$t/wrong.bzna"
 

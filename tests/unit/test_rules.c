@@ -572,7 +572,7 @@ TEST(rules_that_cannot_be_are_refused_by_name)
     static const char *const parts[] = {
         "rules[1]: field: must have 1 to 63 bytes", "rules[1]: field: must have 1 to 63 bytes",
         "rules[1]: name: must have 1 to 25 bytes",
-        "rules[2]: name: must be given, because \".json\" is not a field's name",
+        "rules[2]: name: required, because \".json\" is not a field's name",
         "rules[3]: kind: 3 is not known", "rules[3]: call: bytes are passed on without one",
         "rules[2]: call: bytes are passed on without one", "rules[2]: dtype: 1; only",
         "rules[2]: dimensions: 5; at most 4", "rules[0]: dimensions: 0; at most 4, and with ROWS at least 1",

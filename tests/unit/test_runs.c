@@ -632,7 +632,7 @@ TEST(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_clo
     CHECK_EQ(closed, 1);
     source.memory = NULL;
     CHECK_EQ(bzna_dataset_open_source(context, &source, &config, &dataset, &err), BZNA_E_ARGUMENT);
-    CHECK(strstr(err.message, "source.read_at: must be given") != NULL);
+    CHECK(strstr(err.message, "source.read_at: required") != NULL);
     CHECK_EQ(closed, 1);
 }
 

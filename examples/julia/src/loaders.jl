@@ -183,7 +183,7 @@ end
 Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of (then `split`, `device`, `log` are its). `for (x, y) in loader` runs one
 epoch.
 
-    batchsize = 1, size                   samples in a batch; (width, height) of the output, which must be given
+    batchsize = 1, size                   samples in a batch; (width, height) of the output, required
     shuffle = false, seed = 0             another order in each epoch; the seed of the order and of all random numbers
     partial = true, pad = false           the last batch when it is not full: shorter; with partial = false left out; with pad = true filled up
     data_padding, label_padding           the last batch is filled with pictures and targets of these numbers, as MXNet.jl's ArrayDataProvider does

@@ -363,7 +363,7 @@ class DataLoader(_handles.Handled):
         refuse_unknown(of_torch, type(self).__name__, _arguments_of(type(self)))
         track, numeric, others = field_names(fields, track=track, tensors=tensors, bytes=bytes)
         if shape is None and not (numeric or others or rules):
-            raise TypeError("shape: (height, width) of the pictures that come out must be given")
+            raise TypeError("shape: (height, width) of the output is required")
         self._has_pictures = shape is not None
         context = None if device is None else _shared_context(_device_of(device))
         dataset = Dataset._of(dataset, context)

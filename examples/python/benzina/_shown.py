@@ -13,7 +13,7 @@ class Shown:
         names = [name for name in parameters if hasattr(self, name)]
         try:
             plain = type(self)()
-        except TypeError:                       # there are arguments that must be given
+        except TypeError:                       # there are required arguments
             plain = None
         defaults = {name: getattr(plain, name) if plain is not None else parameters[name].default for name in names}
         shown = ["%s=%r" % (name, getattr(self, name)) for name in names if defaults[name] != getattr(self, name)]

@@ -487,7 +487,7 @@ impl<'a> Writer<'a> {
     /// The same at an index, for several threads at once: samples come in any order, and lie in the file in that of their indices.
     /// None: no sample comes at this index, and those behind it move up. False: there is no room for one whose turn has not come, nor
     /// did it come within the timeout; it was not taken. Where each thread takes the smallest index that is left, none waits long.
-    #[must_use = "a sample that was not taken must be given again"]
+    #[must_use = "a sample that was not taken must be passed again"]
     pub fn add_at(&self, index: u64, sample: Option<&Sample<'_>>, timeout: Duration) -> Result<bool> {
         let timeout = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
         // SAFETY: as above.
