@@ -16535,10 +16535,8 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  * Scans        A picture of several scans is read to its end before its pixels are made, and must be complete: libjpeg
  *              does not report that scans are missing. If its encoder left out AC coefficients, libjpeg smooths what
  *              is there, as it does by default.
- * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
- *              several scans would be most of it, and the system would take that memory back and clear it for each
- *              picture. So libjpeg gets memory for them from here, which is kept. bzi_jpeg_check_memory bounds them.
- *              The memory for a component is the next power of two. */
+ * Memory       libjpeg allocates a picture's coefficients with malloc, and frees them when the picture is done.
+ *              bzi_jpeg_check_memory bounds them. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
@@ -16552,22 +16550,6 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #    define BZI_TURBO_EDGE(component)  (uint32_t)(component)->DCT_scaled_size
 #    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_scaled_size
 #  endif
-
-/* Bytes of memory for the coefficients of a component. LEAST: bzi_buffer_reserve aligns that many to 64 bytes, and
- * libjpeg aligns its own to 32. KEPT: more is given back after each picture; these are those of 16 megapixels. */
-#  define BZI_TURBO_ARRAY_LEAST (16u << 10)
-#  define BZI_TURBO_ARRAY_KEPT  (32u << 20)
-/* Rows of blocks that libjpeg works on at once: those of a row of MCUs, and two such above and below to smooth them. */
-#  define BZI_TURBO_ROWS        (5 * MAX_SAMP_FACTOR)
-
-/* The coefficients of one component of a picture of several scans: what libjpeg calls a virtual array of blocks. */
-typedef struct bzi_turbo_array {
-    bzi_buffer blocks;                /* memory for the rows */
-    uint64_t   width;                 /* blocks in a row */
-    uint32_t   height;                /* rows */
-    uint32_t   cleared;               /* rows that are set to 0 so far, from the first one on */
-    JBLOCKROW  rows[BZI_TURBO_ROWS];  /* those that libjpeg works on */
-} bzi_turbo_array;
 
 /* One decoder. */
 typedef struct bzi_turbo {
@@ -16590,8 +16572,6 @@ typedef struct bzi_turbo {
     int64_t                       pitch[4];   /* bytes from a row of a plane to the next */
     bzi_buffer                    pixels;     /* memory of `plane` */
     bzi_buffer                    product;    /* planes of CMYK and YCCK, multiplied by K */
-    bzi_turbo_array               array[4];   /* of pictures of several scans, one for each component */
-    uint32_t                      arrays;     /* how many of them the picture has so far */
 } bzi_turbo;
 
 /* Leaves libjpeg after an error: it must not return to libjpeg. */
@@ -16646,46 +16626,6 @@ static boolean bzi_turbo_resync(j_decompress_ptr info, int expected)
     return TRUE;
 }
 
-/* Answers when libjpeg needs memory for a component's coefficients. */
-static jvirt_barray_ptr bzi_turbo_request(j_common_ptr info, int pool, boolean is_cleared, JDIMENSION width,
-                                          JDIMENSION height, JDIMENSION rows_at_once)
-{
-    bzi_turbo *turbo = info->client_data;
-    bzi_turbo_array *array = &turbo->array[turbo->arrays % BZI_LENGTH(turbo->array)];
-    const uint64_t size = (uint64_t)width * height * sizeof(JBLOCK);
-    (void)pool, (void)is_cleared, (void)rows_at_once;
-
-    if (turbo->arrays++ == BZI_LENGTH(turbo->array) || size > BZI_LIMIT_JPEG_BYTES ||
-        !bzi_buffer_reserve(turbo->memory, &array->blocks, bzi_max(size, BZI_TURBO_ARRAY_LEAST), 0)) {
-        info->err->msg_code = JERR_OUT_OF_MEMORY;
-        bzi_turbo_exit(info);
-    }
-    array->width = width;
-    array->height = height;
-    array->cleared = 0;
-    return (jvirt_barray_ptr)(void *)array;
-}
-
-/* Answers when libjpeg comes to some rows of a component's coefficients. */
-static JBLOCKARRAY bzi_turbo_access(j_common_ptr info, jvirt_barray_ptr which, JDIMENSION first, JDIMENSION count,
-                                    boolean is_written)
-{
-    bzi_turbo_array *array = (bzi_turbo_array *)(void *)which;
-    JBLOCK *const blocks = (JBLOCK *)(void *)array->blocks.data;
-    (void)is_written;
-
-    if (count > BZI_TURBO_ROWS || first > array->height || count > array->height - first) {
-        info->err->msg_code = JERR_BAD_VIRTUAL_ACCESS;
-        bzi_turbo_exit(info);
-    }
-    for (; array->cleared < first + count; array->cleared++)
-        memset(blocks + array->cleared * array->width, 0, (size_t)array->width * sizeof(JBLOCK));
-    /* libjpeg-turbo 2.1 takes rows after these, too, when it smooths */
-    for (JDIMENSION i = 0; i < BZI_TURBO_ROWS; i++)
-        array->rows[i] = blocks + bzi_min32(first + i, array->height - 1) * array->width;
-    return array->rows;
-}
-
 /* Runs a step that calls libjpeg. Errors of libjpeg return to this place alone. Returns the step's result, or 0 if
  * there was an error. */
 static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
@@ -16725,9 +16665,7 @@ static int bzi_turbo_create(bzi_turbo *turbo)
     struct jpeg_compress_struct *model = &turbo->model;
 
     jpeg_create_decompress(info);
-    info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES;
-    info->mem->request_virt_barray = bzi_turbo_request;
-    info->mem->access_virt_barray = bzi_turbo_access;
+    info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES + (64l << 20);      /* coefficients, rows */
     info->src = &turbo->source;
     info->progress = &turbo->progress;
     for (int i = 0; i < NUM_HUFF_TBLS; i++) {
@@ -16768,21 +16706,12 @@ static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bz
     return bzi_turbo_try(turbo, bzi_turbo_create) ? BZNA_OK : bzi_fail_memory(err, "libjpeg-turbo's decoder");
 }
 
-/* Gives memory for coefficients back, where it is more than is to be kept. */
-static void bzi_turbo_free_arrays(bzi_turbo *turbo, uint64_t kept_bytes)
-{
-    for (uint32_t i = 0; i < BZI_LENGTH(turbo->array); i++)
-        if (turbo->array[i].blocks.capacity > kept_bytes)
-            bzi_buffer_free(turbo->memory, &turbo->array[i].blocks);
-}
-
 static void bzi_turbo_close(bzi_turbo *turbo)
 {
     jpeg_destroy_decompress(&turbo->info);
     jpeg_destroy_compress(&turbo->model);                   /* memory may have ended while it was at work */
     bzi_buffer_free(turbo->memory, &turbo->pixels);
     bzi_buffer_free(turbo->memory, &turbo->product);
-    bzi_turbo_free_arrays(turbo, 0);
 }
 
 /* Marks all tables as not defined. libjpeg writes 0 to bits[0] when it reads a Huffman table, and a quantization table
@@ -16964,7 +16893,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
 
     turbo->data = data;
     turbo->wanted = wanted;
-    turbo->ended = turbo->info.input_iMCU_row = turbo->skipped = turbo->restarts = turbo->arrays = 0;
+    turbo->ended = turbo->info.input_iMCU_row = turbo->skipped = turbo->restarts = 0;
     turbo->source.next_input_byte = data.data;
     turbo->source.bytes_in_buffer = (size_t)data.size;
 
@@ -17044,7 +16973,6 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
     }
 
     jpeg_abort_decompress(info);
-    bzi_turbo_free_arrays(turbo, BZI_TURBO_ARRAY_KEPT);
     return status;
 }
 

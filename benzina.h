@@ -223,9 +223,7 @@
  * The library allocates its memory with the context's allocator, and passes the size again when it
  * releases a block. The alignment that it asks for is a power of two: 16 bytes for most blocks, 64
  * bytes for batches, and never more. libavcodec and libjpeg-turbo allocate by their own means, and
- * so does NVIDIA's driver, from which pinned host memory comes. The coefficients of progressive
- * JPEG are the exception: they lie in the context's memory. Each decoder thread keeps that memory
- * for the next picture, up to 32 MiB for each component.
+ * so does NVIDIA's driver, from which pinned host memory comes.
  *
  * A loader allocates its batches, queues and threads when it is opened. Its read buffers grow to
  * the largest sample met. After that it allocates nothing per batch.

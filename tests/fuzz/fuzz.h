@@ -152,8 +152,6 @@ static int64_t fuzz_decoder_bytes(void)
         kept += s->own.copies[i].capacity;
 #  ifndef BENZINA_NO_JPEG
     kept += s->turbo.pixels.capacity + s->turbo.product.capacity;
-    for (uint32_t i = 0; i < BZI_LENGTH(s->turbo.array); i++)
-        kept += s->turbo.array[i].blocks.capacity;
 #  endif
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
         kept += s->keys.slots[i].key.capacity;

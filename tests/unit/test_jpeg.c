@@ -124,7 +124,7 @@ static const bzi_memory memory = { { .alloc = bzi_os_alloc, .release = bzi_os_re
 static bzi_software decoders[2];              /* of all rows; of some */
 static bzna_error last = { .struct_size = sizeof last };
 
-/* What is wanted; other rows and coefficients keep nothing of pictures before. */
+/* What is wanted; other rows keep nothing of pictures before. */
 static bzna_status decode_wanted(bzi_software *decoder, bytes b, bzi_wanted wanted, bzna_picture *picture)
 {
     bzna_image coded;
@@ -140,9 +140,6 @@ static bzna_status decode_wanted(bzi_software *decoder, bytes b, bzi_wanted want
         abort();
     if (decoder->turbo.pixels.data)
         memset(decoder->turbo.pixels.data, decoder == decoders ? 0xa5 : 0x5a, (size_t)decoder->turbo.pixels.capacity);
-    for (size_t i = 0; i < COUNT(decoder->turbo.array); i++)
-        if (decoder->turbo.array[i].blocks.data)
-            memset(decoder->turbo.array[i].blocks.data, 0xa5, (size_t)decoder->turbo.array[i].blocks.capacity);
     bzi_error_init(&last);
     status = bzi_picture_describe(&image, 16384, &format, picture, &last);
     return status ? status : bzi_software_decode(decoder, &coded, &format, wanted, picture, &last);
@@ -892,21 +889,6 @@ TEST(coefficients_of_several_scans_are_bounded)
     }
 }
 
-TEST(memory_for_coefficients_is_kept_up_to_a_limit)
-{
-    bytes b = encoded(kind_of("4:2:0 progressive"));
-    bzi_turbo_array *array = decoders[0].turbo.array;
-    bzna_picture picture;
-    CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_OK);
-    REQUIRE(bzi_buffer_reserve(&memory, &array[0].blocks, BZI_TURBO_ARRAY_KEPT + 1, 0));
-    const uint8_t *kept = array[1].blocks.data;
-    CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_OK);
-    CHECK_EQ(array[0].blocks.capacity, 0);
-    CHECK(kept && array[1].blocks.data == kept);
-    CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_OK);
-    free(b.data);
-}
-
 /* ---- Through the interface --------------------------------------------------------------------------------------- */
 
 static uint64_t allocations;
@@ -1292,7 +1274,6 @@ TEST_MAIN(RUN(headers_that_only_libjpeg_turbo_may_judge_are_never_nvdecs)
           RUN(progressive_scans_need_the_tables_of_their_coefficients_alone)
           RUN(tables_of_a_picture_before_are_not_used)
           RUN(coefficients_of_several_scans_are_bounded)
-          RUN(memory_for_coefficients_is_kept_up_to_a_limit)
           RUN(a_decoder_that_has_seen_as_large_a_picture_allocates_nothing)
           RUN(a_loader_decodes_what_the_warp_reads)
           RUN(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
