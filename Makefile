@@ -408,8 +408,8 @@ TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)
 TEST_STREAM = $(if $(filter %_stream,$@),-Iexamples/formats $(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
 # Suites whose contexts have the formats' codecs (tests/unit/with_formats.h), or that open by them.
-FORMATS_SUITES = changes codec contract decode faults folder joint limits outputs paths pictures platforms provider \
-              provider_files qoi recordio rules soak stream tar
+FORMATS_SUITES = changes codec contract decode faults files folder joint limits lists outputs paths pictures platforms \
+              provider provider_files qoi recordio rules soak stream tar
 TEST_FORMATS = $(if $(filter $(FORMATS_SUITES:%=test_%) $(FORMATS_SUITES:%=test_%_%),$*),$(BUILD)/libbenzina_formats.a \
               $(FORMATS_LIBS))
 TEST_FAKES  = $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
@@ -434,6 +434,7 @@ $(BUILD)/tests/test_jpeg_device: tests/unit/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/unit/test_outputs.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif_nvdec: tests/unit/test_heif.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif $(BUILD)/tests/test_heif_nvdec: examples/formats/heif.c $(FORMATS_H)
+$(BUILD)/tests/test_lists: examples/formats/lists.c $(FORMATS_H)
 $(BUILD)/tests/test_codec_nvdec: tests/unit/test_codec.c tests/fake/nvdec.h
 
 # ---- Checks: what is no suite ----------------------------------------------------------------------------------------
@@ -561,9 +562,9 @@ $(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
 $(BUILD)/bench/writer $(BUILD)/bench/provider $(BUILD)/bench/augment $(BUILD)/bench/files: $(BUILD)/bench/%: \
-              tests/bench/bench_%.c benzina.h $(BUILD)/libbenzina.a
+              tests/bench/bench_%.c benzina.h $(WITH_FORMATS)
 	@mkdir -p $(BUILD)/bench
-	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
+	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(WITH_FORMATS) $(FORMATS_LIBS) $(LIBS)
 $(BUILD)/bench/lib%.so.1: tests/bench/null_driver.c tests/bench/null_driver.h
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ \

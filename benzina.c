@@ -8108,7 +8108,7 @@ static bzna_status bzi_kept_paths_get(const bzi_kept_paths *paths, uint64_t i, c
 
 #endif
 
-#if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
+#ifndef BENZINA_NO_SHARDS
 
 /* --- Text --- */
 
@@ -8377,11 +8377,11 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
 #endif
 
 
-#if !defined(BENZINA_NO_FOLDERS) || !defined(BENZINA_NO_SHARDS)
+#ifndef BENZINA_NO_SHARDS
 /* ==== 30. Lists =====================================================================================================
  * Calls: rooms 2, 8-9, 29.
  *
- * Text that lists samples, one a line. The first line tells which kind of list it is:
+ * Text that labels records, one a line. The first line tells which kind of list it is:
  * - if it has a tab: index, labels and path with tabs between them (MXNet's .lst)
  * - if it ends in a number after a blank: path and labels with blanks between them (Caffe's val.txt, DALI's file_list);
  *   the numbers at the end of a line are labels
@@ -9060,11 +9060,11 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 
 
 /* ==== 32. Containers: folder ========================================================================================
- * Calls: rooms 2, 4, 8-11, 20, 25-26, 30-31.
+ * Calls: rooms 2, 8-11, 20, 25-26, 31.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
- * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
- * list can name the files instead. Opening reads no picture; the file of a sample is opened when the sample is read. */
+ * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes.
+ * Opening reads no picture; the file of a sample is opened when the sample is read. */
 
 /* The files of one class. A root without classes has one bzi_class, which holds all its files. */
 typedef struct bzi_class {
@@ -9079,9 +9079,8 @@ typedef struct bzi_folder {
     bzi_tree    top;                  /* the folders in the root, which are the classes */
     uint64_t    root_id[2];           /* identity of the root, which ends circles of links */
     bzi_class  *classes;
-    uint64_t    class_room;           /* elements of classes: 1 without classes, 0 with a list */
-    bzi_list    list;                 /* if it has rows, it names the samples, and there are no classes */
-    bzi_field   fields[3];            /* image, target or label or neither, name */
+    uint64_t    class_room;           /* elements of classes: 1 without classes */
+    bzi_field   fields[3];            /* image, target or not, name */
     bzi_host   *host;
 } bzi_folder;
 
@@ -9267,30 +9266,6 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
     return c->count ? BZNA_OK : bzi_folder_fail_empty(folder, "", "none of its class folders has picture files", err);
 }
 
-/* Opens the files that a list names. If no line has more than one label, and all labels are whole numbers, they are
- * targets. Otherwise they are vectors. */
-static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
-{
-    bzi_folder *folder = c->own;
-    const bzi_list *list = &folder->list;
-    bzi_value none = { .capacity = 0 };
-
-    if (config->classes || config->class_order || config->allow_empty)
-        return BZI_MISUSE(err, "dataset_config.%s: the labels of dataset_config.list are the classes",
-                          config->classes ? "classes" : config->class_order ? "class_order" : "allow_empty");
-
-    if (bzi_list_open(&folder->list, &c->kept, config->list, err) != BZNA_OK)
-        return err->status;
-
-    c->count = list->count;
-    if (list->most_labels == 1 && !list->has_fractions)
-        c->target_count = c->count;
-    for (uint64_t i = 0; i < list->count && list->most_labels && !c->target_count; i++)
-        if (bzi_list_put_labels(list, &list->rows[i], &none, err) != BZNA_OK)
-            return bzi_error_prefix(err, config->list);
-    return BZNA_OK;
-}
-
 /* Opens the pictures of a root that holds no folders. */
 static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                         bzna_error *err)
@@ -9324,7 +9299,7 @@ static bzna_status bzi_folder_root(bzi_container *c, const char **root, bzna_err
     return *root ? BZNA_OK : bzi_fail_memory(err, "a folder");
 }
 
-/* Finds the samples: from the list, in the root, or in class folders. */
+/* Finds the samples: in the root, or in class folders. */
 static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -9334,8 +9309,6 @@ static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *
     folder->host = c->host;
     if (status != BZNA_OK)
         return status;
-    if (config->list)
-        return bzi_folder_open_list(c, config, err);
 
     walk = bzi_walk_of_pictures(c->host, folder->root);
     if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
@@ -9366,8 +9339,6 @@ static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *
     if (c->target_count) {
         c->target_field = c->field_count;
         bzi_container_add_field(c, folder->fields, BZNA_FIELD_INTEGER, 0, "target");
-    } else if (folder->list.most_labels) {
-        bzi_container_add_field(c, folder->fields, BZNA_FIELD_VECTOR, 0, "label");
     }
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_TEXT, 0, "name");
     return BZNA_OK;
@@ -9378,19 +9349,11 @@ static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
     return bzi_search_above(&folder->classes->begin, folder->class_room, sizeof *folder->classes, index) - 1;
 }
 
-/* Returns a sample's path below the root, or as the list has it. */
-static bzi_span bzi_folder_name(const bzi_folder *folder, uint64_t index)
+/* Returns a sample's path below the root. */
+static const char *bzi_folder_name(const bzi_folder *folder, uint64_t index)
 {
-    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
-    const bzi_class *class;
-    const char *name;
-
-    if (row)
-        return (bzi_span){ folder->list.text.data + row->path_at, row->path_size };
-
-    class = &folder->classes[bzi_folder_class_of(folder, index)];
-    name = class->tree.names[index - class->begin];
-    return (bzi_span){ (const uint8_t *)name, strlen(name) };
+    const bzi_class *class = &folder->classes[bzi_folder_class_of(folder, index)];
+    return class->tree.names[index - class->begin];
 }
 
 /* Each sample is a file. */
@@ -9402,37 +9365,26 @@ static bzna_status bzi_folder_locate(const bzi_container *c, uint64_t index, bzi
     return BZNA_OK;
 }
 
-/* Gives the path of a sample's file. A list may have absolute paths. */
+/* Gives the path of a sample's file. */
 static bzna_status bzi_folder_path(const bzi_container *c, uint64_t file, char *path, uint64_t capacity,
                                    bzna_error *err)
 {
-    char name[BZI_LIMIT_PATH_BYTES];
     const bzi_folder *folder = c->own;
-    const bzi_span text = bzi_folder_name(folder, file);
-
-    bzi_text_copy(name, sizeof name, text.data, text.size);
-    return bzi_path_join(path, capacity, bzi_os_is_absolute(name) ? "" : folder->root, name, err);
+    return bzi_path_join(path, capacity, folder->root, bzi_folder_name(folder, file), err);
 }
 
 static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                     bzi_value *value, bzna_error *err)
 {
     const bzi_folder *folder = c->own;
-    const bzi_span name = bzi_folder_name(folder, sample->index);
-    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[sample->index] : NULL;
-    int64_t target;
+    const char *name = bzi_folder_name(folder, sample->index);
+    const int64_t target = (int64_t)bzi_folder_class_of(folder, sample->index);
+    (void)err;
 
-    switch (c->fields[number].kind) {
-    case BZNA_FIELD_TEXT:
-        bzi_value_put(value, name.data, name.size);
-        break;
-    case BZNA_FIELD_VECTOR:           /* only with a list */
-        return bzi_list_put_labels(&folder->list, row, value, err);
-    default:                          /* what the list says, or the number of the class whose folder holds the file */
-        target = row ? bzi_list_target(&folder->list, row) : (int64_t)bzi_folder_class_of(folder, sample->index);
-        value->absent = target == BZNA_TARGET_NONE;
+    if (c->fields[number].kind == BZNA_FIELD_TEXT)
+        bzi_value_put(value, name, strlen(name));
+    else                              /* the number of the class whose folder holds the file */
         bzi_value_put(value, &target, sizeof target);
-    }
     return BZNA_OK;
 }
 
@@ -9456,7 +9408,6 @@ static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
 
-    hash = bzi_hash(hash, folder->list.text.data, folder->list.text.size);
     for (uint64_t i = 0; i < folder->class_room; i++)
         hash = bzi_tree_hash(&folder->classes[i].tree, hash);
     return hash;
@@ -9466,7 +9417,6 @@ static const bzi_container_ops bzi_folder_ops = {
     .name = "folder",
     .own_bytes = sizeof(bzi_folder),
     .still = 1,
-    .listed = 1,
     .open = bzi_folder_open,
     .locate = bzi_folder_locate,
     .field = bzi_folder_field,
@@ -11820,16 +11770,15 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     return status;
 }
 
-/* Adds a path, or the shards in it if it is a folder of shards. A list or the format "folder"
- * says that it is a folder of pictures. */
+/* Adds a path, or the shards in it if it is a folder of shards. The format "folder" says that it is a folder of
+ * pictures. */
 static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, const bzna_dataset_config *config,
                                          bzna_error *err)
 {
     uint64_t before = paths->count;
     bzna_status status = BZNA_OK;
 
-    if (!config->list && (!config->format || strcmp(config->format, "folder")) &&
-        bzi_os_kind(path) == BZI_OS_FOLDER)
+    if ((!config->format || strcmp(config->format, "folder")) && bzi_os_kind(path) == BZI_OS_FOLDER)
         status = bzi_paths_add_shards(paths, path, err);
     if (status != BZNA_OK)
         return bzi_error_prefix(err, path);
@@ -11940,7 +11889,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     const bzi_container_ops *ops = c->ops;
     const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
         { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
-        { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
+        { "list", config->list != NULL, ops->listed != 0, "RecordIO files" },
         { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
         { "classes", config->classes != NULL, ops == BZI_FOLDER_ROW, "folders" },
         { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },

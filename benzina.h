@@ -402,10 +402,10 @@
  * sources, the library itself opens no file and starts no thread, so that a filter of system calls
  * may forbid both. tests/unit/test_no_threads.c does so, and decodes H.264, H.265, AV1 and JPEG.
  *
- * Paths, patterns, configurations and callbacks are the program's own, and trusted. So are lists of
- * samples (dataset_config.list), which may name any file, and the links of a folder, which are
- * followed wherever they lead: if strangers may make links there, give the paths of the files
- * instead. No other file names one, and the library never runs a command nor connects to anything.
+ * Paths, configurations and callbacks are the program's own, and trusted. So are the links of a
+ * folder, which are followed wherever they lead: if strangers may make links there, give the paths
+ * of the files instead. No file names another one, and the library never runs a command nor
+ * connects to anything.
  * A saved state is checked, and may come from anywhere. How to report a fault: tests/README.md,
  * "Security".
  *
@@ -681,29 +681,7 @@
  *     - if all folders in its root are named like splits (train, val, test2017), unless
  *       dataset_config.classes names the classes
  *
- * With a list (dataset_config.list), samples are the files that the list names, in its order. Its
- * labels become targets if no line has more than one, and all are whole numbers. These are exact in
- * 64 bits, however they are written (7, 007, 7.0, 7e0). A sample of -1 or without a label has no
- * target. Otherwise labels are vectors of float32.
- *
- * LISTS are text with a line for each sample. The first line that is not empty decides how all
- * lines are read:
- *
- *     if it                            lines are
- *     has a tab                        index TAB label TAB ... TAB path      MXNet's .lst
- *     ends in a number after a blank   path label label ...                  Caffe, DALI
- *     otherwise                        path,label,label,...                  .csv
- *
- *     - Blanks and commas are part of a path after a tab. Between blanks, a path ends before the
- *       numbers at the line's end. Between commas, "a path with commas" stands in quotes, and has
- *       no quote itself. Labels may be quoted there, too. A number after a comma and a blank is a
- *       comma's.
- *     - Only a list with commas can have a header. It is a first line of words without dots and
- *       slashes, such as path,label. Some words may be numbers, and the first one may be empty.
- *       nan, inf, infinity, none, null and na are not such words.
- *     - A list is refused with E_FORMAT, by file and line, if a label is not a decimal number (nan
- *       and inf are not), does not fit a float32, or is an integer of more than 64 bits; and if a
- *       vector holds a whole number that a float32 cannot, such as 16777217.
+ * Lists of files (.lst, .csv, Caffe's) are read by examples/formats.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key are one
  * sample. The key is the name up to the first dot after its last slash, and the rest is the name of
@@ -1628,9 +1606,8 @@ typedef struct bzna_dataset_config {
     const char         *split;
     /* the kind of container, as bzna_dataset_info.container calls it. Default: found by content */
     const char         *format;
-    /* path of a list, which names the samples of a folder or the labels of a .rec: MXNet's .lst, a
-     * .csv, or lines of path and label, as Caffe and DALI read them. See chapter 12. Default: no
-     * list */
+    /* path of a list that labels the records of a .rec: MXNet's .lst, a .csv, or lines of path and
+     * label. examples/formats/formats.h describes lists. Default: no list */
     const char         *list;
     /* names of a folder's class folders, in the order of their numbers; others are left out.
      * Default: all of them, in class_order */

@@ -88,18 +88,21 @@ static int is_own_picture(const char *path)
 }
 
 /* A path, or an IDX file with its labels, as config says. */
-static bzna_status open_source(archive *a, const char *path, bzna_dataset_config *config, const char *pairs,
-                               const bzna_source *source, bzna_error *err)
+static bzna_status open_source(archive *a, const char *path, bzna_dataset_config *config,
+                               const bzna_formats_config *formats, const bzna_source *source, bzna_error *err)
 {
-    if (!source->read_at && streamed_is(path)) return streamed_open(a, path, config, err);
-    const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = config, .pairs = pairs };
+    if (!source->read_at && streamed_is(path)) {
+        if (!formats->list) return streamed_open(a, path, config, err);
+        snprintf(err->message, sizeof err->message, "--list: it has an effect on folders and RecordIO files only");
+        return err->status = BZNA_E_ARGUMENT;
+    }
     if (!source->read_at) {
-        bzna_status opened = bzna_formats_open(a->context, path, &formats, &a->dataset, err);
+        bzna_status opened = bzna_formats_open(a->context, path, formats, &a->dataset, err);
         a->is_picture = opened >= 0 && is_own_picture(path);
         return opened;
     }
     config->name = path;
-    bzna_status status = bzna_formats_open_source(a->context, source, &formats, &a->dataset, err);
+    bzna_status status = bzna_formats_open_source(a->context, source, formats, &a->dataset, err);
     if (status < 0) source->close(source->user);
     return status;
 }
@@ -107,12 +110,13 @@ static bzna_status open_source(archive *a, const char *path, bzna_dataset_config
 static bzna_status open_dataset(archive *a, const tool_options *o, const char *list, bzna_error *err)
 {
     bzna_dataset_config config;
+    const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = &config, .pairs = o->pairs,
+                                          .list = list };
     records_idx idx = { .source = { .read_at = NULL } };
     class_names classes = class_names_split(o->classes);
     bzna_dataset_config_init(&config, sizeof config);
     config.format = o->format;
     config.split = o->split;
-    config.list = list;
     config.classes = classes.list;
     config.class_count = classes.count;
     config.class_order = option_value_of(o->class_order, class_orders);
@@ -121,7 +125,7 @@ static bzna_status open_dataset(archive *a, const tool_options *o, const char *l
     config.palette = option_value_of(o->palette, palettes);
     if (o->records && !records_parse(o->records, &idx.records)) config.records = &idx.records;
     else if (!o->format && records_idx_find(o->operand[0], &idx)) config.records = &idx.records;
-    bzna_status status = open_source(a, o->operand[0], &config, o->pairs, &idx.source, err);
+    bzna_status status = open_source(a, o->operand[0], &config, &formats, &idx.source, err);
     class_names_free(&classes);
     return status;
 }

@@ -133,19 +133,78 @@ void bzna_formats_data_free(data_names *names)
     free(names->at);
 }
 
+int bzna_formats_data_take(data_span *rest, char stop, data_span *part)
+{
+    const char *end = rest->size ? memchr(rest->data, stop, rest->size) : NULL;
+
+    *part = (data_span){ rest->data, end ? (size_t)(end - rest->data) : rest->size };
+    rest->data += part->size + (end != NULL);
+    rest->size -= part->size + (end != NULL);
+    return end != NULL;
+}
+
+int bzna_formats_data_take_last(data_span *rest, char stop, data_span *part)
+{
+    size_t at = rest->size;
+
+    while (at && rest->data[at - 1] != stop)
+        at--;
+    *part = (data_span){ rest->data + at, rest->size - at };
+    rest->size = at - (at > 0);
+    return at > 0;
+}
+
+data_span bzna_formats_data_line(data_span *rest)
+{
+    data_span line;
+
+    bzna_formats_data_take(rest, '\n', &line);
+    line.size -= line.size && line.data[line.size - 1] == '\r';
+    return line;
+}
+
+static int is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+data_span bzna_formats_data_trim(data_span text)
+{
+    while (text.size && is_blank(text.data[0]))
+        text = (data_span){ text.data + 1, text.size - 1 };
+    while (text.size && is_blank(text.data[text.size - 1]))
+        text.size--;
+    return text;
+}
+
+int bzna_formats_data_integer(data_span text, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < text.size; i++) {
+        const uint32_t digit = (uint32_t)(unsigned char)text.data[i] - '0';
+        if (digit > 9 || value > UINT64_MAX / 10 || (value = value * 10 + digit) < digit)
+            return 0;
+    }
+    *out = value;
+    return text.size > 0;
+}
+
 /* ---- Providers ------------------------------------------------------------------------------ */
 
-bzna_status bzna_formats_data_config(bzna_dataset_config *own, const bzna_formats_config *config, const char *name,
-                                     const char *kind, bzna_error *err)
+bzna_status bzna_formats_data_copy(bzna_dataset_config *own, const bzna_dataset_config *given, bzna_error *err)
 {
-    const bzna_dataset_config *given = config->dataset;
-
     bzna_dataset_config_init(own, sizeof *own);
     if (given && given->struct_size < sizeof given->struct_size)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config.struct_size: not set");
     if (given)
         memcpy(own, given, given->struct_size < sizeof *own ? given->struct_size : sizeof *own);
     own->struct_size = sizeof *own;
+    return BZNA_OK;
+}
+
+bzna_status bzna_formats_data_config(bzna_dataset_config *own, const bzna_formats_config *config, const char *name,
+                                     const char *kind, bzna_error *err)
+{
+    if (bzna_formats_data_copy(own, config->dataset, err) != BZNA_OK)
+        return err->status;
     if (own->format && strcmp(own->format, kind))
         return DATA_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is of the format \"%s\", not \"%s\"", kind,
                          own->format);
@@ -174,6 +233,15 @@ static wchar_t *wide_of(const char *path)
     if (wide)
         MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, count);
     return wide;
+}
+
+static FILE *open_file(const char *path)
+{
+    wchar_t *wide = wide_of(path);
+    FILE *file = wide ? _wfopen(wide, L"rb") : NULL;
+
+    free(wide);
+    return file;
 }
 
 int bzna_formats_data_kind(const char *path)
@@ -213,6 +281,8 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
 
 #else
 
+static FILE *open_file(const char *path) { return fopen(path, "rb"); }
+
 int bzna_formats_data_kind(const char *path)
 {
     struct stat info;
@@ -240,3 +310,68 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
 }
 
 #endif
+
+FILE *bzna_formats_data_open(const char *path)
+{
+    const int kind = bzna_formats_data_kind(path);
+
+    if (kind == DATA_NONE || kind == DATA_FILE)
+        return open_file(path);
+    errno = kind == DATA_FOLDER ? EISDIR : ESPIPE;
+    return NULL;
+}
+
+/* Reads the rest of a file into memory that grows. */
+static bzna_status read_all(FILE *file, char **text, size_t *size, bzna_error *err)
+{
+    size_t capacity = 1 << 16, got;
+    char *grown;
+
+    for (*size = 0; (grown = realloc(*text, capacity)) != NULL; capacity *= 2) {
+        *text = grown;
+        got = fread(grown + *size, 1, capacity - 1 - *size, file);
+        *size += got;
+        if (*size < capacity - 1) {
+            grown[*size] = 0;
+            return ferror(file) ? bzna_formats_data_fail_system(err, "cannot read", EIO) : BZNA_OK;
+        }
+    }
+    return bzna_formats_data_no_memory(err);
+}
+
+bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err)
+{
+    FILE *file = bzna_formats_data_open(path);
+    char *bytes = NULL;
+    size_t size = 0;
+
+    if (!file && errno == ESPIPE)
+        DATA_FAIL(err, BZNA_E_UNSUPPORTED, "it is a pipe, a socket or a device: write its contents to a file first");
+    else if (!file)
+        bzna_formats_data_fail_system(err, "cannot open", errno);
+    else if (read_all(file, &bytes, &size, err) != BZNA_OK)
+        free(bytes);
+    if (file)
+        fclose(file);
+    if (err->status != BZNA_OK)
+        return bzna_formats_data_prefix(err, path);
+    *text = (data_span){ bytes, size };
+    return BZNA_OK;
+}
+
+int bzna_formats_data_is_absolute(const char *path)
+{
+    return path[0] == '/' || (!DATA_ESCAPE && (path[0] == '\\' ||
+                                              ((path[0] | 32) >= 'a' && (path[0] | 32) <= 'z' && path[1] == ':')));
+}
+
+bzna_status bzna_formats_data_join(char *path, const char *folder, const char *name, bzna_error *err)
+{
+    const size_t size = strlen(folder);
+    const int slash = *folder && *name && folder[size - 1] != '/';
+
+    if (snprintf(path, DATA_PATH_BYTES, "%s%s%s", folder, slash ? "/" : "", name) < DATA_PATH_BYTES)
+        return BZNA_OK;
+    return DATA_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %d bytes", *name ? name : folder,
+                     DATA_PATH_BYTES - 1);
+}

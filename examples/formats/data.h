@@ -54,7 +54,32 @@ const char *bzna_formats_data_get(const data_names *names, uint32_t i);
 void bzna_formats_data_sort(data_names *names, uint32_t first);
 void bzna_formats_data_free(data_names *names);
 
+/* A part of a text, which need not end with a NUL. */
+typedef struct data_span {
+    const char *data;
+    size_t      size;
+} data_span;
+
+/* Takes the text up to a character, which is taken, too. Returns 1, or 0 if the character is not there: then all of the
+ * text is taken. */
+int bzna_formats_data_take(data_span *rest, char stop, data_span *part);
+
+/* Takes the text that follows the last such character, likewise. */
+int bzna_formats_data_take_last(data_span *rest, char stop, data_span *part);
+
+/* Takes the next line, and returns it without its end. */
+data_span bzna_formats_data_line(data_span *rest);
+
+/* Returns the text without blanks at both ends. */
+data_span bzna_formats_data_trim(data_span text);
+
+/* Reads a number of digits only. Returns 0 if it is no such number, or exceeds 64 bits. */
+int bzna_formats_data_integer(data_span text, uint64_t *out);
+
 /* ---- Providers ------------------------------------------------------------------------------ */
+
+/* Copies the library's config; given: of any size, or NULL for all defaults. */
+bzna_status bzna_formats_data_copy(bzna_dataset_config *own, const bzna_dataset_config *given, bzna_error *err);
 
 /* Sets the library's config for a provider: that of config, with a name, by default `name`. Fails if another kind is
  * asked for. */
@@ -65,12 +90,24 @@ bzna_status bzna_formats_data_config(bzna_dataset_config *own, const bzna_format
 #define BZNA_FORMATS_HASH 0xcbf29ce484222325u
 uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size);
 
-/* ---- Folders -------------------------------------------------------------------------------- */
+/* ---- Files and folders ---------------------------------------------------------------------- */
 
 enum { DATA_NONE, DATA_FILE, DATA_FOLDER, DATA_OTHER };
 
 /* What is at a path, links followed: one of the above. */
 int bzna_formats_data_kind(const char *path);
+
+/* Opens a file to read it; NULL, with errno. A pipe is none, since what is read of it would be missing for others. */
+FILE *bzna_formats_data_open(const char *path);
+
+/* Reads a whole file into memory, to be freed, with a NUL after it. Errors name the file. */
+bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err);
+
+/* Returns 1 if a path does not depend on the working folder, else 0. */
+int bzna_formats_data_is_absolute(const char *path);
+
+/* Joins folder and name with a slash, in DATA_PATH_BYTES. Either may be empty. */
+bzna_status bzna_formats_data_join(char *path, const char *folder, const char *name, bzna_error *err);
 
 /* Adds the names in a folder, in no order, but "." and "..". Returns 0, or an errno. */
 int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err);
@@ -83,6 +120,46 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
 #  define DATA_CASE   1
 #endif
 
+/* ---- Lists of samples (lists.c) -------------------------------------------------------------- */
+
+/* A line of a list. */
+typedef struct data_list_row {
+    uint64_t index;                   /* as the line states it; if it states none, its row, from 0 */
+    uint64_t path_at;                 /* offset of the path in the text */
+    uint64_t labels_at;               /* offset of the part with the labels in the text */
+    uint32_t path_size;               /* bytes of the path */
+    uint32_t labels_size;             /* bytes of the labels */
+} data_list_row;
+
+/* A list of samples. Begins as all zeros. */
+typedef struct data_list {
+    data_span      text;              /* the whole file */
+    data_list_row *rows;              /* in the order of lines, until bzna_formats_list_sort */
+    uint64_t       count;             /* lines that name a sample */
+    uint64_t       most_labels;       /* of a line */
+    uint32_t       has_fractions;     /* a label is not a whole number */
+    char           separator;         /* of fields: a tab, a comma, a blank; 0: no line was read yet */
+} data_list;
+
+/* Reads a list. Errors name it. */
+bzna_status bzna_formats_list_open(data_list *list, const char *path, bzna_error *err);
+void bzna_formats_list_free(data_list *list);
+
+/* Sorts the rows by index, for bzna_formats_list_find. Two lines with the same index are an error, which has the list's
+ * name. */
+bzna_status bzna_formats_list_sort(data_list *list, const char *name, bzna_error *err);
+
+/* Returns the row with an index, or NULL. Pre: the list is sorted. */
+const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t index);
+
+/* Returns a row's target: its only label, if that is a whole number, else BZNA_TARGET_NONE. */
+int64_t bzna_formats_list_target(const data_list *list, const data_list_row *row);
+
+/* Gives a row's labels as floats, and how many there are; writes only what fits. A whole number that a float32 does not
+ * hold is refused, since ids would become those of others. Fractions are rounded. */
+bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, float *labels, uint64_t capacity,
+                                     uint64_t *count, bzna_error *err);
+
 /* ---- The containers ------------------------------------------------------------------------- */
 
 /* Adds the paths that a path or pattern stands for (paths.c). */
@@ -91,5 +168,9 @@ bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *
 /* Opens the folders in a folder that config->pairs names (pairs.c). */
 bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, const bzna_formats_config *config,
                                     bzna_dataset **out, bzna_error *err);
+
+/* Opens the files in a folder that config->list names (lists.c). */
+bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, const bzna_formats_config *config,
+                                     bzna_dataset **out, bzna_error *err);
 
 #endif

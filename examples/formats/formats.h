@@ -22,6 +22,29 @@
  * an error that names it, and so are two files in a folder that differ only in their extensions. All files of a sample
  * are read with it.
  *
+ * LISTS. With formats_config.list, samples are the files that a text names, in its order, below the folder that is
+ * opened; a path in it may also be absolute. Its labels become targets if no line has more than one, and all are whole
+ * numbers. These are exact in 64 bits, however they are written (7, 007, 7.0, 7e0). A sample of -1 or without a label
+ * has no target. Otherwise labels are vectors of float32. The first line that is not empty decides how all lines are
+ * read:
+ *
+ *     if it                            lines are
+ *     has a tab                        index TAB label TAB ... TAB path      MXNet's .lst
+ *     ends in a number after a blank   path label label ...                  Caffe, DALI
+ *     otherwise                        path,label,label,...                  .csv
+ *
+ *     - Blanks and commas are part of a path after a tab. Between blanks, a path ends before the numbers at the line's
+ *       end. Between commas, "a path with commas" stands in quotes, and has no quote itself. Labels may be quoted
+ *       there, too. A number after a comma and a blank is a comma's.
+ *     - Only a list with commas can have a header. It is a first line of words without dots and slashes, such as
+ *       path,label. Some words may be numbers, and the first one may be empty. nan, inf, infinity, none, null and na
+ *       are not such words.
+ *     - A list is refused with E_FORMAT, by file and line, if a label is not a decimal number (nan and inf are not),
+ *       does not fit a float32, or is an integer of more than 64 bits; and if a vector holds a whole number that a
+ *       float32 cannot, such as 16777217.
+ *
+ * Lists are trusted, as paths are: they may name any file. Of RecordIO files, a list labels the records by their ids.
+ *
  * CODECS for bzna_context_config.own_codecs:
  *
  *     bzna_context_config config = { .struct_size = sizeof config };
@@ -32,8 +55,8 @@
  * themselves. It is linked with $(pkg-config --libs benzina_formats).
  *
  * The file of a codec may also be copied alone, with this header, beside benzina.h and benzina.c. Its own comment says
- * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c) needs data.h
- * and data.c, too.
+ * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c, lists.c)
+ * needs data.h and data.c, too.
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);
@@ -120,6 +143,8 @@ typedef struct bzna_formats_config {
     /* extensions of files that are pictures by codecs of the program's own beyond bzna_formats_codecs, in lower case
      * and with blanks between them, for pairs. Default: none */
     const char *extensions;
+    /* path of a list: which files of a folder are samples, or the labels of a RecordIO file. Default: none */
+    const char *list;
 } bzna_formats_config;
 
 /* Clears config and sets its struct_size, in bytes: pass sizeof *config. Any thread. */

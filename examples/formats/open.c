@@ -1,6 +1,6 @@
 /* open.c - bzna_formats_open: finds out what paths name, and has the library or a file of this folder open it
  *
- * It needs data.c, paths.c, pairs.c and formats.c. */
+ * It needs data.c, paths.c, pairs.c, lists.c and formats.c. */
 #include "data.h"
 
 #include <stdlib.h>
@@ -14,11 +14,18 @@ void bzna_formats_config_init(bzna_formats_config *config, size_t struct_size)
     config->struct_size = (uint32_t)struct_size;
 }
 
+/* A caller's config, completed. */
+typedef struct completed {
+    bzna_formats_config  formats;
+    bzna_dataset_config  dataset;     /* with a list: that of the library, which labels records by it */
+} completed;
+
 /* Completes the caller's config, which may be of an older header, or of a newer one that sets nothing which this one
  * does not know. */
-static bzna_status config_in(bzna_formats_config *c, const bzna_formats_config *config, bzna_error *err)
+static bzna_status config_in(completed *own, const bzna_formats_config *config, bzna_error *err)
 {
     const uint32_t size = config ? config->struct_size : 0;
+    bzna_formats_config *c = &own->formats;
 
     *c = (bzna_formats_config){ .struct_size = sizeof *c };
     if (!config)
@@ -31,10 +38,27 @@ static bzna_status config_in(bzna_formats_config *c, const bzna_formats_config *
     memcpy(c, config, size < sizeof *c ? size : sizeof *c);
     if (c->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.reserved0: a reserved word must be 0");
-    return BZNA_OK;
+    if (c->list && c->pairs)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.list: not together with pairs");
+    if (c->list && bzna_formats_data_copy(&own->dataset, c->dataset, err) == BZNA_OK) {
+        own->dataset.list = c->list;
+        c->dataset = &own->dataset;
+    }
+    return err->status;
 }
 
-/* Opens pairs of folders, and lays them end to end. */
+/* Opens one path, which is no pattern any more. */
+static bzna_status open_one(bzna_context *context, const char *path, const bzna_formats_config *c, bzna_dataset **out,
+                            bzna_error *err)
+{
+    if (c->pairs)
+        return bzna_formats_open_pairs(context, path, c, out, err);
+    if (c->list && bzna_formats_data_kind(path) == DATA_FOLDER)
+        return bzna_formats_open_listed(context, path, c, out, err);
+    return bzna_dataset_open(context, path, c->dataset, out, err);
+}
+
+/* Opens paths one by one, and lays them end to end. */
 static bzna_status open_each(bzna_context *context, const char *const *paths, uint32_t count,
                              const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
 {
@@ -46,7 +70,7 @@ static bzna_status open_each(bzna_context *context, const char *const *paths, ui
     if (count > 1 && c->dataset && c->dataset->name)
         DATA_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%u) is named by its path", count);
     while (err->status == BZNA_OK && opened < count &&
-           bzna_formats_open_pairs(context, paths[opened], c, &parts[opened], err) == BZNA_OK)
+           open_one(context, paths[opened], c, &parts[opened], err) == BZNA_OK)
         opened++;
     if (err->status == BZNA_OK)
         bzna_dataset_concat(context, parts, count, out, err);
@@ -61,27 +85,28 @@ static bzna_status open_paths(bzna_context *context, const data_names *paths, co
                               bzna_dataset **out, bzna_error *err)
 {
     const char **list = malloc((paths->count ? paths->count : 1) * sizeof *list);
-    bzna_status status;
+    int each = c->pairs != NULL;
 
     if (!list)
         return bzna_formats_data_no_memory(err);
-    for (uint32_t i = 0; i < paths->count; i++)
+    for (uint32_t i = 0; i < paths->count; i++) {
         list[i] = bzna_formats_data_get(paths, i);
-    if (c->pairs) {
-        status = open_each(context, list, paths->count, c, out, err);
-        free(list);
-        return status;
+        each |= c->list && bzna_formats_data_kind(list[i]) == DATA_FOLDER;
     }
-    status = bzna_dataset_open_list(context, list, paths->count, c->dataset, out, err);
+    if (each)
+        open_each(context, list, paths->count, c, out, err);
+    else
+        bzna_dataset_open_list(context, list, paths->count, c->dataset, out, err);
     free(list);
-    return status;
+    return err->status;
 }
 
 bzna_status bzna_formats_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                    const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
     data_names found = { .count = 0 };
-    bzna_formats_config c;
+    completed own;
+    const bzna_formats_config *c = &own.formats;
     bzna_error e;
     int is_whole = context && paths && out && count <= DATA_FILES;
 
@@ -90,13 +115,13 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
         *out = NULL;
     for (uint32_t i = 0; is_whole && i < count; i++)
         is_whole = paths[i] && *paths[i];
-    if (config_in(&c, config, &e) == BZNA_OK && !(is_whole && count))   /* the library says what is missing */
-        bzna_dataset_open_list(context, paths, count, c.dataset, out, &e);
+    if (config_in(&own, config, &e) == BZNA_OK && !(is_whole && count))   /* the library says what is missing */
+        bzna_dataset_open_list(context, paths, count, c->dataset, out, &e);
     for (uint32_t i = 0; is_whole && i < count && e.status == BZNA_OK; i++)
         if (bzna_formats_paths(&found, paths[i], &e) != BZNA_OK)
             bzna_formats_data_prefix(&e, paths[i]);
     if (e.status == BZNA_OK)
-        open_paths(context, &found, &c, out, &e);
+        open_paths(context, &found, c, out, &e);
     bzna_formats_data_free(&found);
     return bzna_formats_data_return(err, &e);
 }
@@ -105,8 +130,7 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
 static int is_picture(const char *path)
 {
     uint8_t head[512];
-    /* a pipe would keep what is read of it from others, and this waiting */
-    FILE *file = bzna_formats_data_kind(path) == DATA_FILE ? fopen(path, "rb") : NULL;
+    FILE *file = bzna_formats_data_open(path);
     const size_t size = file ? fread(head, 1, sizeof head, file) : 0;
 
     if (file)
@@ -129,24 +153,25 @@ static bzna_status open_picture(bzna_context *context, const char *path, const b
 bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzna_formats_config *config,
                               bzna_dataset **out, bzna_error *err)
 {
-    bzna_formats_config c;
+    completed own;
+    const bzna_formats_config *c = &own.formats;
     bzna_error e;
 
     if (!path || !*path)
         return bzna_dataset_open(context, path, NULL, out, err);        /* which says what is missing */
     bzna_error_init(&e, sizeof e);
     if (bzna_formats_open_list(context, &path, 1, config, out, &e) == BZNA_E_UNSUPPORTED && is_picture(path) &&
-        config_in(&c, config, &e) == BZNA_OK) {
+        config_in(&own, config, &e) == BZNA_OK) {
         bzna_error_init(&e, sizeof e);
-        open_picture(context, path, &c, out, &e);
+        open_picture(context, path, c, out, &e);
     }
     return bzna_formats_data_return(err, &e);
 }
 
 /* The config of what is no folder. */
-static bzna_status config_of_one(bzna_formats_config *c, const bzna_formats_config *config, bzna_error *err)
+static bzna_status config_of_one(completed *own, const bzna_formats_config *config, bzna_error *err)
 {
-    if (config_in(c, config, err) == BZNA_OK && c->pairs)
+    if (config_in(own, config, err) == BZNA_OK && own->formats.pairs)
         return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
     return err->status;
 }
@@ -154,27 +179,29 @@ static bzna_status config_of_one(bzna_formats_config *c, const bzna_formats_conf
 bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzna_formats_config c;
+    completed own;
+    const bzna_formats_config *c = &own.formats;
     bzna_error e;
 
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
-    if (config_of_one(&c, config, &e) == BZNA_OK)
-        bzna_dataset_open_memory(context, bytes, size, c.dataset, out, &e);
+    if (config_of_one(&own, config, &e) == BZNA_OK)
+        bzna_dataset_open_memory(context, bytes, size, c->dataset, out, &e);
     return bzna_formats_data_return(err, &e);
 }
 
 bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *source,
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzna_formats_config c;
+    completed own;
+    const bzna_formats_config *c = &own.formats;
     bzna_error e;
 
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
-    if (config_of_one(&c, config, &e) == BZNA_OK)
-        bzna_dataset_open_source(context, source, c.dataset, out, &e);
+    if (config_of_one(&own, config, &e) == BZNA_OK)
+        bzna_dataset_open_source(context, source, c->dataset, out, &e);
     return bzna_formats_data_return(err, &e);
 }

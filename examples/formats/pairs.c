@@ -88,18 +88,6 @@ static int is_picture(const char *name, const bzna_formats_config *config)
 
 /* ---- Listing -------------------------------------------------------------------------------- */
 
-/* Joins folder and name with a slash. Either may be empty. */
-static bzna_status join(char *path, const char *folder, const char *name, bzna_error *err)
-{
-    const size_t size = strlen(folder);
-    const int slash = *folder && *name && folder[size - 1] != '/';
-
-    if (snprintf(path, DATA_PATH_BYTES, "%s%s%s", folder, slash ? "/" : "", name) < DATA_PATH_BYTES)
-        return BZNA_OK;
-    return DATA_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %d bytes", *name ? name : folder,
-                     DATA_PATH_BYTES - 1);
-}
-
 /* Takes the entries of one folder, whose path below the root is `below`: its pictures, and the folders in it. */
 static bzna_status take_entries(paired *folder, data_names *folders, const char *below, const data_names *entries,
                                 const bzna_formats_config *config, bzna_error *err)
@@ -111,7 +99,8 @@ static bzna_status take_entries(paired *folder, data_names *folders, const char 
         int kind;
         if (*name == '.')
             continue;
-        if (join(path, below, name, err) != BZNA_OK || join(full, folder->root, path, err) != BZNA_OK)
+        if (bzna_formats_data_join(path, below, name, err) != BZNA_OK ||
+            bzna_formats_data_join(full, folder->root, path, err) != BZNA_OK)
             return err->status;
         kind = bzna_formats_data_kind(full);
         if (kind == DATA_FOLDER && folders->count == PAIRS_FOLDERS)
@@ -137,7 +126,7 @@ static bzna_status list(paired *folder, const bzna_formats_config *config, bzna_
         data_names entries = { .count = 0 };
         int error;
         snprintf(below, sizeof below, "%s", bzna_formats_data_get(&folders, i));
-        if ((status = join(full, folder->root, below, err)) == BZNA_OK &&
+        if ((status = bzna_formats_data_join(full, folder->root, below, err)) == BZNA_OK &&
             (error = bzna_formats_data_list(full, &entries, err)) != 0) {
             bzna_formats_data_fail_system(err, "cannot list", error);
             status = err->status = error == ENOMEM ? BZNA_E_MEMORY : BZNA_E_IO;
@@ -206,12 +195,6 @@ static bzna_status check(const paired *from, const paired *to, bzna_error *err)
 
 /* ---- The folders ---------------------------------------------------------------------------- */
 
-static int is_absolute(const char *path)
-{
-    return path[0] == '/' || (!DATA_ESCAPE && (path[0] == '\\' ||
-                                              ((path[0] | 32) >= 'a' && (path[0] | 32) <= 'z' && path[1] == ':')));
-}
-
 /* Adds a folder by its text in formats_config.pairs, "path" or "name=path". */
 static bzna_status add(pairs *p, const char *root, const char *text, size_t size, const bzna_formats_config *config,
                        bzna_error *err)
@@ -238,7 +221,7 @@ static bzna_status add(pairs *p, const char *root, const char *text, size_t size
                          folder->field);
 
     p->folder_count++;
-    if (join(folder->root, is_absolute(below) ? "" : root, below, err) != BZNA_OK)
+    if (bzna_formats_data_join(folder->root, bzna_formats_data_is_absolute(below) ? "" : root, below, err) != BZNA_OK)
         return err->status;
     if (bzna_formats_data_kind(folder->root) != DATA_FOLDER)
         return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: there is no folder \"%.64s\"", below);
@@ -316,7 +299,7 @@ static const char **files_of(const pairs *p, data_names *paths, bzna_error *err)
 
     for (uint32_t i = 0; files && i < count; i++)
         for (uint32_t k = 0; k < p->folder_count && err->status == BZNA_OK; k++)
-            if (join(path, p->folders[k].root, p->folders[k].sorted[i], err) == BZNA_OK)
+            if (bzna_formats_data_join(path, p->folders[k].root, p->folders[k].sorted[i], err) == BZNA_OK)
                 bzna_formats_data_add(paths, path, err);
     if (!files)
         bzna_formats_data_no_memory(err);

@@ -7,7 +7,7 @@
  * Each way runs in a process of its own, in turns. Printed are medians: seconds by the clock and of processors until
  * the data set is open, the memory that it keeps and the most that the process had, and then the microseconds of
  * processors of a look at a sample, which opens its file, in a drawn order. */
-#include "benzina.h"
+#include "../../examples/formats/formats.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -102,11 +102,10 @@ static bzna_status open_way(bzna_context *context, int way, char **argv, const f
         { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = 1 },
         { .name = "target", .kind = BZNA_FIELD_INTEGER, .located = 1 },
         { .name = "mask", .kind = BZNA_FIELD_IMAGE, .located = 1 } };
-    bzna_dataset_config config = { .struct_size = sizeof config };
+    const bzna_formats_config config = { .struct_size = sizeof config, .list = way == LIST ? argv[2] : NULL };
     bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .locate = locate };
-    config.list = way == LIST ? argv[2] : NULL;
     if (way < PROVIDER)
-        return bzna_dataset_open(context, argv[1], &config, out, err);
+        return bzna_formats_open(context, argv[1], &config, out, err);
     provider.user = (void *)(uintptr_t)all;
     provider.count = provider.file_count = all->count;
     provider.files = (const char *const *)all->paths;

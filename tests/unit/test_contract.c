@@ -668,7 +668,6 @@ static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *
         config.name = p->path;
         return provider_open(c, p, way, m, &config, out, err);
     }
-    config.list = p->list[0] ? p->list : NULL;
     config.records = p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS] ? &records : NULL;
     if (p->form == &forms[PAIRS]) {
         const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = &config,
@@ -677,7 +676,8 @@ static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *
     }
     if (way == BY_PATH || !p->file.bytes)
         return bzna_formats_open(c, p->path, &(bzna_formats_config){ .struct_size = sizeof(bzna_formats_config),
-                                                                     .dataset = &config }, out, err);
+                                                                     .dataset = &config,
+                                                                     .list = p->list[0] ? p->list : NULL }, out, err);
     config.name = p->path;
     if (way == BY_MEMORY)
         return bzna_dataset_open_memory(c, p->file.bytes, (size_t)p->file.size, &config, out, err);
@@ -1100,7 +1100,7 @@ TEST(a_data_set_holds_what_its_files_hold)
 
 /* A setting, and the kinds on which it has an effect. */
 static const struct { const char *name, *kinds; } settings[] = {
-    { "split", "archive, mp4 video" }, { "list", "folder, RecordIO" },           { "classes", "folder" },
+    { "split", "archive, mp4 video" }, { "list", "RecordIO" },           { "classes", "folder" },
     { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video, provider" },
     { "palette", "folder, tar, RecordIO, archive, provider" }, { "records", "records" },
     { "allow_empty", "folder" } };
@@ -1150,13 +1150,15 @@ TEST(a_format_is_taken_by_its_name_alone)
             bzna_dataset *dataset = NULL;
             bzna_dataset_config_init(&config, sizeof config);
             config.format = forms[k].container;
-            config.list = p->list[0] ? p->list : NULL;
             if (!strcmp(p->form->container, "records"))
                 continue;             /* other settings say that a file is of those */
             if (p->form == &forms[PROVIDER])
                 provider_open(context, p, BY_PATH, NULL, &config, &dataset, &e);
             else
-                bzna_dataset_open(context, p->path, &config, &dataset, &e);
+                bzna_formats_open(context, p->path, &(bzna_formats_config){ .struct_size = sizeof(bzna_formats_config),
+                                                                            .dataset = &config,
+                                                                            .list = p->list[0] ? p->list : NULL },
+                                  &dataset, &e);
             CHECK_EQ(dataset != NULL, same);
             CHECK(same || e.status != BZNA_OK);
             bzna_dataset_close(dataset);

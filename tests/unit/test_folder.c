@@ -57,9 +57,13 @@ static void make(const char *path)
         spill(full, "not a picture");
 }
 
+/* A list that the next data sets are opened with, until files are made anew; NULL: none. */
+static const char *listed;
+
 static void make_all(const char *const *paths, size_t count)
 {
     clear();
+    listed = NULL;
     for (size_t i = 0; i < count; i++)
         make(paths[i]);
 }
@@ -82,6 +86,7 @@ static bzna_error why;
 
 static bzna_status open_with(const char *path, const bzna_dataset_config *config, bzna_dataset **dataset)
 {
+    const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = config, .list = listed };
     bzna_context_config all;
     bzna_error_init(&why, sizeof why);
     if (!context) {
@@ -89,7 +94,8 @@ static bzna_status open_with(const char *path, const bzna_dataset_config *config
         all.allocator = ledger_allocator(&memory_used);
         require(bzna_context_open(&all, &context, NULL), "context");
     }
-    return bzna_dataset_open(context, under(path), config, dataset, &why);
+    return listed ? bzna_formats_open(context, under(path), &formats, dataset, &why) :
+                    bzna_dataset_open(context, under(path), config, dataset, &why);
 }
 
 static bzna_dataset *open_folder(const char *path)
@@ -502,10 +508,10 @@ TEST(what_a_folder_cannot_have_is_refused)
     check_refused("d", &config, BZNA_E_ARGUMENT, "class_order");
     config.class_order = BZNA_CLASS_ORDER_NUMERIC;
     check_refused("d/a", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
-    config.list = "none.lst";
+    listed = "none.lst";
     check_refused("d", &config, BZNA_E_ARGUMENT,
-                  "dataset_config.class_order: the labels of dataset_config.list are the classes");
-    config.list = NULL;
+                  "dataset_config.class_order: the labels of formats_config.list are the classes");
+    listed = NULL;
     config.classes = (const char *const[]){ "a" };
     config.class_count = 1;
     check_refused("d", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes sets the order");
@@ -532,7 +538,7 @@ TEST(folders_that_are_called_as_splits_are_no_classes)
     bzna_dataset_close(dataset);
     spill(under("l.lst"), "0\t4\ttrain/1.jpg\n");
     bzna_dataset_config_init(&config, sizeof config);
-    config.list = TOP "/l.lst";
+    listed = TOP "/l.lst";
     REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
     CHECK_SAMPLES(dataset, "4 train/1.jpg");
     bzna_dataset_close(dataset);
@@ -586,27 +592,23 @@ TEST(a_folder_without_pictures_says_what_it_holds_instead)
 /* Caffe's val.txt. */
 TEST(a_list_of_names_and_labels_with_blanks_is_read)
 {
-    bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     MAKE("d/1.jpg", "d/2 b.jpg");
     spill(under("val.txt"), "1.jpg 65\n2 b.jpg  970\n");
-    bzna_dataset_config_init(&config, sizeof config);
-    config.list = TOP "/val.txt";
-    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    listed = TOP "/val.txt";
+    REQUIRE(open_with("d", NULL, &dataset) == BZNA_OK);
     CHECK_SAMPLES(dataset, "65 1.jpg", "970 2 b.jpg");
     bzna_dataset_close(dataset);
 }
 
 TEST(a_list_names_the_files_and_their_targets)
 {
-    bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     bzna_field_info field;
     MAKE("d/b/2.jpg", "d/a/1.x", "d/3.jpg");
     spill(under("l.lst"), "7\t4\tb/2.jpg\n3\t0\ta/1.x\n9\t1000\tgone.jpg\n");
-    bzna_dataset_config_init(&config, sizeof config);
-    config.list = TOP "/l.lst";
-    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    listed = TOP "/l.lst";
+    REQUIRE(open_with("d", NULL, &dataset) == BZNA_OK);
     CHECK_SAMPLES(dataset, "4 b/2.jpg", "0 a/1.x", "1000 gone.jpg");
     CHECK_EQ(look_at(dataset, 1), BZNA_OK);
     CHECK_EQ(look_at(dataset, 2), BZNA_E_IO);
@@ -614,9 +616,9 @@ TEST(a_list_names_the_files_and_their_targets)
     CHECK_EQ(bzna_dataset_field_info(dataset, 3, &field, sizeof field, NULL), BZNA_E_RANGE);
     bzna_dataset_close(dataset);
     spill(under("l.lst"), "7\t4\tb/2.jpg\nx\t0\ta/1.x\n");
-    check_refused("d", &config, BZNA_E_FORMAT, "line 2");
-    config.list = TOP "/none.lst";
-    check_refused("d", &config, BZNA_E_NOT_FOUND, "none.lst: cannot open");
+    check_refused("d", NULL, BZNA_E_FORMAT, "line 2");
+    listed = TOP "/none.lst";
+    check_refused("d", NULL, BZNA_E_NOT_FOUND, "none.lst: cannot open");
 }
 
 /* -1 says that a sample has none. No label goes through a float. */
@@ -628,15 +630,13 @@ TEST(a_label_of_minus_one_costs_no_other_sample_its_target)
                                          "2.jpg,9223372036854775807\n",
                                          "1.jpg 9007199254740993\n2.jpg -1\n1.jpg -9223372036854775808\n"
                                          "2.jpg 9223372036854775807\n" };
-    bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     int64_t target;
     MAKE("d/1.jpg", "d/2.jpg");
-    bzna_dataset_config_init(&config, sizeof config);
-    config.list = TOP "/l.lst";
+    listed = TOP "/l.lst";
     for (size_t i = 0; i < COUNT(lists); i++) {
         spill(under("l.lst"), lists[i]);
-        REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+        REQUIRE(open_with("d", NULL, &dataset) == BZNA_OK);
         CHECK_SAMPLES(dataset, "9007199254740993 1.jpg", "-1 2.jpg", "-9223372036854775808 1.jpg",
                       "9223372036854775807 2.jpg");
         CHECK_EQ(bzna_dataset_field(dataset, 1, "target", &target, sizeof target, NULL, NULL), BZNA_E_NOT_FOUND);
@@ -644,43 +644,39 @@ TEST(a_label_of_minus_one_costs_no_other_sample_its_target)
         bzna_dataset_close(dataset);
     }
     spill(under("l.lst"), "0\t1.jpg\n1\t7\t2.jpg\n");    /* a line without a label has no target, either */
-    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    REQUIRE(open_with("d", NULL, &dataset) == BZNA_OK);
     CHECK_SAMPLES(dataset, "-1 1.jpg", "7 2.jpg");
     bzna_dataset_close(dataset);
     spill(under("l.lst"), "0\t-1\t1.jpg\n1\t-1\t2.jpg\n");
-    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    REQUIRE(open_with("d", NULL, &dataset) == BZNA_OK);
     CHECK_SAMPLES(dataset, "-1 1.jpg", "-1 2.jpg");
     bzna_dataset_close(dataset);
 }
 
 TEST(a_list_whose_labels_become_other_numbers_is_refused_by_file_and_line)
 {
-    bzna_dataset_config config;
     MAKE("d/1.jpg", "d/2.jpg");
-    bzna_dataset_config_init(&config, sizeof config);
-    config.list = TOP "/l.csv";
+    listed = TOP "/l.csv";
     spill(under("l.csv"), "1.jpg,0.5\n2.jpg,25130987\n");
-    check_refused("d", &config, BZNA_E_FORMAT, "l.csv: line 2 at byte 10: dataset_config.list: a vector of");
+    check_refused("d", NULL, BZNA_E_FORMAT, "l.csv: line 2 at byte 10: formats_config.list: a vector of");
     spill(under("l.csv"), "1.jpg,1\n2.jpg,3,25130987\n");
-    check_refused("d", &config, BZNA_E_FORMAT, "l.csv: line 2 at byte 8: dataset_config.list: a vector of");
+    check_refused("d", NULL, BZNA_E_FORMAT, "l.csv: line 2 at byte 8: formats_config.list: a vector of");
     spill(under("l.csv"), "1.jpg,1\n2.jpg,9223372036854775808\n");
-    check_refused("d", &config, BZNA_E_FORMAT, "l.csv: line 2 at byte 8: a label has more than 64 bits");
+    check_refused("d", NULL, BZNA_E_FORMAT, "l.csv: line 2 at byte 8: a label has more than 64 bits");
     spill(under("l.csv"), "1.jpg,nan\n2.jpg,1\n");
-    check_refused("d", &config, BZNA_E_FORMAT, "l.csv: line 1 at byte 0: a label is not a number");
+    check_refused("d", NULL, BZNA_E_FORMAT, "l.csv: line 1 at byte 0: a label is not a number");
 }
 
 TEST(a_list_of_other_labels_gives_vectors)
 {
-    bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     bzna_field_info field;
     float labels[3] = { 0 };
     size_t needed = 0;
     MAKE("d/1.jpg", "d/2.jpg");
     spill(under("l.csv"), "1.jpg,0.5,2\n2.jpg,\n");
-    bzna_dataset_config_init(&config, sizeof config);
-    config.list = TOP "/l.csv";
-    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    listed = TOP "/l.csv";
+    REQUIRE(open_with("d", NULL, &dataset) == BZNA_OK);
     CHECK_SAMPLES(dataset, "-1 1.jpg", "-1 2.jpg");
     CHECK_EQ(bzna_dataset_field_info(dataset, 1, &field, sizeof field, NULL), BZNA_OK);
     CHECK(field.kind == BZNA_FIELD_VECTOR && !strcmp(field.name, "label"));
@@ -1032,9 +1028,6 @@ TEST(pairs_that_are_written_wrong_are_refused)
     check_pairs("images,images=masks", BZNA_E_ARGUMENT, "\"images\" is named twice");
     check_pairs("images,name=masks", BZNA_E_ARGUMENT, "\"name\" is a field of another kind");
     bzna_dataset_config_init(&config, sizeof config);
-    config.list = under("list.lst");
-    check_pairs_with("images,masks", &config, BZNA_E_ARGUMENT, "dataset_config.list");
-    config.list = NULL;
     config.class_order = BZNA_CLASS_ORDER_NUMERIC;
     check_pairs_with("images,masks", &config, BZNA_E_ARGUMENT, "dataset_config.class_order");
     config.class_order = 0;

@@ -1,44 +1,44 @@
-/* Text that lists samples, with tabs or commas. */
+/* Text that lists samples, with tabs, commas or blanks. */
 #include "library.h"
 #include "test.h"
+#include "../../examples/formats/lists.c"
 
-static const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
-
-static bzi_owned kept = { .memory = &memory };
-
-/* A list of these bytes. */
-static bzna_status list_of(bzi_list *list, const void *text, uint64_t size, bzna_error *err)
+/* A list of these bytes, which is freed if it is none. */
+static bzna_status list_of(data_list *list, const void *text, uint64_t size, bzna_error *err)
 {
+    char *copy = malloc((size_t)size + 1);
     bzna_status status;
     memset(list, 0, sizeof *list);
-    bzi_error_init(err);
-    list->text = (bzi_span){ bzi_keep_copy(&kept, text, size, 1), size };
-    status = bzi_list_parse(list, &kept, err);
+    bzna_error_init(err, sizeof *err);
+    if (size)
+        memcpy(copy, text, (size_t)size);
+    list->text = (data_span){ copy, (size_t)size };
+    status = parse(list, err);
     if (status != BZNA_OK)
-        bzi_owned_free(&kept);
+        bzna_formats_list_free(list);
     return status;
 }
 
 /* The labels of a row; those that do not fit are left out. */
-static uint64_t labels_of(const bzi_list *list, uint64_t i, float *labels, uint64_t room)
+static uint64_t floats_of(const data_list *list, uint64_t i, float *labels, uint64_t room)
 {
-    bzi_value value = { (uint8_t *)labels, room * sizeof *labels, 0, 0 };
+    uint64_t count;
     bzna_error err;
-    return bzi_list_put_labels(list, &list->rows[i], &value, &err) == BZNA_OK ? value.size / sizeof *labels : 99;
+    return bzna_formats_list_labels(list, &list->rows[i], labels, room, &count, &err) == BZNA_OK ? count : 99;
 }
 
-static int row_is(const bzi_list *list, uint64_t i, uint64_t index, const char *path, uint32_t labels, float first)
+static int row_is(const data_list *list, uint64_t i, uint64_t index, const char *path, uint32_t labels, float first)
 {
-    const bzi_list_row *row = &list->rows[i];
-    bzi_span p = { list->text.data + row->path_at, row->path_size };
+    const data_list_row *row = &list->rows[i];
+    data_span p = { list->text.data + row->path_at, row->path_size };
     float all[3] = { 0 };
     return i < list->count && row->index == index && p.size == strlen(path) && !memcmp(p.data, path, p.size) &&
-           labels_of(list, i, all, 3) == labels && (!labels || all[0] == first);
+           floats_of(list, i, all, 3) == labels && (!labels || all[0] == first);
 }
 
 static void check_refused(const char *text, uint64_t size, bzna_status status, const char *message)
 {
-    bzi_list list;
+    data_list list;
     bzna_error err;
     CHECK_EQ(list_of(&list, text, size, &err), status);
     CHECK_CONTAINS(err.message, message);
@@ -48,58 +48,58 @@ static void check_refused(const char *text, uint64_t size, bzna_status status, c
 TEST(lines_with_tabs_are_index_labels_path)
 {
     static const char text[] = "\xef\xbb\xbf" "7\t1\t0.5\t-2e1\ta b/c,1.jpg\r\n\n3\t4.000000\td.jpg\n12\te.jpg";
-    bzi_list list;
+    data_list list;
     bzna_error err;
     float all[3] = { 0 };
     REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
     CHECK_EQ(list.count, 3);
     CHECK(row_is(&list, 0, 7, "a b/c,1.jpg", 3, 1.0f));
-    CHECK(labels_of(&list, 0, all, 3) == 3 && all[1] == 0.5f && all[2] == -20);
+    CHECK(floats_of(&list, 0, all, 3) == 3 && all[1] == 0.5f && all[2] == -20);
     CHECK(row_is(&list, 1, 3, "d.jpg", 1, 4.0f));
     CHECK(row_is(&list, 2, 12, "e.jpg", 0, 0));
     CHECK(list.most_labels == 3 && list.has_fractions);
-    REQUIRE(bzi_list_sort(&list, "l", &err) == BZNA_OK);
+    REQUIRE(bzna_formats_list_sort(&list, "l", &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 3, "d.jpg", 1, 4.0f) && row_is(&list, 2, 12, "e.jpg", 0, 0));
-    CHECK(bzi_list_find(&list, 7) == &list.rows[1] && !bzi_list_find(&list, 8) && !bzi_list_find(&list, 13));
-    bzi_owned_free(&kept);
+    CHECK(bzna_formats_list_find(&list, 7) == &list.rows[1] && !bzna_formats_list_find(&list, 8) && !bzna_formats_list_find(&list, 13));
+    bzna_formats_list_free(&list);
 }
 
 TEST(lines_with_commas_are_path_and_labels)
 {
     static const char text[] = "image,class\nx/1.jpg,3\n\"a,b.jpg\",1,2\ny.jpg,\n";
-    bzi_list list;
+    data_list list;
     bzna_error err;
     REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
     CHECK_EQ(list.count, 3);
     CHECK(row_is(&list, 0, 0, "x/1.jpg", 1, 3));
     CHECK(row_is(&list, 1, 1, "a,b.jpg", 2, 1));
     CHECK(row_is(&list, 2, 2, "y.jpg", 0, 0));
-    bzi_owned_free(&kept);
+    bzna_formats_list_free(&list);
 }
 
 /* Labels are the numbers at the end; the rest is the path. */
 TEST(lines_with_blanks_are_path_and_labels)
 {
     static const char text[] = "val/1.jpg 65\r\n  a b 2.jpg\t 3  -4.5 \n\n7 8\nx,y.jpg 9";
-    bzi_list list;
+    data_list list;
     bzna_error err;
     float all[3] = { 0 };
     REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
     CHECK_EQ(list.count, 4);
     CHECK(row_is(&list, 0, 0, "val/1.jpg", 1, 65));
-    CHECK(row_is(&list, 1, 1, "a b 2.jpg", 2, 3) && labels_of(&list, 1, all, 3) == 2 && all[1] == -4.5f);
+    CHECK(row_is(&list, 1, 1, "a b 2.jpg", 2, 3) && floats_of(&list, 1, all, 3) == 2 && all[1] == -4.5f);
     CHECK(row_is(&list, 2, 2, "7", 1, 8));
     CHECK(row_is(&list, 3, 3, "x,y.jpg", 1, 9));
     CHECK(list.most_labels == 2 && list.has_fractions);
-    bzi_owned_free(&kept);
+    bzna_formats_list_free(&list);
 }
 
 /* What a list of these bytes has in its first two rows, or why it is refused. */
 static void check_first(const char *text, const char *first, int64_t target)
 {
-    bzi_list list;
+    data_list list;
     bzna_error err;
-    const bzi_list_row *row;
+    const data_list_row *row;
     if (list_of(&list, text, strlen(text), &err) != BZNA_OK) {
         CHECK_STR(err.message, first);
         return;
@@ -107,8 +107,8 @@ static void check_first(const char *text, const char *first, int64_t target)
     row = &list.rows[0];
     if (row->path_size != strlen(first) || memcmp(list.text.data + row->path_at, first, row->path_size))
         CHECK_STR((const char *)list.text.data, first);
-    CHECK_EQ(bzi_list_target(&list, row), target);
-    bzi_owned_free(&kept);
+    CHECK_EQ(bzna_formats_list_target(&list, row), target);
+    bzna_formats_list_free(&list);
 }
 
 TEST(the_first_line_is_a_header_if_it_names_columns)
@@ -161,7 +161,7 @@ TEST(a_number_after_a_blank_tells_a_list_with_blanks)
 
 TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
 {
-    bzi_list list;
+    data_list list;
     bzna_error err;
     REFUSED("0 1 a.jpg\n", "line 1 at byte 0: neither a tab, a comma nor a blank before a label: \"0 1 a.jpg\"");
     REFUSED("a.jpg\n", "line 1 at byte 0: neither a tab, a comma nor a blank before a label: \"a.jpg\"");
@@ -191,16 +191,16 @@ TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
     check_refused("image,class\n", 12, BZNA_E_NO_SAMPLES, "no lines");
     check_refused("", 0, BZNA_E_NO_SAMPLES, "no lines");
     REQUIRE(list_of(&list, "3\t1\ta\n4\t1\tb\n3\t2\tc\n", 18, &err) == BZNA_OK);
-    CHECK_EQ(bzi_list_sort(&list, "x.lst", &err), BZNA_E_FORMAT);
+    CHECK_EQ(bzna_formats_list_sort(&list, "x.lst", &err), BZNA_E_FORMAT);
     CHECK_CONTAINS(err.message, "x.lst: index 3 is in two lines, the second time before byte 16");
-    bzi_owned_free(&kept);
+    bzna_formats_list_free(&list);
 }
 
-static float number_of(const char *text)
+static float float_of(const char *text)
 {
-    bzi_span s = { (const uint8_t *)text, strlen(text) };
-    bzi_number number;
-    return bzi_span_number(s, &number) ? -12345 : number.real;
+    const data_span s = { text, strlen(text) };
+    number n;
+    return number_of(s, &n) ? -12345 : n.real;
 }
 
 /* Against the C library's strtof, which rounds once. */
@@ -227,7 +227,7 @@ TEST(numbers_are_those_of_strtof)
     char text[64];
     uint64_t state = 1;
     for (size_t i = 0; i < COUNT(given); i++) {
-        float expected = strtof(given[i], NULL), value = number_of(given[i]);
+        float expected = strtof(given[i], NULL), value = float_of(given[i]);
         CHECK(!memcmp(&expected, &value, sizeof value));
     }
     for (int i = 0; i < 20000; i++) {
@@ -237,7 +237,7 @@ TEST(numbers_are_those_of_strtof)
         if (!isfinite(value))
             continue;
         snprintf(text, sizeof text, i & 1 ? "%.9g" : "%.17g", (double)value);
-        CHECK(number_of(text) == value);
+        CHECK(float_of(text) == value);
     }
 }
 
@@ -295,18 +295,18 @@ TEST(a_label_that_is_a_whole_number_is_exact_and_its_neighbours_keep_theirs)
     static const char *const shapes[] = { "0\t8\ta.jpg\n1\t%s\tb.jpg\n2\t9\tc.jpg\n3\td.jpg\n",
                                           "a.jpg,8\nb.jpg,%s\nc.jpg,9\nd.jpg,\n", "a.jpg 8\nb.jpg %s\nc.jpg 9\n" };
     char text[256];
-    bzi_list list;
+    data_list list;
     bzna_error err;
     for (size_t i = 0; i < COUNT(given); i++)
         for (size_t k = 0; k < COUNT(shapes); k++) {
             snprintf(text, sizeof text, shapes[k], given[i].text);
             REQUIRE(list_of(&list, text, strlen(text), &err) == BZNA_OK);
             CHECK(list.most_labels == 1 && !list.has_fractions);
-            CHECK_EQ(bzi_list_target(&list, &list.rows[0]), 8);
-            CHECK_EQ(bzi_list_target(&list, &list.rows[1]), given[i].target);
-            CHECK_EQ(bzi_list_target(&list, &list.rows[2]), 9);
-            CHECK(k == 2 || bzi_list_target(&list, &list.rows[3]) == BZNA_TARGET_NONE);
-            bzi_owned_free(&kept);
+            CHECK_EQ(bzna_formats_list_target(&list, &list.rows[0]), 8);
+            CHECK_EQ(bzna_formats_list_target(&list, &list.rows[1]), given[i].target);
+            CHECK_EQ(bzna_formats_list_target(&list, &list.rows[2]), 9);
+            CHECK(k == 2 || bzna_formats_list_target(&list, &list.rows[3]) == BZNA_TARGET_NONE);
+            bzna_formats_list_free(&list);
         }
 }
 
@@ -329,14 +329,14 @@ TEST(a_label_is_a_fraction_or_a_whole_number)
     static const char *const fractions[] = { "0.5", "1e-3", "9223372036854775807.5", "1e30", "7e-46",
                                              "100000000000000000000000000000000000001e-3", "9007199254740992.0000001" };
     char text[256];
-    bzi_list list;
+    data_list list;
     bzna_error err;
     for (size_t i = 0; i < COUNT(fractions); i++) {
         snprintf(text, sizeof text, "a.jpg,%s\n", fractions[i]);
         REQUIRE(list_of(&list, text, strlen(text), &err) == BZNA_OK);
-        CHECK(list.has_fractions && bzi_list_target(&list, &list.rows[0]) == BZNA_TARGET_NONE);
+        CHECK(list.has_fractions && bzna_formats_list_target(&list, &list.rows[0]) == BZNA_TARGET_NONE);
         CHECK(row_is(&list, 0, 0, "a.jpg", 1, strtof(fractions[i], NULL)));
-        bzi_owned_free(&kept);
+        bzna_formats_list_free(&list);
     }
 }
 
@@ -345,47 +345,56 @@ TEST(a_whole_label_that_a_float_does_not_hold_is_refused_where_labels_are_floats
     static const char text[] = "a.jpg,16777216,3\nb.jpg,16777217,3\nc.jpg,9223372036854775807,2\n"
                                "d.jpg,-9223372036854775808,1e30\n";
     float all[3] = { 0 };
-    bzi_value value = { (uint8_t *)all, sizeof all, 0, 0 };
-    bzi_list list;
+    uint64_t count;
+    data_list list;
     bzna_error err;
     REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 0, "a.jpg", 2, 16777216) && row_is(&list, 3, 3, "d.jpg", 2, -0x1p63f));
-    CHECK_EQ(bzi_list_put_labels(&list, &list.rows[1], &value, &err), BZNA_E_FORMAT);
-    CHECK_CONTAINS(err.message, "line 2 at byte 17: dataset_config.list: a vector of float32 cannot");
+    CHECK_EQ(bzna_formats_list_labels(&list, &list.rows[1], all, 3, &count, &err), BZNA_E_FORMAT);
+    CHECK_CONTAINS(err.message, "line 2 at byte 17: formats_config.list: a vector of float32 cannot");
     CHECK_CONTAINS(err.message, "cannot hold this whole number: \"16777217\"");
-    CHECK_EQ(bzi_list_put_labels(&list, &list.rows[2], &value, &err), BZNA_E_FORMAT);
+    CHECK_EQ(bzna_formats_list_labels(&list, &list.rows[2], all, 3, &count, &err), BZNA_E_FORMAT);
     CHECK_CONTAINS(err.message, "line 3 at byte 34");
-    bzi_owned_free(&kept);
-}
-
-static void *alloc_nth(void *user, size_t size, size_t align)
-{
-    return (*(int *)user)-- > 0 ? bzi_os_alloc(NULL, size, align) : NULL;
+    bzna_formats_list_free(&list);
 }
 
 TEST(a_list_is_read_from_a_file_or_fails_by_its_name)
 {
     static const char path[] = TEST_BUILD "/tests/list.lst";
     FILE *file = fopen(path, "wb");
-    bzi_list list = { .count = 0 };
+    data_list list = { .count = 0 };
     bzna_error err;
     REQUIRE(file != NULL);
     fputs("1\t2\ta.jpg\n", file);
     fclose(file);
-    REQUIRE(bzi_list_open(&list, &kept, path, &err) == BZNA_OK);
+    bzna_error_init(&err, sizeof err);
+    REQUIRE(bzna_formats_list_open(&list, path, &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 1, "a.jpg", 1, 2));
-    bzi_owned_free(&kept);
-    for (int n = 0; n < 2; n++) {
-        int left = n;
-        const bzi_memory small = { { &left, alloc_nth, bzi_os_release } };
-        bzi_owned some = { .memory = &small };
-        memset(&list, 0, sizeof list);
-        CHECK_EQ(bzi_list_open(&list, &some, path, &err), BZNA_E_MEMORY);
-        bzi_owned_free(&some);
-        CHECK_CONTAINS(err.message, "list.lst: out of memory");
-    }
-    CHECK_EQ(bzi_list_open(&list, &kept, "build/none.lst", &err), BZNA_E_NOT_FOUND);
+    bzna_formats_list_free(&list);
+    CHECK_EQ(bzna_formats_list_open(&list, "build/none.lst", &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "build/none.lst: cannot open");
+    CHECK_EQ(bzna_formats_list_open(&list, "", &err), BZNA_E_NOT_FOUND);
+    CHECK_STR(err.message, "formats_config.list: the path is empty");
+}
+
+/* The text is read in pieces that grow, of which the first has 65535 bytes. */
+TEST(a_long_list_is_read_whole)
+{
+    static const char path[] = TEST_BUILD "/tests/long.lst";
+    for (uint64_t count = 5957; count < 5960; count++) {    /* 65527 bytes to 65549 */
+        FILE *file = fopen(path, "wb");
+        data_list list = { .count = 0 };
+        bzna_error err;
+        REQUIRE(file != NULL);
+        for (uint64_t i = 0; i < count; i++)
+            fprintf(file, "%05llu.j 7%s\n", (unsigned long long)i, i ? "" : "0");
+        fclose(file);
+        bzna_error_init(&err, sizeof err);
+        REQUIRE(bzna_formats_list_open(&list, path, &err) == BZNA_OK);
+        CHECK_EQ(list.count, count);
+        CHECK_EQ(bzna_formats_list_target(&list, &list.rows[count - 1]), 7);
+        bzna_formats_list_free(&list);
+    }
 }
 
 TEST_MAIN(RUN(lines_with_tabs_are_index_labels_path) RUN(lines_with_commas_are_path_and_labels)
@@ -398,4 +407,4 @@ TEST_MAIN(RUN(lines_with_tabs_are_index_labels_path) RUN(lines_with_commas_are_p
           RUN(a_label_that_is_a_whole_number_is_exact_and_its_neighbours_keep_theirs)
           RUN(a_label_of_more_than_64_bits_is_refused) RUN(a_label_is_a_fraction_or_a_whole_number)
           RUN(a_whole_label_that_a_float_does_not_hold_is_refused_where_labels_are_floats)
-          RUN(a_list_is_read_from_a_file_or_fails_by_its_name))
+          RUN(a_list_is_read_from_a_file_or_fails_by_its_name) RUN(a_long_list_is_read_whole))

@@ -50,6 +50,15 @@ static bzna_dataset *open_with(const char *path, const bzna_dataset_config *conf
     return dataset;
 }
 
+static bzna_dataset *open_listed(const char *path, const char *list)
+{
+    const bzna_formats_config config = { .struct_size = sizeof config, .list = list };
+    bzna_dataset *dataset = NULL;
+    bzna_error_init(&why, sizeof why);
+    bzna_formats_open(context, path, &config, &dataset, &why);
+    return dataset;
+}
+
 /* Names and targets of all samples, a line each. */
 static const char *listing(const bzna_dataset *dataset)
 {
@@ -136,14 +145,11 @@ TEST(names_in_a_tar_that_differ_by_case_alone_are_samples_of_their_own)
 TEST(a_list_finds_a_file_by_another_case_where_the_system_does)
 {
     const int one = ignores_case();
-    bzna_dataset_config config;
     bzna_dataset *dataset;
     clear();
     make("d/a/x.jpg", "1");
     make("list.txt", "a/x.jpg 7\nA/x.jpg 8\na/X.JPG 9\n");
-    bzna_dataset_config_init(&config, sizeof config);
-    config.list = TOP "/list.txt";
-    dataset = open_with(TOP "/d", &config);
+    dataset = open_listed(TOP "/d", TOP "/list.txt");
     REQUIRE(dataset);
     CHECK_STR(listing(dataset), "a/x.jpg 7\nA/x.jpg 8\na/X.JPG 9\n");      /* names are as the list has them */
     CHECK_EQ(look_at(dataset, 0), BZNA_OK);
@@ -194,7 +200,6 @@ TEST(files_that_a_pattern_matches_are_in_the_order_of_their_bytes)
 
 TEST(a_backslash_parts_folders_on_windows_and_is_a_character_elsewhere)
 {
-    bzna_dataset_config config;
     bzna_dataset *plain, *other;
     clear();
     make("d/a/1.jpg", "x");
@@ -210,9 +215,7 @@ TEST(a_backslash_parts_folders_on_windows_and_is_a_character_elsewhere)
     }
     bzna_dataset_close(other);
     bzna_dataset_close(plain);
-    bzna_dataset_config_init(&config, sizeof config);
-    config.list = TOP "/list.txt";
-    other = open_with(TOP "/d", &config);
+    other = open_listed(TOP "/d", TOP "/list.txt");
     REQUIRE(other);
     CHECK_STR(listing(other), "a\\1.jpg 5\n");              /* as the list has it, so that fingerprints are one */
     CHECK_EQ(look_at(other, 0), ON_WINDOWS ? BZNA_OK : BZNA_E_IO);
@@ -220,7 +223,7 @@ TEST(a_backslash_parts_folders_on_windows_and_is_a_character_elsewhere)
     if (ON_WINDOWS)
         return;
     make("d/a\\1.jpg", "x");
-    other = open_with(TOP "/d", &config);
+    other = open_listed(TOP "/d", TOP "/list.txt");
     REQUIRE(other);
     CHECK_EQ(look_at(other, 0), BZNA_OK);
     bzna_dataset_close(other);
@@ -320,12 +323,9 @@ TEST(lists_may_have_line_ends_of_either_kind)
     make("d/a/1.jpg", "x");
     make("d/b/2.jpg", "x");
     for (size_t i = 0; i < COUNT(texts); i++) {
-        bzna_dataset_config config;
         bzna_dataset *dataset;
         make("list.txt", texts[i]);
-        bzna_dataset_config_init(&config, sizeof config);
-        config.list = TOP "/list.txt";
-        dataset = open_with(TOP "/d", &config);
+        dataset = open_listed(TOP "/d", TOP "/list.txt");
         REQUIRE(dataset);
         CHECK_STR(listing(dataset), "a/1.jpg 5\nb/2.jpg 6\n");
         bzna_dataset_close(dataset);
@@ -354,7 +354,6 @@ static int comma(void)
 TEST(the_locales_decimal_point_does_not_matter)
 {
     float numbers[3] = { 0 };
-    bzna_dataset_config config;
     bzna_dataset *dataset;
     clear();
     make("d/1.jpg", "x");
@@ -363,14 +362,12 @@ TEST(the_locales_decimal_point_does_not_matter)
         setlocale(LC_ALL, "C");
         SKIP("no locale with a decimal comma here [locales]");
     }
-    bzna_dataset_config_init(&config, sizeof config);
-    config.list = TOP "/list.csv";
-    dataset = open_with(TOP "/d", &config);
+    dataset = open_listed(TOP "/d", TOP "/list.csv");
     CHECK(dataset && bzna_dataset_field(dataset, 0, "label", numbers, sizeof numbers, NULL, NULL) == BZNA_OK);
     CHECK(numbers[0] == 0.5f && numbers[1] == -22.5f && numbers[2] == 1234567.5f);
     bzna_dataset_close(dataset);
     make("list.csv", "1.jpg,\"0,5\"\n");                    /* and a comma is none */
-    dataset = open_with(TOP "/d", &config);
+    dataset = open_listed(TOP "/d", TOP "/list.csv");
     CHECK(!dataset || bzna_dataset_field(dataset, 0, "label", numbers, sizeof numbers, NULL, NULL) != BZNA_OK ||
           numbers[0] != 0.5f);
     bzna_dataset_close(dataset);

@@ -674,7 +674,7 @@ TEST(settings_without_an_effect_on_a_tar_are_refused_by_name)
     tar_text(&t, "0.txt", "a");
     bzna_dataset_config_init(&config, sizeof config);
     config.list = "labels.lst";
-    check_setting(&t, &config, "dataset_config.list: it has an effect on folders and RecordIO files only");
+    check_setting(&t, &config, "dataset_config.list: it has an effect on RecordIO files only");
     config.list = NULL;
     config.classes = classes;
     config.class_count = 1;

@@ -144,10 +144,10 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
                       index::Union{Nothing,Vector{UInt8}} = nothing, hold_bytes::Integer = 0)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
-    strings = map(optional, (split, name, format, list, target, pairs))
+    strings = map(optional, (split, name, format, target, pairs, list))
     class_strings = classes === nothing ? String[] : String[class for class in classes]
     GC.@preserve strings class_strings context records index begin
-        config.split, config.name, config.format, config.list, config.target = map(cstring, strings[1:5])
+        config.split, config.name, config.format, config.target = map(cstring, strings[1:4])
         pointers = Cstring[cstring(class) for class in class_strings]
         if !isempty(pointers)
             config.classes, config.class_count = pointer(pointers), length(pointers)
@@ -162,7 +162,7 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
             config.index, config.index_bytes = pointer(index), length(index)
         end
         formats = sized(bzna_formats_config)
-        formats.dataset, formats.pairs = address(config), cstring(strings[6])
+        formats.dataset, formats.pairs, formats.list = address(config), cstring(strings[5]), cstring(strings[6])
         status = GC.@preserve pointers config open(context.handle, formats, out, err)
         forward_messages(context.log)
         check(status, err, box)

@@ -1278,5 +1278,6 @@ mutable struct bzna_formats_config
     dataset::Ptr{bzna_dataset_config}
     pairs::Cstring
     extensions::Cstring
+    list::Cstring
     bzna_formats_config() = new()
 end

@@ -184,10 +184,10 @@ def new(name: str) -> Any:
 
 
 def with_formats(config):
-    """A structs.formats_config of a structs.dataset_config, which it keeps, and of its attribute pairs."""
+    """A structs.formats_config of a structs.dataset_config, which it keeps, and of its attributes pairs and list."""
     whole = new("formats_config")
     whole.dataset, whole.kept = ctypes.addressof(config), config
-    whole.pairs = getattr(config, "pairs", None)
+    whole.pairs, whole.list = getattr(config, "pairs", None), getattr(config, "list", None)
     return whole
 
 

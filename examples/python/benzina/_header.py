@@ -166,7 +166,7 @@ writer_config: u32 struct_size, class_count; ptr classes; u64 queue_bytes, reser
 field_value: u32 struct_size, kind; str name; ptr data; u64 size
 writer_sample: u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name; ptr
     fields; u64 reserved[2]
-formats_config: u32 struct_size, reserved0; ptr dataset; str pairs, extensions
+formats_config: u32 struct_size, reserved0; ptr dataset; str pairs, extensions, list
 """
 
 # The result, then the arguments. &x: a pointer to one x or to several; out: where pointers go or stand.

@@ -688,7 +688,6 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         name: pointer(&name),
         split: pointer(&split),
         format: pointer(&format),
-        list: pointer(&list),
         target: pointer(&target),
         classes: if classes.is_empty() { ptr::null() } else { classes.as_ptr() },
         class_count: classes.len() as u32,
@@ -706,6 +705,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         struct_size: size_of::<raw::bzna_formats_config>() as u32,
         dataset: &config,
         pairs: pointer(&pairs),
+        list: pointer(&list),
         ..Default::default()
     })
 }

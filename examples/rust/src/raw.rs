@@ -1085,8 +1085,8 @@ structs! {
         split: *const c_char,
         /// The kind of container, as bzna_dataset_info.container calls it. Default: found by content
         format: *const c_char,
-        /// Path of a list, which names the samples of a folder or the labels of a .rec: MXNet's .lst, a .csv, or lines
-        /// of path and label, as Caffe and DALI read them. See chapter 12. Default: no list
+        /// Path of a list that labels the records of a .rec: MXNet's .lst, a .csv, or lines of path and label.
+        /// examples/formats/formats.h describes lists. Default: no list
         list: *const c_char,
         /// Names of a folder's class folders, in the order of their numbers; others are left out. Default: all of them,
         /// in class_order
@@ -2484,6 +2484,8 @@ structs! {
         /// Extensions of files that are pictures by codecs of the program's own beyond bzna_formats_codecs, in lower
         /// case and with blanks between them, for pairs. Default: none
         extensions: *const c_char,
+        /// Path of a list: which files of a folder are samples, or the labels of a RecordIO file. Default: none
+        list: *const c_char,
     }
 }
 
