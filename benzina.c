@@ -2685,8 +2685,10 @@ typedef struct bzi_setting {
     uint8_t     type;                 /* BZI_IS_... */
     uint16_t    offset;               /* of the member in its struct */
     uint16_t    bytes;                /* of the member, which may be an array */
-    float       least;                /* the smallest number allowed; of two members, the second one's offset */
-    float       most;                 /* the largest; 0: any, if it is finite; of two members, the second one's bytes */
+    uint16_t    other_offset;         /* of two members, the second one's */
+    uint16_t    other_bytes;
+    float       least;                /* the smallest number allowed */
+    float       most;                 /* the largest; 0: any, if it is finite */
     float       preset;               /* what 0 stands for; 0: itself, or what the code that uses it says */
 } bzi_setting;
 
@@ -2708,8 +2710,7 @@ enum {
     BZI_IS_RESERVED                   /* words without a meaning, which are 0, so that they can have one later */
 };
 
-/* Structs of the caller's, bzna_... without that, in the order of their rows; of loader_output, rules for those beside
- * the first one, too. */
+/* Structs of the caller's, bzna_... without that; of loader_output, rules for those beside the first one, too. */
 enum {
     BZI_OF_context_config, BZI_OF_dataset_config, BZI_OF_output, BZI_OF_loader_output, BZI_OF_extra_output,
     BZI_OF_loader_outputs, BZI_OF_loader_order, BZI_OF_loader_shard, BZI_OF_warp, BZI_OF_loader_filter,
@@ -2719,248 +2720,237 @@ enum {
     BZI_OF_codec, BZI_OF_image, BZI_OF_affine, BZI_OF_picture, BZI_OF_statistics
 };
 
-#define BZI_BYTES(of, member) sizeof ((bzna_##of *)0)->member
 #define BZI_ROW(key, type, of, member, least, most, preset)                                                            \
-    { #member, BZI_OF_##key, BZI_IS_##type, offsetof(bzna_##of, member), BZI_BYTES(of, member), least, most, preset }
+    { #member, BZI_OF_##key, BZI_IS_##type, offsetof(bzna_##of, member), sizeof ((bzna_##of *)0)->member, 0, 0, least, \
+      most, preset }
 #define BZI_BOTH(of, a, b)                                                                                             \
-    { #a ", " #b, BZI_OF_##of, BZI_IS_BOTH, offsetof(bzna_##of, a), BZI_BYTES(of, a), offsetof(bzna_##of, b),          \
-      BZI_BYTES(of, b), 0 }
-#define BZI_SETTING(type, of, member, least, most, preset) BZI_ROW(of, type, of, member, least, most, preset)
-#define BZI_FREE(of, member)                               BZI_SETTING(FREE, of, member, 0, 0, 0)
-#define BZI_COUNT(of, member, least, most)                 BZI_SETTING(COUNT, of, member, least, most, 0)
-#define BZI_COUNT64(of, member, most, preset)              BZI_SETTING(COUNT64, of, member, 0, most, preset)
-#define BZI_CHOICE(of, member, last)                       BZI_SETTING(CHOICE, of, member, 0, last, 0)
-#define BZI_FORMAT(of, member, last)                       BZI_SETTING(FORMAT, of, member, 0, last, 0)
-#define BZI_SWITCH(of, member)                             BZI_SETTING(SWITCH, of, member, 0, 1, 0)
-#define BZI_REAL(of, member, least, most)                  BZI_SETTING(REAL, of, member, least, most, 0)
-#define BZI_REAL64(of, member, least, most)                BZI_SETTING(REAL64, of, member, least, most, 0)
-#define BZI_RANGE(of, member, least, most)                 BZI_SETTING(RANGE, of, member, least, most, 0)
-#define BZI_RANGE64(of, member, least, most)               BZI_SETTING(RANGE64, of, member, least, most, 0)
-#define BZI_FIRST_ONLY(member) BZI_ROW(extra_output, FIRST_ONLY, loader_output, member, 0, 0, 0)
-#define BZI_EXTRA_ONLY(member) BZI_SETTING(EXTRA_ONLY, loader_output, member, 0, 0, 0)
-#define BZI_RESERVED(of, member)                           BZI_SETTING(RESERVED, of, member, 0, 0, 0)
+    { #a ", " #b, BZI_OF_##of, BZI_IS_BOTH, offsetof(bzna_##of, a), sizeof ((bzna_##of *)0)->a,                         \
+      offsetof(bzna_##of, b), sizeof ((bzna_##of *)0)->b, 0, 0, 0 }
+#define BZI_NUMBER(type, of, member, least, most, preset) BZI_ROW(of, type, of, member, least, most, preset)
+#define BZI_UP_TO(type, of, member, most)                 BZI_ROW(of, type, of, member, 0, most, 0)
+#define BZI_PLAIN(type, of, member)                       BZI_ROW(of, type, of, member, 0, 0, 0)
 
 static const bzi_setting bzi_settings[] = {
-    BZI_SETTING(CHOICE, context_config, log_level, 0, BZNA_LOG_DEBUG, BZNA_LOG_WARNING),
-    BZI_CHOICE(context_config, device.kind, BZNA_DEVICE_CUDA),
-    BZI_FREE(context_config, device.ordinal),
+    BZI_NUMBER(CHOICE, context_config, log_level, 0, BZNA_LOG_DEBUG, BZNA_LOG_WARNING),
+    BZI_UP_TO(CHOICE, context_config, device.kind, BZNA_DEVICE_CUDA),
+    BZI_PLAIN(FREE, context_config, device.ordinal),
     BZI_BOTH(context_config, allocator.alloc, allocator.release),
-    BZI_SWITCH(context_config, log_any_thread),
-    BZI_SETTING(COUNT, context_config, max_edge_px, 1, 65535, BZI_LIMIT_EDGE),
-    BZI_COUNT64(context_config, max_sample_bytes, 0, BZI_LIMIT_SAMPLE_BYTES),
-    BZI_COUNT(context_config, sessions, 0, BZI_LIMIT_SESSIONS),
-    BZI_COUNT(context_config, sessions_per_engine, 0, BZI_LIMIT_SESSIONS),
-    BZI_SETTING(COUNT, context_config, session_depth, 1, BZI_LIMIT_SESSION_DEPTH, 4),
-    BZI_SETTING(COUNT, context_config, session_mapped, 1, BZI_LIMIT_SESSION_MAPPED, BZI_LIMIT_SESSION_MAPPED),
-    BZI_FREE(context_config, decode_memory_bytes),
+    BZI_UP_TO(SWITCH, context_config, log_any_thread, 1),
+    BZI_NUMBER(COUNT, context_config, max_edge_px, 1, 65535, BZI_LIMIT_EDGE),
+    BZI_NUMBER(COUNT64, context_config, max_sample_bytes, 0, 0, BZI_LIMIT_SAMPLE_BYTES),
+    BZI_UP_TO(COUNT, context_config, sessions, BZI_LIMIT_SESSIONS),
+    BZI_UP_TO(COUNT, context_config, sessions_per_engine, BZI_LIMIT_SESSIONS),
+    BZI_NUMBER(COUNT, context_config, session_depth, 1, BZI_LIMIT_SESSION_DEPTH, 4),
+    BZI_NUMBER(COUNT, context_config, session_mapped, 1, BZI_LIMIT_SESSION_MAPPED, BZI_LIMIT_SESSION_MAPPED),
+    BZI_PLAIN(FREE, context_config, decode_memory_bytes),
     BZI_BOTH(context_config, device_allocator.alloc, device_allocator.release),
-    BZI_SWITCH(context_config, no_threads),
-    BZI_SETTING(BITS, context_config, codecs, 0, 2 * BZNA_ALLOW_OWN - 1, 0),
-    BZI_COUNT64(context_config, own_codecs.count, BZI_LIMIT_OWN_CODECS, 0),
+    BZI_UP_TO(SWITCH, context_config, no_threads, 1),
+    BZI_UP_TO(BITS, context_config, codecs, 2 * BZNA_ALLOW_OWN - 1),
+    BZI_UP_TO(COUNT64, context_config, own_codecs.count, BZI_LIMIT_OWN_CODECS),
     BZI_BOTH(context_config, own_codecs.ptr, own_codecs.count),
-    BZI_RESERVED(context_config, own_codecs.reserved),
+    BZI_PLAIN(RESERVED, context_config, own_codecs.reserved),
 
-    BZI_SWITCH(dataset_config, allow_empty),
+    BZI_UP_TO(SWITCH, dataset_config, allow_empty, 1),
     BZI_BOTH(dataset_config, classes, class_count),
-    BZI_CHOICE(dataset_config, class_order, BZNA_CLASS_ORDER_NUMERIC),
-    BZI_CHOICE(dataset_config, orientation, BZNA_ORIENTATION_IGNORE),
-    BZI_CHOICE(dataset_config, palette, BZNA_PALETTE_INDEX),
+    BZI_UP_TO(CHOICE, dataset_config, class_order, BZNA_CLASS_ORDER_NUMERIC),
+    BZI_UP_TO(CHOICE, dataset_config, orientation, BZNA_ORIENTATION_IGNORE),
+    BZI_UP_TO(CHOICE, dataset_config, palette, BZNA_PALETTE_INDEX),
     BZI_BOTH(dataset_config, index, index_bytes),
-    BZI_FREE(dataset_config, hold_bytes),
+    BZI_PLAIN(FREE, dataset_config, hold_bytes),
 
-    BZI_COUNT(output, width, 1, BZI_LIMIT_EDGE),
-    BZI_COUNT(output, height, 1, BZI_LIMIT_EDGE),
-    BZI_FORMAT(output, dtype, BZNA_DTYPE_UINT8),
-    BZI_FORMAT(output, layout, BZNA_LAYOUT_NHWC),
-    BZI_FORMAT(output, channels, BZNA_CHANNELS_GRAY),
+    BZI_NUMBER(COUNT, output, width, 1, BZI_LIMIT_EDGE, 0),
+    BZI_NUMBER(COUNT, output, height, 1, BZI_LIMIT_EDGE, 0),
+    BZI_UP_TO(FORMAT, output, dtype, BZNA_DTYPE_UINT8),
+    BZI_UP_TO(FORMAT, output, layout, BZNA_LAYOUT_NHWC),
+    BZI_UP_TO(FORMAT, output, channels, BZNA_CHANNELS_GRAY),
 
-    BZI_COUNT(loader_output, batch_size, 1, BZI_LIMIT_BATCH),
-    BZI_FREE(loader_output, views),
-    BZI_SETTING(COUNT, loader_output, slices, 0, 0, 1),
-    BZI_CHOICE(loader_output, device.kind, BZNA_DEVICE_CUDA),
-    BZI_FREE(loader_output, device.ordinal),
-    BZI_EXTRA_ONLY(name),
-    BZI_EXTRA_ONLY(field),
-    BZI_EXTRA_ONLY(warp),
-    BZI_EXTRA_ONLY(filter),
-    BZI_EXTRA_ONLY(color),
-    BZI_EXTRA_ONLY(augment),
-    BZI_CHOICE(loader_output, palette, BZNA_PALETTE_INDEX),
-    BZI_RESERVED(loader_output, reserved),
+    BZI_NUMBER(COUNT, loader_output, batch_size, 1, BZI_LIMIT_BATCH, 0),
+    BZI_PLAIN(FREE, loader_output, views),
+    BZI_NUMBER(COUNT, loader_output, slices, 0, 0, 1),
+    BZI_UP_TO(CHOICE, loader_output, device.kind, BZNA_DEVICE_CUDA),
+    BZI_PLAIN(FREE, loader_output, device.ordinal),
+    BZI_PLAIN(EXTRA_ONLY, loader_output, name),
+    BZI_PLAIN(EXTRA_ONLY, loader_output, field),
+    BZI_PLAIN(EXTRA_ONLY, loader_output, warp),
+    BZI_PLAIN(EXTRA_ONLY, loader_output, filter),
+    BZI_PLAIN(EXTRA_ONLY, loader_output, color),
+    BZI_PLAIN(EXTRA_ONLY, loader_output, augment),
+    BZI_UP_TO(CHOICE, loader_output, palette, BZNA_PALETTE_INDEX),
+    BZI_PLAIN(RESERVED, loader_output, reserved),
 
-    BZI_FIRST_ONLY(batch_size),
-    BZI_FIRST_ONLY(slices),
-    BZI_FIRST_ONLY(device),
-    BZI_FIRST_ONLY(stream),
-    BZI_FIRST_ONLY(buffers),
-    BZI_FIRST_ONLY(buffer_count),
+    BZI_ROW(extra_output, FIRST_ONLY, loader_output, batch_size, 0, 0, 0),
+    BZI_ROW(extra_output, FIRST_ONLY, loader_output, slices, 0, 0, 0),
+    BZI_ROW(extra_output, FIRST_ONLY, loader_output, device, 0, 0, 0),
+    BZI_ROW(extra_output, FIRST_ONLY, loader_output, stream, 0, 0, 0),
+    BZI_ROW(extra_output, FIRST_ONLY, loader_output, buffers, 0, 0, 0),
+    BZI_ROW(extra_output, FIRST_ONLY, loader_output, buffer_count, 0, 0, 0),
     BZI_ROW(extra_output, CHOICE, loader_output, palette, 0, BZNA_PALETTE_INDEX, 0),
     BZI_ROW(extra_output, RESERVED, loader_output, reserved, 0, 0, 0),
 
-    BZI_COUNT64(loader_outputs, count, BZI_LIMIT_OUTPUTS - 1, 0),
+    BZI_UP_TO(COUNT64, loader_outputs, count, BZI_LIMIT_OUTPUTS - 1),
     BZI_BOTH(loader_outputs, ptr, count),
-    BZI_RESERVED(loader_outputs, reserved),
+    BZI_PLAIN(RESERVED, loader_outputs, reserved),
 
-    BZI_CHOICE(loader_order, kind, BZNA_ORDER_GIVEN),
-    BZI_CHOICE(loader_order, last_batch, BZNA_LAST_FILL),
-    BZI_FREE(loader_order, seed),
-    BZI_COUNT64(loader_order, epochs, 0, 1),
-    BZI_FREE(loader_order, first_epoch),
+    BZI_UP_TO(CHOICE, loader_order, kind, BZNA_ORDER_GIVEN),
+    BZI_UP_TO(CHOICE, loader_order, last_batch, BZNA_LAST_FILL),
+    BZI_PLAIN(FREE, loader_order, seed),
+    BZI_NUMBER(COUNT64, loader_order, epochs, 0, 0, 1),
+    BZI_PLAIN(FREE, loader_order, first_epoch),
     BZI_BOTH(loader_order, indices, index_count),
-    BZI_CHOICE(loader_order, weighting, BZNA_WEIGHTING_ONCE),
-    BZI_SWITCH(loader_order, weights_by_part),
-    BZI_COUNT64(loader_order, epoch_samples, 0x1p63, 0),
-    BZI_REAL64(loader_order, pad_value, -FLT_MAX, FLT_MAX),
-    BZI_FREE(loader_order, pad_target),
-    BZI_RESERVED(loader_order, reserved),
+    BZI_UP_TO(CHOICE, loader_order, weighting, BZNA_WEIGHTING_ONCE),
+    BZI_UP_TO(SWITCH, loader_order, weights_by_part, 1),
+    BZI_UP_TO(COUNT64, loader_order, epoch_samples, 0x1p63),
+    BZI_NUMBER(REAL64, loader_order, pad_value, -FLT_MAX, FLT_MAX, 0),
+    BZI_PLAIN(FREE, loader_order, pad_target),
+    BZI_PLAIN(RESERVED, loader_order, reserved),
 
-    BZI_FREE(loader_shard, rank),
-    BZI_SETTING(COUNT, loader_shard, world_size, 0, 0, 1),
-    BZI_RESERVED(loader_shard, reserved),
+    BZI_PLAIN(FREE, loader_shard, rank),
+    BZI_NUMBER(COUNT, loader_shard, world_size, 0, 0, 1),
+    BZI_PLAIN(RESERVED, loader_shard, reserved),
 
-    BZI_CHOICE(warp, kind, BZNA_WARP_MXNET),
-    BZI_CHOICE(warp, law, BZNA_LAW_TORCHVISION),
-    BZI_REAL64(warp, scale, 0, 1e6),
-    BZI_RANGE64(warp, ratio, 0, 1e6),
-    BZI_RANGE64(warp, degrees, -1e6, 1e6),
-    BZI_REAL64(warp, translate, 0, 1e6),
-    BZI_REAL64(warp, flip_h, 0, 1),
-    BZI_REAL64(warp, flip_v, 0, 1),
-    BZI_RANGE64(warp, rotate, -1e6, 1e6),
-    BZI_RANGE64(warp, shear, -89.999f, 89.999f),
-    BZI_REAL64(warp, perspective, 0, 1),
-    BZI_REAL64(warp, perspective_p, 0, 1),
-    BZI_SWITCH(warp, resize),
-    BZI_SWITCH(warp, keep_ratio),
-    BZI_SWITCH(warp, random_crop),
-    BZI_REAL64(warp, shear_ratio, 0, 1e6),
-    BZI_COUNT(warp, canvas_px, 0, 1e6),
-    BZI_COUNT(warp, crop_px, 0, 1e6),
-    BZI_COUNT(warp, pad_px, 0, 1e6),
-    BZI_COUNT(warp, short_edge_px, 0, 1e6),
-    BZI_SWITCH(warp, has_crop_start),
-    BZI_FREE(warp, crop_x_start),
-    BZI_FREE(warp, crop_y_start),
-    BZI_RESERVED(warp, reserved0),
-    BZI_RESERVED(warp, reserved1),
-    BZI_RESERVED(warp, reserved),
+    BZI_UP_TO(CHOICE, warp, kind, BZNA_WARP_MXNET),
+    BZI_UP_TO(CHOICE, warp, law, BZNA_LAW_TORCHVISION),
+    BZI_UP_TO(REAL64, warp, scale, 1e6),
+    BZI_UP_TO(RANGE64, warp, ratio, 1e6),
+    BZI_NUMBER(RANGE64, warp, degrees, -1e6, 1e6, 0),
+    BZI_UP_TO(REAL64, warp, translate, 1e6),
+    BZI_UP_TO(REAL64, warp, flip_h, 1),
+    BZI_UP_TO(REAL64, warp, flip_v, 1),
+    BZI_NUMBER(RANGE64, warp, rotate, -1e6, 1e6, 0),
+    BZI_NUMBER(RANGE64, warp, shear, -89.999f, 89.999f, 0),
+    BZI_UP_TO(REAL64, warp, perspective, 1),
+    BZI_UP_TO(REAL64, warp, perspective_p, 1),
+    BZI_UP_TO(SWITCH, warp, resize, 1),
+    BZI_UP_TO(SWITCH, warp, keep_ratio, 1),
+    BZI_UP_TO(SWITCH, warp, random_crop, 1),
+    BZI_UP_TO(REAL64, warp, shear_ratio, 1e6),
+    BZI_UP_TO(COUNT, warp, canvas_px, 1e6),
+    BZI_UP_TO(COUNT, warp, crop_px, 1e6),
+    BZI_UP_TO(COUNT, warp, pad_px, 1e6),
+    BZI_UP_TO(COUNT, warp, short_edge_px, 1e6),
+    BZI_UP_TO(SWITCH, warp, has_crop_start, 1),
+    BZI_PLAIN(FREE, warp, crop_x_start),
+    BZI_PLAIN(FREE, warp, crop_y_start),
+    BZI_PLAIN(RESERVED, warp, reserved0),
+    BZI_PLAIN(RESERVED, warp, reserved1),
+    BZI_PLAIN(RESERVED, warp, reserved),
 
-    BZI_CHOICE(loader_filter, kind, BZNA_FILTER_CUBIC_075),
-    BZI_CHOICE(loader_filter, antialias, BZNA_ANTIALIAS_ROUND),
-    BZI_RESERVED(loader_filter, reserved),
+    BZI_UP_TO(CHOICE, loader_filter, kind, BZNA_FILTER_CUBIC_075),
+    BZI_UP_TO(CHOICE, loader_filter, antialias, BZNA_ANTIALIAS_ROUND),
+    BZI_PLAIN(RESERVED, loader_filter, reserved),
 
-    BZI_REAL(loader_color, mean, 0, 0),
-    BZI_REAL(loader_color, std, 0, FLT_MAX),
-    BZI_REAL(loader_color, bias, 0, 0),
-    BZI_REAL(loader_color, scale, 0, 0),
-    BZI_REAL(loader_color, fill, 0, 0),
-    BZI_CHOICE(loader_color, fill_space, BZNA_FILL_OUTPUT),
-    BZI_CHOICE(loader_color, matrix, BZNA_MATRIX_BT2020_FULL),
-    BZI_RESERVED(loader_color, reserved0),
-    BZI_RESERVED(loader_color, reserved),
+    BZI_PLAIN(REAL, loader_color, mean),
+    BZI_UP_TO(REAL, loader_color, std, FLT_MAX),
+    BZI_PLAIN(REAL, loader_color, bias),
+    BZI_PLAIN(REAL, loader_color, scale),
+    BZI_PLAIN(REAL, loader_color, fill),
+    BZI_UP_TO(CHOICE, loader_color, fill_space, BZNA_FILL_OUTPUT),
+    BZI_UP_TO(CHOICE, loader_color, matrix, BZNA_MATRIX_BT2020_FULL),
+    BZI_PLAIN(RESERVED, loader_color, reserved0),
+    BZI_PLAIN(RESERVED, loader_color, reserved),
 
-    BZI_RANGE(jitter, brightness, 0, 1e6),
-    BZI_RANGE(jitter, contrast, 0, 1e6),
-    BZI_RANGE(jitter, saturation, 0, 1e6),
-    BZI_RANGE(jitter, hue, -0.5, 0.5),
-    BZI_REAL(jitter, grayscale, 0, 1),
-    BZI_REAL(jitter, mxnet_hls[0], 0, 180),
-    BZI_REAL(jitter, mxnet_hls[1], 0, 255),
-    BZI_REAL(jitter, mxnet_hls[2], 0, 255),
-    BZI_REAL(jitter, mxnet_contrast, 0, 0.999f),
-    BZI_REAL(jitter, mxnet_illumination, 0, 1e6),
-    BZI_SWITCH(jitter, mxnet_clamp_hue),
-    BZI_RESERVED(jitter, reserved0),
-    BZI_RESERVED(jitter, reserved),
+    BZI_UP_TO(RANGE, jitter, brightness, 1e6),
+    BZI_UP_TO(RANGE, jitter, contrast, 1e6),
+    BZI_UP_TO(RANGE, jitter, saturation, 1e6),
+    BZI_NUMBER(RANGE, jitter, hue, -0.5, 0.5, 0),
+    BZI_UP_TO(REAL, jitter, grayscale, 1),
+    BZI_UP_TO(REAL, jitter, mxnet_hls[0], 180),
+    BZI_UP_TO(REAL, jitter, mxnet_hls[1], 255),
+    BZI_UP_TO(REAL, jitter, mxnet_hls[2], 255),
+    BZI_UP_TO(REAL, jitter, mxnet_contrast, 0.999f),
+    BZI_UP_TO(REAL, jitter, mxnet_illumination, 1e6),
+    BZI_UP_TO(SWITCH, jitter, mxnet_clamp_hue, 1),
+    BZI_PLAIN(RESERVED, jitter, reserved0),
+    BZI_PLAIN(RESERVED, jitter, reserved),
 
-    BZI_COUNT(loader_fields, rule_count, 0, BZI_LIMIT_RULES),
+    BZI_UP_TO(COUNT, loader_fields, rule_count, BZI_LIMIT_RULES),
     BZI_BOTH(loader_fields, rules, rule_count),
-    BZI_SWITCH(loader_fields, geometry),
-    BZI_RESERVED(loader_fields, reserved),
+    BZI_UP_TO(SWITCH, loader_fields, geometry, 1),
+    BZI_PLAIN(RESERVED, loader_fields, reserved),
 
-    BZI_COUNT(loader_read, threads, 0, BZI_LIMIT_READERS),
-    BZI_COUNT(loader_read, ahead_samples, 0, BZI_LIMIT_READ_AHEAD),
-    BZI_COUNT64(loader_read, memory_bytes, 0, BZI_LIMIT_READ_BYTES),
-    BZI_COUNT(loader_read, retries, 0, BZI_LIMIT_RETRIES),
-    BZI_COUNT64(loader_read, backoff_ns, 0, 1e7),
-    BZI_RESERVED(loader_read, reserved0),
-    BZI_RESERVED(loader_read, reserved),
+    BZI_UP_TO(COUNT, loader_read, threads, BZI_LIMIT_READERS),
+    BZI_UP_TO(COUNT, loader_read, ahead_samples, BZI_LIMIT_READ_AHEAD),
+    BZI_NUMBER(COUNT64, loader_read, memory_bytes, 0, 0, BZI_LIMIT_READ_BYTES),
+    BZI_UP_TO(COUNT, loader_read, retries, BZI_LIMIT_RETRIES),
+    BZI_NUMBER(COUNT64, loader_read, backoff_ns, 0, 0, 1e7),
+    BZI_PLAIN(RESERVED, loader_read, reserved0),
+    BZI_PLAIN(RESERVED, loader_read, reserved),
 
-    BZI_CHOICE(loader_decode, decoder, BZNA_DECODER_NVDEC),
-    BZI_COUNT(loader_decode, threads, 0, BZI_LIMIT_THREADS),
-    BZI_CHOICE(loader_decode, jpeg, BZNA_DECODER_NVDEC),
-    BZI_SWITCH(loader_decode, jpeg_shrink),
-    BZI_SETTING(REAL, loader_decode, jpeg_shrink_margin, 1, 64, 1),
-    BZI_SWITCH(loader_decode, hybrid),
-    BZI_RESERVED(loader_decode, reserved),
+    BZI_UP_TO(CHOICE, loader_decode, decoder, BZNA_DECODER_NVDEC),
+    BZI_UP_TO(COUNT, loader_decode, threads, BZI_LIMIT_THREADS),
+    BZI_UP_TO(CHOICE, loader_decode, jpeg, BZNA_DECODER_NVDEC),
+    BZI_UP_TO(SWITCH, loader_decode, jpeg_shrink, 1),
+    BZI_NUMBER(REAL, loader_decode, jpeg_shrink_margin, 1, 64, 1),
+    BZI_UP_TO(SWITCH, loader_decode, hybrid, 1),
+    BZI_PLAIN(RESERVED, loader_decode, reserved),
 
-    BZI_CHOICE(loader_errors, policy, BZNA_ON_ERROR_STOP),
-    BZI_CHOICE(loader_errors, callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE),
-    BZI_RESERVED(loader_errors, reserved),
+    BZI_UP_TO(CHOICE, loader_errors, policy, BZNA_ON_ERROR_STOP),
+    BZI_UP_TO(CHOICE, loader_errors, callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE),
+    BZI_PLAIN(RESERVED, loader_errors, reserved),
 
-    BZI_SETTING(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3),
-    BZI_SWITCH(loader_pipeline, restore_any_pixels),
+    BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3),
+    BZI_UP_TO(SWITCH, loader_pipeline, restore_any_pixels, 1),
     BZI_BOTH(loader_pipeline, cpus, cpu_count),
-    BZI_SWITCH(loader_pipeline, no_threads),
-    BZI_RESERVED(loader_pipeline, reserved),
+    BZI_UP_TO(SWITCH, loader_pipeline, no_threads, 1),
+    BZI_PLAIN(RESERVED, loader_pipeline, reserved),
 
 #ifndef BENZINA_NO_AUGMENT
-    BZI_COUNT(loader_augment, policy_count, 0, BZI_LIMIT_POLICIES),
+    BZI_UP_TO(COUNT, loader_augment, policy_count, BZI_LIMIT_POLICIES),
     BZI_BOTH(loader_augment, policies, policy_count),
-    BZI_SWITCH(loader_augment, beyond_crop),
-    BZI_RESERVED(loader_augment, reserved),
+    BZI_UP_TO(SWITCH, loader_augment, beyond_crop, 1),
+    BZI_PLAIN(RESERVED, loader_augment, reserved),
 #endif
 
-    BZI_CHOICE(transform, filter, BZNA_FILTER_CUBIC_075),
-    BZI_REAL64(transform, homography, 0, 0),
-    BZI_REAL(transform, bias, 0, 0),
-    BZI_REAL(transform, scale, 0, 0),
-    BZI_REAL(transform, fill, 0, 0),
-    BZI_CHOICE(transform, fill_space, BZNA_FILL_OUTPUT),
-    BZI_CHOICE(transform, matrix, BZNA_MATRIX_BT2020_FULL),
-    BZI_CHOICE(transform, antialias, BZNA_ANTIALIAS_ROUND),
-    BZI_SWITCH(transform, clamp_hue),
-    BZI_SWITCH(transform, grayscale),
-    BZI_REAL(transform, color, 0, 0),
-    BZI_REAL(transform, hls[0], -180, 180),
-    BZI_REAL(transform, hls[1], -255, 255),
-    BZI_REAL(transform, hls[2], -255, 255),
-    BZI_REAL(transform, brightness, 0, 1e6),
-    BZI_REAL(transform, contrast, 0, 1e6),
-    BZI_REAL(transform, saturation, 0, 1e6),
-    BZI_REAL(transform, hue, -0.5, 0.5),
-    BZI_COUNT(transform, operation_count, 0, BZNA_OPERATIONS_MAX),
-    BZI_REAL64(transform, clip, 0, 0),
-    BZI_REAL64(transform, clip_size, 0, 0),
-    BZI_RESERVED(transform, reserved0),
-    BZI_RESERVED(transform, reserved1),
+    BZI_UP_TO(CHOICE, transform, filter, BZNA_FILTER_CUBIC_075),
+    BZI_PLAIN(REAL64, transform, homography),
+    BZI_PLAIN(REAL, transform, bias),
+    BZI_PLAIN(REAL, transform, scale),
+    BZI_PLAIN(REAL, transform, fill),
+    BZI_UP_TO(CHOICE, transform, fill_space, BZNA_FILL_OUTPUT),
+    BZI_UP_TO(CHOICE, transform, matrix, BZNA_MATRIX_BT2020_FULL),
+    BZI_UP_TO(CHOICE, transform, antialias, BZNA_ANTIALIAS_ROUND),
+    BZI_UP_TO(SWITCH, transform, clamp_hue, 1),
+    BZI_UP_TO(SWITCH, transform, grayscale, 1),
+    BZI_PLAIN(REAL, transform, color),
+    BZI_NUMBER(REAL, transform, hls[0], -180, 180, 0),
+    BZI_NUMBER(REAL, transform, hls[1], -255, 255, 0),
+    BZI_NUMBER(REAL, transform, hls[2], -255, 255, 0),
+    BZI_UP_TO(REAL, transform, brightness, 1e6),
+    BZI_UP_TO(REAL, transform, contrast, 1e6),
+    BZI_UP_TO(REAL, transform, saturation, 1e6),
+    BZI_NUMBER(REAL, transform, hue, -0.5, 0.5, 0),
+    BZI_UP_TO(COUNT, transform, operation_count, BZNA_OPERATIONS_MAX),
+    BZI_PLAIN(REAL64, transform, clip),
+    BZI_PLAIN(REAL64, transform, clip_size),
+    BZI_PLAIN(RESERVED, transform, reserved0),
+    BZI_PLAIN(RESERVED, transform, reserved1),
 
 #ifndef BENZINA_NO_WRITER
     BZI_BOTH(writer_config, classes, class_count),
-    BZI_COUNT64(writer_config, queue_bytes, 0, BZI_LIMIT_QUEUE_BYTES),
-    BZI_RESERVED(writer_config, reserved),
+    BZI_NUMBER(COUNT64, writer_config, queue_bytes, 0, 0, BZI_LIMIT_QUEUE_BYTES),
+    BZI_PLAIN(RESERVED, writer_config, reserved),
 
-    BZI_CHOICE(writer_sample, split, BZNA_SPLIT_TEST),
-    BZI_SWITCH(writer_sample, has_target),
-    BZI_COUNT(writer_sample, field_count, 0, BZI_LIMIT_ARCHIVE_FIELDS),
-    BZI_RESERVED(writer_sample, reserved),
+    BZI_UP_TO(CHOICE, writer_sample, split, BZNA_SPLIT_TEST),
+    BZI_UP_TO(SWITCH, writer_sample, has_target, 1),
+    BZI_UP_TO(COUNT, writer_sample, field_count, BZI_LIMIT_ARCHIVE_FIELDS),
+    BZI_PLAIN(RESERVED, writer_sample, reserved),
 
-    BZI_RESERVED(sink, reserved0),
+    BZI_PLAIN(RESERVED, sink, reserved0),
 #endif
 
-    BZI_RESERVED(loader_config, reserved0),
-    BZI_RESERVED(source, reserved0),
+    BZI_PLAIN(RESERVED, loader_config, reserved0),
+    BZI_PLAIN(RESERVED, source, reserved0),
 #ifndef BENZINA_NO_RECORDS
-    BZI_RESERVED(records, reserved0),
-    BZI_RESERVED(provider, reserved),
+    BZI_PLAIN(RESERVED, records, reserved0),
+    BZI_PLAIN(RESERVED, provider, reserved),
 #endif
 
-    BZI_RESERVED(codec, reserved0),
-    BZI_RESERVED(codec, reserved),
+    BZI_PLAIN(RESERVED, codec, reserved0),
+    BZI_PLAIN(RESERVED, codec, reserved),
 
-    BZI_COUNT(image, orientation, 0, 8),
-    BZI_CHOICE(image, palette, BZNA_PALETTE_INDEX),
-    BZI_RESERVED(image, reserved1),
+    BZI_UP_TO(COUNT, image, orientation, 8),
+    BZI_UP_TO(CHOICE, image, palette, BZNA_PALETTE_INDEX),
+    BZI_PLAIN(RESERVED, image, reserved1),
 };
 
 /* Checks a setting that is a whole number. */
@@ -3046,7 +3036,7 @@ static bzna_status bzi_setting_check(const char *where, const bzi_setting *s, co
         return is_set ? BZI_MISUSE(err, "%s.%s: is only for extra_outputs; for the first output, set fields.image and "
                                    "the config's own groups", where, s->name) : BZNA_OK;
     case BZI_IS_BOTH:
-        return is_set == bzi_is_zero(values + (size_t)s->least, (size_t)s->most) ?
+        return is_set == bzi_is_zero(values + s->other_offset, s->other_bytes) ?
                    BZI_MISUSE(err, "%s.%s: one is given without the other", where, s->name) : BZNA_OK;
     case BZI_IS_REAL: case BZI_IS_REAL64: case BZI_IS_RANGE: case BZI_IS_RANGE64:
         return is_set ? bzi_setting_check_reals(where, s, at, err) : BZNA_OK;
@@ -3057,26 +3047,11 @@ static bzna_status bzi_setting_check(const char *where, const bzi_setting *s, co
     }
 }
 
-/* Returns the first row of a struct, or where it would stand. */
-static const bzi_setting *bzi_settings_of(uint32_t of)
-{
-    size_t low = 0, high = BZI_LENGTH(bzi_settings);
-
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (bzi_settings[middle].of < of)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return bzi_settings + low;
-}
-
 /* Checks a struct of the caller's. of: BZI_OF_...: which one it is. where: what errors call it. */
 static bzna_status bzi_settings_check(uint32_t of, const void *values, const char *where, bzna_error *err)
 {
-    for (const bzi_setting *s = bzi_settings_of(of); s < bzi_settings + BZI_LENGTH(bzi_settings) && s->of == of; s++)
-        if (bzi_setting_check(where, s, values, err) != BZNA_OK)
+    for (size_t i = 0; i < BZI_LENGTH(bzi_settings); i++)
+        if (bzi_settings[i].of == of && bzi_setting_check(where, &bzi_settings[i], values, err) != BZNA_OK)
             return err->status;
     return BZNA_OK;
 }

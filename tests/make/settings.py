@@ -152,11 +152,8 @@ TYPES = {
     "CHOICE": ("uint32_t", "int32_t"), "FORMAT": ("uint32_t",), "BITS": ("uint32_t",), "SWITCH": ("uint32_t",),
     "REAL": ("float",), "REAL64": ("double",), "RANGE": ("float",), "RANGE64": ("double",),
 }
-# What the macros of rows leave out, behind the struct and the member: least, most, preset.
-ROWS = {
-    "FREE": "0 0 0", "COUNT": "$1 $2 0", "COUNT64": "0 $1 $2", "CHOICE": "0 $1 0", "FORMAT": "0 $1 0",
-    "SWITCH": "0 1 0", "REAL": "$1 $2 0", "REAL64": "$1 $2 0", "RANGE": "$1 $2 0", "RANGE64": "$1 $2 0",
-}
+# least, most and preset of the macros of rows, from what follows the type, the struct and the member.
+ROWS = {"NUMBER": "{0} {1} {2}", "UP_TO": "0 {0} 0", "PLAIN": "0 0 0"}
 # Structs of which not all members are settings: what they say of files and callbacks is checked elsewhere.
 PARTLY = ("records", "source", "sink", "provider", "dataset_config", "writer_config", "writer_sample", "transform",
           "image")
@@ -210,15 +207,11 @@ def rows_of(source, constants):
         if not row:
             raise Fault(line)
         name, words = row[1], [word.strip() for word in row[2].split(",")]
-        if name in ("BOTH", "RESERVED", "FIRST_ONLY", "EXTRA_ONLY", "ROW"):
-            others.update((words[0], word) for word in words[1:])
+        if name in ("BOTH", "ROW") or words[0] not in TYPES:
+            others.update((word, other) for word in words[:2] for other in words[1:])
             continue
-        if name == "SETTING":
-            name, words = words[0], words[1:]
-            numbers = words[2:]
-        else:
-            numbers = re.sub(r"\$(\d)", lambda m: words[1 + int(m[1])].replace(" ", ""), ROWS[name]).split()
-        rows.append((words[0], words[1], name, *(number_of(text, constants) for text in numbers)))
+        numbers = ROWS[name].format(*(word.replace(" ", "") for word in words[3:])).split()
+        rows.append((words[1], words[2], words[0], *(number_of(text, constants) for text in numbers)))
     return rows, others
 
 

@@ -141,17 +141,6 @@ TEST(a_struct_given_out_fills_what_the_caller_has_and_no_more)
     }
 }
 
-/* Rows of a struct are found by halving. */
-TEST(rows_of_settings_stand_in_the_order_of_their_structs)
-{
-    for (size_t i = 1; i < BZI_LENGTH(bzi_settings); i++) {
-        const bzi_setting *row = &bzi_settings[i];
-        CHECK(row[-1].of <= row->of);
-        if (row[-1].of != row->of)
-            CHECK(!strcmp(bzi_settings_of(row->of)->name, row->name) && bzi_settings_of(row->of)->of == row->of);
-    }
-}
-
 /* Every public initializer, with each size that a caller compiled against an older or newer header may have. */
 TEST(initializers_write_no_more_than_they_are_told_and_know)
 {
@@ -191,5 +180,4 @@ TEST_MAIN(
     RUN(a_smaller_struct_is_taken_and_the_rest_is_zero)
     RUN(a_larger_struct_is_taken_only_with_a_zero_tail)
     RUN(a_struct_given_out_fills_what_the_caller_has_and_no_more)
-    RUN(rows_of_settings_stand_in_the_order_of_their_structs)
     RUN(initializers_write_no_more_than_they_are_told_and_know))
