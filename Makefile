@@ -62,7 +62,8 @@ DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libsw
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
 # says so.
 DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
-              python3-pil python3-braceexpand libtiff-tools libopenjp2-tools libjxl-tools cppcheck clang-tidy
+              python3-pil python3-braceexpand libtiff-tools libopenjp2-tools libjxl-tools libjpeg-turbo-progs \
+              cppcheck clang-tidy
 
 .PHONY: deps
 # What tests need beyond the product is installed only when a test is asked for, too.
@@ -134,6 +135,10 @@ TOOL_LIBS   := $(shell pkg-config --libs libavformat libavcodec libswscale libav
 ifeq ($(HAVE_LCMS2),yes)
 TOOL_CFLAGS += -DBZNA_LCMS2 $(shell pkg-config --cflags lcms2)
 TOOL_LIBS   += $(shell pkg-config --libs lcms2)
+endif
+# bzna pack encodes JPEG by libjpeg-turbo, which the library has among its own.
+ifeq ($(HAVE_JPEG),yes)
+TOOL_CFLAGS += -DBZNA_JPEG $(shell pkg-config --cflags libjpeg)
 endif
 # What each file of examples/formats needs, by pkg-config; without it, its kind of pictures is refused by name.
 # In the order of the vendored CMakeLists.txt.

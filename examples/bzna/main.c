@@ -137,7 +137,7 @@ static const tool_option pack_options[] = {
       "and encodes others as jpeg (default: h265, or that of --encoder)"),
     TEXT("encoder", encoder, "NAME",
       "libavcodec's encoder, as in `ffmpeg -encoders`: hevc_nvenc, libsvtav1\n"
-      "(default: libx265, libx264, libaom-av1, mjpeg)"),
+      "(default: libx265, libx264, libaom-av1); JPEG is libjpeg-turbo's"),
     REAL("crf", crf, 0, 51, "N", "20",
       "constant rate factor of h265, h264 and av1, from 0 to 51;\nlower is better and larger"),
     TEXT("preset", preset, "NAME",

@@ -5,10 +5,11 @@
  * a frame repeats the picture's last column and row. Each frame is encoded by an encoder of its own with
  * one thread, so the bytes depend neither on the pictures before it nor on how many are encoded at a time.
  *
- * A JPEG's frame is the picture itself. Codec "copy" keeps the bytes of JPEG files that the library decodes, as loaders
+ * A JPEG's frame is the picture itself, which libjpeg-turbo encodes. Codec "copy" keeps the bytes of JPEG files that the library decodes, as loaders
  * will, and encodes others as JPEG; it makes no thumbnails, since a loader would take them for the pictures. */
 #include "tool.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,28 +32,6 @@ static int64_t aom_speed(const char *preset)
     for (size_t i = 0; i < LENGTH(table); i++)
         if (!strcmp(table[i].preset, preset)) return table[i].speed;
     return 8;
-}
-
-/* The quantization tables of ITU-T T.81, annex K, at a quality as libjpeg counts it. libavcodec multiplies them by the
- * quantizer, which is 1 here, and takes 8 for the first number. */
-static void jpeg_set_quality(AVCodecContext *encoder, int64_t quality)
-{
-    static const uint8_t tables[2][64] = {
-        { 16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56,
-          14, 17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113, 92,
-          49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99 },
-        { 17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99, 99, 99,
-          47, 66, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
-          99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99 },
-    };
-    int64_t percent = quality < 50 ? 5000 / quality : 200 - 2 * quality;
-    for (int i = 0; i < 2; i++) {
-        uint16_t *scaled = tool_checked(av_malloc(64 * sizeof *scaled));
-        for (int k = 0; k < 64; k++) scaled[k] = (uint16_t)av_clip((int)((tables[i][k] * percent + 50) / 100), 1, 255);
-        *(i ? &encoder->chroma_intra_matrix : &encoder->intra_matrix) = scaled;
-    }
-    encoder->flags |= AV_CODEC_FLAG_QSCALE | AV_CODEC_FLAG_BITEXACT;         /* the latter: without libavcodec's name */
-    encoder->global_quality = 8 * FF_QP2LAMBDA;
 }
 
 /* H.265 and H.264 of x265 and x264. Without loss, x264 has only the profile for 4:4:4. Tuned for decoding, H.264 has a
@@ -99,11 +78,6 @@ static int other_set(AVCodecContext *encoder, const pack_settings *s)
 static int encoder_set(AVCodecContext *encoder, const pack_settings *s)
 {
     void *own = encoder->priv_data;
-    if (s->codec == BZNA_CODEC_JPEG) {
-        encoder->strict_std_compliance = FF_COMPLIANCE_UNOFFICIAL;            /* newer versions ask for it */
-        jpeg_set_quality(encoder, s->jpeg_quality);
-        return 0;
-    }
     if (!strcmp(s->encoder->name, "libx265") || !strcmp(s->encoder->name, "libx264")) {
         if (!s->is_lossless) av_opt_set_double(own, "crf", s->crf, 0);
         x26x_set(own, s, encoder->height);
@@ -133,9 +107,29 @@ static AVCodecContext *encoder_alloc(const pack_settings *s, const AVFrame *fram
     return encoder;
 }
 
+/* Encodes one frame as one JPEG. */
+static char *jpeg_encode(const pack_settings *s, const AVFrame *frame, AVPacket *packet)
+{
+    tool_jpeg_source source = { (uint32_t)frame->width, (uint32_t)frame->height, .is_444 = s->is_444,
+                                .quality = s->jpeg_quality };
+    tool_buffer jpeg = { NULL, 0 };
+    size_t size = 0;
+    for (int plane = 0; plane < 3; plane++) {
+        source.planes[plane] = frame->data[plane];
+        source.pitches[plane] = frame->linesize[plane];
+    }
+    char *reason = tool_jpeg_encode(&source, &jpeg, &size);
+    if (!reason && (size > INT_MAX || av_new_packet(packet, (int)size) < 0))
+        reason = pack_av_reason("cannot be encoded", AVERROR(ENOMEM));
+    if (!reason) memcpy(packet->data, jpeg.data, size);
+    free(jpeg.data);
+    return reason;
+}
+
 /* Encodes one frame as one access unit, parameter sets included. Returns NULL or the reason. */
 static char *frame_encode(const pack_settings *s, AVFrame *frame, AVPacket *packet)
 {
+    if (s->codec == BZNA_CODEC_JPEG) return jpeg_encode(s, frame, packet);
     AVCodecContext *encoder = encoder_alloc(s, frame);
     int result = encoder_set(encoder, s);
     frame->pts = 0;
@@ -146,7 +140,6 @@ static char *frame_encode(const pack_settings *s, AVFrame *frame, AVPacket *pack
     if (result >= 0) result = avcodec_send_frame(encoder, frame);
     if (result >= 0) result = avcodec_send_frame(encoder, NULL);
     if (result >= 0) result = avcodec_receive_packet(encoder, packet);
-    av_freep(&encoder->chroma_intra_matrix);                     /* which versions before 6 do not free */
     avcodec_free_context(&encoder);
     if (result >= 0 && av_packet_make_writable(packet) < 0) result = AVERROR(ENOMEM);
     if (result < 0) return pack_av_reason("cannot be encoded", result);

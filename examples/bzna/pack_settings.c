@@ -6,7 +6,7 @@
 
 #include <libavcodec/avcodec.h>
 
-/* For each codec: its encoder unless --encoder names another, and the smallest frame edge that NVDEC decodes on all
+/* For each codec: its encoder unless --encoder names another (libjpeg-turbo encodes JPEG), and the smallest frame edge that NVDEC decodes on all
  * devices. */
 static const struct {
     const char    *name, *encoder;
@@ -17,8 +17,8 @@ static const struct {
     { "h265", "libx265", BZNA_CODEC_H265, AV_CODEC_ID_HEVC, 144 },
     { "h264", "libx264", BZNA_CODEC_H264, AV_CODEC_ID_H264, 48 },
     { "av1", "libaom-av1", BZNA_CODEC_AV1, AV_CODEC_ID_AV1, 128 },
-    { "jpeg", "mjpeg", BZNA_CODEC_JPEG, AV_CODEC_ID_MJPEG, 1 },
-    { "copy", "mjpeg", BZNA_CODEC_JPEG, AV_CODEC_ID_MJPEG, 1 },
+    { "jpeg", "", BZNA_CODEC_JPEG, AV_CODEC_ID_MJPEG, 1 },
+    { "copy", "", BZNA_CODEC_JPEG, AV_CODEC_ID_MJPEG, 1 },
 };
 
 /* Prints why the options cannot be. Returns EXIT_USAGE. */
@@ -38,13 +38,19 @@ static int read_codec(const tool_options *o, pack_settings *s)
         if (o->codec ? !strcmp(codecs[i].name, o->codec) : encoder ? codecs[i].av_id == encoder->id : 1) break;
     if (i == LENGTH(codecs) || (encoder && codecs[i].av_id != encoder->id)) {
         tool_error("--encoder %s: encodes to %s, not to %s", o->encoder, avcodec_get_name(encoder->id),
-                   o->codec ? o->codec : "H.265, H.264, AV1 or JPEG");
+                   o->codec ? o->codec : "H.265, H.264 or AV1");
         return EXIT_USAGE;
     }
     s->codec = codecs[i].id;
     s->encoder = encoder ? encoder : avcodec_find_encoder_by_name(codecs[i].encoder);
     s->smallest_px = codecs[i].smallest_px;
     s->is_copy = !strcmp(codecs[i].name, "copy");
+    if (s->codec == BZNA_CODEC_JPEG) {
+        if (encoder) return unusable("--encoder: libjpeg-turbo encodes JPEG, and no other");
+        if (!s->is_copy && !tool_jpeg_can_encode())
+            return tool_error("--codec jpeg: this bzna was built without libjpeg-turbo (Debian's libjpeg-dev)");
+        return EXIT_OK;
+    }
     if (!s->encoder)
         return tool_error("this libavcodec has no %s; --codec jpeg or --codec copy works without it",
                           codecs[i].encoder);
@@ -54,7 +60,7 @@ static int read_codec(const tool_options *o, pack_settings *s)
 static int read_encoder_options(const tool_options *o, pack_settings *s)
 {
     static const char presets[] = "ultrafast|superfast|veryfast|faster|fast|medium|slow|slower|veryslow|placebo";
-    const char *name = s->encoder->name;
+    const char *name = s->encoder ? s->encoder->name : "libjpeg-turbo";
     int is_x26x = !strcmp(name, "libx265") || !strcmp(name, "libx264");
     int has_names = is_x26x || !strcmp(name, "libaom-av1");
     s->preset = o->preset || !has_names ? o->preset : "medium";
@@ -85,7 +91,7 @@ static const struct { const char *name; double h265, h264, av1; int jpeg; } qual
 
 static int read_quality(const tool_options *o, pack_settings *s)
 {
-    const char *name = o->quality_name, *encoder = s->encoder->name;
+    const char *name = o->quality_name, *encoder = s->encoder ? s->encoder->name : "";
     const int is_jpeg = s->codec == BZNA_CODEC_JPEG;
     size_t i = 0;
     s->crf = o->crf;
@@ -116,8 +122,8 @@ static int read_quality(const tool_options *o, pack_settings *s)
 pack_settings pack_settings_jpeg(int quality)
 {
     static const tool_options none;
-    return (pack_settings){ .options = &none, .encoder = avcodec_find_encoder(AV_CODEC_ID_MJPEG),
-                            .codec = BZNA_CODEC_JPEG, .jpeg_quality = quality, .smallest_px = 1, .frame_step_px = 16 };
+    return (pack_settings){ .options = &none, .codec = BZNA_CODEC_JPEG, .jpeg_quality = quality, .smallest_px = 1,
+                            .frame_step_px = 16 };
 }
 
 /* A number of pixels that is the whole text; -1 if it is none. */

@@ -229,8 +229,22 @@ void tool_rgb_put_planes(tool_rgb *dst, uint32_t x, uint32_t y, const float *pla
 int tool_write_ppm(const char *path, const tool_rgb *picture);
 int tool_write_png(const char *path, const tool_rgb *picture);
 
-/* Encodes a picture as JPEG, of a quality of 85 or so. Prints an error and returns EXIT_INPUT when it fails. */
-int tool_jpeg_encode(const tool_rgb *picture, tool_buffer *jpeg, size_t *size);
+
+/* ---- jpeg.c: JPEG by libjpeg-turbo ---- */
+
+typedef struct tool_jpeg_source {
+    uint32_t       width, height;
+    const uint8_t *planes[3];         /* Y'CbCr of full range; the first alone: RGB, which becomes 4:2:0 */
+    ptrdiff_t      pitches[3];        /* bytes from one row to the next */
+    int            is_444;            /* else 4:2:0 */
+    int            quality;           /* 1 to 100, with libjpeg's tables */
+} tool_jpeg_source;
+
+/* Whether this program was built with libjpeg-turbo, without which nothing is encoded as JPEG. */
+int tool_jpeg_can_encode(void);
+
+/* Returns NULL, or why the picture cannot be encoded, which is to be freed: pack_is_passing says more of it. */
+char *tool_jpeg_encode(const tool_jpeg_source *source, tool_buffer *jpeg, size_t *size);
 
 
 /* ---- font.c: text in pictures ---- */
@@ -433,7 +447,7 @@ void archive_class_folders_take(archive_class_folders *c, tool_names *classes);
 
 typedef struct pack_settings {
     const tool_options *options;
-    const struct AVCodec *encoder;
+    const struct AVCodec *encoder;                /* NULL: libjpeg-turbo */
     const char         *preset;                   /* NULL: the encoder's own */
     uint32_t            codec;                    /* BZNA_CODEC_... */
     double              crf;                      /* of all codecs but JPEG */

@@ -142,6 +142,17 @@ static bzna_status sample_picture(view *v, uint64_t index, tool_rgb *rgb, bzna_e
     return picture_render(v, &picture, rgb, err);
 }
 
+/* Encodes what is shown of a sample. Prints an error and returns EXIT_INPUT when it fails. */
+static int jpeg_of(view *v, const tool_rgb *rgb, size_t *bytes)
+{
+    const tool_jpeg_source source = { rgb->width, rgb->height, { rgb->pixels }, { (ptrdiff_t)rgb->width * 3 },
+                                      .quality = 90 };
+    char *reason = tool_jpeg_encode(&source, &v->jpeg, bytes);
+    const int result = reason ? tool_error("a picture of the page %s", reason) : EXIT_OK;
+    free(reason);
+    return result;
+}
+
 /* What is known of a sample, whether it can be shown or not. */
 static void caption_write(view *v, uint64_t index, int64_t target, const char *class_name, const bzna_error *err)
 {
@@ -186,7 +197,7 @@ static int sample_write(view *v, uint64_t index)
     fputs("\" data-target=\"", v->file);
     if (target != BZNA_TARGET_NONE) fprintf(v->file, "%" PRId64, target);
     fputs("\">", v->file);
-    if (err.status >= 0 && (result = tool_jpeg_encode(&rgb, &v->jpeg, &bytes)) == EXIT_OK) {
+    if (err.status >= 0 && (result = jpeg_of(v, &rgb, &bytes)) == EXIT_OK) {
         fprintf(v->file, "<img width=\"%" PRIu32 "\" height=\"%" PRIu32 "\" alt=\"sample %" PRIu64
                 "\" src=\"data:image/jpeg;base64,", rgb.width, rgb.height, index);
         base64(v->file, v->jpeg.data, bytes);

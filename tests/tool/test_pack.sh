@@ -206,15 +206,37 @@ jpeg_tests() {
     same "its longest edge is 512" "$(ppm_size "$t/x.ppm")" "512 354"
     run "$bzna" extract "$t/jpeg.bzna" 0 -o "$t/x.jpg"
     if grep -q Lavc "$t/x.jpg"; then fail "no encoder's name is stored"; else pass; fi
-    if [ -n "$python" ] && "$python" -c 'import PIL' 2>/dev/null; then
-        same "its tables are libjpeg's, but for the first number" "$("$python" -c '
-import io, sys
+    refused 2 "libjpeg-turbo encodes JPEG" "another encoder of JPEG" "$bzna" pack "$t/one" -o "$t/x.bzna" --encoder mjpeg
+    jpeg_peers_tests
+}
+
+# What libjpeg-turbo's own programs say: cjpeg makes the same of the same pixels, in each quality and sampling.
+jpeg_peers_tests() {
+    if ! command -v cjpeg >/dev/null 2>&1 || ! command -v djpeg >/dev/null 2>&1; then
+        skip "JPEG as cjpeg makes it" "cjpeg and djpeg are not installed [libjpeg-turbo-progs]"; return
+    fi
+    if [ -z "$python" ] || ! "$python" -c 'import PIL' 2>/dev/null; then
+        skip "JPEG as cjpeg makes it" "python3 has no PIL [python3-pil]"; return
+    fi
+    for way in 90:420 50:420 3:420 100:444 85:444; do
+        quality=${way%:*} chroma=${way#*:}
+        run "$bzna" pack "$t/drawn/fractals/01.ppm" -o "$t/peer.bzna" --overwrite --codec jpeg --quality "$quality" \
+            --chroma "$chroma"
+        run "$bzna" extract "$t/peer.bzna" 0 -o "$t/mine.jpg"
+        [ "$chroma" = 420 ] && sampling=2x2 || sampling=1x1
+        cjpeg -quality "$quality" -baseline -sample $sampling -optimize "$t/drawn/fractals/01.ppm" >"$t/cjpeg.jpg"
+        expect 0 "djpeg reads quality $way" djpeg -outfile "$t/mine.ppm" "$t/mine.jpg"
+        same "quality $way: tables and samplings are cjpeg's" "$("$python" -c '
+import sys
 from PIL import Image
-mine, f = Image.open(sys.argv[1]), io.BytesIO()
-mine.convert("RGB").save(f, "JPEG", quality=90)
-print([list(mine.quantization[k])[1:] == list(Image.open(f).quantization[k])[1:] for k in (0, 1)])' "$t/x.jpg")" \
-    "[True, True]"
-    else skip "its tables are libjpeg's, but for the first number" "python3 has no PIL [python3-pil]"; fi
+a, b = (Image.open(path) for path in sys.argv[1:])
+print(a.quantization == b.quantization, a.layer == b.layer, a.size == b.size, a.info.get("jfif"), b.info.get("jfif"))' \
+            "$t/mine.jpg" "$t/cjpeg.jpg")" "True True True 257 257"
+        djpeg -outfile "$t/peer.ppm" "$t/cjpeg.jpg"
+        psnr "$t/peer.ppm" "$t/mine.ppm"
+        if [ "$db" -ge 36 ] || [ "$quality" -lt 50 ]; then pass
+        else fail "quality $way: pixels are cjpeg's but for rounding" "$db dB"; fi
+    done
 }
 
 # How an encoder is set shows in sizes: without CABAC, H.264 grows.

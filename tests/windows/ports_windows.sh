@@ -105,7 +105,7 @@ has_decoders || end
 # --- the tool ---
 less=$(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/-D\1/p' examples/formats/formats.h)  # its library is not there
 # shellcheck disable=SC2086
-check "the tool builds" $cc $flags $less -Iexamples/formats -Wall -Wextra -Wshadow -Werror -O0 -DBZNA_NO_STREAMS -o "$T/bin/bzna.exe" \
+check "the tool builds" $cc $flags $less -Iexamples/formats -Wall -Wextra -Wshadow -Werror -O0 -DBZNA_NO_STREAMS -DBZNA_JPEG -o "$T/bin/bzna.exe" \
     examples/bzna/*.c examples/formats/*.c "$T/benzina.o" -L"$W/lib" -lavformat -lswscale \
     $libs $static -lshell32
 [ -e "$T/bin/bzna.exe" ] || end
