@@ -91,10 +91,11 @@ films() {
 luma=3,2,2,3,5,8,10,12,2,2,3,4,5,12,12,11,3,3,3,5,8,11,14,11,3,3,4,6,10,17,16,12,4,4,7,11,14,22,21,15,5,7,11,13,16,21,23,18,10,13,16,17,21,24,24,20,14,18,19,20,22,20,21,20
 chroma=3,4,5,9,20,20,20,20,4,4,5,13,20,20,20,20,5,5,11,20,20,20,20,20,9,13,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20
 
-# pictures FOLDER: each scaled to a longest edge of 512, without loss and as a JPEG.
+# pictures FOLDER [PREFIX]: each scaled to a longest edge of 512, without loss and as a JPEG. Its class is its folder.
 pictures() {
+    prefix=$2
     find "$1" -type f ! -name '.*' | sort | while read -r file; do
-        class=$(basename "$(dirname "$file")")
+        class=$prefix$(basename "$(dirname "$file")")
         name=$(basename "$file"); name=${name%.*}
         mkdir -p "$D/ppm/$class" "$D/jpeg/$class"
         ffmpeg -v error -nostdin -y -i "$file" -frames:v 1 -vf \
@@ -152,10 +153,12 @@ data() {
     films
     "$BUILD/draw_pictures" "$D/drawn" $((GPU_FEW ? 9 : 18)) &&
         "$BUILD/bzna" pack "$D/drawn" -o "$D/mixed.bzna" >/dev/null || exit 1
-    rm -rf "${D:?}/drawn"
     "$G/gpu_record" --record --data "$D" || exit 1
     if [ ! -d "$photos" ]; then mkdir -p "$(dirname "$photos")" && "$BUILD/draw_pictures" "$photos" 96 || exit 1; fi
+    # a network trains on photographs and on drawn pictures
     pictures "$photos"
+    pictures "$D/drawn" drawn_
+    rm -rf "${D:?}/drawn"
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf20.bzna" --crf 20 >/dev/null &&
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf28.bzna" --crf 28 >/dev/null &&
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h264_crf20.bzna" --crf 20 --codec h264 >/dev/null &&
@@ -164,7 +167,7 @@ data() {
     rm -rf "${D:?}/ppm"
     echo "$photos" >"$G/pictures_of"
     size=$(du -ck "$D" "$G/gpu_check" "$G/gpu_bench" 2>/dev/null | tail -n 1 | cut -f1)
-    echo "gpu-data: $D and the programs, $size kB, $(find "$D/jpeg" -name '*.jpg' | wc -l) pictures of $photos"
+    echo "gpu-data: $D and the programs, $size kB, $(find "$D/jpeg" -name '*.jpg' | wc -l) pictures: those of $photos, and drawn ones"
     if [ "$size" -gt 58593 ]; then echo "gpu-data: that is more than 60 MB: take fewer pictures if it is to be carried far"; fi
 }
 

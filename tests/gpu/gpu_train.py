@@ -2,8 +2,9 @@
 """gpu_train.py - how fast a network trains with each loader: python3 tests/gpu/gpu_train.py DATA [--out FOLDER]
 [--budget S] [--seconds S] [--only "WAY ..."] [--tiny]
 
-DATA is a folder that `sh tests/gpu/gpu.sh data` made: jpeg/ has class folders of JPEG files, and h265_crf20.bzna and
-h264_tuned.bzna have the same pictures as archives. The set is repeated until an epoch has PICTURES of them.
+DATA is a folder that `sh tests/gpu/gpu.sh data` made of photographs and drawn pictures: jpeg/ has class folders of JPEG
+files, and h265_crf20.bzna and h264_tuned.bzna have the same pictures as archives. The set is repeated until an epoch
+has PICTURES of them.
 
 Each way below feeds the same training step: ResNet-18 or ResNet-50, batches of 256, bfloat16 autocast, channels_last,
 SGD, with torch.compile and without. Each step takes another batch, cropped at random and flipped.

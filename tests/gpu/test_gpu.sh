@@ -284,7 +284,7 @@ check an_engine_of_macroblocks_is_fitted fits 40 0 0.05
 check an_engine_of_all_three_is_fitted fits 60 4 0.03
 if [ -z "$TEST_ALL" ]; then echo "LEFT test_gpu.sh: gpu-check and gpu-run on the fake driver with all data, the bundle"; finish; fi
 check gpu_record_builds $MAKE "$T/gpu/gpu_record"
-check data_is_made says "4 pictures of" env GPU_FEW=1 BUILD="$T" sh tests/gpu/gpu.sh data "$T/pictures"
+check data_is_made_of_photographs_and_drawn_pictures says "13 pictures: those of" env GPU_FEW=1 BUILD="$T" sh tests/gpu/gpu.sh data "$T/pictures"
 # Pictures that are done after the longest burden: nothing is known then, and this is said.
 check what_is_not_known_of_surfaces_is_skipped says "H.265: the next picture was done too late in all tries" \
     faked FAKE_SCRIPT=engine_us=150000 sh tests/gpu/gpu.sh check --only a_picture_holds
