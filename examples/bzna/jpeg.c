@@ -61,7 +61,8 @@ static void planes_write(coder *c)
     const uint32_t step = (uint32_t)info->max_v_samp_factor * DCTSIZE;
     const uint32_t padded = (c->source->width + 2 * DCTSIZE - 1) / (2 * DCTSIZE) * (2 * DCTSIZE);
     for (uint32_t plane = 0; plane < 3; plane++)
-        for (uint32_t i = 0; i < 2 * DCTSIZE; i++) rows[plane][i] = c->rows + (plane * 2 * DCTSIZE + i) * (size_t)padded;
+        for (uint32_t i = 0; i < 2 * DCTSIZE; i++)
+            rows[plane][i] = c->rows + (plane * 2 * DCTSIZE + i) * (size_t)padded;
     for (uint32_t top = 0; top < c->source->height; top += step) {
         for (int plane = 0; plane < 3; plane++) {
             const uint32_t shift = plane && !c->source->is_444 ? 1 : 0;

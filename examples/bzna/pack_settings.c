@@ -6,8 +6,8 @@
 
 #include <libavcodec/avcodec.h>
 
-/* For each codec: its encoder unless --encoder names another (libjpeg-turbo encodes JPEG), and the smallest frame edge that NVDEC decodes on all
- * devices. */
+/* For each codec: its encoder unless --encoder names another (libjpeg-turbo encodes JPEG), and the smallest frame edge
+ * that NVDEC decodes on all devices. */
 static const struct {
     const char    *name, *encoder;
     uint32_t       id;                /* BZNA_CODEC_... */
