@@ -15183,9 +15183,9 @@ static const struct bzi_warp_defaults {
     uint32_t keep_ratio;
     uint32_t random_crop;
 } bzi_warp_defaults[] = {
-    [BZNA_WARP_NONE] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
-    [BZNA_WARP_RANDOM_RESIZED_CROP] = { { 0.08, 1 }, { 3.0 / 4, 4.0 / 3 }, BZNA_LAW_TORCHVISION, 1, 0, 1 },
     [BZNA_WARP_CENTER_RESIZED_CROP] = { { 1, 1 }, { 0, 0 }, BZNA_LAW_TORCHVISION, 1, 1, 0 },
+    [BZNA_WARP_RANDOM_RESIZED_CROP] = { { 0.08, 1 }, { 3.0 / 4, 4.0 / 3 }, BZNA_LAW_TORCHVISION, 1, 0, 1 },
+    [BZNA_WARP_NONE] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
     [BZNA_WARP_SIMILARITY] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
     [BZNA_WARP_MXNET] = { .scale = { 1, 1 }, .ratio = { 1, 1 }, .law = BZNA_LAW_BENZINA },
 };
@@ -26575,6 +26575,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
     if (config->fields.image && !bzi_text_is_utf8(config->fields.image))
         return BZI_MISUSE(err, "loader_config.fields.image: is not UTF-8");
+    if (bzi_loader_lacks_pictures(config) && config->warp.kind == 0)
+        config->warp.kind = BZNA_WARP_NONE;                 /* the hash of states that have no pictures was made so */
     if (bzi_loader_check_groups(config, err) != BZNA_OK ||
         bzi_loader_check_order(&config->order, setup->dataset, err) != BZNA_OK ||
         bzi_setup_check_counts(setup, err) != BZNA_OK ||

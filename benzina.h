@@ -2626,12 +2626,14 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 
 /* Kinds of warps. */
 enum {
+    /* the default: the middle, scaled to the output, so that nothing of the output is empty:
+     * torchvision's Resize and CenterCrop. A picture of the output's size is copied */
+    BZNA_WARP_CENTER_RESIZED_CROP = 0,
+    BZNA_WARP_RANDOM_RESIZED_CROP = 1,    /* a random crop, scaled to the output: training */
     /* centered, one output pixel for one input pixel, which is copied: torchvision's CenterCrop.
      * Where an odd number of rows or columns is cut off, it begins at the half rounded to an even
      * number; an odd margin has its larger part at the right and the bottom */
-    BZNA_WARP_NONE                = 0,
-    BZNA_WARP_RANDOM_RESIZED_CROP = 1,    /* a random crop, scaled to the output: training */
-    BZNA_WARP_CENTER_RESIZED_CROP = 2,    /* the middle, scaled to the output: evaluation */
+    BZNA_WARP_NONE                = 2,
     BZNA_WARP_SIMILARITY          = 3,    /* the original's; the kinds above are cases of it */
     /* Advanced, used to continue runs of MXNet: the affine augmentation of its ImageRecordIter. A
      * picture of w x h, with its padding, that is smaller than the output of W x H is enlarged
@@ -3164,14 +3166,14 @@ typedef struct bzna_loader_pipeline {
  *         .errors = { .policy = BZNA_ON_ERROR_STOP },
  *     };
  *
- * Inference: bytes, pixel by pixel, in host memory, with the name of each sample with them:
+ * Inference: bytes, pixel by pixel, in host memory, with the name of each sample with them. Its
+ * warp is the default: each picture is scaled until it just covers the output, and centered:
  *
  *     bzna_loader_config inference = {
  *         .struct_size = sizeof inference,
  *         .output = { .batch_size = 32, .width = 384, .height = 384,
  *                     .dtype = BZNA_DTYPE_UINT8, .layout = BZNA_LAYOUT_NHWC,
  *                     .device = { .kind = BZNA_DEVICE_CPU } },
- *         .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP },
  *         .filter = { .kind = BZNA_FILTER_CUBIC },
  *         .fields = { .bytes = "name" },
  *     };

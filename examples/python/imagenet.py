@@ -358,7 +358,9 @@ def main(argv=None):
         **common
     )
     # every process judges all
-    val_loader = benzina.DataLoader(val_data, indices=val_indices, shard=False, **common)
+    val_loader = benzina.DataLoader(
+        val_data, indices=val_indices, shard=False, warp=ops.CenterResizedCrop(224 / 256), **common
+    )
     model = LinearModel(classes, args) if args.arch == "linear" else TorchModel(classes, args, where)
 
     best = 0.0

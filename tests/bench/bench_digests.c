@@ -31,8 +31,19 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, uint64_t size)
     return hash;
 }
 
-/* A setting of each kind, and numbers of threads, are in one variant at least. */
-static bzna_loader_config config_of(uint32_t set, int variant)
+/* What a library calls BZNA_WARP_NONE: in 0.3 it was 0, the default, which scales now. */
+static uint32_t warp_none(void *library)
+{
+    const bzna_warp given = { 0 };
+    bzna_random random;
+    double h[9];
+    CALL(bzna_random_init)(&random, 0, 0, 0, 0);
+    check(CALL(bzna_warp_draw)(&random, &given, 64, 64, 32, 32, h, NULL), NULL);
+    return h[0] == 1 ? 0 : BZNA_WARP_NONE;
+}
+
+/* A setting of each kind, and numbers of threads, are in one variant at least. none: the warp of the other variants. */
+static bzna_loader_config config_of(uint32_t set, int variant, uint32_t none)
 {
     bzna_loader_config c = { .struct_size = sizeof c };
     const int has_vectors = sets[set].type == BZNA_RECORD_FLOAT32;
@@ -52,6 +63,7 @@ static bzna_loader_config config_of(uint32_t set, int variant)
     c.output.dtype = variant == 8 ? BZNA_DTYPE_UINT8 : variant == 10 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
     c.output.layout = variant % 2 ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
     c.output.channels = sets[set].channels == 1 ? BZNA_CHANNELS_GRAY : variant == 12 ? BZNA_CHANNELS_BGR : 0;
+    c.warp.kind = none;
     if (variant == 9 || variant == 13) {
         c.warp.kind = variant == 9 ? BZNA_WARP_RANDOM_RESIZED_CROP : BZNA_WARP_SIMILARITY;
         c.warp.flip_h = variant == 13;
@@ -95,7 +107,7 @@ static uint64_t hash_run(void *library, const char *path, uint32_t set, int is_h
     bzna_context_config context_config = { .struct_size = sizeof context_config };
     bzna_dataset_config config = { .struct_size = sizeof config };
     bzna_records records = { .struct_size = sizeof records };
-    const bzna_loader_config loader_config = config_of(set, variant);
+    const bzna_loader_config loader_config = config_of(set, variant, warp_none(library));
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     bzna_loader *loader = NULL;

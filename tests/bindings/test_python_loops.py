@@ -1008,7 +1008,7 @@ class Words(unittest.TestCase):
 
     def test_help_is_a_tutorial_and_every_setting_is_in_the_signature(self):
         text = importlib.import_module("pydoc").render_doc(benzina)
-        self.assertIn("Without a warp, pictures are resized and center-cropped", text)
+        self.assertIn("Without a warp, pictures are scaled until they just cover shape", text)
         settings = inspect.signature(benzina.DataLoader).parameters
         for name in sys.modules["benzina._arguments"].FIELDS:
             self.assertIn(name, settings)
@@ -1788,10 +1788,10 @@ class Defaults(unittest.TestCase):
                 return transforms.Resize(size, antialias=True)     # the default of tensors since torchvision 0.17
             for shape, short in ((224, 256), (96, 110), (176, 201)):
                 made = {
-                    "default": ({}, [resized(short), transforms.CenterCrop(shape)]),
+                    "default": ({}, [resized(shape), transforms.CenterCrop(shape)]),
                     "CenterResizedCrop": (
-                        dict(warp=ops.CenterResizedCrop()),
-                        [resized(shape), transforms.CenterCrop(shape)],
+                        dict(warp=ops.CenterResizedCrop(shape / short)),
+                        [resized(short), transforms.CenterCrop(shape)],
                     ),
                     "Resize": (dict(warp=ops.Resize()), [resized((shape, shape))]),
                 }
@@ -1816,10 +1816,11 @@ class Defaults(unittest.TestCase):
             print("# mean difference from torchvision: of floats and bytes from PIL's pictures, of bytes from tensors "
                   "of bytes, of floats from tensors of floats: " + ", ".join(said), file=sys.stderr)
 
-    def test_none_is_the_identity_and_records_of_the_size_come_as_they_are(self):
+    def test_none_is_1_to_1_and_pictures_of_the_size_come_as_they_are(self):
         with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(os.path.join(folder, "a"))
-            write_png(os.path.join(folder, "a", "a.png"), 32, 32, 1)
+            for name, edge in (("a", 32), ("larger", 48)):
+                os.mkdir(os.path.join(folder, name))
+                write_png(os.path.join(folder, name, "a.png"), edge, edge, 1)
             with open(os.path.join(folder, "cifar.bin"), "wb") as file:
                 file.write(bytes([1]) + bytes(i * 7 % 256 for i in range(3072)))
 
@@ -1830,14 +1831,18 @@ class Defaults(unittest.TestCase):
                 )
             plain = first(os.path.join(folder, "a"), warp=None)
             self.assertEqual(plain, first(os.path.join(folder, "a"), warp=(1, 0, 0, 0, 1, 0, 0, 0, 1)))
-            self.assertNotEqual(plain, first(os.path.join(folder, "a")))
+            self.assertEqual(plain, first(os.path.join(folder, "a")))
+            larger = os.path.join(folder, "larger")
+            self.assertEqual(first(larger, warp=None), first(larger, warp=(1, 0, 8, 0, 1, 8, 0, 0, 1)))
+            self.assertEqual(first(larger), first(larger, warp=ops.CenterResizedCrop()))
+            self.assertNotEqual(first(larger), first(larger, warp=None))
             records = benzina.cifar(os.path.join(folder, "cifar.bin"))
             self.assertEqual(first(records), bytes(i * 7 % 256 for i in range(3072)))
             self.assertEqual(first(records), first(records, warp=None))
             self.assertNotEqual(first(records), first(records, warp=ops.CenterResizedCrop(224 / 256)))
             self.assertNotEqual(
-                first(os.path.join(folder, "a")),
-                first(os.path.join(folder, "a"), warp=ops.CenterResizedCrop(224 / 256, law="benzina")),
+                first(larger, warp=ops.CenterResizedCrop(224 / 256)),
+                first(larger, warp=ops.CenterResizedCrop(224 / 256, law="benzina")),
             )
 
     def test_arguments_of_torch_that_are_none_are_taken(self):

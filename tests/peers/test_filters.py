@@ -8,6 +8,7 @@ those figures, over its pictures.
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -158,13 +159,13 @@ def compare_with_torch(tally, sample, kind):
             tally.add(key, sample.image(shape=shape, filter=name, antialias=antialias), expected)
 
 
-def resize_and_center_crop(picture, to, size):
-    """torchvision's, restated for where it is not installed: a PIL picture, bilinear."""
+def resize_and_center_crop(picture, to, size, resample=PIL.Image.BILINEAR if PIL else None):
+    """torchvision's, restated for where it is not installed: a PIL picture."""
     width, height = picture.size
     short = min(width, height)
     resized = [to if edge == short else int(to * edge / short) for edge in (width, height)]
     left, top = (int(round((edge - size) / 2.0)) for edge in resized)
-    return numpy.asarray(picture.resize(resized, PIL.Image.BILINEAR).crop((left, top, left + size, top + size)))
+    return numpy.asarray(picture.resize(resized, resample).crop((left, top, left + size, top + size)))
 
 
 def compare_center_crops(tally, dataset, to, size, kind):
@@ -178,7 +179,7 @@ def compare_center_crops(tally, dataset, to, size, kind):
         output="numpy",
         copy=True,
         fields={"image": "image"},
-        warp=ops.CenterResizedCrop(size / to, law="torchvision"),
+        **({} if size == to else {"warp": ops.CenterResizedCrop(size / to, law="torchvision")})
     )
     pixels = numpy.concatenate([images for images, _ in loader])
     for sample, actual in zip(dataset, pixels):
@@ -253,6 +254,28 @@ class Filters(unittest.TestCase):
         compare_center_crops(tally, self.dataset, 64, 56, kind_of)
         self.check_figures(tally)
         self.assertLess(max(mean for _, mean, *_ in tally.figures()), 0.8)
+
+    def test_without_a_warp_a_picture_covers_the_output_and_is_centered(self):
+        for size in (56, 200, 301):                     # smaller than the picture, between its edges, larger
+            tally = Tally()
+            compare_center_crops(tally, self.dataset, size, size, kind_of)
+            self.check_figures(tally)
+            self.assertLess(max(mean for _, mean, *_ in tally.figures()), 0.8)
+
+    def test_without_a_warp_a_mask_is_pillows_nearest(self):
+        classes = numpy.random.RandomState(3).randint(0, 200, (HEIGHT, WIDTH)).astype(numpy.uint8)
+        with tempfile.TemporaryDirectory() as folder:
+            path, shard = os.path.join(folder, "mask.png"), os.path.join(folder, "one.tar")
+            with tarfile.open(shard, "w") as tar:
+                for name, picture in (("a.png", drawn(1)), ("a.mask.png", classes)):
+                    PIL.Image.fromarray(picture).save(path)
+                    tar.add(path, name)
+            for size in (57, 201, 304):                     # none has a pixel halfway between two of the mask
+                loader = benzina.DataLoader(shard, shape=size, batch_size=1, epochs=1, output="numpy", copy=True,
+                                            fields={"image": "png"}, outputs=[benzina.Output.mask("mask.png", "mask")])
+                (_, _, fields), = loader
+                expected = resize_and_center_crop(PIL.Image.fromarray(classes), size, size, PIL.Image.NEAREST)
+                self.assertEqual(numpy.count_nonzero(fields["mask"][0, 0] != expected), 0, size)
 
     def test_linear_without_antialias_is_bilinear_interpolation(self):
         """In double precision, by numpy; what remains is the rounding of bytes."""

@@ -361,7 +361,7 @@ TEST(files_of_a_folder_that_change_in_mid_epoch_cost_their_own_slots)
     bzna_loader_config c = { .struct_size = sizeof c, .output.batch_size = 3, .output.width = 8, .output.height = 8,
                              .output.device.kind = BZNA_DEVICE_CPU, .decode.decoder = BZNA_DECODER_SOFTWARE,
                              .output.dtype = BZNA_DTYPE_UINT8, .output.layout = BZNA_LAYOUT_NHWC, .order.epochs = 3,
-                             .pipeline.batches_in_flight = 2 };
+                             .pipeline.batches_in_flight = 2, .warp.kind = BZNA_WARP_NONE };
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     bzna_loader *loader = NULL;

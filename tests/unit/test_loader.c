@@ -2058,7 +2058,7 @@ TEST(configs_without_meaning_are_refused_by_field)
         { &c.output.device.kind, 3, 0, 0, BZNA_E_ARGUMENT, "output.device.kind" },
         { &c.decode.decoder, 3, 0, 0, BZNA_E_ARGUMENT, "decode.decoder" },
         { &c.warp.kind, 5, 0, 5, BZNA_E_ARGUMENT, "warp.kind" },
-        { &c.warp.law, 2, 0, 0, BZNA_E_ARGUMENT, "warp.law" },
+        { &c.warp.law, 2, 0, BZNA_WARP_NONE, BZNA_E_ARGUMENT, "warp.law" },
         { &c.color.fill_space, 2, 0, 0, BZNA_E_ARGUMENT, "fill_space" },
         { &c.color.matrix, 7, 0, 0, BZNA_E_ARGUMENT, "matrix" },
         { &c.filter.kind, 7, 0, 0, BZNA_E_ARGUMENT, "filter.kind" },
@@ -2419,6 +2419,7 @@ TEST(defaults_are_filled_in_and_can_be_asked)
     c.output.batch_size = 16;
     c.output.width = 10;
     c.output.height = 12;
+    c.warp.kind = BZNA_WARP_NONE;                           /* what walk compares */
     loader = open_loader(dataset, &c);
     CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.threads == bzi_os_processors() && info.reader_threads == (TEST_NVDEC ? 2 : 1) &&
@@ -2566,6 +2567,41 @@ TEST(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
     archive_clear(&one);
     coded_clear(&chart);
     free(expected);
+}
+
+/* Pictures of the output's size are copied by the default warp, whatever filter is asked for. */
+TEST(without_a_warp_a_sample_of_the_outputs_size_is_copied_to_the_bit)
+{
+    static const int first[1] = { 0 };
+    memory m;
+    coded chart = coded_load_from(context, mini_files[1], 6, NULL);
+    const recipe of_one = { .count = 1, .pictures = &chart, .pattern = first, .pattern_count = 1 };
+    archive one = archive_build(context, &of_one);
+    bzna_dataset *dataset = open_archive(&m, &one);
+    const size_t bytes = (size_t)3 * 512 * 512 * sizeof(float);
+    float *copied = take_memory(bytes);
+    for (uint32_t filter = 0; filter <= 2 * BZNA_FILTER_CUBIC_075 + 1; filter++)
+        for (int is_default = 0; is_default < 2; is_default++) {
+            bzna_loader_config c = config_of(1, BZNA_ORDER_SEQUENTIAL);
+            bzna_loader *loader;
+            bzna_batch *batch;
+            c.warp = (bzna_warp){ .kind = is_default ? 0 : BZNA_WARP_NONE };
+            c.output.width = c.output.height = 512;
+            c.filter.kind = filter / 2;
+            c.filter.antialias = filter % 2 && filter / 2 != BZNA_FILTER_AREA ? BZNA_ANTIALIAS_OFF : 0;
+            loader = open_loader(dataset, &c);
+            batch = next_batch(loader);
+            if (is_default)
+                CHECK(!memcmp(copied, info_of(batch).image.data, bytes));
+            else
+                memcpy(copied, info_of(batch).image.data, bytes);
+            bzna_batch_release(batch);
+            bzna_loader_close(loader);
+        }
+    bzna_dataset_close(dataset);
+    archive_clear(&one);
+    coded_clear(&chart);
+    free(copied);
 }
 
 static double reference_plane(const bzna_picture *p, int k, double x, double y, int shift)
@@ -2984,6 +3020,7 @@ static void everything(void)
     RUN(other_threads_may_ask_while_epochs_change)
     RUN(waits_for_the_loaders_lock_are_counted)
     RUN(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
+    RUN(without_a_warp_a_sample_of_the_outputs_size_is_copied_to_the_bit)
     RUN(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
     RUN(planned_samples_are_read_in_their_order_when_their_time_has_come_and_there_is_memory)
     RUN(starts_stops_resets_restores_and_closes_at_random_do_no_harm)

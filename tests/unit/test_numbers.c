@@ -215,10 +215,12 @@ TEST(random_numbers_and_orders_are_the_same_on_every_machine)
 /* Warps of every kind and law, with everything that is drawn. */
 static bzna_warp warp_number(int i)
 {
+    static const uint32_t kinds[] = { BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP,
+                                      BZNA_WARP_SIMILARITY, BZNA_WARP_MXNET };
     bzna_warp w;
     memset(&w, 0, sizeof w);
-    w.kind = (uint32_t)(i % 5);
-    w.law = w.kind && w.kind != BZNA_WARP_MXNET ? (uint32_t)(i / 5 % 3) : 0;
+    w.kind = kinds[i % 5];
+    w.law = w.kind != BZNA_WARP_NONE && w.kind != BZNA_WARP_MXNET ? (uint32_t)(i / 5 % 3) : 0;
     if (w.kind == BZNA_WARP_CENTER_RESIZED_CROP && !w.law)
         w.law = BZNA_LAW_BENZINA;
     w.flip_h = w.flip_v = 0.5;

@@ -726,6 +726,7 @@ TEST(samples_of_any_size_fit_under_the_ceiling_of_memory)
         c.fields.tensors = c.fields.bytes = NULL;
         c.order.epochs = 3;
         c.read.memory_bytes = ceilings[k];
+        c.warp.kind = BZNA_WARP_NONE;
         loader = open_loader(dataset, &c);
         for (uint64_t b = 0; b < 3 * SAMPLES / BATCH; b++) {
             const bzna_batch_info info = next(loader, &batch);

@@ -791,7 +791,7 @@ TEST(samples_of_other_sizes_between_them_change_no_picture)
     other.height = 8;
     other.layout = BZNA_LAYOUT_NHWC;
     dataset = open_by_turns(&layout, &other, indices);
-    memset(&c.warp, 0, sizeof c.warp);
+    c.warp = (bzna_warp){ .kind = BZNA_WARP_NONE };
     memset(&c.color, 0, sizeof c.color);
     c.order.kind = BZNA_ORDER_SEQUENTIAL;
     c.order.indices = indices;

@@ -144,6 +144,7 @@ static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
     c.output.width = c.output.height = SIDE;
     c.order.kind = order;
     c.order.seed = 77;
+    c.warp.kind = BZNA_WARP_NONE;
     c.decode.threads = 2;
     return c;
 }

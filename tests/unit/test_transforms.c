@@ -767,6 +767,49 @@ TEST(no_warp_takes_whole_pixels_where_torchvisions_center_crop_does)
         }
 }
 
+/* The default: the picture just covers the output, and its middle is shown. */
+TEST(without_a_warp_a_picture_just_covers_the_output_and_is_centered)
+{
+    const bzna_warp p = { 0 };
+    for (uint64_t i = 0; i < 3000; i++) {
+        bzna_random random = stream(i), sizes = stream(i + 100000);
+        uint32_t in[2], out[2];
+        double h[9];
+        int covered = 0;
+        for (int k = 0; k < 2; k++) {
+            in[k] = 1 + bzna_random_u32(&sizes) % 700;
+            out[k] = i % 5 ? 1 + bzna_random_u32(&sizes) % 400 : in[k];
+        }
+        CHECK_EQ(bzna_warp_draw(&random, &p, in[0], in[1], out[0], out[1], h, NULL), BZNA_OK);
+        CHECK_EQ(words_taken(&random), 0);
+        CHECK(i % 5 || (h[0] == 1 && h[4] == 1 && h[2] == 0 && h[5] == 0));
+        for (int k = 0; k < 2; k++) {
+            const double step = h[4 * k], begin = h[3 * k + 2] - step / 2, end = begin + step * out[k];
+            CHECK(begin >= -0.5 - 1e-9 && end <= in[k] - 0.5 + 1e-9);
+            CHECK(fabs((begin + end) / 2 - (in[k] - 1.0) / 2) <= step + 1e-9);          /* the crop's whole pixels */
+            covered |= fabs(step * out[k] - in[k]) < 1e-9;
+        }
+        CHECK(covered);                                     /* one axis is shown as a whole */
+    }
+}
+
+/* These scale by what they are given alone, as MXNet and the original do. */
+TEST(mxnets_warp_and_the_originals_do_not_scale_by_themselves)
+{
+    const bzna_warp mxnet = { .kind = BZNA_WARP_MXNET }, similarity = { .kind = BZNA_WARP_SIMILARITY };
+    for (size_t i = 0; i < COUNT(center_crops); i++) {
+        const uint32_t in = center_crops[i].in, out = center_crops[i].out;
+        const double middle = ((double)in - out) / 2;
+        bzna_random random = stream(1);
+        double h[9];
+        CHECK_EQ(bzna_warp_draw(&random, &similarity, in, in, out, out, h, NULL), BZNA_OK);
+        CHECK(h[0] == 1 && h[4] == 1 && h[2] == middle && h[5] == middle);
+        CHECK_EQ(bzna_warp_draw(&random, &mxnet, in, in, out, out, h, NULL), BZNA_OK);
+        if (in >= out)                                      /* it enlarges smaller pictures */
+            CHECK(fabs(h[0] - 1) + fabs(h[4] - 1) + fabs(h[2] - floor(middle)) + fabs(h[5] - floor(middle)) < 1e-9);
+    }
+}
+
 /* ---- What goes on top of a warp, MXNet's, color ------------------------------------------------------------------ */
 
 static void map(const double h[9], double x, double y, double out[2])
@@ -1401,7 +1444,8 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     bzna_loader_config c;
     bzna_warp p = resolved(BZNA_WARP_SIMILARITY);
     bzna_loader_config_init(&c, sizeof c);
-    CHECK(same_warp(&c, &p));                               /* WARP_NONE */
+    c.warp.kind = BZNA_WARP_NONE;
+    CHECK(same_warp(&c, &p));
     c.warp.flip_h = 0.5f;
     c.warp.flip_v = 0.25f;
     p.flip_h = 0.5;
@@ -2296,6 +2340,8 @@ TEST_MAIN(
     RUN(a_similarity_without_meaning_is_refused)
     RUN(a_perspective_is_torchvisions)
     RUN(no_warp_takes_whole_pixels_where_torchvisions_center_crop_does)
+    RUN(without_a_warp_a_picture_just_covers_the_output_and_is_centered)
+    RUN(mxnets_warp_and_the_originals_do_not_scale_by_themselves)
     RUN(rotation_and_shear_are_torchvisions)
     RUN(what_goes_on_top_of_a_warp_is_of_its_output)
     RUN(rotation_shear_and_corners_are_uniform)

@@ -12,9 +12,9 @@ const FILTERS = (linear = BZNA_FILTER_LINEAR, nearest = BZNA_FILTER_NEAREST, cub
                  cubic_075 = BZNA_FILTER_CUBIC_075)
 const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
 const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
-const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP,
-               center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP, similarity = BZNA_WARP_SIMILARITY,
-               mxnet = BZNA_WARP_MXNET)
+const WARPS = (center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP,
+               random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP, none = BZNA_WARP_NONE,
+               similarity = BZNA_WARP_SIMILARITY, mxnet = BZNA_WARP_MXNET)
 const CLASS_ORDERS = (text = BZNA_CLASS_ORDER_TEXT, numeric = BZNA_CLASS_ORDER_NUMERIC)
 const ORIENTATIONS = (apply = BZNA_ORIENTATION_APPLY, ignore = BZNA_ORIENTATION_IGNORE)
 const PALETTES = (colors = BZNA_PALETTE_COLORS, index = BZNA_PALETTE_INDEX)

@@ -21,11 +21,11 @@ torch is installed, else numpy arrays: N x 3 x H x W float32, and N int64.
     1 (4, 3, 224, 224) (4,)
     1 (4, 3, 224, 224) (4,)
 
-mean and std are on 0..255. Without a warp, pictures are resized and center-cropped, as torchvision's Resize(256) and
-CenterCrop(224) do: that is what evaluation wants.
+mean and std are on 0..255. Without a warp, pictures are scaled until they just cover shape, and their middle is taken.
+Evaluation often wants torchvision's Resize(256) and CenterCrop(224):
 
     >>> val = benzina.DataLoader("val/", shape=224, batch_size=4, output="numpy", mean=(123.675, 116.28, 103.53),
-    ...                          std=(58.395, 57.12, 57.375))
+    ...                          std=(58.395, 57.12, 57.375), warp=benzina.ops.CenterResizedCrop(224 / 256))
 
 To go on in the middle of an epoch, keep the loader's state beside the model's. It fits any batch size and number of
 processes.

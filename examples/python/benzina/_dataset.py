@@ -569,7 +569,7 @@ class Dataset(_handles.Handled):
             if getattr(folder, name, None) is not None:
                 raise ValueError(
                     "dataset: the %s of %s would not be applied: leave it out, and give warp=, mean= and std= instead "
-                    "(by default, pictures are resized and center-cropped as Resize(256) and CenterCrop(224) do)"
+                    "(by default, pictures are resized and center-cropped as Resize(shape) and CenterCrop(shape) do)"
                     % (name, type(folder).__name__)
                 )
         for root, classes in _foreign.class_folders(folder):
@@ -757,13 +757,6 @@ class Dataset(_handles.Handled):
             raise IndexError("sample %d of %d" % (number, count))
         place = number + count if number < 0 else number
         return place if self._chosen is None else self._chosen[place]
-
-    def _records_size(self) -> Any:
-        """(height, width) of the pictures of a file of records; None of others."""
-        if self.info.container != b"records" or not self._length or "image" not in self.fields:
-            return None
-        info = Sample(0, -1, None, 0, 0, (), self).image_info()
-        return info.height, info.width
 
     def target(self, index: int) -> int:
         """-1 where it has none."""

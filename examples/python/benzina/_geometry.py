@@ -66,7 +66,9 @@ class CenterCrop(_Crop):
     """
 
     def _warp(self) -> Any:
-        return _c.new("warp")
+        warp = _c.new("warp")
+        warp.kind = _c.WARP_NONE
+        return warp
 
 
 class RandomCrop(_Crop):

@@ -62,7 +62,7 @@ from ._types import (
 )
 
 _bytes = bytes                                  # which is an argument's name here
-_DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
+_DEFAULT_WARP = ops.CenterResizedCrop()
 _PILS = (None, "linear", "cubic", "lanczos")    # filters of PIL's that have several samples an axis
 # where torch.distributed shards a loader without a seed: torch's samplers have it, too
 _AUTO_SEED = 0
@@ -135,8 +135,8 @@ class DataLoader(_handles.Handled):
     Pictures
     warp             one of ops, or a list of them, one after the other; nine numbers; or a callable (index, in_size,
                      out_size, rng) -> 3x3 from output to input pixels, sizes being (width, height) and rng
-                     a Random. By default torchvision's Resize and CenterCrop in the proportion of 256 to 224, except
-                     for files of records that have the size of shape already, which come as they are. None: no scaling,
+                     a Random. By default ops.CenterResizedCrop(): the picture is scaled until it just covers shape,
+                     and its middle is taken; one that has the size of shape already comes as it is. None: no scaling,
                      pixels of the picture's middle are copied, those that torchvision's CenterCrop takes
     rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a
                      number d means (-d, d); shear may have four, of x and y
@@ -432,7 +432,7 @@ class DataLoader(_handles.Handled):
         set_colors(config.color, mean, std, None, None, None)
         warn_of_colors(mean, std, bias, norm)
         kept.append(set_mean_image(config.color, mean_image))
-        if warp is _DEFAULT_WARP and (not self._has_pictures or dataset._records_size() == (height, width)):
+        if warp is _DEFAULT_WARP and not self._has_pictures:
             warp = None
         warp, (augment, mix) = as_warp(warp), take_mixing(augment)
         hooks = set_transforms(config, dict(warp=warp, bias=bias, norm=norm, oob=oob, color=color), transform)

@@ -224,7 +224,9 @@ def set_transforms(config: Any, given: Dict[str, Any], whole: Any) -> Hooks:
     struct = library_warp(warp, config.output.width, config.output.height)
     if struct is not None:
         config.warp = struct
-    elif warp is not None:
+    elif warp is None:
+        config.warp.kind = _c.WARP_NONE
+    else:
         hooks.warp = warp if callable(warp) else _constant("warp", ops.ConstantWarpTransform, warp)
 
     constants: Tuple[Any, ...] = (

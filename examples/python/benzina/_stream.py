@@ -142,9 +142,6 @@ class _Shards(Dataset):
     def _kind(self, name: Any) -> Any:
         return None if self._handle is None else super()._kind(name)
 
-    def _records_size(self) -> Any:
-        return None
-
 
 class Stream(DataLoader):
     """Batches of tar shards that cannot seek: pipes, standard input, commands, gzip and zstd. It iterates as a

@@ -510,14 +510,15 @@ pub const BZNA_RULE_TENSOR: u32 = 1;
 pub const BZNA_RULE_ROWS: u32 = 2;
 
 // Kinds of warps.
+/// The default: the middle, scaled to the output, so that nothing of the output is empty: torchvision's Resize and
+/// CenterCrop. A picture of the output's size is copied
+pub const BZNA_WARP_CENTER_RESIZED_CROP: u32 = 0;
+/// a random crop, scaled to the output: training
+pub const BZNA_WARP_RANDOM_RESIZED_CROP: u32 = 1;
 /// Centered, one output pixel for one input pixel, which is copied: torchvision's CenterCrop. Where an odd number of
 /// rows or columns is cut off, it begins at the half rounded to an even number; an odd margin has its larger part at
 /// the right and the bottom
-pub const BZNA_WARP_NONE: u32 = 0;
-/// a random crop, scaled to the output: training
-pub const BZNA_WARP_RANDOM_RESIZED_CROP: u32 = 1;
-/// The middle, scaled to the output: evaluation
-pub const BZNA_WARP_CENTER_RESIZED_CROP: u32 = 2;
+pub const BZNA_WARP_NONE: u32 = 2;
 /// The original's; the kinds above are cases of it
 pub const BZNA_WARP_SIMILARITY: u32 = 3;
 /// Advanced, used to continue runs of MXNet: the affine augmentation of its ImageRecordIter. A picture of w x h, with
