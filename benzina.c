@@ -26576,7 +26576,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
     if (config->fields.image && !bzi_text_is_utf8(config->fields.image))
         return BZI_MISUSE(err, "loader_config.fields.image: is not UTF-8");
     if (bzi_loader_lacks_pictures(config) && config->warp.kind == 0)
-        config->warp.kind = BZNA_WARP_NONE;                 /* the hash of states that have no pictures was made so */
+        config->warp.kind = BZNA_WARP_NONE;                 /* states without pictures depend on no warp */
     if (bzi_loader_check_groups(config, err) != BZNA_OK ||
         bzi_loader_check_order(&config->order, setup->dataset, err) != BZNA_OK ||
         bzi_setup_check_counts(setup, err) != BZNA_OK ||

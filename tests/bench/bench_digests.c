@@ -31,7 +31,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, uint64_t size)
     return hash;
 }
 
-/* What a library calls BZNA_WARP_NONE: in 0.3 it was 0, the default, which scales now. */
+/* What a library calls BZNA_WARP_NONE: in builds whose default did not scale, it was 0. */
 static uint32_t warp_none(void *library)
 {
     const bzna_warp given = { 0 };
