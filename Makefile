@@ -1,6 +1,15 @@
 # Benzina in C. `make deps demo` on a fresh Debian or Ubuntu runs the main job, `make deps test` the tests. Products
 # go to build/. What is installed decides what is built; `make` prints it.
 
+# From another folder, as make -f ../Makefile, make goes to the sources.
+SOURCES := $(dir $(lastword $(MAKEFILE_LIST)))
+ifneq ($(SOURCES),./)
+.PHONY: $(MAKECMDGOALS) at_the_sources
+$(or $(MAKECMDGOALS),all): at_the_sources ; @:
+at_the_sources:
+	@$(MAKE) --no-print-directory -C "$(SOURCES)" $(MAKECMDGOALS)
+else
+
 # ---- Variables: what a user or a packager sets -----------------------------------------------------------------------
 
 # make's own defaults are cc and g++; there may be only clang.
@@ -204,8 +213,8 @@ WHAT_UNPACKS = $(if $(HAVE_ZLIB)$(HAVE_ZSTD),$(if $(HAVE_ZLIB),gzip$(if $(HAVE_Z
                 (libzstd-dev is missing)),zstd$(comma) without gzip (zlib1g-dev is missing)),neither gzip nor zstd \
                 (zlib1g-dev and libzstd-dev are missing))
 what:
-	@$(if $(call have,pkg-config),,echo "pkg-config is missing: without it, no library is found";)
-	@echo "benzina $(VERSION): software decoders: $(WHAT_VIDEO); JPEG: $(WHAT_JPEG);" \
+	@$(if $(call have,pkg-config),,echo "pkg-config is missing: without it, no library is found (make deps)";exit;) \
+	    echo "benzina $(VERSION): software decoders: $(WHAT_VIDEO); JPEG: $(WHAT_JPEG);" \
 	    "tool: $(WHAT_TOOL); formats: $(WHAT_FORMATS); streams unpack: $(WHAT_STREAM); GPU path: $(WHAT_GPU)"
 
 # ---- Library ---------------------------------------------------------------------------------------------------------
@@ -457,7 +466,7 @@ fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM) $(FORMATS)" \
 	    TOOL_FLAGS="$(TOOL_CFLAGS) $(STREAM_CFLAGS) -Iexamples/formats $(FORMATS_CFLAGS)" \
 	    TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS) \
-	    $(FORMATS_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
+	    $(FORMATS_LIBS)" FORMATS_FLAGS="$(FORMATS_CFLAGS)" FORMATS_LIBS="$(FORMATS_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
 	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
 
 # gcc -fanalyzer, clang-tidy and cppcheck over the library, the tool and the formats: four minutes on two cores. What
@@ -684,3 +693,4 @@ clean:
 	rm -rf $(BUILD)
 
 endif # AFTER_DEPS
+endif # SOURCES

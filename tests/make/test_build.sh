@@ -762,7 +762,22 @@ check make_help_names_the_targets sh -c "make -s help > '$T/help' && for t in de
 check without_apt_deps_says_what_is_needed says_few "this system has no apt. Install by its own names what Debian calls libx y" \
     sh tests/make/deps.sh libx y
 check without_sudo_deps_says_what_root_types without_sudo
-check without_pkg_config_make_says_so says_few "pkg-config is missing: without it, no library is found" make what
+without_pkg_config() { # one reason, and no package is blamed for it
+    says_few "pkg-config is missing: without it, no library is found" make what && ! grep -e '-dev' "$T/few.out"
+}
+check without_pkg_config_make_says_so_and_no_more without_pkg_config
+# make -f ../Makefile
+from_another_folder() {
+    mkdir -p "$T/aside" && (cd "$T/aside" && unset MAKEFLAGS MAKELEVEL && make -f "$root/Makefile" -n all BUILD="$root/$T/aside") > "$T/aside/out" &&
+        grep -q -e "-o $root/$T/aside/benzina.o benzina.c" "$T/aside/out"
+}
+check make_f_from_another_folder_goes_to_the_sources from_another_folder
+# Neither the library nor the tool, the demo, installing and the pair need an interpreter of Python.
+without_python() {
+    (unset MAKEFLAGS MAKELEVEL; make --no-print-directory -n BUILD="$T/few/build" PYTHON=absent all demo install dist) > "$T/few.out" 2>&1
+    status=$?; ! grep -E '(^|[ /])python[0-9]? ' "$T/few.out" && return $status
+}
+check without_python_make_builds_and_installs without_python
 check with_clang_alone_make_compiles_by_it with_clang_alone
 
 # --- what skips name in brackets are packages: julia is one of Debian 11, and CUDA's toolkit is not free ---
