@@ -2025,13 +2025,15 @@ static void bzi_error_init(bzna_error *err)
     err->byte_offset = BZNA_NO_OFFSET;
 }
 
-/* Fills in an error and returns its status. offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0.
- * native: an errno or a driver's code, or 0. A code that does not fit into 32 bits becomes -1. */
+/* Fills in an error and returns its status. The message is the reason, after "at byte 120: " if there is an offset.
+ * offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0. native: an errno or a driver's code, or 0.
+ * A code that does not fit into 32 bits becomes -1. */
 BZI_COLD BZI_PRINTF(6, 7)
 static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native,
                             const char *format, ...)
 {
     va_list arguments;
+    int used = 0;
 
     bzi_error_init(err);
     err->status = status;
@@ -2039,8 +2041,12 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     err->fourcc = fourcc;
     err->native_code = native < INT32_MIN || native > INT32_MAX ? -1 : (int32_t)native;
 
+    if (offset != BZNA_NO_OFFSET)
+        used = snprintf(err->message, sizeof err->message, "at byte %llu: ", (bzi_llu)offset);
+
     va_start(arguments, format);
-    if (vsnprintf(err->message, sizeof err->message, format, arguments) >= (int)sizeof err->message)
+    if (vsnprintf(err->message + used, sizeof err->message - (size_t)used, format, arguments) >=
+        (int)sizeof err->message - used)
         bzi_text_trim(err->message);
     va_end(arguments);
 
@@ -2073,8 +2079,10 @@ static bzna_status bzi_fail_said(bzna_error *err, bzna_status status, int32_t sa
     bzna_error left = *err;
 
     left.message[sizeof left.message - 1] = 0;              /* the caller's function may have left none */
-    return bzi_fail(err, status, left.byte_offset < bytes ? left.byte_offset : BZNA_NO_OFFSET, 0,
-                    status == said ? left.native_code : said, "%s", left.message[0] ? left.message : otherwise);
+    BZI_FAIL_BY(err, status, status == said ? left.native_code : said, "%s",
+                left.message[0] ? left.message : otherwise);
+    err->byte_offset = left.byte_offset < bytes ? left.byte_offset : BZNA_NO_OFFSET;
+    return status;
 }
 
 /* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
@@ -2083,6 +2091,27 @@ static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 {
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
+
+/* Puts a name before the message, and what separates them. Of a name for which there is no room, only the end is used:
+ * 96 bytes or more. Returns the error's status. */
+BZI_COLD
+static bzna_status bzi_error_join(bzna_error *err, const char *name, const char *separator)
+{
+    char message[2 * sizeof err->message];
+    const size_t used = strlen(err->message) + sizeof "...: ", length = strlen(name);
+    const size_t room = used + 96 < sizeof err->message ? sizeof err->message - used : 96;
+    const char *end = length > room ? name + (length - room) : name;
+
+    while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
+        end++;                                              /* not in the middle of a character */
+
+    snprintf(message, sizeof message, "%s%s%s%s", end > name ? "..." : "", end, separator, err->message);
+    bzi_string_copy(err->message, sizeof err->message, message);
+    return err->status;
+}
+
+/* Puts "name: " before the message. */
+static bzna_status bzi_error_prefix(bzna_error *err, const char *name) { return bzi_error_join(err, name, ": "); }
 
 /* Makes an error like "meta/iloc at byte 120: ...". path: the boxes on the way to the place. The type of the last one
  * goes into the error. */
@@ -2097,30 +2126,12 @@ static bzna_status bzi_fail_in(bzna_error *err, bzna_status status, uint64_t off
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return bzi_fail(err, status, offset, length < 4 ? 0 : bzi_type(path + length - 4), 0, "%s%sat byte %llu: %s", path,
-                    length ? " " : "", (bzi_llu)offset, text);
+    bzi_fail(err, status, offset, length < 4 ? 0 : bzi_type(path + length - 4), 0, "%s", text);
+    return length ? bzi_error_join(err, path, " ") : status;
 }
 #ifdef __clang_analyzer__
 #  define bzi_fail_in(err, status, ...) (bzi_fail_in((err), (status), __VA_ARGS__), (status))
 #endif
-
-/* Puts "name: " before the message. Of a name for which there is no room, only the end is used: 96 bytes or more.
- * Returns the error's status. */
-BZI_COLD
-static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
-{
-    char message[2 * sizeof err->message];
-    const size_t used = strlen(err->message) + sizeof "...: ", length = strlen(name);
-    const size_t room = used + 96 < sizeof err->message ? sizeof err->message - used : 96;
-    const char *end = length > room ? name + (length - room) : name;
-
-    while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
-        end++;                                              /* not in the middle of a character */
-
-    snprintf(message, sizeof message, "%s%s: %s", end > name ? "..." : "", end, err->message);
-    bzi_string_copy(err->message, sizeof err->message, message);
-    return err->status;
-}
 
 
 /* ==== 10. Host =======================================================================================================
@@ -2517,11 +2528,11 @@ static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t
     const uint64_t end = file ? bzi_min(bzi_os_file_size(file), at) : at;
 
     if (n < 0)
-        return bzi_fail(err, BZNA_E_IO, at, 0, file ? -n : n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
-                        (bzi_llu)left, (bzi_llu)at, (long long)n, file ? " (" : "",
+        return bzi_fail(err, BZNA_E_IO, at, 0, file ? -n : n, "reading %llu bytes failed with %lld%s%s%s",
+                        (bzi_llu)left, (long long)n, file ? " (" : "",
                         file ? bzi_os_error((int)-n).text : "", file ? ")" : "");
-    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the data end at byte %llu, %llu bytes too early%s",
-                       (bzi_llu)end, (bzi_llu)(at + left - end),
+    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the data end %llu bytes too early%s",
+                       (bzi_llu)(at + left - end),
                        file && end < file->size ? ": the file was shortened after it was opened" : "");
 }
 
@@ -4298,12 +4309,12 @@ BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
 #  define BZI_JPEG_ARITHMETIC 0
 #endif
 
-/* Makes an error like "PNG, byte 20: ...", at the cursor. */
+/* Makes an error like "PNG at byte 20: ...", at the cursor. One that ran out says that the file is truncated. */
 BZI_MAYBE_UNUSED static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name,
                                                    const char *what)
 {
-    return BZI_FAIL_AT(err, BZNA_E_DECODE, bzi_cursor_offset(c), "%s, byte %llu: %s", name,
-                       (bzi_llu)bzi_cursor_offset(c), what);
+    BZI_FAIL_AT(err, BZNA_E_DECODE, bzi_cursor_offset(c), "%s%s", c->overrun ? "truncated: " : "", what);
+    return bzi_error_join(err, name, " ");
 }
 
 static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
@@ -4500,9 +4511,7 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
     while (status == BZNA_OK && !j->has_scan) {
         const uint32_t marker = bzi_jpeg_next(&c, &segment);
 
-        if (c.overrun)
-            return bzi_still_fail(err, &c, "JPEG", "truncated: there is no picture");
-        if (marker == BZI_JPEG_EOI)
+        if (c.overrun || marker == BZI_JPEG_EOI)
             return bzi_still_fail(err, &c, "JPEG", "there is no picture");
         status = bzi_jpeg_take(j, marker, &segment, err);
     }
@@ -4706,7 +4715,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
 
     do {
         if (!(type = bzi_png_next(&c, &chunk)))
-            return bzi_still_fail(err, &c, "PNG", "truncated: the end chunk is missing");
+            return bzi_still_fail(err, &c, "PNG", "the end chunk is missing");
         if (type == bzi_type("PLTE") && !coded)
             has_palette = 1;
         if (type == bzi_type("IDAT"))
@@ -4802,7 +4811,7 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
     bzi_cursor_take(&c, 4);
     riff = bzi_cursor_sub(&c, bzi_cursor_le(&c, 4));
     if (c.overrun)
-        return bzi_still_fail(err, &c, "WebP", "truncated");
+        return bzi_still_fail(err, &c, "WebP", "it has fewer bytes than it says");
 
     bzi_cursor_take(&riff, 4);
     while (bzi_cursor_left(&riff) >= 8) {
@@ -5721,16 +5730,14 @@ static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *i
     image->fourcc = bzi_image_kind(&image->coded);
 
     if (bytes.size == 0)
-        return BZI_FAIL_AT(err, BZNA_E_FORMAT, offset, "the picture at byte %llu has no bytes",
-                           (bzi_llu)offset);
+        return BZI_FAIL_AT(err, BZNA_E_FORMAT, offset, "the picture has no bytes");
     if (codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes))
-        return BZI_FAIL_AT(err, BZNA_E_CODEC, offset, "the picture at byte %llu is %s", (bzi_llu)offset,
-                           bzi_codec_unread(bytes));
+        return BZI_FAIL_AT(err, BZNA_E_CODEC, offset, "the picture is %s", bzi_codec_unread(bytes));
     if (codec == BZNA_CODEC_UNKNOWN)
         return BZI_FAIL_AT(err, BZNA_E_CODEC, offset,
-                           "the picture at byte %llu is of no known kind: it begins with %02x %02x %02x %02x",
-                           (bzi_llu)offset, bytes.data[0], bytes.size > 1 ? bytes.data[1] : 0,
-                           bytes.size > 2 ? bytes.data[2] : 0, bytes.size > 3 ? bytes.data[3] : 0);
+                           "the picture is of no known kind: it begins with %02x %02x %02x %02x", bytes.data[0],
+                           bytes.size > 1 ? bytes.data[1] : 0, bytes.size > 2 ? bytes.data[2] : 0,
+                           bytes.size > 3 ? bytes.data[3] : 0);
     return BZNA_OK;
 }
 
@@ -6435,11 +6442,18 @@ static bzna_status bzi_table_check(bzi_track *of, bzna_error *err)
 
     if (t->run_count == 1 && run[1] == 1 && t->chunk_count < t->sample_count)
         return BZI_FAIL_AT(err, BZNA_E_BOX, t->chunks_at,
-                           "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
-                           t->sample_count, t->chunk_count, (bzi_llu)t->chunks_at);
+                           "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample", track, name, t->sample_count,
+                           t->chunk_count);
 
     t->is_plain = (t->sample_count == 1 && t->chunk_count == 1) || (t->run_count == 1 && run[0] == 1 && run[1] == 1);
     return BZNA_OK;
+}
+
+/* Writes the path of a box of a track's sample table, and returns it. */
+static const char *bzi_track_path(char path[64], const bzi_track *track, const char *box)
+{
+    snprintf(path, 64, "moov/trak[%u]/mdia/minf/stbl/%s", track->number, box);
+    return path;
 }
 
 /* Writes every sample's offset by a walk over the chunks, which are in runs of as many samples each. */
@@ -6448,16 +6462,16 @@ static bzna_status bzi_table_expand(const bzi_track *track, const uint64_t *chun
 {
     const bzi_table *t = &track->table;
     uint32_t sample = 0;
+    char path[64];
 
     for (uint32_t i = 0; i < t->run_count && sample < t->sample_count; i++) {
         const uint64_t at = t->runs_at + (uint64_t)i * 12;
         const uint32_t *run = runs + 3 * (size_t)i, next = i + 1 < t->run_count ? run[3] : t->chunk_count + 1;
 
         if (run[0] == 0 || run[0] >= next || next - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
-            return bzi_fail(
-                err, BZNA_E_BOX, at, bzi_type("stsc"), 0,
-                "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
-                track->number, (bzi_llu)at, i, run[0], next - 1, t->chunk_count, run[1]);
+            return bzi_fail_in(err, BZNA_E_BOX, at, bzi_track_path(path, track, "stsc"),
+                               "run %u has chunks %u..%u of %u, %u samples each", i, run[0], next - 1, t->chunk_count,
+                               run[1]);
 
         for (uint32_t chunk = run[0] - 1; chunk < next - 1; chunk++) {
             uint64_t offset = chunks[chunk];
@@ -6471,9 +6485,8 @@ static bzna_status bzi_table_expand(const bzi_track *track, const uint64_t *chun
 
     if (sample == t->sample_count)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, t->runs_at, bzi_type("stsc"), 0,
-                    "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples",
-                    track->number, (bzi_llu)t->runs_at, sample, t->sample_count);
+    return bzi_fail_in(err, BZNA_E_BOX, t->runs_at, bzi_track_path(path, track, "stsc"),
+                       "its chunks hold %u of %u samples", sample, t->sample_count);
 }
 
 /* Reads the places of a track's samples: offsets, 8 bytes each, which `kept` gets, and sizes, 4 bytes, which `sizes`
@@ -6486,6 +6499,7 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
     bzi_owned scratch = { .memory = kept->memory };
     uint64_t *chunks;
     uint32_t *runs;
+    char path[64];
     bzna_status status;
 
     if (bzi_table_check(track, err) != BZNA_OK)
@@ -6493,9 +6507,8 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
     if (!count)
         return BZNA_OK;
     if (!t->is_plain && count * bzi_max32(t->common_size, 1) > window->source->size)
-        return bzi_fail(err, BZNA_E_BOX, t->sizes_at, bzi_type("stsz"), 0,
-                        "moov/trak[%u]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
-                        track->number, (bzi_llu)t->sizes_at, t->sample_count, t->common_size);
+        return bzi_fail_in(err, BZNA_E_BOX, t->sizes_at, bzi_track_path(path, track, "stsz"),
+                           "%u samples of %u bytes do not fit the file", t->sample_count, t->common_size);
     t->offsets = bzi_keep_raw(kept, count, sizeof *t->offsets);
     t->sizes = t->common_size ? NULL : bzi_keep_raw(sizes, count, sizeof *t->sizes);
     if (!t->offsets || (!t->sizes && !t->common_size))
@@ -6530,9 +6543,9 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
     *size = bzi_table_size(t, i);
     if (*offset <= limit && *size <= limit - *offset)
         return BZNA_OK;
-    return BZI_FAIL_AT(err, BZNA_E_BOX, at, "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, "
-                       "but there are only %llu", i, (bzi_llu)at, (bzi_llu)t->sizes_at, (bzi_llu)*size,
-                       (bzi_llu)*offset, (bzi_llu)limit);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, at, "index entry %u (stco; stsz at byte %llu) says %llu bytes at %llu, "
+                       "but there are only %llu", i, (bzi_llu)t->sizes_at, (bzi_llu)*size, (bzi_llu)*offset,
+                       (bzi_llu)limit);
 }
 
 /* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
@@ -6844,10 +6857,10 @@ static bzna_status bzi_extent_fit(bzi_extent *extent, uint64_t file_bytes, bzna_
     if (extent->offset <= file_bytes && extent->size <= left)
         return BZNA_OK;
     if (extent->size == BZI_TO_END)
-        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, file_bytes, "the file ends at byte %llu, before byte %llu",
-                           (bzi_llu)file_bytes, (bzi_llu)extent->offset);
-    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, file_bytes, "the file ends at byte %llu, before the last of %llu bytes "
-                       "at byte %llu", (bzi_llu)file_bytes, (bzi_llu)extent->size, (bzi_llu)extent->offset);
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, file_bytes, "the file ends before byte %llu",
+                           (bzi_llu)extent->offset);
+    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, file_bytes, "the file ends before the last of %llu bytes at byte %llu",
+                       (bzi_llu)extent->size, (bzi_llu)extent->offset);
 }
 
 /* Opens the file in which an extent lies, and finds its size if that is not known. */
@@ -7372,8 +7385,7 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
     if (movie->has_moov)
         return BZNA_OK;
-    return BZI_FAIL_AT(movie->err, BZNA_E_TRUNCATED, end, "there is no moov box up to the end at byte %llu",
-                       (bzi_llu)end);
+    return BZI_FAIL_AT(movie->err, BZNA_E_TRUNCATED, end, "the file ends without a moov box");
 }
 
 /* Keeps a part of the movie box. */
@@ -7672,8 +7684,8 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
 
     if (mp4->bad_targets && mp4->bad_targets[index])
         return bzi_fail(err, BZNA_E_BOX, mp4->target->table.chunks_at, mp4->target->format, 0,
-                        "its target has not 8 bytes in the file, says the index (stco/stsz at bytes %llu, %llu)",
-                        (bzi_llu)mp4->target->table.chunks_at, (bzi_llu)mp4->target->table.sizes_at);
+                        "its target has not 8 bytes in the file, says the index (stco; stsz at byte %llu)",
+                        (bzi_llu)mp4->target->table.sizes_at);
     target = mp4->targets[index];
     value->absent = target == BZNA_TARGET_NONE;
     bzi_value_put(value, &target, sizeof target);
@@ -8400,13 +8412,12 @@ typedef struct bzi_list_line {
 /* Makes an error about a line, and shows the part of it that is text. */
 static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
 {
-    char shown[32];
+    char shown[32], place[32];
 
     bzi_text_show(shown, sizeof shown, text.data, text.size);
-
-    return BZI_FAIL_AT(err, BZNA_E_FORMAT, line->at, "line %llu at byte %llu: %s%s%s%s",
-                       (bzi_llu)line->number, (bzi_llu)line->at, what, text.size ? ": \"" : "",
-                       shown, text.size ? "\"" : "");
+    snprintf(place, sizeof place, "line %llu", (bzi_llu)line->number);
+    BZI_FAIL_AT(err, BZNA_E_FORMAT, line->at, "%s%s%s%s", what, text.size ? ": \"" : "", shown, text.size ? "\"" : "");
+    return bzi_error_join(err, place, " ");
 }
 
 static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
@@ -8627,7 +8638,7 @@ static bzna_status bzi_list_parse(bzi_list *list, bzi_owned *kept, bzna_error *e
 
     if (zero)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text.data),
-                           "it is not text: byte %llu is zero", (bzi_llu)(zero - list->text.data));
+                           "it is not text: there is a zero");
 
     if (bzi_list_walk(list, err) != BZNA_OK)
         return err->status;
@@ -8670,8 +8681,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *na
         if (row->index != row[-1].index)
             continue;
 
-        BZI_FAIL_AT(err, BZNA_E_FORMAT, row->path_at, "index %llu is in two lines, the second time before byte %llu",
-                    (bzi_llu)row->index, (bzi_llu)row->path_at);
+        BZI_FAIL_AT(err, BZNA_E_FORMAT, row->path_at, "index %llu is in two lines, the second time before this byte",
+                    (bzi_llu)row->index);
         return bzi_error_prefix(err, name);
     }
     return BZNA_OK;
@@ -9482,14 +9493,13 @@ static uint64_t bzi_tar_round(uint64_t end) { return (end + BZI_TAR_BLOCK - 1) &
 
 static bzna_status bzi_tar_fail_padding(uint64_t size, bzna_error *err)
 {
-    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size, "the tar ends at byte %llu, inside the padding of its last member: "
-                       "what followed that is missing", (bzi_llu)size);
+    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size,
+                       "the tar ends inside the padding of its last member: what followed that is missing");
 }
 
 /* Views the header at walk->at. It is NULL at the end of the archive, which is a block of zeros or the source's end. */
 static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bzna_error *err)
 {
-    const unsigned long long at = walk->at;
     const uint8_t *block = NULL;
 
     *header = NULL;
@@ -9499,7 +9509,7 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
     if (walk->at == walk->window.source->size)
         return BZNA_OK;
     if (walk->window.source->size - walk->at < BZI_TAR_BLOCK)
-        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at, "the tar ends inside the header at byte %llu", at);
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at, "the tar ends inside the header that begins here");
 
     if (bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err) != BZNA_OK)
         return err->status;
@@ -9507,7 +9517,7 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
         return BZNA_OK;
 
     if (!bzi_tar_is_header(block))
-        return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "no tar header at byte %llu: its check sum is wrong", at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "no tar header: its check sum is wrong");
     *header = block;
     return BZNA_OK;
 }
@@ -9520,8 +9530,8 @@ static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uin
 
     size = nul ? (uint64_t)(nul - text) : size;
     if (size > sizeof walk->name)
-        return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "the name at byte %llu has %llu bytes, more than %u",
-                           (bzi_llu)at, (bzi_llu)size, BZI_LIMIT_PATH_BYTES);
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "the name has %llu bytes, more than %u", (bzi_llu)size,
+                           BZI_LIMIT_PATH_BYTES);
     bzi_copy(walk->name, text, size);
     walk->name_size = (uint32_t)size;
     return BZNA_OK;
@@ -9546,8 +9556,7 @@ static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
 static bzna_status bzi_tar_fail_sparse(uint64_t at, bzna_error *err)
 {
     return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
-                       "the member at byte %llu is a sparse file, which is not read: write the tar without --sparse",
-                       (bzi_llu)at);
+                       "the member is a sparse file, which is not read: write the tar without --sparse");
 }
 
 /* A record of a pax header, "27 path=a/b/000.jpg\n". */
@@ -9587,8 +9596,7 @@ static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint
 
     walk->told_size = -1;
     if (record->value.size && (!bzi_span_signed(record->value, &walk->told_size) || walk->told_size < 0))
-        return BZI_FAIL_AT(err, BZNA_E_BOX, at, "the pax record at byte %llu: its size is not a number below 2^63",
-                           (bzi_llu)at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, at, "the pax record's size is not a number below 2^63");
     return BZNA_OK;
 }
 
@@ -9607,14 +9615,13 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
             status = bzi_pax_apply(walk, &record, at, err);
         else if (bzi_span_is(record.key, "path") || bzi_span_is(record.key, "size"))
             status = BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
-                                 "the pax record at byte %llu gives all members one path or one size",
-                                 (bzi_llu)at);
+                                 "the pax record gives all members one path or one size");
         at = bzi_cursor_offset(&c);
     }
 
     if (status == BZNA_OK && found < 0)
-        status = BZI_FAIL_AT(err, BZNA_E_BOX, at, "no pax record at byte %llu, in the header at byte %llu",
-                             (bzi_llu)at, (bzi_llu)walk->at);
+        status = BZI_FAIL_AT(err, BZNA_E_BOX, at, "no pax record, in the header at byte %llu",
+                             (bzi_llu)walk->at);
     return status;
 }
 
@@ -9633,8 +9640,8 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
 
     if (walk->size > BZI_LIMIT_PAX_BYTES)
         return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at,
-                           "the header at byte %llu has %llu bytes of names and records, more than %u",
-                           (bzi_llu)walk->at, (bzi_llu)walk->size, BZI_LIMIT_PAX_BYTES);
+                           "the header has %llu bytes of names and records, more than %u", (bzi_llu)walk->size,
+                           BZI_LIMIT_PAX_BYTES);
     if (bzi_window_view(&walk->window, walk->offset, walk->size, &view, err) != BZNA_OK)
         return err->status;
 
@@ -9649,7 +9656,6 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
  * gives. */
 static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna_error *err)
 {
-    const unsigned long long at = walk->at;
     const uint8_t type = header[156];
     const int v7_folder = type == 0 && walk->name_size && walk->name[walk->name_size - 1] == '/';
 
@@ -9659,12 +9665,12 @@ static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna
         return BZNA_OK;
 
     if (!bzi_tar_number(header + 124, 12, &walk->size))
-        return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "the header at byte %llu: its size is not a number", at);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "the header's size is not a number");
     if (walk->told_size >= 0 && !bzi_tar_describes(type))
         walk->size = (uint64_t)walk->told_size;
     if (walk->size > walk->window.source->size - walk->offset)
         return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at,
-                           "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
+                           "the member has %llu bytes, which end beyond the tar's end at byte %llu",
                            (bzi_llu)walk->size, (bzi_llu)walk->window.source->size);
 
     walk->is_file = (uint32_t)bzi_tar_is_file(type);
@@ -9690,8 +9696,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
             return status;
         if (!header)
             return described ? BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at,
-                                           "the tar ends at byte %llu, after the description of a member",
-                                           (bzi_llu)walk->at) : BZNA_END;
+                                           "the tar ends after the description of a member") : BZNA_END;
 
         type = header[156];
         if (type == 'S')
@@ -9709,9 +9714,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
         described |= type != 'g';
     }
 
-    return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at,
-                       "more than %u headers in a row before byte %llu describe a member", BZI_LIMIT_TAR_EXTRA,
-                       (bzi_llu)walk->at);
+    return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at, "more than %u headers in a row before here describe a member",
+                       BZI_LIMIT_TAR_EXTRA);
 }
 
 
@@ -9832,10 +9836,9 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
 
     if (b->field_count == BZI_LIMIT_FIELDS) {
         bzi_text_printable(field.name);
-        return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset,
-                           "the member at byte %llu has the field \"%s\", which is one too many: the field is what "
-                           "follows the first dot of a name, and a tar has at most %u fields",
-                           (bzi_llu)entry->offset - BZI_TAR_BLOCK, field.name, BZI_LIMIT_FIELDS);
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset - BZI_TAR_BLOCK,
+                           "the member has the field \"%s\", which is one too many: the field is what follows the "
+                           "first dot of a name, and a tar has at most %u fields", field.name, BZI_LIMIT_FIELDS);
     }
 
     field.kind = bzi_tar_kind(b->c->host, field.name);
@@ -10169,10 +10172,8 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
     for (const bzi_tar_member *m = first; m <= last; m++) {
         if (places[m->field])
             return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
-                               "it has the field \"%s\" twice, at byte %llu and at byte %llu",
-                               tar->fields[m->field].name,
-                               (bzi_llu)places[m->field] - BZI_TAR_BLOCK,
-                               (bzi_llu)m->offset - BZI_TAR_BLOCK);
+                               "it has the field \"%s\" twice, the first time at byte %llu",
+                               tar->fields[m->field].name, (bzi_llu)places[m->field] - BZI_TAR_BLOCK);
         places[m->field] = m->offset;
     }
 
@@ -10198,8 +10199,7 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
-        status = BZI_FAIL_AT(err, BZNA_E_BOX, offset, "no member of the tar lies at byte %llu",
-                             (bzi_llu)offset);
+        status = BZI_FAIL_AT(err, BZNA_E_BOX, offset, "no member of the tar lies here");
 
     if (status == BZNA_OK)
         bzi_value_put(value, walk.name, bzi_tar_split(walk.name, walk.name_size));
@@ -10219,9 +10219,7 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, c
                              size == bytes->size && bzi_tar_is_file(header[156])))
         return BZNA_OK;
     return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
-                       "the header at byte %llu does not match the .idx file: remove that, or write it again: "
-                       "bzna index",
-                       (bzi_llu)m->offset - BZI_TAR_BLOCK);
+                       "the header does not match the .idx file: remove that, or write it again: bzna index");
 }
 
 /* Gives the value of a field. A sample that has no member of it has no value. */
@@ -10259,8 +10257,8 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
     }
 
     bzi_text_show(text, sizeof text, bytes.data, bytes.size);
-    return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset, "its %s at byte %llu is not an integer: \"%s\"",
-                       tar->fields[number].name, (bzi_llu)m->offset, text);
+    return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset, "its %s is not an integer: \"%s\"",
+                       tar->fields[number].name, text);
 }
 
 static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
@@ -10387,8 +10385,7 @@ typedef struct bzi_recordio_scan {
 
 static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
 {
-    return BZI_FAIL_AT(err, status, at, "%s at byte %llu: without an .idx, records can't be found from there on",
-                       what, (bzi_llu)at);
+    return BZI_FAIL_AT(err, status, at, "%s: without an .idx, records can't be found from there on", what);
 }
 
 /* Finds the beginnings of all records. Fails where the chain of parts is broken, since all that follows would be
@@ -10406,7 +10403,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
         if (bzi_window_view(&scan->window, at, 8, &header, err) != BZNA_OK)
             return err->status;
         if (!bzi_recordio_header(header, &part))
-            return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins", err);
+            return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins here", err);
         if (part.length > size - at - 8)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
 
@@ -10597,9 +10594,8 @@ static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna
                                      uint64_t number, bzna_error *err)
 {
     at += sample->extent.offset;
-    return BZI_FAIL_AT(err, status, at, "the record at byte %llu: %s (%llu) at byte %llu",
-                       (bzi_llu)sample->extent.offset, what, (bzi_llu)number,
-                       (bzi_llu)at);
+    return BZI_FAIL_AT(err, status, at, "the record at byte %llu: %s (%llu)",
+                       (bzi_llu)sample->extent.offset, what, (bzi_llu)number);
 }
 
 /* Reads and checks the header of the part at `at` in a sample's bytes. */
@@ -10934,9 +10930,8 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
                            "nothing follows the header of %llu bytes (dataset_config.records.header_bytes)",
                            (bzi_llu)header);
     if (tail)
-        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size - tail, "%llu bytes at byte %llu are not a whole record of "
-                           "%llu (dataset_config.records: header_bytes, stride, sizes)", (bzi_llu)tail,
-                           (bzi_llu)(size - tail), (bzi_llu)stride);
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size - tail, "%llu bytes are not a whole record of %llu "
+                           "(dataset_config.records: header_bytes, stride, sizes)", (bzi_llu)tail, (bzi_llu)stride);
 
     c->count = (size - header) / stride;
     return BZNA_OK;
@@ -11840,20 +11835,20 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, bzi_span head
     char guess[160] = "";
 
     if (what)
-        return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, 0, "it is %s", what);
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is %s", what);
     if (format)
-        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "dataset_config.format: the file is not of the format \"%s\"",
+        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: the file is not of the format \"%s\"",
                            format);
     if (bzi_codec_recognize(head) != BZNA_CODEC_UNKNOWN)
-        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "it is one picture: open the folder that holds it");
+        return BZI_FAIL(err, BZNA_E_FORMAT, "it is one picture: open the folder that holds it");
 #ifndef BENZINA_NO_RECORDS
     bzi_records_guess(head, c->source.size, guess, sizeof guess);
 #else
     (void)c;
 #endif
     if (*guess)
-        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", guess);
-    return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0,
+        return BZI_FAIL(err, BZNA_E_FORMAT, "%s", guess);
+    return BZI_FAIL(err, BZNA_E_FORMAT,
                        "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
@@ -11953,7 +11948,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dataset_config.records: this build reads none (BENZINA_NO_RECORDS)");
 #endif
     if (head.size == 0)
-        return BZI_FAIL_AT(err, BZNA_E_FORMAT, 0, "the file is empty");
+        return BZI_FAIL(err, BZNA_E_FORMAT, "the file is empty");
     if (bzi_source_read(&c->source, 0, bytes, head.size, err) != BZNA_OK)
         return err->status;
 
@@ -13715,8 +13710,7 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
 
     if (status >= 0 && !error)
         return BZNA_OK;
-    status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
-                      (bzi_llu)size, (bzi_llu)offset,
+    status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes failed: %s", (bzi_llu)size,
                       error ? bzi_os_error(error).text : bzi_status_text(status));
     return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
 }
@@ -16805,9 +16799,10 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     if (info->input_scan_number > (int)BZI_LIMIT_JPEG_SCANS)
         return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
     turbo->errors.format_message((j_common_ptr)info, text);
-    return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
-                    (bzi_llu)at, ends ? "truncated after" : "damaged near",
-                    (info->input_iMCU_row + turbo->skipped) * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
+    bzi_fail(err, BZNA_E_DECODE, at, 0, code, "%s row %u (libjpeg-turbo: %s)",
+             ends ? "truncated after" : "damaged near",
+             (info->input_iMCU_row + turbo->skipped) * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
+    return bzi_error_join(err, "JPEG", " ");
 }
 
 /* Decodes the rows that are wanted into turbo->plane. */
@@ -16824,8 +16819,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
     if (!bzi_turbo_try(turbo, bzi_turbo_start))
         status = bzi_turbo_fail(turbo, err);
     else if (!bzi_turbo_is_complete(turbo))
-        status = BZI_FAIL_AT(err, BZNA_E_DECODE, data.size, "JPEG, byte %llu: truncated: scans are missing",
-                             (bzi_llu)data.size);
+        status = BZI_FAIL_AT(err, BZNA_E_DECODE, data.size, "JPEG: truncated: scans are missing");
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
         status = bzi_turbo_fail(turbo, err);
     return status;

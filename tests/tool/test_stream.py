@@ -385,7 +385,7 @@ class Streams(unittest.TestCase):
         self.fails(
             stream(self.damaged("tail.gz", packed + b"no gzip")), "tail.gz", "gzip at byte %d" % (len(packed) + 2)
         )
-        self.fails(stream(self.damaged("short.tar", data[:5000])), "short.tar", "ends at byte 5000, inside the padding")
+        self.fails(stream(self.damaged("short.tar", data[:5000])), "short.tar", "at byte 5000: the tar ends inside the padding")
         self.fails(stream(self.damaged("middle.tar", data[:20000])), "middle.tar", "byte")
         self.fails(stream("pipe:head -c 5000 s-002.tar"), "pipe:head -c 5000 s-002.tar", "byte")
         self.fails(stream(self.damaged("none.tar", b"")), "none.tar", "nothing to read")

@@ -457,7 +457,7 @@ static void check_shortened(const char *path, const char *field, uint64_t end)
         CHECK_EQ(bzna_batch_error(batch, slot, &why), slot < 2 ? BZNA_OK : BZNA_E_TRUNCATED);
         if (slot < 2)
             continue;
-        snprintf(wanted, sizeof wanted, "the data end at byte %llu, ", (unsigned long long)end);
+        snprintf(wanted, sizeof wanted, "at byte %llu: the data end ", (unsigned long long)end);
         CHECK_CONTAINS(why.message, wanted);
         CHECK_CONTAINS(why.message, "the file was shortened after it was opened");
         CHECK_EQ(why.byte_offset, end);

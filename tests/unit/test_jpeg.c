@@ -988,7 +988,7 @@ static void check_damage(bzna_context *context, bzna_dataset *dataset, uint32_t 
             CHECK(!memcmp(pixels, (const float *)got.image.data + i * READ, READ * sizeof *pixels));
         } else {
             bzna_batch_error(batch, i, &err);
-            CHECK_CONTAINS(err.message, ".jpg: JPEG, byte ");
+            CHECK_CONTAINS(err.message, ".jpg: JPEG at byte ");
             CHECK_CONTAINS(err.message, said[i]);
         }
     }

@@ -1354,7 +1354,7 @@ TEST(a_webp_takes_nothing_of_the_picture_before_whatever_its_first_bytes_are)
     b.data[at - 3] |= 1;                                    /* a frame that needs the one before */
     free(look(seasoned, &first));
     CHECK(!look(seasoned, &image));
-    CHECK_CONTAINS(last.message, "WebP, byte");
+    CHECK_CONTAINS(last.message, "WebP at byte");
     CHECK_CONTAINS(last.message, "the header is damaged");
     bzna_decoder_close(seasoned);
     free(before.data);
@@ -1541,7 +1541,7 @@ TEST(files_that_are_no_pictures_of_ours_are_called_what_they_are)
         bytes b = bytes_make(heads[i].head, heads[i].size);
         bzi_image image;
         CHECK_EQ(bzi_image_found((bzi_span){ b.data, b.size }, 7, &image, &err), BZNA_E_CODEC);
-        CHECK_CONTAINS(err.message, "the picture at byte 7 is ");
+        CHECK_CONTAINS(err.message, "at byte 7: the picture is ");
         CHECK_CONTAINS(err.message, heads[i].what);
         free(b.data);
     }

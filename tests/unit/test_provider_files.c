@@ -302,8 +302,8 @@ TEST(an_error_costs_its_sample_and_names_the_file)
     static const struct { bzna_status status; int names; const char *words; } said[LIES] = {
         [GONE] = { BZNA_E_IO, 1, "cannot open" },
         [EMPTY] = { 0, 1, "" },
-        [SHORT] = { BZNA_E_TRUNCATED, 1, "the file ends at byte 20, before the last of 59 bytes at byte 0" },
-        [BEHIND] = { BZNA_E_TRUNCATED, 1, "the file ends at byte 59, before byte 60" },
+        [SHORT] = { BZNA_E_TRUNCATED, 1, "at byte 20: the file ends before the last of 59 bytes at byte 0" },
+        [BEHIND] = { BZNA_E_TRUNCATED, 1, "at byte 59: the file ends before byte 60" },
         [NOISE] = { 0, 1, "" },
         [LARGE] = { BZNA_E_LIMIT, 1, "more than provider.max_bytes, 1000" },
         [NEGATIVE] = { BZNA_E_CALLBACK, 0, "lies where no file can have it: 59 bytes at byte 18446744073709551612" },

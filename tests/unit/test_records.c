@@ -473,8 +473,8 @@ TEST(a_file_of_no_whole_records_is_refused_at_its_byte)
     check_refused(&r, 16, BZNA_E_NO_SAMPLES, "nothing follows the header of 16 bytes");
     check_refused(&r, 5, BZNA_E_TRUNCATED, "the file has 5 bytes, fewer than the header of 16");
     check_refused(&r, 15, BZNA_E_TRUNCATED, "the file has 15 bytes, fewer than the header of 16");
-    check_refused(&r, 115, BZNA_E_TRUNCATED, "99 bytes at byte 16 are not a whole record of 100");
-    check_refused(&r, 217, BZNA_E_TRUNCATED, "1 bytes at byte 216 are not a whole record of 100");
+    check_refused(&r, 115, BZNA_E_TRUNCATED, "at byte 16: 99 bytes are not a whole record of 100");
+    check_refused(&r, 217, BZNA_E_TRUNCATED, "at byte 216: 1 bytes are not a whole record of 100");
     check_refused(&r, 0, BZNA_E_FORMAT, "empty");
     open_records(&o, file, 217, BY_MEMORY, &r);
     CHECK_EQ(o.err.byte_offset, 216);
@@ -482,7 +482,7 @@ TEST(a_file_of_no_whole_records_is_refused_at_its_byte)
     check_refused(&r, 217, BZNA_E_TRUNCATED, "the file has 217 bytes, fewer than the header of 18446744073709551615");
     r.header_bytes = 0;
     r.stride = UINT64_MAX;
-    check_refused(&r, 217, BZNA_E_TRUNCATED, "217 bytes at byte 0 are not a whole record");
+    check_refused(&r, 217, BZNA_E_TRUNCATED, "at byte 0: 217 bytes are not a whole record");
 }
 
 /* Its bytes may begin like anything; what it is, only the settings say. */
