@@ -26599,7 +26599,7 @@ static bzna_status bzi_setup_find_gpu(bzi_setup *setup, bzna_error *why, bzna_er
     bzi_error_init(why);
     if (needed)
         BZI_FAIL(why, BZNA_E_UNSUPPORTED, "%s", needed);
-    if (!setup->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
+    if (!setup->slot_bytes || (config->output.device.kind != BZNA_DEVICE_CUDA && software))
         return BZNA_OK;
 
     if (bzi_context_gpu(setup->context, &setup->device, why) != BZNA_OK || software ||
@@ -26671,12 +26671,11 @@ static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
 
-    setup->on_device = setup->device && output->device.kind != BZNA_DEVICE_CPU;
-    if (setup->on_device && output->buffers && output->device.kind == BZNA_DEVICE_AUTO)
-        return BZI_MISUSE(err, "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there "
-                          "is a GPU");
-    if (setup->on_device && output->device.kind == BZNA_DEVICE_CUDA &&
-        output->device.ordinal && output->device.ordinal != setup->device->info.device.ordinal)
+    if (output->stream && output->device.kind == BZNA_DEVICE_AUTO)
+        return BZI_MISUSE(err, "loader_config.output.stream: has no effect unless output.device is BZNA_DEVICE_CUDA");
+
+    setup->on_device = setup->device && output->device.kind == BZNA_DEVICE_CUDA;
+    if (setup->on_device && output->device.ordinal && output->device.ordinal != setup->device->info.device.ordinal)
         return BZI_MISUSE(err, "loader_config.output.device.ordinal: %d; the context's device is %d",
                           (int)output->device.ordinal, (int)setup->device->info.device.ordinal);
 
@@ -26686,6 +26685,9 @@ static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
     bzi_string_copy(setup->reason, sizeof setup->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
                     setup->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : why.message);
+    if (setup->pool && output->device.kind == BZNA_DEVICE_AUTO)
+        bzi_log(setup->host, BZNA_LOG_INFO, BZNA_OK, "NVDEC decodes, and batches are copied to host memory: "
+                "output.device = BZNA_DEVICE_CUDA leaves them on the GPU");
 
     /* the tensors that every batch has: now it is known where they lie */
     bzi_setup_add_output(setup, setup->outputs);

@@ -566,10 +566,16 @@
  * decoded an AV1 picture. bzna_context_codec_info says what came of a check, once a picture of the
  * kind was decoded.
  *
- * WHERE BATCHES LIE. With output.device on the CPU, bzna_loader_next returns when the batch has
- * arrived in host memory, which is pinned, and no stream is involved. Otherwise batches lie in
- * device memory, and are handed over on the consumer's stream: output.stream, or one that the
- * loader makes. bzna_batch_info.stream names it.
+ * WHERE BATCHES LIE. In host memory, unless output.device is CUDA, so that a program that reads
+ * them works with a GPU as it does without. NVDEC decodes all the same, and bzna_loader_next
+ * returns when the batch has arrived in host memory, which is pinned. No stream is involved. With
+ * output.device CUDA, batches lie in device memory, and are handed over on the consumer's stream:
+ * output.stream, or one that the loader makes. bzna_batch_info.stream names it.
+ *
+ * WHICH GPU. A context whose device is AUTO uses the GPU of the CUDA context that is current on the
+ * calling thread, and GPU 0 if there is none. So eight ranks of one machine that choose nothing all
+ * open GPU 0: give each rank its own GPU by context_config.device or CUDA_VISIBLE_DEVICES, or make
+ * its CUDA context current before the library is called.
  *
  * WAITING. With batches in device memory, bzna_loader_next blocks the calling thread only
  *     - until the next batch is filled
@@ -1357,7 +1363,8 @@ BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shap
 
 /* Kinds of devices, with DLPack's numbers. */
 enum {
-    BZNA_DEVICE_AUTO = 0,             /* the library chooses */
+    /* a context: a GPU if there is one, else the CPU. A loader's batches: host memory */
+    BZNA_DEVICE_AUTO = 0,
     BZNA_DEVICE_CPU  = 1,             /* the host */
     BZNA_DEVICE_CUDA = 2              /* an NVIDIA GPU */
 };
@@ -2926,13 +2933,14 @@ typedef struct bzna_loader_output {
      * in, one for each consumer. Default 1; must divide batch_size, and be 1 with several views or
      * outputs */
     uint32_t                  slices;
-    /* AUTO: on the context's device if it has one, else in host memory. CPU: in host memory. CUDA:
-     * on the context's device; ordinal is 0 or that device's */
+    /* where batches lie, whatever decodes. AUTO, CPU: in host memory. CUDA: on the context's
+     * device; ordinal is 0 or that device's. With AUTO, a message at BZNA_LOG_INFO says if NVDEC
+     * decodes, so that batches are copied from the device */
     bzna_device               device;
     /* Advanced, used by programs that have a stream: the consumer's CUstream, for batches on the
-     * device. It is the caller's, and must live until the loader is closed and the last batch on it
-     * has been released. NULL: the loader makes one, a non-blocking stream, which the default
-     * stream does not wait for (chapter 11) */
+     * device; refused if device is AUTO. It is the caller's, and must live until the loader is
+     * closed and the last batch on it has been released. NULL: the loader makes one, a non-blocking
+     * stream, which the default stream does not wait for (chapter 11) */
     void                     *stream;
     /* Advanced, used by programs that own their staging memory: memory for batches instead of the
      * library's, batches_in_flight * slices of them. The array is copied; the memory is borrowed.
@@ -2940,7 +2948,7 @@ typedef struct bzna_loader_output {
      *       in order, each from a multiple of 256 bytes on.
      *     - It is aligned to 4 bytes, and none overlaps another.
      *     - It stays valid until the loader is closed and its batches are released.
-     *     - Where there is a GPU, device must be named: CPU, or CUDA for device addresses */
+     *     - Its addresses are the device's if device is CUDA */
     const bzna_buffer        *buffers;
     uint32_t                  buffer_count;  /* buffers at buffers */
     /* BZNA_PALETTE_INDEX: pictures with a palette come as its indices, whatever the data set's
@@ -3166,14 +3174,13 @@ typedef struct bzna_loader_pipeline {
  *         .errors = { .policy = BZNA_ON_ERROR_STOP },
  *     };
  *
- * Inference: bytes, pixel by pixel, in host memory, with the name of each sample with them. Its
- * warp is the default: each picture is scaled until it just covers the output, and centered:
+ * Inference: bytes, pixel by pixel, with the name of each sample. Its warp is the default: each
+ * picture is scaled until it just covers the output, and centered:
  *
  *     bzna_loader_config inference = {
  *         .struct_size = sizeof inference,
  *         .output = { .batch_size = 32, .width = 384, .height = 384,
- *                     .dtype = BZNA_DTYPE_UINT8, .layout = BZNA_LAYOUT_NHWC,
- *                     .device = { .kind = BZNA_DEVICE_CPU } },
+ *                     .dtype = BZNA_DTYPE_UINT8, .layout = BZNA_LAYOUT_NHWC },
  *         .filter = { .kind = BZNA_FILTER_CUBIC },
  *         .fields = { .bytes = "name" },
  *     };

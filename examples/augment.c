@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     bzna_loader_config config = {
         .struct_size = sizeof config,
         .output = { .batch_size = BATCH, .width = SIZE, .height = SIZE, .views = VIEWS, .dtype = BZNA_DTYPE_UINT8,
-                    .layout = BZNA_LAYOUT_NHWC, .device = { .kind = BZNA_DEVICE_CPU } },
+                    .layout = BZNA_LAYOUT_NHWC },
         .order = { .kind = BZNA_ORDER_SHUFFLE, .seed = 7 },
         .warp = { .kind = BZNA_WARP_RANDOM_RESIZED_CROP, .flip_h = 0.5 },
         .color = { .fill = { 128, 128, 128 } },

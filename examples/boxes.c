@@ -184,7 +184,6 @@ int main(int argc, char **argv)
     config.output.width       = config.output.height = SIZE;
     config.output.dtype       = BZNA_DTYPE_UINT8;
     config.output.layout      = BZNA_LAYOUT_NHWC;
-    config.output.device.kind = BZNA_DEVICE_CPU;
     config.order.seed         = 3;
     config.warp.kind          = BZNA_WARP_RANDOM_RESIZED_CROP;
     config.warp.scale[0]      = 0.5;

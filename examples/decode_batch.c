@@ -44,7 +44,6 @@ int main(int argc, char **argv)
             .batch_size = 16,
             .width      = 224,
             .height     = 224,
-            .device     = { .kind = BZNA_DEVICE_CPU },   /* where pixels are read; a GPU may decode all the same */
         },
         .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP },
     };

@@ -73,7 +73,6 @@ int main(int argc, char **argv)
     config.output.width = config.output.height = EDGE;
     config.output.dtype = BZNA_DTYPE_UINT8;
     config.output.layout = BZNA_LAYOUT_NHWC;
-    config.output.device.kind = BZNA_DEVICE_CPU;
     config.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     config.pipeline.picture = erase;
 

@@ -61,7 +61,6 @@ int main(int argc, char **argv)
     config.output.batch_size  = 8;
     config.output.width       = 224;                             /* 0 x 0: no pictures at all */
     config.output.height      = 224;
-    config.output.device.kind = BZNA_DEVICE_CPU;
     config.order.kind         = BZNA_ORDER_SHUFFLE;              /* one shuffle over all of them */
     config.fields.tensors     = tensor;
     config.fields.bytes       = bytes;

@@ -135,7 +135,6 @@ int main(int argc, char **argv)
     config.output.width = config.output.height = EDGE;
     config.output.dtype = BZNA_DTYPE_UINT8;
     config.output.layout = BZNA_LAYOUT_NHWC;
-    config.output.device.kind = BZNA_DEVICE_CPU;            /* write_ppm reads the pixels */
     config.order.kind = BZNA_ORDER_SHUFFLE;
     config.fields.tensors = "center";
     config.read.threads = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 2;      /* they draw */

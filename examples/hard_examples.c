@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 
     bzna_loader_config config = {
         .struct_size = sizeof config,
-        .output = { .batch_size = BATCH, .width = EDGE, .height = EDGE, .device = { .kind = BZNA_DEVICE_CPU } },
+        .output = { .batch_size = BATCH, .width = EDGE, .height = EDGE },
         .order = { .kind = BZNA_ORDER_GIVEN, .seed = 7, .epochs = argc > 2 ? strtoull(argv[2], NULL, 10) : 9 },
         .warp = { .kind = BZNA_WARP_RANDOM_RESIZED_CROP, .scale = { 0.5, 1 }, .flip_h = 0.5 },
         .color = { .mean = { 123.675f, 116.28f, 103.53f }, .std = { 58.395f, 57.12f, 57.375f } },

@@ -343,7 +343,6 @@ static bzna_status open_loader(bzna_context *context, bzna_dataset *dataset, uin
     config.output.batch_size  = 16;
     config.output.width       = 128;
     config.output.height      = 128;
-    config.output.device.kind = BZNA_DEVICE_CPU;         /* where pixels are read; a GPU may decode them all the same */
     config.order.kind         = BZNA_ORDER_SHUFFLE;
     config.order.seed         = 1234;
     config.warp.kind          = BZNA_WARP_RANDOM_RESIZED_CROP;

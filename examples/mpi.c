@@ -80,7 +80,6 @@ static void open_all(run *r)
     config.output.batch_size  = 4;
     config.output.width       = 64;
     config.output.height      = 64;
-    config.output.device.kind = BZNA_DEVICE_CPU;         /* where pixels are read; a GPU may decode them all the same */
     config.order.kind         = BZNA_ORDER_SHUFFLE;
     config.order.seed         = 1234;
     config.shard.rank         = (uint32_t)rank;

@@ -54,7 +54,6 @@ int main(int argc, char **argv)
     }
 
     bzna_formats_jxl(&codec);
-    config.device.kind = BZNA_DEVICE_CPU;                   /* batches are looked at here */
     loading.order.last_batch = BZNA_LAST_PARTIAL;
     status = bzna_context_open(&config, &context, &err);
     if (status == BZNA_OK)

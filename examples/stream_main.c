@@ -101,7 +101,6 @@ static bzna_status open_stream(const options *o, bzna_context *context, bzna_str
     loader.output.batch_size = (uint32_t)o->batch;
     loader.output.width = loader.output.height = (uint32_t)o->size;
     loader.output.dtype = BZNA_DTYPE_UINT8;
-    loader.output.device.kind = BZNA_DEVICE_CPU;
     loader.order.kind = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
     loader.order.seed = o->seed;
     loader.order.epochs = o->epochs;

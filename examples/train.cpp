@@ -72,7 +72,6 @@ Handle<bzna_loader> open_loader(bzna_context *context, bzna_dataset *dataset, co
     config.output.batch_size  = batch_size;
     config.output.width       = side;
     config.output.height      = side;
-    config.output.device.kind = BZNA_DEVICE_CPU;                 /* where the classifier reads */
     config.order.seed         = 1234;
     config.order.epochs       = epochs;
     config.order.indices      = indices.data();                  /* copied */

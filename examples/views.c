@@ -92,7 +92,6 @@ int main(int argc, char **argv)
             .width = 224,
             .height = 224,
             .views = masks ? 1 : 2,
-            .device = { .kind = BZNA_DEVICE_CPU },
         },
         .extra_outputs = { .ptr = &extra, .count = 1 },
         .order = { .kind = BZNA_ORDER_SHUFFLE },

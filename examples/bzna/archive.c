@@ -338,9 +338,14 @@ void archive_loader_config(const tool_options *o, const archive_loading *loading
     config->pipeline.no_threads = o->no_threads != 0;
     config->fields.image = o->track;
     config->output.device.kind = (int32_t)option_value_of(o->output, outputs);
-    /* What software decodes stays on the host unless the device was asked for. */
-    if (config->output.device.kind == BZNA_DEVICE_AUTO && config->decode.decoder == BZNA_DECODER_SOFTWARE)
-        config->output.device.kind = BZNA_DEVICE_CPU;
+}
+
+void archive_choose_device(bzna_context *context, bzna_loader_config *config)
+{
+    bzna_device_info info;
+    if (config->output.device.kind == BZNA_DEVICE_AUTO && config->decode.decoder != BZNA_DECODER_SOFTWARE &&
+        bzna_context_device_info(context, &info, sizeof info, NULL) == BZNA_OK)
+        config->output.device.kind = BZNA_DEVICE_CUDA;
 }
 
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader)
@@ -350,6 +355,7 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     uint64_t *indices = NULL;
     int result = EXIT_OK;
     archive_loader_config(o, loading, &config);
+    archive_choose_device(a->context, &config);
     if (o->indices) {
         result = archive_read_indices(a, o->indices, &indices, &config.order.index_count);
         config.order.indices = indices;

@@ -169,6 +169,7 @@ int streamed_bench(const tool_options *o)
     config.source_count = 1;
     config.loader = &loader;
     bzna_status status = archive_open_context(o->device, o->sessions, &context, &err);
+    if (status == BZNA_OK) archive_choose_device(context, &loader);
     if (status == BZNA_OK) status = bzna_stream_open(context, &config, &stream, &err);
     if (status == BZNA_OK) status = take_batches(stream, o->seconds, &b, &err);
     if (status == BZNA_OK) {

@@ -332,6 +332,8 @@ int archive_read_indices(const archive *a, const char *path, uint64_t **indices,
 
 /* How a loader is to be as the options of batch, bench and sheet say. */
 void archive_loader_config(const tool_options *o, const archive_loading *loading, bzna_loader_config *config);
+/* Without --output, batches lie on the device if there is one, unless software decodes. */
+void archive_choose_device(bzna_context *context, bzna_loader_config *config);
 
 /* Opens it. Its samples are those of --indices, if that is given. */
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader);

@@ -347,7 +347,7 @@ TEST(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
         CHECK_CONTAINS(e.message, nvcuvid_names[i]);
         check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, nvcuvid_names[i]);
         if (i % 4 == 0) {
-            check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cuda(0), nvcuvid_names[i]);
+            check_works(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_DECODER_SOFTWARE, on_cuda(0), nvcuvid_names[i]);
             check_works(context, BZNA_DECODER_AUTO, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, nvcuvid_names[i]);
         }
         bzna_context_close(context);
@@ -372,6 +372,55 @@ TEST(symbols_that_drivers_may_lack_are_not_missed)
         bzna_context_close(context);
         finish();
     }
+}
+
+/* ---- Where batches lie ------------------------------------------------------------------------------------------- */
+
+TEST(batches_lie_on_the_host_unless_output_device_says_otherwise_and_one_message_says_so)
+{
+    const struct { bzna_device output, lies; uint32_t decoder; int messages; } cases[] = {
+        { on_auto, on_cpu, BZNA_DECODER_AUTO, 1 }, { on_auto, on_cpu, BZNA_DECODER_NVDEC, 1 },
+        { on_cpu, on_cpu, BZNA_DECODER_AUTO, 0 },  { on_cuda(0), on_cuda(0), BZNA_DECODER_AUTO, 0 },
+        { on_auto, on_cpu, BZNA_DECODER_SOFTWARE, 0 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const uint32_t decodes = cases[i].decoder == BZNA_DECODER_SOFTWARE ? cases[i].decoder : BZNA_DECODER_NVDEC;
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        messages m;
+        BEGIN;
+        memset(&m, 0, sizeof m);
+        bzna_context_config_init(&config, sizeof config);
+        config.log = take_message;
+        config.log_user = &m;
+        config.log_level = BZNA_LOG_INFO;
+        CHECK_EQ(bzna_context_open(&config, &context, NULL), BZNA_OK);
+        check_works(context, cases[i].decoder, cases[i].output, decodes, cases[i].lies, NULL);
+        CHECK_EQ(m.count, cases[i].messages);
+        if (m.count)
+            CHECK_CONTAINS(m.text[0], "output.device");
+        CHECK_EQ(control->launches > 0, decodes == BZNA_DECODER_NVDEC);
+        bzna_context_close(context);
+        finish();
+    }
+}
+
+TEST(a_stream_without_output_device_is_refused)
+{
+    bzna_context *context;
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_error e = no_error();
+    bzna_loader_config c = config_of(BZNA_DECODER_AUTO, on_auto);
+    BEGIN;
+    context = context_of(on_auto);
+    c.output.stream = &c;
+    require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "tests/data/mini_h265.bzna");
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "loader_config.output.stream");
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    finish();
 }
 
 /* ---- 2. Libraries ------------------------------------------------------------------------------------------------ */
@@ -436,7 +485,7 @@ TEST(without_libnvcuvid_the_device_is_usable_and_says_which_capability_container
     CHECK_CONTAINS(e.message, "NVIDIA_DRIVER_CAPABILITIES");
     check_refused(context, BZNA_DECODER_NVDEC, on_cuda(0), BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
     check_refused(context, BZNA_DECODER_NVDEC, on_cpu, BZNA_E_DEVICE, "video");
-    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cuda(0), BZI_OS_NVCUVID);
+    check_works(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_DECODER_SOFTWARE, on_cuda(0), BZI_OS_NVCUVID);
     check_works(context, BZNA_DECODER_SOFTWARE, on_cuda(0), BZNA_DECODER_SOFTWARE, on_cuda(0), NULL);
     CHECK(control->launches > 0);
     check_works(context, BZNA_DECODER_AUTO, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, BZI_OS_NVCUVID);
@@ -796,7 +845,7 @@ TEST(a_device_is_described_as_the_driver_has_it)
     CHECK_EQ(part.compute_major, 0xeeeeeeee);
     CHECK_EQ(bzna_context_device_info(NULL, &info, sizeof info, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_context_device_info(context, NULL, sizeof info, &e), BZNA_E_ARGUMENT);
-    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(2), NULL);
+    check_works(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_DECODER_NVDEC, on_cuda(2), NULL);
     CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.sessions, 3);
     bzna_context_close(context);
@@ -885,7 +934,7 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     context = context_of(on_auto);
     CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 1);
-    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(1), NULL);
+    check_works(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_DECODER_NVDEC, on_cuda(1), NULL);
     bzna_context_close(context);
     context = context_of(on_cuda(2));                       /* by number, what is current does not matter */
     CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
@@ -903,7 +952,7 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
     CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 1);
-    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(1), NULL);
+    check_works(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_DECODER_NVDEC, on_cuda(1), NULL);
     bzna_context_close(context);
     config.device = on_cuda(1);
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
@@ -1119,6 +1168,8 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup()
     RUN(each_symbol_of_libcuda_that_is_missing_is_named)
     RUN(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
     RUN(symbols_that_drivers_may_lack_are_not_missed)
+    RUN(batches_lie_on_the_host_unless_output_device_says_otherwise_and_one_message_says_so)
+    RUN(a_stream_without_output_device_is_refused)
     RUN(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
     RUN(without_libnvcuvid_the_device_is_usable_and_says_which_capability_containers_need)
     RUN(a_driver_that_cannot_start_leaves_auto_on_the_cpu)

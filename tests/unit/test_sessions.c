@@ -408,7 +408,7 @@ static bzna_loader_config config_of(uint32_t batch_size, int32_t output, uint32_
     c.warp.flip_h = 0.5;
     c.filter.antialias = BZNA_ANTIALIAS_OFF;                /* widened filters take long without optimization */
     c.decode.decoder = BZNA_DECODER_NVDEC;
-    c.output.device.kind = output;
+    c.output.device.kind = output ? output : BZNA_DEVICE_CUDA;
     c.output.dtype = dtype;
     for (int i = 0; i < 3; i++) {
         c.color.mean[i] = 120 + (float)i;

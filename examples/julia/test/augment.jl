@@ -32,7 +32,7 @@ end
 
     outputs = [Output("none"; size = (40, 30), views = 1, warp = :none, augment = ()),
                Output("blurred"; size = (40, 30), views = 1, warp = :none, augment = gaussian_blur(5, (1, 1)))]
-    batch = first_of(loader(augment = Policy(Operation(:invert)), outputs = outputs))
+    batch = first_of(loader(warp = :none, augment = Policy(Operation(:invert)), outputs = outputs))
     @test maximum(abs.(batch.data .- (255 .- round.(tensor(batch, "none"))))) == 0
     @test [kinds(batch, 2, view) for view in 1:3] == [[Benzina.OPERATIONS.invert], UInt32[], [Benzina.OPERATIONS.blur]]
     exception = thrown(() -> loader(augment = Policy(ntuple(i -> Operation(:invert), 9)...)))

@@ -621,7 +621,7 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Where batches lie, whoever decodes: [`Device::Auto`] is the context's device where it has one, else host memory; with
+    /// Where batches lie, whoever decodes: [`Device::Auto`] is host memory, as [`Device::Cpu`] is; with
     /// [`Device::Cuda`], opening fails where that is not the context's. Default [`Device::Cpu`].
     pub fn device(mut self, device: Device) -> Self {
         self.config.output.device = device.into();

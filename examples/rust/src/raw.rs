@@ -267,7 +267,7 @@ pub const BZNA_STREAM_LEGACY: *mut c_void = 1 as *mut c_void;
 pub const BZNA_STREAM_PER_THREAD: *mut c_void = 2 as *mut c_void;
 
 // Kinds of devices, with DLPack's numbers.
-/// The library chooses
+/// a context: a GPU if there is one, else the CPU. A loader's batches: host memory
 pub const BZNA_DEVICE_AUTO: i32 = 0;
 /// The host
 pub const BZNA_DEVICE_CPU: i32 = 1;
@@ -1879,12 +1879,14 @@ structs! {
         /// Advanced, used by programs that drive several devices: equal parts that a batch is delivered in, one for
         /// each consumer. Default 1; must divide batch_size, and be 1 with several views or outputs
         slices: u32,
-        /// AUTO: on the context's device if it has one, else in host memory. CPU: in host memory. CUDA: on the
-        /// context's device; ordinal is 0 or that device's
+        /// Where batches lie, whatever decodes. AUTO, CPU: in host memory. CUDA: on the context's device; ordinal is 0
+        /// or that device's. With AUTO, a message at BZNA_LOG_INFO says if NVDEC decodes, so that batches are copied
+        /// from the device
         device: bzna_device,
-        /// Advanced, used by programs that have a stream: the consumer's CUstream, for batches on the device. It is the
-        /// caller's, and must live until the loader is closed and the last batch on it has been released. NULL: the
-        /// loader makes one, a non-blocking stream, which the default stream does not wait for (chapter 11)
+        /// Advanced, used by programs that have a stream: the consumer's CUstream, for batches on the device; refused
+        /// if device is AUTO. It is the caller's, and must live until the loader is closed and the last batch on it has
+        /// been released. NULL: the loader makes one, a non-blocking stream, which the default stream does not wait for
+        /// (chapter 11)
         stream: *mut c_void,
         /// Advanced, used by programs that own their staging memory: memory for batches instead of the library's,
         /// batches_in_flight * slices of them. The array is copied; the memory is borrowed.
@@ -1893,7 +1895,7 @@ structs! {
         ///   in order, each from a multiple of 256 bytes on.
         /// - It is aligned to 4 bytes, and none overlaps another.
         /// - It stays valid until the loader is closed and its batches are released.
-        /// - Where there is a GPU, device must be named: CPU, or CUDA for device addresses
+        /// - Its addresses are the device's if device is CUDA
         /// ```
         buffers: *const bzna_buffer,
         /// Buffers at buffers

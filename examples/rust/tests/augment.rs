@@ -53,7 +53,7 @@ fn outputs_have_policies_of_their_own_or_none() {
     let data = mini();
     let invert = || [Policy::sometimes(1.0, [Operation::new(Op::Invert, [0.0; 2])])];
     let output = |name: &str| Output::new(name).dtype(Dtype::U8).warp(1, &Warp::none());
-    let builder = data.loader().batch_size(2).size(40, 30).dtype(Dtype::U8).augment(invert());
+    let builder = data.loader().batch_size(2).size(40, 30).dtype(Dtype::U8).warp(&Warp::none()).augment(invert());
     let loader = builder
         .extra_output(output("none").augment([]))
         .extra_output(output("same"))
