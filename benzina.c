@@ -20197,46 +20197,49 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *
  * The pool's lock may be taken while a loader's is held, never the other way round.
  *
- * ITEMS AND RUNS
- * An item is a slot of a batch and the sample for it. Items go through the queues in runs. A reader reads a run and
- * hands it over, and a worker takes it. A run has many small samples, so that threads wake for a run and not for each
- * sample. A large sample is a run by itself, and so is a sample for the pool. The plan gives a run neighboring slots of
- * one batch, as many as it has items. The thread that reads it finds their samples, and those that succeed are finished
- * together. What the state of an item is, who may change the item then, and by which function it gets to another state:
+ * ENTRIES
+ * A loader has a table of entries. An entry stands for a run: slots side by side in one batch, whose samples are read
+ * together and then worked on together, and the memory that they lie in. A run has many small samples, so that threads
+ * wake for a run and not for each sample. A large sample is a run by itself, and so is a sample for the pool. What is
+ * known of a single sample is in its slot of the batch, the item. Any empty entry can be used next, so a batch may have
+ * more runs than there are entries. An entry's ticket is its place in the plan. Who takes an entry takes the one with
+ * the lowest ticket. The states of an entry, who may change it and its items then, and how it gets to another state:
  *
- *   state     it is in              changed by     next
- *   free      queues->free          nobody         reading: bzi_plan_run gives it a slot
- *   reading   a reader's run        that thread    pool: bzi_reader_submit; ready: bzi_ready_push; planned:
- *                                                  bzi_item_plan, to be read later, or for want of memory
- *   planned   queues->planned       nobody         reading: bzi_reader_next
- *   ready     queues->ready         nobody         worker: bzi_ready_pop
- *   worker    a worker's run        that thread    free: bzi_run_finish, bzi_item_finish; planned: bzi_item_requeue,
- *                                                  for another sample; pool: bzi_worker_give_back
- *   pool      pool->queue, (P)      nobody         engine: bzi_pool_take; worker: bzi_pool_share
- *   engine    a session's flights,  that thread    free: bzi_item_finish; planned: bzi_item_requeue; ready:
- *             then its lane                        bzi_engine_refuse, for software
+ *   state     it is in           changed by     next
+ *   EMPTY     its list           nobody         READING: bzi_plan_run gives it slots, bzi_reader_next takes it
+ *   PLANNED   its list           nobody         READING: bzi_reader_next
+ *   READING   a reader's hands   that thread    FULL: bzi_reader_pass; POOL: bzi_reader_submit; PLANNED:
+ *                                               bzi_entry_leave, if nothing could be read
+ *   FULL      its list           nobody         TAKEN: bzi_worker_next
+ *   TAKEN     a worker's hands   that thread    EMPTY or PLANNED: bzi_entry_leave; POOL: bzi_worker_give_back
+ *   POOL      pool->queue, (P)   nobody         with an engine: bzi_pool_take; TAKEN: bzi_worker_next
+ *             an engine's hands  that thread    EMPTY or PLANNED: bzi_entry_leave; FULL: bzi_engine_refuse, for
+ *                                               software
  *
- * States change under the lock, except from pool to engine, which is under (P). What is planned, ready or in the pool
- * becomes free when it is thrown away (bzi_loader_clear, bzi_pool_withdraw). Only the worker or engine that holds an
- * item writes its slot.
+ * Only bzi_entry_move changes the state, under the lock. FULL and PLANNED become EMPTY if they are thrown away
+ * (bzi_loader_clear), and so does POOL if no engine has the entry (bzi_pool_withdraw). An engine takes an entry from
+ * the queue under (P) alone. Only the worker or engine that has an entry writes its slots.
+ *
+ * A thread ends each slot of its entry by itself, or several at once: the slot is written, or it is to be read again,
+ * as a sample of its own or with another one in its place. After the last of them bzi_entry_leave plans the entry once
+ * more, with its ticket, for the slots that are to be read again. If there are none, the entry is empty.
+ *
+ * Nobody waits with an entry in hand. One that is to be read later is PLANNED, which says when it may be read, or how
+ * much memory it waits for. Those are read before new ones. While one waits for memory, no later one gets any, and the
+ * memory of those that are empty or planned can be freed for it, so what was read before it comes to its end and leaves
+ * its memory, too.
  *
  * THE WAY OF A SAMPLE
- *   slot      bzi_plan_run, and its sample: bzi_run_plan
- *   read      bzi_reader_read_run: bytes, target, fields. bzi_reader_pass hands it on
+ *   slot      bzi_plan_run, and its sample: bzi_entry_plan
+ *   read      bzi_reader_read_entry: bytes, target, fields. bzi_reader_pass hands it on
  *   software  bzi_worker_take, bzi_worker_sample: bzi_worker_parse, bzi_worker_want, bzi_software_decode,
- *             bzi_worker_warp; then bzi_run_finish, or on the device bzi_lane_flush
+ *             bzi_worker_warp; then bzi_entry_finish, or on the device bzi_lane_flush
  *   NVDEC     bzi_pool_take, bzi_engine_begin, bzi_session_submit, bzi_engine_map, bzi_lane_flush
+ *   failure   bzi_item_complete: bzi_item_requeue, or bzi_item_fill
  *   batch     bzi_batch_count_written makes it ready; bzi_loader_look finds it; bzi_batch_to_loan, bzi_batch_unref
  *
- * In steady state nothing is allocated: items, batches and queues are made at open, and the memory of an item grows to
- * the largest sample met, under a common ceiling. A sample may lie in the memory of another item of its run, so a
- * worker gives back no item before the run is done.
- *
- * PLANNED ITEMS
- * Nobody waits with an item in hand. One that is to be read later goes to the list of planned items, which says when it
- * may be read, or how much memory it waits for. Those are read in the order of the plan, before new ones. While one
- * waits for memory, nothing after it gets any, and it keeps none itself, so what was read before it comes to its end
- * and leaves the memory.
+ * In steady state nothing is allocated: entries and batches are made at open, and the memory of an entry grows to the
+ * largest run met, under a common ceiling.
  *
  * BATCHES
  *   host     free -> filling -> ready -> on loan -> free
@@ -20252,9 +20255,9 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * cancels it. Closing waits until it has noticed that.
  *
  * HYBRID DECODING
- * With decode.hybrid, a worker takes an item from the pool's queue if the consumer waits, no batch is ready, and more
- * items wait there than engines can begin. It does so only for kinds of pictures that have passed their self-check, so
- * the pixels are the same. Decoders may differ about damage, so neither has the last word on what it finds damaged:
+ * With decode.hybrid, a worker takes an entry from the pool's queue if the consumer waits, no batch is ready, and more
+ * entries wait there than engines can begin. It does so only for kinds of pictures that have passed their self-check,
+ * so the pixels are the same. Decoders may differ about damage, so neither has the last word on what it finds damaged:
  *   - A picture that NVDEC finds damaged goes to a worker, and what software makes of it counts.
  *   - A picture that a worker has taken, and that software finds damaged, goes back to the pool, for engines only. If
  *     NVDEC finds it damaged, too, it goes to a worker, as above.
@@ -20279,27 +20282,58 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * Reset, restore and close wait for writes to batches that they discard. Close also waits for reads of batches that are
  * retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
 
-typedef struct bzi_item   bzi_item;
 typedef struct bzi_queues bzi_queues;
 typedef struct bzi_setup  bzi_setup;
 
-/* A list of items, linked by their next: a run, or a queue. An empty one is all zeros. */
-typedef struct bzi_run {
-    bzi_item   *first;
-    bzi_item   *last;
-    uint32_t    count;                /* of items */
-    uint32_t    slot;                 /* of a new run: its first item's; each of the others has the next one */
-    bzna_batch *batch;                /* of a new run: that its samples go into; NULL: each item has its plan */
-    uint64_t    bytes;                /* of a run that was read, and of all that are ready: without failed samples */
-} bzi_run;
+/* The states of an entry: see the table above. Entries of the first three are in the list of their state. */
+enum { BZI_ENTRY_EMPTY, BZI_ENTRY_PLANNED, BZI_ENTRY_FULL, BZI_ENTRY_READING, BZI_ENTRY_POOL, BZI_ENTRY_TAKEN,
+       BZI_ENTRY_STATES };
 
-struct bzi_item {
-    bzi_item           *next;         /* in its list; (P) in the pool's queue */
-    const bzi_setup    *setup;        /* of the loader that it belongs to for good */
+/* An entry of a loader's table: slots side by side in one batch, and memory for their samples. What is not marked is
+ * changed by the thread that has the entry, and by nobody while it is in a list. */
+typedef struct bzi_entry {
+    struct bzi_entry *next;           /* (L) in the list of its state; (P) in the pool's queue */
+    struct bzi_entry *before;         /* likewise */
+    bzi_queues *queues;               /* of the loader that it belongs to */
+    uint32_t    state;                /* (L) BZI_ENTRY_...; only bzi_entry_move changes it */
+    uint32_t    slot;                 /* the first of its slots */
+    uint32_t    count;                /* of its slots */
+    uint32_t    left;                 /* slots that are to be read, if it is planned; else that are to be made */
+    uint32_t    again;                /* slots that are to be read after those */
+    uint32_t    is_new;               /* 1: its slots have no samples yet */
+    bzna_batch *batch;
+    uint64_t    ticket;               /* its place in the plan */
+    uint64_t    not_before;           /* of one that is planned: when it may be read; 0: at once */
+    uint64_t    wants;                /* of one that is planned: the bytes of memory that it waits for; 0: none */
+    uint64_t    size;                 /* bytes of the samples that were read, without failed ones */
+    uint64_t    usual;                /* of a new one: the bytes that its samples have, as a guess */
+    bzi_buffer  bytes;                /* its memory */
+    uint64_t    used;                 /* bytes of it that samples lie in */
+    uint64_t    frames;               /* a hash of the decoder format that it needs; 0: no engine has looked yet */
+    uint32_t    only_engines;         /* (P) in the pool's queue, 1: no worker takes it from there */
+    uint32_t    passed_over;          /* (P) how often a later one was taken while this was the queue's first */
+} bzi_entry;
+
+/* A list of entries, or the number of those in a state without a list. */
+typedef struct bzi_entries {
+    bzi_entry *first;
+    bzi_entry *last;
+    uint32_t   count;
+    uint32_t   left;                  /* the sum of theirs; this and the next one: of a list */
+    uint64_t   size;                  /* likewise */
+} bzi_entries;
+
+/* What is to be done with an item. */
+enum { BZI_ITEM_UNREAD, BZI_ITEM_READ, BZI_ITEM_DONE };
+
+/* A slot of a batch, and the sample for it. The thread that has its entry has it. */
+typedef struct bzi_item {
+    const bzi_setup    *setup;        /* the loader's */
     bzi_queues         *queues;       /* likewise */
-    bzi_run             run;          /* (L) the first item of a run that waits for a worker: that run */
-    bzna_batch         *batch;        /* that the sample goes into */
+    bzna_batch         *batch;        /* that has the slot */
+    bzi_entry          *entry;        /* that the slot was given to last */
     uint32_t            slot;         /* in the batch */
+    uint32_t            stage;        /* BZI_ITEM_... */
     uint32_t            replacements; /* samples tried for this slot before this one */
     uint32_t            again;        /* 1: this sample is made a second time; see bzi_item_may_redo */
     uint64_t            position;     /* in the epoch's order */
@@ -20310,22 +20344,15 @@ struct bzi_item {
     bzna_status         status;       /* of reading */
     bzna_status         result;       /* of the sample: of reading if that failed, else of decoding and warping */
     bzna_error         *err;          /* why it failed: its slot's in the batch */
-    bzi_buffer          bytes;        /* the item's own memory */
-    const uint8_t      *data;         /* the sample: in `bytes`, in another item's, or in the source's memory */
+    const uint8_t      *data;         /* the sample: in the entry's memory, or in the source's */
     uint32_t            retries;      /* times that reading has failed and was to be tried again */
-    uint64_t            not_before;   /* of one that is planned: when it may be read; 0: at once */
-    uint64_t            wants;        /* of one that is planned: the bytes of memory that it waits for; 0: none */
     uint64_t            decode_ns;    /* that workers or engines spent on decoding it */
     uint64_t            warp_ns;      /* that they spent on warping it */
     uint32_t            shrinkable;   /* 1: its JPEG was not shrunk, but decode.jpeg_shrink would have allowed it */
     uint32_t            by_nvdec;     /* 1: NVDEC decoded it */
     uint32_t            shared;       /* 1: a worker has taken it from the engines, who have not refused it since */
-    uint32_t            only_engines; /* (P) in the pool's queue, 1: no worker takes it from there */
-    uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
-    uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
-    uint32_t            in_pool;      /* (L) 1: it is with the pool or one of its engines */
     uint32_t            is_padding;   /* 1: there is no sample; its slot gets order.pad_value */
-};
+} bzi_item;
 
 /* The cost of a sample, as a moving average. The length of runs is chosen by it. */
 typedef struct bzi_pace {
@@ -20397,7 +20424,7 @@ typedef struct bzi_lane {
     bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
 } bzi_lane;
 
-/* The queue of samples for the device's engines. It holds samples of all loaders in the order of reading. */
+/* The queue of entries for the device's engines. It holds those of all loaders in the order of reading. */
 typedef struct bzi_pool {
     bzi_device        *device;
     bzi_host          *host;
@@ -20406,12 +20433,12 @@ typedef struct bzi_pool {
     uint32_t           started;       /* engines whose threads are to be joined */
     uint32_t           has_locks;     /* 1: mutex and wake were made */
     bzi_mutex          mutex;
-    bzi_cond           wake;          /* an item was queued, or the pool closes */
-    bzi_run            queue;         /* (P) */
-    uint32_t           idle;          /* (P) engines that wait for an item */
+    bzi_cond           wake;          /* an entry was queued, or the pool closes */
+    bzi_entries        queue;         /* (P) of one slot each */
+    uint32_t           idle;          /* (P) engines that wait for one */
     uint32_t           live;          /* (P) engines that have not ended */
     uint32_t           quit;          /* (P) 1: the pool closes */
-    uint32_t           gone;          /* (P) engines whose threads touch no item any more, since they end or hang */
+    uint32_t           gone;          /* (P) engines whose threads touch no entry any more, since they end or hang */
     atomic_uint_fast64_t looked_ns;   /* when bzi_pool_look last looked at their threads */
     bzi_watch          watches[BZI_LIMIT_SESSIONS];         /* one for each engine */
 } bzi_pool;
@@ -20449,7 +20476,7 @@ typedef struct bzi_dl_versioned {
  * wait for any job, so one of them is woken for it. Each thread of the other roles waits for something of its own. */
 enum {
     BZI_ROLE_READ,                    /* readers: something to read */
-    BZI_ROLE_WORK,                    /* workers: a run; without readers, something to read */
+    BZI_ROLE_WORK,                    /* workers: a full entry; without readers, something to read */
     BZI_ROLE_DONE,                    /* the thread in next: its batch, or the end */
     BZI_ROLE_CONTROL,                 /* reset, restore and close: that nothing is active */
     BZI_ROLE_RETIRE,                  /* the thread for batches that are retiring: one of them */
@@ -20584,6 +20611,7 @@ struct bzna_batch {
     uint32_t     replaced;            /* (L) real slots that took another sample */
     uint32_t     stop_slot;           /* (L) the first slot whose sample ends the run; UINT32_MAX: there is none */
     uint32_t     last_of_epoch;       /* 1: no batch of its epoch follows */
+    bzi_item    *items;               /* one for each slot */
     uint32_t     owned;               /* (L) on loan, 1: bzna_batch_release is to come */
     uint32_t     references;          /* (L) on loan: the owner's, and one for each DLPack tensor */
     uint64_t     epoch;
@@ -20670,7 +20698,7 @@ typedef struct bzi_consumer {
 
 /* What the threads of a loader, the pool's engines and the consumer hand to each other, with the lock for that and for
  * the rest of what they share, (L).
- *   - An item is in one list, or in the pool's queue, or in the hands of one thread.
+ *   - An entry is in the list of its state, or in the pool's queue, or in the hands of one thread.
  *   - A batch that is not on loan is in one list: free_batches, retiring, or the consumer's pending. */
 struct bzi_queues {
     bzi_mutex mutex;
@@ -20690,7 +20718,7 @@ struct bzi_queues {
     uint32_t   ahead_samples;         /* that are read ahead */
     uint32_t   ahead_least;           /* as many are, whatever their bytes */
     uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
-    uint64_t   memory_bytes;          /* that items may have together */
+    uint64_t   memory_bytes;          /* that entries may have together */
     bzna_batch *batches;
     uint32_t   batch_count;
 
@@ -20700,21 +20728,17 @@ struct bzi_queues {
     uint32_t   paused;                /* (L) resets and restores at work */
     uint32_t   clearing;              /* (L) 1: one of them throws away what is planned; nothing else is at work */
     bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
-    uint32_t   reading;               /* (L) readers with a run in hand, and workers that read */
-    uint32_t   working;               /* (L) workers with a run in hand */
     uint64_t   alarm;                 /* (L) when a thread that reads wakes by itself; UINT64_MAX: none does */
 
     /* Samples, and batches for them. */
-    bzi_run     free;                 /* (L) items that the plan may use: a stack */
-    bzi_run     planned;              /* (L) items that are to be read, in the order of the plan; see bzi_item_plan */
-    bzi_run     ready;                /* (L) runs that were read and wait for a worker */
+    bzi_entries entries[BZI_ENTRY_STATES];      /* (L) by their state: a stack of empty ones, others by tickets */
+    uint64_t    tickets;              /* (L) that were given */
     uint32_t    is_full;              /* (L) what bzi_queues_is_full has said last */
     bzi_pace    pace;                 /* (L) */
-    uint64_t    held_bytes;           /* (L) of the memory of all items */
-    uint32_t    in_pool;              /* (L) items with the pool or its engines */
+    uint64_t    held_bytes;           /* (L) of the memory of all entries */
     bzi_batches free_batches;         /* (L) that may be planned */
     bzi_batches retiring;             /* (L) in the order of release, without the one whose readers are waited for */
-    bzna_batch *open;                 /* (L) has slots not yet given to items; NULL: none */
+    bzna_batch *open;                 /* (L) has slots not yet given to entries; NULL: none */
     uint32_t    next_slot;            /* (L) of it, that is given next */
 
     /* What is counted. */
@@ -20732,8 +20756,8 @@ struct bzna_loader {
     bzi_queues   queues;              /* their lock is (L) */
     bzi_consumer consumer;            /* (L) */
     atomic_int   references;          /* the owner's, and one for each batch on loan */
-    bzi_item    *items;
-    uint32_t     item_count;
+    bzi_entry   *entries;
+    uint32_t     entry_count;
     bzi_worker  *workers;             /* queues.worker_count of them */
     bzi_reader  *readers;             /* queues.reader_count of them; if that is 0, one for each worker */
     bzi_thread  *threads;             /* of workers and readers */
@@ -20844,7 +20868,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 /* ==== 65. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4.
  *
- * The queues of runs and items, and their counts. */
+ * The table of entries, and what follows from their states. */
 
 /* Returns 1 if stop, pause or quit was requested, else 0. Then no thread takes an item. With the lock held. */
 static int bzi_queues_interrupted(const bzi_queues *queues)
@@ -20852,31 +20876,22 @@ static int bzi_queues_interrupted(const bzi_queues *queues)
     return queues->quit || queues->paused || queues->stopped;
 }
 
-/* Brings starved_ns up to date. This is called before each change of in_pool. With the lock held. */
+/* Brings starved_ns up to date. This is called before an entry goes to the pool or leaves it. With the lock held. */
 static void bzi_queues_count_starved(bzi_queues *queues)
 {
+    const uint32_t in_pool = queues->entries[BZI_ENTRY_POOL].count;
     uint64_t now = bzi_os_now_ns();
 
-    if (queues->in_pool < queues->sessions)
-        queues->starved_ns += (queues->sessions - queues->in_pool) * (now - queues->pool_ns);
+    if (in_pool < queues->sessions)
+        queues->starved_ns += (queues->sessions - in_pool) * (now - queues->pool_ns);
     queues->pool_ns = now;
 }
 
-/* Counts an item that goes to the pool (1), or leaves it (0), if it was there. With the lock held. */
-static void bzi_item_set_in_pool(bzi_item *item, uint32_t in_pool)
-{
-    if (in_pool == item->in_pool)
-        return;
-    bzi_queues_count_starved(item->queues);
-    item->queues->in_pool += in_pool - item->in_pool;
-    item->in_pool = in_pool;
-}
-
-/* Returns how many runs readers and workers have in hand, and how many items the pool and its engines. With the lock
- * held. */
+/* Returns how many entries readers, workers, and the pool with its engines have. With the lock held. */
 static uint32_t bzi_queues_active(const bzi_queues *queues)
 {
-    return queues->reading + queues->working + queues->in_pool;
+    return queues->entries[BZI_ENTRY_READING].count + queues->entries[BZI_ENTRY_TAKEN].count +
+           queues->entries[BZI_ENTRY_POOL].count;
 }
 
 /* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
@@ -20886,63 +20901,73 @@ static void bzi_queues_break(bzi_queues *queues, const bzna_error *err)
         queues->poison = *err;
 }
 
-/* --- Runs --- */
+/* --- Entries --- */
 
-/* Appends the items of a run. */
-static void bzi_run_join(bzi_run *run, bzi_run more)
+/* Puts an entry into a list, behind another one. before: NULL: it becomes the first. */
+static void bzi_entries_add(bzi_entries *list, bzi_entry *entry, bzi_entry *before)
 {
-    if (!more.count)
+    bzi_entry *next = before ? before->next : list->first;
+
+    entry->before = before;
+    entry->next = next;
+    *(before ? &before->next : &list->first) = entry;
+    *(next ? &next->before : &list->last) = entry;
+    list->count++;
+}
+
+static void bzi_entries_remove(bzi_entries *list, const bzi_entry *entry)
+{
+    *(entry->before ? &entry->before->next : &list->first) = entry->next;
+    *(entry->next ? &entry->next->before : &list->last) = entry->before;
+    list->count--;
+}
+
+/* Changes the state of an entry. Pre: it is not in the pool's queue. With the lock held. */
+static void bzi_entry_move(bzi_entry *entry, uint32_t state)
+{
+    bzi_queues *queues = entry->queues;
+    bzi_entries *from = &queues->entries[entry->state], *to = &queues->entries[state];
+    bzi_entry *before = state == BZI_ENTRY_EMPTY ? NULL : to->last;
+
+    if (entry->state == BZI_ENTRY_POOL || state == BZI_ENTRY_POOL)
+        bzi_queues_count_starved(queues);
+    if (entry->state <= BZI_ENTRY_FULL) {
+        bzi_entries_remove(from, entry);
+        from->left -= entry->left;
+        from->size -= entry->size;
+    } else {
+        from->count--;
+    }
+
+    entry->state = state;
+    if (state > BZI_ENTRY_FULL) {
+        to->count++;
         return;
-    *(run->last ? &run->last->next : &run->first) = more.first;
-    run->last = more.last;
-    run->count += more.count;
+    }
+    while (before && before->ticket > entry->ticket)
+        before = before->before;
+    bzi_entries_add(to, entry, before);
+    to->left += entry->left;
+    to->size += entry->size;
 }
 
-/* Makes an item a run by itself. */
-static bzi_run bzi_run_of(bzi_item *item)
+/* Makes all entries of a list empty. They keep their memory. With the lock held. */
+static void bzi_queues_empty(bzi_queues *queues, uint32_t state)
 {
-    item->next = NULL;
-    return (bzi_run){ .first = item, .last = item, .count = 1 };
+    while (queues->entries[state].first)
+        bzi_entry_move(queues->entries[state].first, BZI_ENTRY_EMPTY);
 }
 
-static void bzi_run_add(bzi_run *run, bzi_item *item) { bzi_run_join(run, bzi_run_of(item)); }
-
-/* Puts the items of a run before all others. */
-static void bzi_run_push(bzi_run *run, bzi_run more)
+/* Ends so many slots of an entry for the thread that has it. After the last one, those that are to be read again are
+ * planned; if there are none, the entry is empty. With the lock held. */
+static void bzi_entry_leave(bzi_entry *entry, uint32_t slots)
 {
-    const bzi_run rest = *run;
-
-    memset(run, 0, sizeof *run);
-    bzi_run_join(run, more);
-    bzi_run_join(run, rest);
-}
-
-/* Takes out and returns so many items, the first ones. Pre: there are as many, and count is not 0. */
-static bzi_run bzi_run_split(bzi_run *run, uint32_t count)
-{
-    bzi_run head = { .first = run->first, .last = run->first, .count = count };
-
-    for (uint32_t i = 1; i < count; i++)
-        head.last = head.last->next;
-    run->first = head.last->next;
-    run->last = run->first ? run->last : NULL;
-    run->count -= count;
-    head.last->next = NULL;
-    return head;
-}
-
-/* Takes out and returns the item after this one, or the first one if that is NULL. Returns NULL if there is none. */
-static bzi_item *bzi_run_take(bzi_run *run, bzi_item *before)
-{
-    bzi_item **link = before ? &before->next : &run->first, *item = *link;
-
-    if (!item)
-        return NULL;
-    *link = item->next;
-    if (run->last == item)
-        run->last = before;
-    run->count--;
-    return item;
+    entry->left -= slots;
+    if (entry->left)
+        return;
+    entry->left = entry->again;
+    entry->again = 0;
+    bzi_entry_move(entry, entry->left ? BZI_ENTRY_PLANNED : BZI_ENTRY_EMPTY);
 }
 
 /* Returns the new moving average of a value for one sample, where a run of `count` samples has that sum. The newest run
@@ -20969,8 +20994,10 @@ static uint32_t bzi_queues_run_length(const bzi_queues *queues)
 /* Returns 1 if 1/part of what should be read ahead waits for workers, else 0. With the lock held. */
 static int bzi_queues_is_ahead(const bzi_queues *queues, uint32_t part)
 {
-    return (uint64_t)queues->ready.count * part >= queues->ahead_samples ||
-           (queues->ready.bytes * part >= queues->ahead_bytes && queues->ready.count >= queues->ahead_least);
+    const bzi_entries *full = &queues->entries[BZI_ENTRY_FULL];
+
+    return (uint64_t)full->left * part >= queues->ahead_samples ||
+           (full->size * part >= queues->ahead_bytes && full->left >= queues->ahead_least);
 }
 
 /* Returns 1 if no more should be read ahead now, else 0. Once that is so, it stays until half of what was read is gone,
@@ -20991,104 +21018,49 @@ static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
     return count;
 }
 
-/* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. A worker that has read
- * it takes it itself. With the lock held. */
-static void bzi_ready_push(bzi_queues *queues, bzi_run run)
-{
-    run.first->run = run;
-    queues->ready.bytes += run.bytes;
-    bzi_run_join(&queues->ready, run);
-}
-
-/* Takes the oldest run that is ready. Pre: there is one. With the lock held. */
-static bzi_run bzi_ready_pop(bzi_queues *queues)
-{
-    bzi_run *ready = &queues->ready;
-    const bzi_run run = ready->first->run;
-
-    ready->first = run.last->next;
-    ready->last = ready->first ? ready->last : NULL;
-    ready->count -= run.count;
-    ready->bytes -= run.bytes;
-    run.last->next = NULL;
-    return run;
-}
-
-/* Returns 1 if an item's slot comes before another's in the plan, else 0. */
-static int bzi_item_precedes(const bzi_item *item, const bzi_item *other)
-{
-    const bzna_batch *a = item->batch, *b = other->batch;
-
-    if (a->epoch != b->epoch)
-        return a->epoch < b->epoch;
-    return a->number != b->number ? a->number < b->number : item->slot < other->slot;
-}
-
-/* Has an item read at some time, or when there is memory for it: not_before and wants say which. With the lock held. */
-static void bzi_item_plan(bzi_item *item)
-{
-    bzi_run *planned = &item->queues->planned, before = { 0 };
-
-    while (planned->first && bzi_item_precedes(planned->first, item))
-        bzi_run_add(&before, bzi_run_take(planned, NULL));
-    bzi_run_add(&before, item);
-    bzi_run_push(planned, before);
-}
-
-/* Returns the bytes of memory that items of a list have. */
-static uint64_t bzi_run_memory(const bzi_run *run)
+/* Returns the bytes of memory that entries of a list have. */
+static uint64_t bzi_entries_memory(const bzi_entries *list)
 {
     uint64_t bytes = 0;
 
-    for (const bzi_item *item = run->first; item; item = item->next)
-        bytes += item->bytes.capacity;
+    for (const bzi_entry *entry = list->first; entry; entry = entry->next)
+        bytes += entry->bytes.capacity;
     return bytes;
 }
 
-/* Returns 1 if so many bytes fit under the common ceiling once the memory of items that are free or planned is freed,
- * else 0. With the lock held. */
+/* Returns 1 if so many bytes fit under the common ceiling once the memory of entries that are empty or planned is
+ * freed, else 0. With the lock held. */
 static int bzi_queues_has_room(const bzi_queues *queues, uint64_t bytes)
 {
-    const uint64_t idle = bzi_run_memory(&queues->free) + bzi_run_memory(&queues->planned);
+    const uint64_t idle = bzi_entries_memory(&queues->entries[BZI_ENTRY_EMPTY]) +
+                          bzi_entries_memory(&queues->entries[BZI_ENTRY_PLANNED]);
     return queues->held_bytes - idle <= queues->memory_bytes - bytes;
 }
 
-/* Returns the first planned item that waits for memory, or NULL. With the lock held. */
-static const bzi_item *bzi_queues_first_short(const bzi_queues *queues)
+/* Returns the first planned entry that waits for memory, or NULL. With the lock held. */
+static const bzi_entry *bzi_queues_first_short(const bzi_queues *queues)
 {
-    const bzi_item *item = queues->planned.first;
+    const bzi_entry *entry = queues->entries[BZI_ENTRY_PLANNED].first;
 
-    while (item && !item->wants)
-        item = item->next;
-    return item;
+    while (entry && !entry->wants)
+        entry = entry->next;
+    return entry;
 }
 
-/* Finds the first planned item that can be read now. Returns 1 with the one before it, which is NULL if it is the
- * first; else 0 with the time when one can be read, UINT64_MAX if no time is known. With the lock held. */
-static int bzi_queues_find_planned(const bzi_queues *queues, bzi_item **before, uint64_t *when)
+/* Returns the first planned entry that can be read now. Returns NULL if there is none, with the time when one can be
+ * read, UINT64_MAX if no time is known. With the lock held. */
+static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *when)
 {
-    const uint64_t now = queues->planned.count ? bzi_os_now_ns() : 0;
+    bzi_entry *entry = queues->entries[BZI_ENTRY_PLANNED].first;
+    const uint64_t now = entry ? bzi_os_now_ns() : 0;
 
     *when = UINT64_MAX;
-    *before = NULL;
-    for (bzi_item *item = queues->planned.first; item; *before = item, item = item->next) {
-        if (item->wants && !bzi_queues_has_room(queues, item->wants))
-            return 0;                                       /* nor may one after it take memory */
-        if (item->not_before <= now)
-            return 1;
-        *when = bzi_min(*when, item->not_before);
+    for (; entry && (!entry->wants || bzi_queues_has_room(queues, entry->wants)); entry = entry->next) {
+        if (entry->not_before <= now)
+            return entry;
+        *when = bzi_min(*when, entry->not_before);
     }
-    return 0;
-}
-
-/* Makes an item free. It keeps its memory. With the lock held. */
-static void bzi_item_free(bzi_item *item) { bzi_run_push(&item->queues->free, bzi_run_of(item)); }
-
-/* Makes all items of a list free, so that it is empty. With the lock held. */
-static void bzi_run_free(bzi_run *run, bzi_queues *queues)
-{
-    bzi_run_push(&queues->free, *run);
-    memset(run, 0, sizeof *run);
+    return NULL;                                            /* nor may one after it take memory */
 }
 
 
@@ -21096,7 +21068,7 @@ static void bzi_run_free(bzi_run *run, bzi_queues *queues)
  * Calls: rooms 2, 4, 20, 41-42, 47, 57, 65.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
- * this room but bzi_run_plan are called with the loader's lock held. */
+ * this room but bzi_entry_plan are called with the loader's lock held. */
 
 /* Appends a batch to a list, and sets its state. */
 static void bzi_batches_add(bzi_batches *list, bzna_batch *batch, uint32_t state)
@@ -21244,7 +21216,7 @@ static int bzi_plan_must_rank(bzi_plan *plan, const bzi_queues *queues)
            !bzi_queues_count(queues, BZI_BATCH_FILLING);
 }
 
-/* Returns 1 if slots of a batch can be given to items now, else 0. */
+/* Returns 1 if slots of a batch can be given to an entry now, else 0. */
 static int bzi_plan_can_go_on(bzi_plan *plan, const bzi_queues *queues)
 {
     return queues->open || (bzi_plan_wants_order(plan, queues) && !plan->ranking &&
@@ -21294,12 +21266,10 @@ static void bzi_plan_sample(bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
+    item->stage = BZI_ITEM_UNREAD;
     item->decode_ns = item->warp_ns = item->by_nvdec = item->shrinkable = 0;
-    item->shared = item->only_engines = 0;
-    item->frames = item->passed_over = 0;
+    item->shared = item->retries = 0;
     item->data = NULL;
-    item->retries = 0;
-    item->not_before = item->wants = 0;
     item->container = bzi_dataset_at(item->setup->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
@@ -21338,47 +21308,51 @@ static int bzi_item_lacks_decoder(const bzi_item *item)
            bzi_codec_has_library(bzi_codec_of(&image.coded), &ignored) != BZNA_OK;
 }
 
-/* Gives the next slots of a batch to free items, at most so many, and returns them. The run is empty if there is
- * nothing to plan now. Pre: an item is free. */
-static bzi_run bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most)
+/* Returns the first of an entry's items. The others follow it. */
+static bzi_item *bzi_entry_items(const bzi_entry *entry) { return &entry->batch->items[entry->slot]; }
+
+/* Gives the next slots of a batch to an empty entry, at most so many, and returns it. Returns NULL if there is nothing
+ * to plan now. Pre: an entry is empty. */
+static bzi_entry *bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most)
 {
-    bzi_run run = { 0 };
+    bzi_entry *entry = queues->entries[BZI_ENTRY_EMPTY].first;
     bzna_batch *batch;
 
     while (!queues->open) {
         if (!bzi_plan_can_go_on(plan, queues))
-            return run;
+            return NULL;
         bzi_plan_batch(plan, queues);
     }
-    batch = queues->open;
-    run = bzi_run_split(&queues->free, bzi_min32(bzi_min32(most, queues->free.count),
-                                                 batch->slots - queues->next_slot));
-    run.batch = batch;
-    run.slot = queues->next_slot;
-    queues->next_slot += run.count;
+    batch = entry->batch = queues->open;
+    entry->is_new = 1;
+    entry->ticket = queues->tickets++;
+    entry->slot = queues->next_slot;
+    entry->count = bzi_min32(most, batch->slots - queues->next_slot);
+    entry->usual = bzi_min((entry->count - 1) * 2 * queues->pace.bytes, 2 * BZI_RUN_BYTES);
+    queues->next_slot += entry->count;
     if (queues->next_slot == batch->slots)
         queues->open = NULL;
-    return run;
+    return entry;
 }
 
-/* Gives each item of a new run its plan: its slot and its sample. Without the lock: the order of a batch stays as it is
- * until the batch is filled. */
-static void bzi_run_plan(bzi_run *run)
+/* Finds the sample of each slot of a new entry. Without the lock: the order of a batch stays as it is until the batch
+ * is filled. */
+static void bzi_entry_plan(bzi_entry *entry)
 {
-    bzna_batch *batch = run->batch;
+    const bzna_batch *batch = entry->batch;
+    bzi_item *item = bzi_entry_items(entry);
 
-    for (bzi_item *item = run->first; item && batch; item = item->next) {
-        item->batch = batch;
-        item->slot = run->slot++;
+    entry->left = entry->count;
+    entry->is_new = 0;
+    for (const bzi_item *end = item + entry->count; item < end; item++) {
+        item->entry = entry;
         item->replacements = item->again = 0;
-        item->err = &batch->errors[item->slot];
         item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
         bzi_plan_sample(item);
         item->is_padding = item->setup->config.order.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
         if (item->is_padding)
             batch->indices[item->slot] = UINT64_MAX;
     }
-    run->batch = NULL;
 }
 
 /* --- The pool's queue --- */
@@ -21410,7 +21384,7 @@ static void bzi_pool_look_now(bzi_pool *pool)
 /* Looks after the engines, unless somebody has within the last BZI_POOL_LOOK_NS. If BZI_POOL_LOOKS looks in a row see
  * one in the same call of the driver, the device hangs: no calls are made any more, and engines end. Those that are in
  * a call are left alone. Looks are counted, not time, because a process may have been stopped for a while.
- * Returns 0, or 1 if the device hangs. *over: 1 if no engine touches an item any more. */
+ * Returns 0, or 1 if the device hangs. *over: 1 if no engine touches an entry any more. */
 static int bzi_pool_look(bzi_pool *pool, int *over)
 {
     const int hung = bzi_device_is_hung(pool->device);
@@ -21427,18 +21401,19 @@ static int bzi_pool_look(bzi_pool *pool, int *over)
     return bzi_device_is_hung(pool->device);
 }
 
-/* Queues an item for the engines: last, or first if a worker gives it back. Returns 1, or 0 if no engine is left. With
- * the loader's lock held. */
-static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
+/* Queues an item's entry for the engines: last, or first if a worker gives it back. Returns 1, or 0 if no engine is
+ * left. Pre: it is the only item of its entry. With the loader's lock held. */
+static int bzi_pool_submit(bzi_pool *pool, const bzi_item *item)
 {
+    bzi_entry *entry = item->entry;
     int alive, wake;
 
     bzi_os_lock(&pool->mutex);
     alive = pool->live > 0;
     if (alive) {
-        bzi_item_set_in_pool(item, 1);
-        item->only_engines = item->shared;
-        (item->shared ? bzi_run_push : bzi_run_join)(&pool->queue, bzi_run_of(item));
+        bzi_entry_move(entry, BZI_ENTRY_POOL);
+        entry->only_engines = item->shared;
+        bzi_entries_add(&pool->queue, entry, item->shared ? NULL : pool->queue.last);
     }
 
     wake = alive && pool->idle;
@@ -21448,51 +21423,40 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
     return alive;
 }
 
-/* Finds an item of a loader that a worker may take from the engines: behind as many as those can begin, one for each,
+/* Finds an entry of a loader that a worker may take from the engines: behind as many as those can begin, one for each,
  * or, if there is none, the last one before. Returns NULL if no more wait than engines can begin. With the loader's
  * lock held.
  *   take   1: takes it out of the queue */
-static bzi_item *bzi_pool_share(bzi_pool *pool, const bzi_queues *queues, int take)
+static bzi_entry *bzi_pool_share(bzi_pool *pool, const bzi_queues *queues, int take)
 {
-    bzi_item *found = NULL, *before = NULL, *last = NULL;
+    bzi_entry *found = NULL, *entry;
     uint32_t number = 0;
 
     bzi_os_lock(&pool->mutex);
-    if (pool->queue.count > pool->live)
-        for (bzi_item *item = pool->queue.first; item && !(found && number > pool->live); item = item->next, number++) {
-            if (item->queues == queues && !item->only_engines) {
-                found = item;
-                before = last;
-            }
-            last = item;
-        }
+    entry = pool->queue.count > pool->live ? pool->queue.first : NULL;
+    for (; entry && !(found && number > pool->live); entry = entry->next, number++)
+        if (entry->queues == queues && !entry->only_engines)
+            found = entry;
     if (found && take)
-        bzi_run_take(&pool->queue, before);
+        bzi_entries_remove(&pool->queue, found);
     bzi_os_unlock(&pool->mutex);
     return found;
 }
 
-/* Takes a loader's items out of the queue, because they will be discarded. With the loader's lock held. */
+/* Takes a loader's entries out of the queue, and makes them empty. With the loader's lock held. */
 static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 {
-    bzi_item *item;
-    bzi_run queue;
-
     if (!pool)
         return;
 
     bzi_os_lock(&pool->mutex);
-    queue = pool->queue;
-    memset(&pool->queue, 0, sizeof pool->queue);
-    while ((item = bzi_run_take(&queue, NULL)) != NULL) {
-        if (item->queues != queues) {
-            bzi_run_add(&pool->queue, item);
+    for (bzi_entry *entry = pool->queue.first, *next; entry; entry = next) {
+        next = entry->next;
+        if (entry->queues != queues)
             continue;
-        }
-        bzi_item_free(item);
-        bzi_item_set_in_pool(item, 0);
+        bzi_entries_remove(&pool->queue, entry);
+        bzi_entry_move(entry, BZI_ENTRY_EMPTY);
     }
-
     bzi_os_unlock(&pool->mutex);
 }
 
@@ -21521,31 +21485,29 @@ static void bzi_queues_lock(bzi_queues *queues)
     queues->stats.lock_wait_ns += bzi_os_now_ns() - start;
 }
 
-/* Returns 1 if slots can be given to items whose samples are not too far ahead, and may be read now, else 0. */
+/* Returns 1 if slots can be given to an entry whose samples are not too far ahead, and may be read now, else 0. */
 static int bzi_can_plan(bzi_queues *queues)
 {
-    return queues->free.count && (queues->sessions || !bzi_queues_is_full(queues)) &&
+    return queues->entries[BZI_ENTRY_EMPTY].count && (queues->sessions || !bzi_queues_is_full(queues)) &&
            bzi_plan_can_go_on(queues->plan, queues) && !bzi_queues_first_short(queues);
 }
 
-/* Returns 1 if a planned item or new ones can be read, or samples are to be ranked, else 0. */
+/* Returns 1 if a planned entry or a new one can be read, or samples are to be ranked, else 0. */
 static int bzi_can_read(bzi_queues *queues)
 {
-    bzi_item *before;
     uint64_t when;
 
     return !bzi_queues_interrupted(queues) &&
-           (bzi_queues_find_planned(queues, &before, &when) || bzi_plan_must_rank(queues->plan, queues) ||
+           (bzi_queues_find_planned(queues, &when) || bzi_plan_must_rank(queues->plan, queues) ||
             bzi_can_plan(queues));
 }
 
-/* Returns when a planned item can be read, if only the time for that is to come; else UINT64_MAX. */
+/* Returns when a planned entry can be read, if only the time for that is to come; else UINT64_MAX. */
 static uint64_t bzi_queues_alarm(const bzi_queues *queues)
 {
-    bzi_item *before;
     uint64_t when;
 
-    return bzi_queues_interrupted(queues) || bzi_queues_find_planned(queues, &before, &when) ? UINT64_MAX : when;
+    return bzi_queues_interrupted(queues) || bzi_queues_find_planned(queues, &when) ? UINT64_MAX : when;
 }
 
 /* Returns 1 if a batch is retiring, and may be waited for, else 0. */
@@ -21558,10 +21520,11 @@ static int bzi_can_retire(const bzi_queues *queues)
  * than a thread wakes, unless workers have nothing to do. */
 static int bzi_can_read_more(const bzi_queues *queues)
 {
+    const bzi_entries *entries = queues->entries;
     const int slow = !queues->pace.read_ns || queues->pace.read_ns > BZI_READ_SLOW_NS;
 
-    return !queues->reading || slow || queues->sessions || queues->planned.count ||
-           (!queues->ready.count && queues->working < queues->worker_count);
+    return !entries[BZI_ENTRY_READING].count || slow || queues->sessions || entries[BZI_ENTRY_PLANNED].count ||
+           (!entries[BZI_ENTRY_FULL].count && entries[BZI_ENTRY_TAKEN].count < queues->worker_count);
 }
 
 /* Returns 1 if the thread in next has what it waits for, else 0: its batch, an error, or the end. */
@@ -21579,7 +21542,7 @@ static int bzi_can_deliver(bzi_queues *queues)
            !bzi_plan_has_batch(queues->plan) || bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count;
 }
 
-/* Returns 1 if a worker may take an item from the engines, else 0. That depends on the pool's queue, which engines and
+/* Returns 1 if a worker may take an entry from the engines, else 0. That depends on the pool's queue, which engines and
  * other loaders change without this loader's lock: nothing but more speed hangs on this. */
 static int bzi_can_share(const bzi_queues *queues)
 {
@@ -21595,7 +21558,7 @@ static int bzi_can(bzi_queues *queues, uint32_t role)
         return queues->quit || (bzi_can_read(queues) && bzi_can_read_more(queues)) ||
                bzi_queues_alarm(queues) < queues->alarm;
     case BZI_ROLE_WORK:
-        return queues->quit || (queues->ready.count && !bzi_queues_interrupted(queues)) ||
+        return queues->quit || (queues->entries[BZI_ENTRY_FULL].count && !bzi_queues_interrupted(queues)) ||
                (!queues->reader_count && (bzi_can_read(queues) || bzi_queues_alarm(queues) < queues->alarm)) ||
                bzi_can_share(queues);
     case BZI_ROLE_DONE:
@@ -21642,8 +21605,8 @@ static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline
     return expired;
 }
 
-/* Looks after the engines that a loader uses. If they hang, ends the loader. Returns 1 if no engine touches an item any
- * more, else 0. With the lock held. */
+/* Looks after the engines that a loader uses. If they hang, ends the loader. Returns 1 if no engine touches an entry
+ * any more, else 0. With the lock held. */
 static int bzi_queues_look(bzi_queues *queues, bzi_pool *pool)
 {
     bzna_error err;
@@ -21677,12 +21640,12 @@ static void bzi_queues_settle(bzi_queues *queues, bzi_pool *pool)
         bzi_queues_sleep_for(queues, pool, BZI_ROLE_CONTROL, 0);
         if (bzi_queues_look(queues, pool)) {
             bzi_queues_count_starved(queues);
-            queues->in_pool = 0;
+            queues->entries[BZI_ENTRY_POOL].count = 0;
         }
     }
 }
 
-/* Waits as a thread that reads. One of them wakes by itself when the next planned item can be read.
+/* Waits as a thread that reads. One of them wakes by itself when the next planned entry can be read.
  *   when   that time, as found while there was nothing to read; UINT64_MAX: none is known */
 static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t when)
 {
@@ -22980,7 +22943,7 @@ static void *bzi_retire_run(void *argument)
     return NULL;
 }
 
-/* --- Taking items --- */
+/* --- Taking entries --- */
 
 /* Ranks the samples for the epoch being planned, if its order is missing. Returns 1, or 0 if there is nothing to rank
  * now. With the lock held, but not while it ranks: nobody else uses the ranked samples then. */
@@ -23004,143 +22967,137 @@ static int bzi_reader_rank(bzi_plan *plan, bzi_queues *queues)
     return 1;
 }
 
-/* Returns the next samples to read: one that is planned, else new ones of the plan. The run is empty if there is
+/* Takes what is read next: an entry that is planned, else one with new slots of the plan. Returns NULL if there is
  * nothing to read now, or enough has been read ahead. Then *when is the time at which a planned one can be read;
  * UINT64_MAX: none is known. With the lock held. */
-static bzi_run bzi_reader_next(bzi_plan *plan, bzi_queues *queues, uint64_t *when)
+static bzi_entry *bzi_reader_next(bzi_plan *plan, bzi_queues *queues, uint64_t *when)
 {
-    bzi_item *before;
+    bzi_entry *entry;
 
     *when = UINT64_MAX;
     if (bzi_queues_interrupted(queues))
-        return (bzi_run){ 0 };
-    if (bzi_queues_find_planned(queues, &before, when))
-        return bzi_run_of(bzi_run_take(&queues->planned, before));
-    if (!bzi_can_plan(queues))
-        return (bzi_run){ 0 };
-    return bzi_plan_run(plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
+        return NULL;
+    if (!(entry = bzi_queues_find_planned(queues, when)) && bzi_can_plan(queues))
+        entry = bzi_plan_run(plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
+    if (entry)
+        bzi_entry_move(entry, BZI_ENTRY_READING);
+    return entry;
 }
 
-/* Waits for a run to read, and returns it. Meanwhile it ranks samples. The run is empty if the loader closes. With the
+/* Waits for an entry to read, and returns it. Meanwhile it ranks samples. Returns NULL if the loader closes. With the
  * lock held, but not during the wait. */
-static bzi_run bzi_reader_take(bzna_loader *loader)
+static bzi_entry *bzi_reader_take(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
-    bzi_run run = { 0 };
 
     while (!queues->quit) {
+        bzi_entry *entry = NULL;
         uint64_t start, when = UINT64_MAX;
 
-        if (bzi_can_read_more(queues))
-            run = bzi_reader_next(&loader->plan, queues, &when);
-        if (run.count)
-            break;
+        if (bzi_can_read_more(queues) && (entry = bzi_reader_next(&loader->plan, queues, &when)) != NULL)
+            return entry;
         if (bzi_reader_rank(&loader->plan, queues))
             continue;
         start = bzi_os_now_ns();
         bzi_queues_sleep_reader(queues, BZI_ROLE_READ, when);
         queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
     }
-    return run;
+    return NULL;
 }
 
 /* --- Memory for what is read --- */
 
-/* Returns the first item of a list that has memory, or NULL. */
-static bzi_item *bzi_run_find_memory(const bzi_run *run)
+/* Returns an entry with memory that is empty or planned; NULL if none of them has any. */
+static bzi_entry *bzi_queues_find_memory(const bzi_queues *queues)
 {
-    bzi_item *item = run->first;
-
-    while (item && !item->bytes.capacity)
-        item = item->next;
-    return item;
+    for (uint32_t state = BZI_ENTRY_EMPTY; state <= BZI_ENTRY_PLANNED; state++)
+        for (bzi_entry *entry = queues->entries[state].first; entry; entry = entry->next)
+            if (entry->bytes.capacity)
+                return entry;
+    return NULL;
 }
 
-/* Returns an item with memory that is free or is planned; NULL if none of them has any. */
-static bzi_item *bzi_queues_find_memory(const bzi_queues *queues)
-{
-    bzi_item *item = bzi_run_find_memory(&queues->free);
-    return item ? item : bzi_run_find_memory(&queues->planned);
-}
-
-/* Frees the memory of one item that is free or planned. Returns 1, or 0 if none of them has any. With the lock held,
+/* Frees the memory of one entry that is empty or planned. Returns 1, or 0 if none of them has any. With the lock held,
  * but not during the call of the user's allocator. */
-static int bzi_reader_trim(bzi_queues *queues)
+static int bzi_reader_trim(const bzi_memory *memory, bzi_queues *queues)
 {
-    bzi_item *item = bzi_queues_find_memory(queues);
+    bzi_entry *entry = bzi_queues_find_memory(queues);
     bzi_buffer bytes;
 
-    if (!item)
+    if (!entry)
         return 0;
 
-    bytes = item->bytes;
-    memset(&item->bytes, 0, sizeof item->bytes);
+    bytes = entry->bytes;
+    memset(&entry->bytes, 0, sizeof entry->bytes);
     bzi_queues_unlock(queues);
-    bzi_release(item->setup->memory, bytes.data, bytes.capacity, 1);
+    bzi_release(memory, bytes.data, bytes.capacity, 1);
     bzi_queues_lock(queues);
     queues->held_bytes -= bytes.capacity;
     return 1;
 }
 
-/* Counts `want` bytes in place of those that an item has, if they fit under the common ceiling, and no item before it
+/* Counts `want` bytes in place of those that an entry has, if they fit under the common ceiling, and no entry before it
  * waits for memory. Returns 1 if so, else 0. Without the lock. */
-static int bzi_reader_count_memory(const bzi_item *item, uint64_t want)
+static int bzi_reader_count_memory(const bzi_memory *memory, const bzi_entry *entry, uint64_t want)
 {
-    bzi_queues *queues = item->queues;
-    const uint64_t has = item->bytes.capacity;
-    const bzi_item *first;
+    bzi_queues *queues = entry->queues;
+    const uint64_t has = entry->bytes.capacity;
+    const bzi_entry *first;
     int fits, waits;
 
     bzi_queues_lock(queues);
     do {
         first = bzi_queues_first_short(queues);
-        waits = first && bzi_item_precedes(first, item);
+        waits = first && first->ticket < entry->ticket;
         fits = !waits && queues->held_bytes - has + want <= queues->memory_bytes;
-    } while (!fits && !waits && bzi_reader_trim(queues));
+    } while (!fits && !waits && bzi_reader_trim(memory, queues));
     queues->held_bytes += fits ? want - has : 0;
     bzi_queues_unlock(queues);
     return fits;
 }
 
-/* Frees an item's memory. Without the lock. */
-static void bzi_reader_let_go(bzi_item *item)
+/* Frees an entry's memory. Without the lock. */
+static void bzi_reader_let_go(const bzi_memory *memory, bzi_entry *entry)
 {
-    bzi_queues *queues = item->queues;
-    const uint64_t bytes = item->bytes.capacity;
+    bzi_queues *queues = entry->queues;
+    const uint64_t bytes = entry->bytes.capacity;
 
-    bzi_buffer_free(item->setup->memory, &item->bytes);
+    bzi_buffer_free(memory, &entry->bytes);
     bzi_queues_lock(queues);
     queues->held_bytes -= bytes;
     bzi_queues_unlock(queues);
 }
 
-/* Gives an item memory for so many bytes. Returns BZNA_AGAIN if there is none for it now: then `wants` says how much it
- * waits for. */
-static bzna_status bzi_reader_reserve(bzi_item *item, uint64_t bytes, bzna_error *err)
+/* Gives an entry room for so many bytes more. Returns BZNA_AGAIN if there is none for them now: samples that are to be
+ * worked on first lie in its memory, or memory is short. Then `wants` says how much it waits for. */
+static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry, uint64_t bytes, bzna_error *err)
 {
-    const bzi_memory *memory = item->setup->memory;
-    uint64_t ceiling = item->queues->memory_bytes, want = 4096;
+    const uint64_t ceiling = entry->queues->memory_bytes;
+    const uint64_t need = entry->used ? bytes : bzi_max(bytes, bzi_min(entry->usual, ceiling));
+    uint64_t want = 4096;
 
-    if (bytes <= item->bytes.capacity)
+    if (need <= entry->bytes.capacity - entry->used)
         return BZNA_OK;
     if (bytes > ceiling)
         return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read.memory_bytes, %llu",
                         (bzi_llu)bytes, (bzi_llu)ceiling);
+    if (entry->used)
+        return BZNA_AGAIN;
 
-    while (want < bytes)
+    while (want < need)
         want *= 2;
     want = bzi_min(want, ceiling);
-    if (!bzi_reader_count_memory(item, want)) {
-        item->wants = want;
+    if (!bzi_reader_count_memory(memory, entry, want)) {
+        entry->wants = want;
         return BZNA_AGAIN;
     }
 
-    bzi_buffer_free(memory, &item->bytes);
-    item->bytes.data = bzi_alloc(memory, want, 1, BZI_BATCH_ALIGN);
-    item->bytes.capacity = want;
-    if (item->bytes.data)
+    bzi_buffer_free(memory, &entry->bytes);
+    entry->bytes.data = bzi_alloc(memory, want, 1, BZI_BATCH_ALIGN);
+    entry->bytes.capacity = want;
+    if (entry->bytes.data)
         return BZNA_OK;
-    bzi_reader_let_go(item);
+    bzi_reader_let_go(memory, entry);
     return bzi_fail_memory(err, "a sample's bytes");
 }
 
@@ -23148,29 +23105,42 @@ static bzna_status bzi_reader_reserve(bzi_item *item, uint64_t bytes, bzna_error
 /* ==== 73. Readers: reading =========================================================================================
  * Calls: rooms 2, 4, 9, 11, 26, 41, 65-67, 69, 72.
  *
- * What readers do with a run: bytes, targets and fields of its samples, several of them in one read where they lie side
- * by side; retries; handing on. */
+ * What readers do with an entry: bytes, targets and fields of its samples, several of them in one read where they lie
+ * side by side; retries; handing on. */
 
 /* --- Reading --- */
 
-/* Fetches a sample into the item's memory, which has at least the bytes that samples of this loader have on average, so
- * that the user's code is seldom asked twice. */
+/* Returns where the next sample lies in an entry's memory, and counts its bytes as used. Pre: there is room. */
+static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
+{
+    uint8_t *at = entry->bytes.data + entry->used;
+    const uint64_t lines = (entry->used + bytes + BZI_CACHE_LINE - 1) / BZI_CACHE_LINE;
+
+    entry->used = bzi_min(entry->bytes.capacity, lines * BZI_CACHE_LINE);
+    return at;
+}
+
+/* Fetches a sample into the entry's memory, which has room for at least the bytes that samples of this loader have on
+ * average, so that the user's code is seldom asked twice. */
 static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
+    const bzi_memory *memory = reader->setup->memory;
     const uint64_t usual = bzi_min(reader->usual_bytes + reader->usual_bytes / 2, BZI_RUN_BYTES),
                    first = bzi_min(usual > 4096 ? usual : 4096, reader->queues->memory_bytes);
-    bzna_status status = bzi_reader_reserve(item, first, err);
+    bzi_entry *entry = item->entry;
+    bzna_status status = bzi_reader_reserve(memory, entry, first, err);
 
     if (status != BZNA_OK)
         return status;
 
-    while ((status = bzi_reading_fetch(reading, item->bytes.data, item->bytes.capacity, err)) == BZNA_AGAIN)
-        if ((status = bzi_reader_reserve(item, reading->sample.extent.size, err)) != BZNA_OK)
+    while ((status = bzi_reading_fetch(reading, entry->bytes.data + entry->used, entry->bytes.capacity - entry->used,
+                                       err)) == BZNA_AGAIN)
+        if ((status = bzi_reader_reserve(memory, entry, reading->sample.extent.size, err)) != BZNA_OK)
             return status;
 
     if (status == BZNA_OK) {
         reader->usual_bytes += (reading->sample.extent.size + 7) / 8 - (reader->usual_bytes + 7) / 8;
-        item->data = item->bytes.data;
+        item->data = bzi_entry_use(entry, reading->sample.extent.size);
     }
     return status;
 }
@@ -23204,6 +23174,7 @@ static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
+    bzi_entry *entry = item->entry;
     bzna_status status;
 
     if (!item->data)
@@ -23217,10 +23188,10 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
         return BZNA_OK;
     }
 
-    if ((status = bzi_reader_reserve(item, extent->size, err)) != BZNA_OK ||
-        (status = bzi_reading_read(reading, item->bytes.data, err)) != BZNA_OK)
+    if ((status = bzi_reader_reserve(reader->setup->memory, entry, extent->size, err)) != BZNA_OK ||
+        (status = bzi_reading_read(reading, entry->bytes.data + entry->used, err)) != BZNA_OK)
         return status;
-    item->data = item->bytes.data;
+    item->data = bzi_entry_use(entry, extent->size);
     return BZNA_OK;
 }
 
@@ -23263,53 +23234,52 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
 }
 
-/* Reads a sample. Returns BZNA_AGAIN if it is to be read later: its `wants` says that memory is short, or its
- * not_before that reading is tried again after an I/O error, as often as the config allows. Returns BZNA_END for
- * padding. */
+/* Reads a sample. Returns BZNA_AGAIN if there is no memory for it, and BZNA_END for padding. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
-    const bzna_loader_config *config = &reader->setup->config;
-    uint64_t pause = bzi_min(config->read.backoff_ns, INT64_MAX / 2);       /* 146 years: no overflow in what follows */
-    bzna_status status;
+    if (!item->is_padding)
+        return bzi_reader_read(reader, item, err);
+    item->batch->targets[item->slot] = reader->setup->config.order.pad_target;
+    return BZNA_END;                                        /* no sample, so that nobody decodes it */
+}
 
-    item->not_before = item->wants = 0;
-    if (item->is_padding) {
-        item->batch->targets[item->slot] = config->order.pad_target;
-        return BZNA_END;                                    /* no sample, so that nobody decodes it */
-    }
+/* Returns 1 if reading a sample that could not be read is tried again, as often as the config allows, else 0. Then its
+ * entry's not_before is when that may begin. */
+static int bzi_reader_retries(const bzna_loader_read *config, bzi_item *item, bzna_status status)
+{
+    uint64_t pause = bzi_min(config->backoff_ns, INT64_MAX / 2);            /* 146 years: no overflow in what follows */
 
-    status = bzi_reader_read(reader, item, err);
-    if (status != BZNA_E_IO || item->retries == config->read.retries)
-        return status;
+    if (status != BZNA_E_IO || item->retries == config->retries)
+        return 0;
     for (uint32_t i = 0; i < item->retries && pause < INT64_MAX / 4; i++)
         pause *= 2;
     item->retries++;
-    item->not_before = bzi_os_now_ns() + pause;
-    return BZNA_AGAIN;
+    item->entry->not_before = bzi_max(item->entry->not_before, bzi_os_now_ns() + pause);
+    return 1;
 }
 
-/* Returns how many of the samples that follow in the run also follow in the file, and can be read together with this
- * one within BZI_RUN_BYTES. Returns 0 where each sample is read by itself, as from a source of the user's callbacks.
+/* Returns how many of the samples up to `last` follow this one in the file, too, and can be read together with it
+ * within BZI_RUN_BYTES. Returns 0 where each sample is read by itself, as from a source of the user's callbacks.
  *   offset   where this sample begins
  *   bytes    from there to the end of the last of them */
-static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *bytes)
+static uint32_t bzi_item_neighbors(bzi_item *first, const bzi_item *last, uint64_t *offset, uint64_t *bytes)
 {
     const bzi_container *container = first->container;
-    bzi_item *item = first;
     uint32_t count = 0;
     bzi_extent extent;
 
-    if (container->ops->prepare || !first->next || first->next->local != first->local + 1 ||
-        first->next->container != container || !bzi_item_locate(first, &extent))
+    if (container->ops->prepare || first == last || first[1].local != first->local + 1 ||
+        first[1].container != container || !bzi_item_locate(first, &extent))
         return 0;
 
     first->extent = extent;
     *offset = extent.offset;
     *bytes = extent.size;
-    while ((item = item->next) != NULL && item->container == container && item->local == first->local + count + 1 &&
-           bzi_item_locate(item, &extent) && extent.source == first->extent.source &&
-           extent.offset >= *offset + *bytes && extent.size <= BZI_RUN_BYTES &&
-           extent.offset - *offset <= BZI_RUN_BYTES - extent.size) {
+    for (bzi_item *item = first + 1; item <= last && item->container == container &&
+         item->local == first->local + count + 1 &&
+         bzi_item_locate(item, &extent) && extent.source == first->extent.source &&
+         extent.offset >= *offset + *bytes && extent.size <= BZI_RUN_BYTES &&
+         extent.offset - *offset <= BZI_RUN_BYTES - extent.size; item++) {
         *bytes = extent.offset - *offset + extent.size;
         item->extent = extent;
         count++;
@@ -23318,18 +23288,21 @@ static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *
     return count;
 }
 
-/* Reads samples of a run that follow each other in a file with one read, into the memory of the first of them. If that
- * fails, each is read by itself later, so that a bad sample costs only its own slot. */
-static void bzi_reader_read_neighbors(bzi_item *item)
+/* Reads samples of a new entry that follow each other in a file with one read. If that fails, each is read by itself
+ * later, so that a bad sample costs only its own slot. */
+static void bzi_reader_read_neighbors(const bzi_memory *memory, bzi_entry *entry)
 {
-    while (item) {
+    bzi_item *item = bzi_entry_items(entry), *const end = item + entry->count;
+
+    while (item < end) {
         uint64_t offset = 0, bytes = 0;
-        uint32_t count = bzi_item_neighbors(item, &offset, &bytes);
+        uint32_t count = bzi_item_neighbors(item, end - 1, &offset, &bytes);
         bzna_error ignored;
-        int read = count && bzi_reader_reserve(item, bytes, &ignored) == BZNA_OK &&
-                   bzi_source_read(item->extent.source, offset, item->bytes.data, bytes, &ignored) == BZNA_OK;
-        const uint8_t *data = item->bytes.data;
-        for (uint32_t i = 0; i <= count; i++, item = item->next)
+        int read = count && bzi_reader_reserve(memory, entry, bytes, &ignored) == BZNA_OK &&
+                   bzi_source_read(item->extent.source, offset, entry->bytes.data + entry->used, bytes, &ignored) ==
+                       BZNA_OK;
+        const uint8_t *data = read ? bzi_entry_use(entry, bytes) : NULL;
+        for (uint32_t i = 0; i <= count; i++, item++)
             item->data = read ? data + (item->extent.offset - offset) : NULL;
     }
 }
@@ -23356,78 +23329,83 @@ static int bzi_reader_submit(bzi_item *item)
     return 0;
 }
 
-/* Reads a run, and returns the items that are done. The others go to *later: those that are to be tried again after a
- * pause, and those after the point where memory was short. Without the lock. */
-static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, bzi_run *later)
+/* Reads the samples of an entry that were not read, until memory is short. Returns how many are to be tried again after
+ * an I/O error. Without the lock. */
+static uint32_t bzi_reader_read_entry(bzi_reader *reader, bzi_entry *entry)
 {
-    bzi_run done = { 0 };
-    const int is_new = run.batch != NULL;
-    bzi_item *item;
-    int is_short = 0;
+    bzi_item *item, *end;
+    uint32_t retried = 0, done = 0;
 
-    bzi_run_plan(&run);
-    /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
-    if (is_new && !reader->setup->on_device)
-        bzi_reader_read_neighbors(run.first);
-    while ((item = bzi_run_take(&run, NULL)) != NULL) {
-        bzi_reader_prefetch(reader, run.first);
-        item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, item->err);
+    entry->not_before = entry->wants = entry->used = entry->size = 0;
+    entry->frames = entry->passed_over = 0;
+    if (entry->is_new) {
+        bzi_entry_plan(entry);
+        bzi_reader_read_neighbors(reader->setup->memory, entry);
+    }
+    item = bzi_entry_items(entry);
+    for (end = item + entry->count; item < end; item++) {
+        if (item->stage != BZI_ITEM_UNREAD)
+            continue;
+        bzi_reader_prefetch(reader, item + 1 < end ? item + 1 : NULL);
+        item->status = bzi_reader_fetch(reader, item, item->err);
         if (item->status != BZNA_OK)
             bzi_item_clear_fields(item, 0, reader->setup->column_count);
-        done.bytes += item->status == BZNA_OK ? item->extent.size : 0;
-        if (item->wants && item->bytes.capacity)
-            bzi_reader_let_go(item);                        /* two that keep memory could wait for each other forever */
-        is_short |= item->wants != 0;
-        for (bzi_item *after = item->status == BZNA_AGAIN ? item : NULL; after; after = after->next)
-            after->data = NULL;                             /* it may lie in this item's memory, which stays behind */
-        bzi_run_add(item->status == BZNA_AGAIN ? later : &done, item);
+        if (item->status == BZNA_AGAIN)
+            break;
+        if (bzi_reader_retries(&reader->setup->config.read, item, item->status)) {
+            item->data = NULL;
+            retried++;
+            continue;
+        }
+        item->stage = BZI_ITEM_READ;
+        entry->size += item->status == BZNA_OK ? item->extent.size : 0;
+        done++;
     }
-    return done;
+    for (; item < end; item++)
+        item->data = item->stage == BZI_ITEM_UNREAD ? NULL : item->data;    /* this memory is used for others first */
+    entry->again = entry->left - done;
+    entry->left = done;
+    return retried;
 }
 
-/* Reads a run and hands it on. With the lock held, but not while it reads. */
-static void bzi_reader_pass(bzi_reader *reader, bzi_run run)
+/* Reads an entry and hands it on. With the lock held, but not while it reads. */
+static void bzi_reader_pass(bzi_reader *reader, bzi_entry *entry)
 {
     bzi_queues *queues = reader->queues;
     bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_READ];
     uint64_t took = bzi_os_now_ns();
-    bzi_run later = { 0 }, done;
-    bzi_item *item;
+    uint32_t retried;
 
-    queues->reading++;
     bzi_queues_unlock(queues);
-    done = bzi_reader_read_run(reader, run, &later);
+    retried = bzi_reader_read_entry(reader, entry);
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
-    queues->reading--;
 
-    while ((item = bzi_run_take(&later, NULL)) != NULL) {
-        queues->stats.retries += item->not_before != 0;
-        bzi_item_plan(item);
-    }
+    queues->stats.retries += retried;
     stage->busy_ns += took;
-    stage->count += done.count;
-    stage->bytes += done.bytes;
-    if (!done.count)
+    stage->count += entry->left;
+    stage->bytes += entry->size;
+    if (!entry->left) {
+        bzi_entry_leave(entry, 0);
         return;
+    }
 
-    queues->pace.read_ns = bzi_pace_mean(queues->pace.read_ns, took, done.count);
-    queues->pace.bytes = bzi_pace_mean(queues->pace.bytes, done.bytes, done.count);
-    if (!queues->sessions || !bzi_reader_submit(done.first))        /* with sessions, a run has one item */
-        bzi_ready_push(queues, done);
+    queues->pace.read_ns = bzi_pace_mean(queues->pace.read_ns, took, entry->left);
+    queues->pace.bytes = bzi_pace_mean(queues->pace.bytes, entry->size, entry->left);
+    if (!queues->sessions || !bzi_reader_submit(bzi_entry_items(entry)))    /* with sessions, an entry has one slot */
+        bzi_entry_move(entry, BZI_ENTRY_FULL);
 }
 
 /* The thread of a reader. */
 static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
-    bzna_loader *loader = reader->loader;
     bzi_queues *queues = reader->queues;
-    bzi_run run;
+    bzi_entry *entry;
 
     bzi_queues_lock(queues);
-    while ((run = bzi_reader_take(loader)).count)
-        bzi_reader_pass(reader, run);
+    while ((entry = bzi_reader_take(reader->loader)) != NULL)
+        bzi_reader_pass(reader, entry);
     bzi_queues_unlock(queues);
     return NULL;
 }
@@ -23540,8 +23518,8 @@ static int bzi_item_requeue(bzi_item *item)
     }
 
     bzi_plan_sample(item);
-    bzi_item_plan(item);
-    bzi_item_set_in_pool(item, 0);
+    item->entry->again++;
+    bzi_entry_leave(item->entry, 1);
     return 1;
 }
 
@@ -23572,22 +23550,28 @@ static void bzi_batch_count_written(bzna_batch *batch, uint32_t slots)
 static void bzi_item_finish(bzi_item *item)
 {
     bzi_item_note(item);
+    item->stage = BZI_ITEM_DONE;
     bzi_batch_count_written(item->batch, 1);
-    bzi_item_free(item);
-    bzi_item_set_in_pool(item, 0);
+    bzi_entry_leave(item->entry, 1);
 }
 
-/* Counts and ends the items of one batch whose samples succeeded. With the lock held. */
-static void bzi_run_finish(bzi_run run, bzi_queues *queues)
+/* Counts and ends the items of an entry whose samples were made and have succeeded. With the lock held. */
+static void bzi_entry_finish(bzi_entry *entry)
 {
-    if (!run.count)
-        return;
-    for (const bzi_item *item = run.first; item; item = item->next) {
+    bzi_item *item = bzi_entry_items(entry);
+    uint32_t count = 0;
+
+    for (const bzi_item *end = item + entry->count; item < end; item++) {
+        if (item->stage != BZI_ITEM_READ || item->result != BZNA_OK)
+            continue;
         bzi_item_account(item);
         bzi_item_note(item);
+        item->stage = BZI_ITEM_DONE;
+        count++;
     }
-    bzi_batch_count_written(run.first->batch, run.count);
-    bzi_run_free(&run, queues);
+    if (count)
+        bzi_batch_count_written(entry->batch, count);
+    bzi_entry_leave(entry, count);
 }
 
 /* --- Lanes --- */
@@ -24097,7 +24081,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 
 
 /* ==== 76. Decode stages: workers, samples =================================================================== *
- * What workers do with samples, and with runs of them. */
+ * What workers do with samples, and with entries of them. */
 
 /* Returns how long it is since the last call. */
 static uint64_t bzi_worker_time(bzi_worker *worker)
@@ -24164,7 +24148,7 @@ static int bzi_worker_may_share(bzi_worker *worker, const bzi_item *item)
 
 /* Gives an item that was taken from the engines back to them. Returns 1, or 0 if it stays here, because the loader is
  * interrupted, or no engine is left. Without the lock. */
-static int bzi_worker_give_back(const bzi_worker *worker, bzi_item *item)
+static int bzi_worker_give_back(const bzi_worker *worker, const bzi_item *item)
 {
     bzi_queues *queues = worker->queues;
     int given;
@@ -24191,16 +24175,31 @@ static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
     return item->result = item->status == BZNA_OK ? bzi_worker_sample(worker, item, item->err) : item->status;
 }
 
-/* Works on a run with batches on the device. Its samples are launched one by one, because they are uploaded to the same
- * memory. */
-static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
+/* Returns the first item that is to be made, from this one on. Pre: there is one. */
+static bzi_item *bzi_item_unmade(bzi_item *item)
+{
+    while (item->stage != BZI_ITEM_READ)
+        item++;
+    return item;
+}
+
+/* Returns 1 if an item that was taken from the engines must go back to them, and they have its entry now; else 0. */
+static int bzi_worker_returns(bzi_worker *worker, const bzi_item *item)
+{
+    return item->shared && !bzi_worker_may_share(worker, item) && bzi_worker_give_back(worker, item);
+}
+
+/* Works on an entry with batches on the device. Its samples are launched one by one, because they are uploaded to the
+ * same memory. */
+static void bzi_worker_launch_entry(bzi_worker *worker, bzi_entry *entry)
 {
     bzi_lane *lane = &worker->lane;
-    bzi_item *item;
+    bzi_item *item = bzi_entry_items(entry);
 
-    while ((item = bzi_run_take(&run, NULL)) != NULL) {     /* another thread may have it after this */
+    for (uint32_t left = entry->left; left; left--, item++) {       /* then another thread may have the entry */
+        item = bzi_item_unmade(item);
         bzi_worker_time(worker);
-        if (item->shared && !bzi_worker_may_share(worker, item) && bzi_worker_give_back(worker, item))
+        if (bzi_worker_returns(worker, item))
             continue;
         if (bzi_worker_try(worker, item) == BZNA_OK)
             bzi_lane_add(lane, item);
@@ -24211,48 +24210,45 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
     }
 }
 
-/* Works on a run with batches on the host. Samples that succeed are finished together under one lock. Those that fail
- * follow one by one. */
-static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
+/* Works on an entry with batches on the host. Samples that succeed are finished together under one lock. Those that
+ * fail follow one by one. */
+static void bzi_worker_warp_entry(bzi_worker *worker, bzi_entry *entry)
 {
     bzi_queues *queues = worker->queues;
-    bzi_run done = { 0 }, failed = { 0 };
-    bzi_item *item;
+    bzi_item *const items = bzi_entry_items(entry), *item = items;
+    uint32_t failed = 0;
 
     bzi_worker_time(worker);
-    while ((item = bzi_run_take(&run, NULL)) != NULL) {
-        const bzi_item *next = run.first;
-
-        if (item->shared && !bzi_worker_may_share(worker, item) && bzi_worker_give_back(worker, item))
-            continue;
+    for (uint32_t left = entry->left; left; left--, item++) {
+        item = bzi_item_unmade(item);
+        if (bzi_worker_returns(worker, item))
+            return;
         /* small samples that lie anywhere in memory would be waited for longer than they are worked on */
-        if (next && next->status == BZNA_OK && next->setup->slot_bytes)
-            bzi_prefetch(next->data, next->extent.size);
-        bzi_run_add(bzi_worker_try(worker, item) == BZNA_OK ? &done : &failed, item);
+        if (left > 1 && item[1].stage == BZI_ITEM_READ && item[1].status == BZNA_OK && item->setup->slot_bytes)
+            bzi_prefetch(item[1].data, item[1].extent.size);
+        failed += bzi_worker_try(worker, item) != BZNA_OK;
     }
     bzi_queues_lock(queues);
-    bzi_run_finish(done, queues);
+    bzi_entry_finish(entry);
     bzi_queues_unlock(queues);
-    while ((item = bzi_run_take(&failed, NULL)) != NULL)
+    for (item = items; failed; failed--, item++) {
+        item = bzi_item_unmade(item);
         bzi_worker_fail(worker, item, NULL);
+    }
 }
 
-/* Works on a run, and measures the time for the loader's pace. With the lock held, but not while it works. */
-static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
+/* Works on an entry, and measures the time for the loader's pace. With the lock held, but not while it works. */
+static void bzi_worker_make(bzi_worker *worker, bzi_entry *entry)
 {
     bzi_queues *queues = worker->queues;
+    const uint32_t count = entry->left;
     uint64_t took = bzi_os_now_ns();
 
-    queues->working++;
     bzi_queues_unlock(queues);
-    if (worker->setup->on_device)
-        bzi_worker_launch_run(worker, run);
-    else
-        bzi_worker_warp_run(worker, run);
+    (worker->setup->on_device ? bzi_worker_launch_entry : bzi_worker_warp_entry)(worker, entry);
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
-    queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, run.count);
-    queues->working--;
+    queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, count);
 }
 
 /* Reads the next samples, if workers do that. What was read is ready then, and is worked on before more is read, so
@@ -24260,50 +24256,47 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
  * as bzi_reader_next says. With the lock held, but not while it reads. */
 static int bzi_worker_read(bzi_worker *worker, uint64_t *when)
 {
-    bzi_queues *queues = worker->queues;
-    bzi_run run = { 0 };
+    bzi_entry *entry = NULL;
 
     *when = UINT64_MAX;
     if (worker->reader)
-        run = bzi_reader_next(&worker->loader->plan, queues, when);
-    if (!run.count)
-        return 0;
-
-    bzi_reader_pass(worker->reader, run);
-    return 1;
+        entry = bzi_reader_next(&worker->loader->plan, worker->queues, when);
+    if (entry)
+        bzi_reader_pass(worker->reader, entry);
+    return entry != NULL;
 }
 
-/* Takes a sample that engines were to decode. The run is empty if there is none. With the lock held. */
-static bzi_run bzi_worker_share(bzi_queues *queues)
+/* Takes the first entry that was read, or else one that engines were to decode. Returns NULL if there is none. With the
+ * lock held. */
+static bzi_entry *bzi_worker_next(bzi_queues *queues)
 {
-    bzi_item *item = bzi_can_share(queues) ? bzi_pool_share(queues->hybrid, queues, 1) : NULL;
+    bzi_entry *entry = queues->entries[BZI_ENTRY_FULL].first;
 
-    if (!item)
-        return (bzi_run){ 0 };
-    bzi_item_set_in_pool(item, 0);
-    item->shared = 1;
-    return bzi_run_of(item);
+    if (bzi_queues_interrupted(queues))
+        return NULL;
+    if (!entry && bzi_can_share(queues) && (entry = bzi_pool_share(queues->hybrid, queues, 1)) != NULL)
+        bzi_entry_items(entry)->shared = 1;
+    if (entry)
+        bzi_entry_move(entry, BZI_ENTRY_TAKEN);
+    return entry;
 }
 
-/* Waits for a run that was read, or reads one, and returns it. The run is empty if the loader closes. With the lock
+/* Waits for an entry that was read, or reads one, and returns it. Returns NULL if the loader closes. With the lock
  * held, but not while it waits or reads. */
-static bzi_run bzi_worker_take(bzi_worker *worker)
+static bzi_entry *bzi_worker_take(bzi_worker *worker)
 {
     bzi_queues *queues = worker->queues;
     bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_DECODE];
-    bzi_run run = { 0 };
 
     while (!queues->quit) {
+        bzi_entry *entry = bzi_worker_next(queues);
         uint64_t start, when;
         int blocked;
-        if (!bzi_queues_interrupted(queues) && queues->ready.count) {
-            run = bzi_ready_pop(queues);
-            break;
-        }
+
+        if (entry)
+            return entry;
         if (bzi_worker_read(worker, &when) || (worker->reader && bzi_reader_rank(&worker->loader->plan, queues)))
             continue;
-        if ((run = bzi_worker_share(queues)).count)
-            break;
         blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
         if (worker->reader)
@@ -24314,7 +24307,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
 
-    return run;
+    return NULL;
 }
 
 /* The thread of a worker. */
@@ -24323,15 +24316,15 @@ static void *bzi_worker_run(void *argument)
     bzi_worker *worker = argument;
     bzi_queues *queues = worker->queues;
     bzna_error err;
-    bzi_run run;
+    bzi_entry *entry;
     bzi_device *device = worker->lane.device;               /* NULL if batches go to the host */
     const int entered = bzi_device_enter_thread(device, &err) == BZNA_OK;
 
     bzi_queues_lock(queues);
     if (!entered)
         bzi_queues_break(queues, &err);
-    while ((run = bzi_worker_take(worker)).count)
-        bzi_worker_run_through(worker, run);
+    while ((entry = bzi_worker_take(worker)) != NULL)
+        bzi_worker_make(worker, entry);
     bzi_queues_unlock(queues);
     bzi_own_end(&worker->software.own);
     if (entered)
@@ -24347,7 +24340,7 @@ static void *bzi_worker_run(void *argument)
  */
 
 #define BZI_ENGINE_MAX_OOM_STREAK 4u  /* samples in a row that found no memory, after which an engine ends */
-#define BZI_POOL_MAX_PASSED       16u /* items an engine looks past, and times that the first may be passed over */
+#define BZI_POOL_MAX_PASSED       16u /* entries an engine looks past, and times that the first may be passed over */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -24362,51 +24355,51 @@ typedef struct bzi_engine {
     bzi_own     own;                  /* the program's own codecs, which may wrap what NVDEC decodes */
 } bzi_engine;
 
-/* Returns 1 if an item suits the engine, else 0. An item does if the engine has a decoder for it, or if no engine has
- * looked at it yet. A retired engine takes any item. */
-static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
+/* Returns 1 if an entry suits the engine, else 0. An entry does if the engine has a decoder for it, or if no engine has
+ * looked at it yet. A retired engine takes any entry. */
+static int bzi_engine_suits(const bzi_engine *engine, const bzi_entry *entry)
 {
-    int suits = engine->retired || !item->frames;
+    int suits = engine->retired || !entry->frames;
 
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
-        suits |= engine->session.decoders.decoders[i].frames == item->frames;
+        suits |= engine->session.decoders.decoders[i].frames == entry->frames;
     return suits;
 }
 
-/* Takes the first item from the queue, or a later one that suits this engine better. Returns NULL if the queue is
+/* Takes the first entry from the queue, or a later one that suits this engine better. Returns NULL if the queue is
  * empty. With the pool's lock held. */
-static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
+static bzi_entry *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 {
-    bzi_item *const first = pool->queue.first;
-    bzi_item *before = NULL, *item = first;
+    bzi_entry *const first = pool->queue.first;
+    bzi_entry *entry = first;
 
-    for (uint32_t i = 0; item && !bzi_engine_suits(engine, item); i++) {
-        before = item;
-        item = i < BZI_POOL_MAX_PASSED && first->passed_over < BZI_POOL_MAX_PASSED ? item->next : NULL;
-    }
+    for (uint32_t i = 0; entry && !bzi_engine_suits(engine, entry); i++)
+        entry = i < BZI_POOL_MAX_PASSED && first->passed_over < BZI_POOL_MAX_PASSED ? entry->next : NULL;
 
-    before = item ? before : NULL;
-    if (before)
-        first->passed_over++;
-    return bzi_run_take(&pool->queue, before);
+    entry = entry ? entry : first;
+    if (!entry)
+        return NULL;
+    first->passed_over += entry != first;
+    bzi_entries_remove(&pool->queue, entry);
+    return entry;
 }
 
-/* Puts an item back at the head of the queue if the engine has no decoder for it, so that another engine can take it.
- * Returns 1 if it did. Returns 0 if the engine should keep the item: it has a decoder for it, it may make one more, the
- * queue is empty, or an engine has looked at the item before. */
-static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec_format *want)
+/* Puts an entry back at the head of the queue if the engine has no decoder for it, so that another engine can take it.
+ * Returns 1 if it did. Returns 0 if the engine should keep the entry: it has a decoder for it, it may make one more,
+ * the queue is empty, or an engine has looked at the entry before. */
+static int bzi_engine_return(bzi_engine *engine, bzi_entry *entry, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_cache *decoders = &engine->session.decoders;
     bzi_pool *pool = engine->pool;
-    int is_new = !item->frames, given = 0;
+    int is_new = !entry->frames, given = 0;
 
-    item->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
-    if (!is_new || bzi_nvdec_cache_live(decoders) < decoders->target || bzi_engine_suits(engine, item))
+    entry->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
+    if (!is_new || bzi_nvdec_cache_live(decoders) < decoders->target || bzi_engine_suits(engine, entry))
         return 0;
 
     bzi_os_lock(&pool->mutex);
     if (pool->queue.count) {
-        bzi_run_push(&pool->queue, bzi_run_of(item));
+        bzi_entries_add(&pool->queue, entry, NULL);
         given = 1;
     }
     bzi_os_unlock(&pool->mutex);
@@ -24416,24 +24409,24 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
     return given;
 }
 
-/* Returns the next item, or NULL. An engine that has nothing to do waits for an item until the pool closes. A busy one
- * does not wait, and leaves the last items to engines that do, because a session uses only one of the GPU's decoder
- * units at a time. */
+/* Returns the next entry's item, or NULL. An engine that has nothing to do waits for one until the pool closes. A busy
+ * one does not wait, and leaves the last entries to engines that do, because a session uses only one of the GPU's
+ * decoder units at a time. */
 static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
 {
     bzi_pool *pool = engine->pool;
-    bzi_item *item = NULL;
+    bzi_entry *entry = NULL;
 
     bzi_os_lock(&pool->mutex);
     if (busy && pool->queue.count > pool->idle)
-        item = bzi_pool_pop(pool, engine);
-    while (!busy && (item = bzi_pool_pop(pool, engine)) == NULL && !pool->quit && !bzi_device_is_hung(pool->device)) {
+        entry = bzi_pool_pop(pool, engine);
+    while (!busy && (entry = bzi_pool_pop(pool, engine)) == NULL && !pool->quit && !bzi_device_is_hung(pool->device)) {
         pool->idle++;
         bzi_os_wait(&pool->wake, &pool->mutex);
         pool->idle--;
     }
     bzi_os_unlock(&pool->mutex);
-    return item;
+    return entry ? bzi_entry_items(entry) : NULL;
 }
 
 /* Launches the kernel for the lane's slots, and unmaps the surfaces that it reads. If pictures of the last slot's batch
@@ -24503,8 +24496,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
 
     queues->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = item->shared = 0;
-    bzi_ready_push(queues, bzi_run_of(item));
-    bzi_item_set_in_pool(item, 0);
+    bzi_entry_move(item->entry, BZI_ENTRY_FULL);
     bzi_queues_unlock(queues);
 
     /* The pool's host is used, because the loader may be closed by now. */
@@ -24596,12 +24588,11 @@ static int bzi_engine_busy(const bzi_engine *engine)
     return engine->session.pending_count || engine->session.mapped_count || engine->lane.count;
 }
 
-/* Ends this engine, and logs why. The last engine hands all queued items to the loaders' workers. */
+/* Ends this engine, and logs why. The last engine hands all queued entries to the loaders' workers. */
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
-    bzi_run rest = { 0 };
-    bzi_item *item;
+    bzi_entries rest = { 0 };
     uint32_t left;
 
     engine->retired = 1;
@@ -24609,13 +24600,17 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
     bzi_os_lock(&pool->mutex);
     left = --pool->live;
-    while (!left && (item = bzi_run_take(&pool->queue, NULL)) != NULL)
-        bzi_run_add(&rest, item);
+    if (!left) {
+        rest = pool->queue;
+        memset(&pool->queue, 0, sizeof pool->queue);
+    }
     bzi_os_unlock(&pool->mutex);
     bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session has ended, %u are left: %s", left,
             why->message);
 
-    while ((item = bzi_run_take(&rest, NULL)) != NULL) {
+    while (rest.first) {
+        bzi_item *item = bzi_entry_items(rest.first);
+        bzi_entries_remove(&rest, rest.first);
         if (item->status == BZNA_OK)
             *item->err = *why;
         bzi_engine_refuse(engine, item, 1);
@@ -24655,7 +24650,7 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
         bzi_engine_advance(engine);
     if (result == BZNA_OK)
         result = bzi_check_kind(session, &want, coded, err);
-    return result == BZNA_OK && bzi_engine_return(engine, item, &want) ? BZNA_AGAIN : result;
+    return result == BZNA_OK && bzi_engine_return(engine, item->entry, &want) ? BZNA_AGAIN : result;
 }
 
 #endif
@@ -25022,7 +25017,8 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
     const uint64_t slots = setup->config.output.batch_size, views = slots * setup->drawn_views;
     bzi_owned *lent = &batch->loader->setup.lent;
 
-    if (!BZI_KEEP(lent, batch->targets, slots) ||
+    if (!BZI_KEEP(&batch->loader->setup.own, batch->items, slots) ||
+        !BZI_KEEP(lent, batch->targets, slots) ||
         !BZI_KEEP(lent, batch->indices, slots) ||
         !BZI_KEEP(lent, batch->status, slots) ||
         !BZI_KEEP(lent, batch->errors, slots) ||
@@ -25037,6 +25033,9 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
         if (!(batch->columns[i] = bzi_keep(lent, slots, bytes)))
             return 0;
     }
+    for (uint32_t i = 0; i < slots; i++)
+        batch->items[i] = (bzi_item){ .setup = setup, .queues = batch->queues, .batch = batch, .slot = i,
+                                      .err = &batch->errors[i] };
     return 1;
 }
 
@@ -25098,9 +25097,9 @@ static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error
 
 /* --- The loader's parts --- */
 
-/* Makes items, queues, and the arrays of batches, workers and readers. After an error, they are freed when the loader
+/* Makes entries, queues, and the arrays of batches, workers and readers. After an error, they are freed when the loader
  * ends. */
-static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
 {
     bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
@@ -25108,11 +25107,11 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     const uint32_t batches = setup->config.pipeline.batches_in_flight;
     bzi_owned *own = &setup->own;
 
-    loader->item_count = queues->ahead_samples + (workers + readers) * queues->run_most;
+    loader->entry_count = queues->ahead_samples + workers + readers;
     if (setup->pool)
-        loader->item_count += setup->pool->count * bzi_nvdec_chosen(setup->device);
+        loader->entry_count += setup->pool->count * bzi_nvdec_chosen(setup->device);
 
-    if (!BZI_KEEP(own, loader->items, loader->item_count) ||
+    if (!BZI_KEEP(own, loader->entries, loader->entry_count) ||
         !BZI_KEEP(own, loader->workers, workers) ||
         !BZI_KEEP(own, loader->readers, readers) ||
         !BZI_KEEP(own, loader->threads, workers + readers + 1) ||
@@ -25126,10 +25125,9 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
         queues->batches[i] = (bzna_batch){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < readers; i++)
         loader->readers[i] = (bzi_reader){ .loader = loader, .setup = setup, .queues = queues };
-    for (uint32_t i = 0; i < loader->item_count; i++) {
-        loader->items[i].setup = setup;
-        loader->items[i].queues = queues;
-        bzi_item_free(&loader->items[i]);
+    for (uint32_t i = 0; i < loader->entry_count; i++) {
+        loader->entries[i].queues = queues;
+        bzi_entries_add(&queues->entries[BZI_ENTRY_EMPTY], &loader->entries[i], NULL);
     }
     return BZNA_OK;
 }
@@ -25378,8 +25376,8 @@ static void bzi_loader_end(bzna_loader *loader)
 
     if (entered)
         bzi_device_leave(setup->device);
-    for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
-        bzi_buffer_free(memory, &loader->items[i].bytes);
+    for (uint32_t i = 0; loader->entries && i < loader->entry_count; i++)
+        bzi_buffer_free(memory, &loader->entries[i].bytes);
     bzi_owned_free(&setup->own);
     bzi_sequence_free_all(memory, loader->plan.lists);
     bzi_dataset_drop(setup->dataset);
@@ -25412,6 +25410,7 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 {
     const bzi_batches *pending = &loader->consumer.pending;
     bzi_queues *queues = &loader->queues;
+    bzi_entry *entry;
     uint64_t when = UINT64_MAX;
     bzna_error err;
 
@@ -25420,8 +25419,8 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
         return 0;
     }
 
-    if (queues->ready.count) {
-        bzi_worker_run_through(loader->workers, bzi_ready_pop(queues));
+    if ((entry = bzi_worker_next(queues)) != NULL) {
+        bzi_worker_make(loader->workers, entry);
     } else if (!bzi_worker_read(loader->workers, &when) && !bzi_reader_rank(&loader->plan, queues)) {
         if (bzi_can_retire(queues)) {
             bzi_queues_retire(queues);
@@ -25741,13 +25740,13 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
  *
  * Stopping, resetting, saving and restoring a loader. */
 
-/* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
+/* Throws away all that is planned and not on loan. With the lock held, while no entry is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
 
-    bzi_run_free(&queues->ready, queues);
-    bzi_run_free(&queues->planned, queues);
+    bzi_queues_empty(queues, BZI_ENTRY_FULL);
+    bzi_queues_empty(queues, BZI_ENTRY_PLANNED);
     while (loader->consumer.pending.first)
         bzi_batch_to_free(bzi_batches_take(&loader->consumer.pending));
     queues->open = NULL;
@@ -26104,15 +26103,15 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     bzi_queues_lock(queues);
     *stats = queues->stats;
     by_nvdec = queues->sessions && stats->samples_nvdec >= stats->samples_software;
-    read->depth = queues->planned.count;
-    decode->depth = queues->ready.count;
-    read->capacity = decode->capacity = loader->item_count;
+    read->depth = queues->entries[BZI_ENTRY_PLANNED].left;
+    decode->depth = queues->entries[BZI_ENTRY_FULL].left;
+    read->capacity = decode->capacity = loader->entry_count;
     deliver->depth = bzi_queues_count(queues, BZI_BATCH_READY);
     deliver->capacity = queues->batch_count;
     stats->read_memory_bytes = queues->held_bytes;
     if (queues->sessions) {
         bzi_queues_count_starved(queues);
-        decode->depth += queues->in_pool;
+        decode->depth += queues->entries[BZI_ENTRY_POOL].count;
         if (by_nvdec)
             decode->wait_before_ns = queues->starved_ns;
     }
@@ -26620,7 +26619,7 @@ static int bzi_setup_reads_at_once(const bzi_setup *setup)
     return !setup->slot_bytes || i == dataset->part_count;
 }
 
-/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit what decodes. Without
+/* Sets the numbers of threads, lanes and entries: those of the config, else numbers that suit what decodes. Without
  * readers, workers read. So many samples are read ahead, and more while they are small, where software decodes them, as
  * their decoders would wait for their readers. A run leaves each of the workers several to take. */
 static void bzi_setup_scale(bzi_setup *setup, bzi_queues *queues)
@@ -26929,7 +26928,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         return err->status;
 
     bzi_setup_scale(setup, queues);
-    if (bzi_loader_make_items(loader, err) != BZNA_OK)
+    if (bzi_loader_make_entries(loader, err) != BZNA_OK)
         return err->status;
 
     setup->fingerprint = bzi_order_fingerprint(&loader->plan.order, setup->dataset);

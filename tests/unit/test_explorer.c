@@ -308,9 +308,10 @@ static uint64_t expected(uint32_t batch, uint32_t slot)
 
 static void check_batch(const bzna_batch *batch)
 {
+    const uint32_t number = all->delivered++;               /* before the next lock, where a reset may come between */
     bzna_batch_info info;
     bzna_batch_get_info(batch, &info, sizeof info, NULL);
-    check(info.position == all->delivered * BATCH && info.count == BATCH, "a batch is out of order");
+    check(info.position == number * BATCH && info.count == BATCH, "a batch is out of order");
     for (uint32_t i = 0; i < info.count; i++) {
         const uint64_t index = expected((uint32_t)info.position / BATCH, i);
         const int failed = at.bad == index + 1;
@@ -318,7 +319,6 @@ static void check_batch(const bzna_batch *batch)
         check(failed == (info.status[i] != BZNA_OK), "a slot has another status");
         check(((const uint8_t *)info.image.data)[i * 3] == (failed ? 0 : 100 + index), "a slot has other pixels");
     }
-    all->delivered++;
 }
 
 static void *consume(void *argument)

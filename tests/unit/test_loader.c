@@ -814,9 +814,9 @@ TEST(a_reset_drops_a_slot_that_waits_for_another_sample)
     c.pipeline.transform = refuse_first;
     r = run_of(&mixed, &c);
     loader = open_loader(dataset, &c);
-    for (int i = 0; i < 10000 && !peek(loader, &loader->queues.planned.count); i++)
+    for (int i = 0; i < 10000 && !peek(loader, &loader->queues.entries[BZI_ENTRY_PLANNED].count); i++)
         sleep_us(300);
-    CHECK_EQ(peek(loader, &loader->queues.planned.count), 1);
+    CHECK_EQ(peek(loader, &loader->queues.entries[BZI_ENTRY_PLANNED].count), 1);
     m.delay_us = 0;
     pthread_create(&opener, NULL, unblock_when_paused, loader);
     CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
@@ -2715,18 +2715,25 @@ static void storm_check(storm *s, const bzna_batch *batch, uint64_t *random)
     }
 }
 
-/* Whoever waits for something that is there was woken, each thread that waits is counted as such, and no thread is
- * counted twice. Once nothing is left to do, all wait. */
+/* Whoever waits for something that is there was woken, each thread that waits is counted as such, no thread is counted
+ * twice, and no entry is lost. Once nothing is left to do, all wait. */
 static int storm_counts(storm *s, int all)
 {
     bzi_queues *q = &s->loader->queues;
+    const bzi_entries *entries = q->entries;
+    uint32_t counts[BZI_ENTRY_STATES] = { 0 };
     int right = 1;
     bzi_os_lock(&q->mutex);
+    for (uint32_t i = 0; i < s->loader->entry_count; i++)
+        counts[s->loader->entries[i].state]++;
+    for (uint32_t state = 0; state < BZI_ENTRY_STATES; state++)
+        right &= counts[state] == entries[state].count;
     for (uint32_t role = 0; role < BZI_ROLES; role++)
         right &= !q->sleeping[role] || q->woken[role] || !bzi_can(q, role) || q->alarm <= bzi_os_now_ns();
-    right &= q->sleeping[BZI_ROLE_READ] + q->reading <=
+    right &= q->sleeping[BZI_ROLE_READ] + entries[BZI_ENTRY_READING].count <=
              q->reader_count + (q->reader_count ? 0 : q->worker_count) &&
-             q->sleeping[BZI_ROLE_WORK] + q->working <= q->worker_count && q->held_bytes <= q->memory_bytes;
+             q->sleeping[BZI_ROLE_WORK] + entries[BZI_ENTRY_TAKEN].count <= q->worker_count &&
+             q->held_bytes <= q->memory_bytes;
     if (all)
         right &= q->sleeping[BZI_ROLE_READ] == q->reader_count && q->sleeping[BZI_ROLE_WORK] == q->worker_count &&
                  !bzi_queues_active(q);
@@ -2822,57 +2829,76 @@ static void *storm_control(void *argument)
     return NULL;
 }
 
-/* The numbers of a list's items, as digits. */
-static unsigned digits_of(const bzi_run *list, const bzi_item *items)
+/* The numbers of a list's entries, as digits. */
+static unsigned digits_of(const bzi_entries *list, const bzi_entry *table)
 {
     unsigned digits = 0;
-    for (const bzi_item *item = list->first; item; item = item->next)
-        digits = 10 * digits + (unsigned)(item - items);
+    for (const bzi_entry *entry = list->first; entry; entry = entry->next)
+        digits = 10 * digits + (unsigned)(entry - table);
     return digits;
 }
 
-TEST(planned_samples_are_read_in_their_order_when_their_time_has_come_and_there_is_memory)
+TEST(planned_entries_are_read_in_their_order_when_their_time_has_come_and_there_is_memory)
 {
     static bzi_queues q = { .memory_bytes = 100, .held_bytes = 60 };
-    static bzi_item items[5];
-    static bzna_batch batches[3] = { { .number = 1 }, { .number = 2 }, { .epoch = 1 } };
+    static bzi_entry entries[5];
+    bzi_entries *planned = &q.entries[BZI_ENTRY_PLANNED];
     const uint64_t later = bzi_os_now_ns() + 3600000000000u;
-    bzi_item *before;
     uint64_t when;
-    CHECK(!bzi_queues_find_planned(&q, &before, &when) && when == UINT64_MAX);
-    for (uint32_t i = 1; i < 5; i++)
-        items[i] = (bzi_item){ .queues = &q, .batch = &batches[i == 4 ? 2 : i / 2], .slot = i,
-                               .not_before = later + i };
-    bzi_item_plan(&items[3]);
-    bzi_item_plan(&items[1]);
-    bzi_item_plan(&items[4]);
-    bzi_item_plan(&items[2]);
-    CHECK_EQ(digits_of(&q.planned, items), 1234);
-    CHECK_EQ(q.planned.count, 4);
-    CHECK(!bzi_queues_find_planned(&q, &before, &when) && when == later + 1);
+    CHECK(!bzi_queues_find_planned(&q, &when) && when == UINT64_MAX);
+    for (uint32_t i = 0; i < 5; i++) {
+        entries[i] = (bzi_entry){ .queues = &q, .ticket = i, .left = 2, .size = 7, .not_before = later + i };
+        bzi_entries_add(&q.entries[BZI_ENTRY_EMPTY], &entries[i], NULL);
+        q.entries[BZI_ENTRY_EMPTY].left += 2;
+        q.entries[BZI_ENTRY_EMPTY].size += 7;
+    }
+    bzi_entry_move(&entries[3], BZI_ENTRY_PLANNED);
+    bzi_entry_move(&entries[1], BZI_ENTRY_PLANNED);
+    bzi_entry_move(&entries[4], BZI_ENTRY_PLANNED);
+    bzi_entry_move(&entries[2], BZI_ENTRY_PLANNED);
+    CHECK_EQ(digits_of(planned, entries), 1234);
+    CHECK_EQ(planned->count, 4);
+    CHECK_EQ(planned->left, 8);
+    CHECK_EQ(planned->size, 28);
+    CHECK(planned->last == &entries[4] && entries[4].before == &entries[3]);
+    CHECK(!bzi_queues_find_planned(&q, &when) && when == later + 1);
     CHECK(bzi_queues_alarm(&q) == later + 1);
-    items[3].not_before = 1;
-    CHECK(bzi_queues_find_planned(&q, &before, &when) && before == &items[2]);
+    entries[3].not_before = 1;
+    CHECK(bzi_queues_find_planned(&q, &when) == &entries[3]);
     CHECK(bzi_queues_alarm(&q) == UINT64_MAX);
 
-    /* what waits for memory holds up those after it, until there is some, or another item has some that can be freed */
+    /* what waits for memory holds up those after it, until there is some, or another entry has some that can be freed */
     CHECK(bzi_queues_first_short(&q) == NULL);
-    items[2].not_before = 0;
-    items[2].wants = 41;
-    CHECK(bzi_queues_first_short(&q) == &items[2]);
-    CHECK(!bzi_queues_find_planned(&q, &before, &when) && when == later + 1);
+    entries[2].not_before = 0;
+    entries[2].wants = 41;
+    CHECK(bzi_queues_first_short(&q) == &entries[2]);
+    CHECK(!bzi_queues_find_planned(&q, &when) && when == later + 1);
     q.held_bytes = 59;
-    CHECK(bzi_queues_find_planned(&q, &before, &when) && before == &items[1]);
+    CHECK(bzi_queues_find_planned(&q, &when) == &entries[2]);
     q.held_bytes = 60;
-    items[4].bytes.capacity = 1;
-    CHECK(bzi_queues_find_planned(&q, &before, &when) && before == &items[1]);
-    items[4].bytes.capacity = 0;
-    bzi_run_add(&q.free, &items[0]);
-    CHECK(!bzi_queues_find_planned(&q, &before, &when));
-    items[0].bytes.capacity = 1;
-    CHECK(bzi_queues_find_planned(&q, &before, &when) && before == &items[1]);
+    entries[4].bytes.capacity = 1;
+    CHECK(bzi_queues_find_planned(&q, &when) == &entries[2]);
+    entries[4].bytes.capacity = 0;
+    CHECK(!bzi_queues_find_planned(&q, &when));
+    entries[0].bytes.capacity = 1;
+    CHECK(bzi_queues_find_planned(&q, &when) == &entries[2]);
     q.stopped = 1;
     CHECK(bzi_queues_alarm(&q) == UINT64_MAX);
+
+    /* what is taken out leaves both ends right, and an entry whose slots are ended is planned again, or empty */
+    bzi_entry_move(&entries[1], BZI_ENTRY_TAKEN);
+    bzi_entry_move(&entries[4], BZI_ENTRY_FULL);
+    CHECK_EQ(digits_of(planned, entries), 23);
+    CHECK(planned->first == &entries[2] && !entries[2].before && planned->last == &entries[3] && !entries[3].next);
+    CHECK_EQ(q.entries[BZI_ENTRY_TAKEN].count, 1);
+    entries[1].again = 1;
+    bzi_entry_leave(&entries[1], 1);
+    CHECK(entries[1].state == BZI_ENTRY_TAKEN && entries[1].left == 1);
+    bzi_entry_leave(&entries[1], 1);
+    CHECK(planned->first == &entries[1] && entries[1].left == 1 && !entries[1].again && planned->left == 5);
+    bzi_entry_move(&entries[1], BZI_ENTRY_READING);
+    bzi_entry_leave(&entries[1], 1);
+    CHECK_EQ(digits_of(&q.entries[BZI_ENTRY_EMPTY], entries), 10);
 }
 
 TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
@@ -3022,7 +3048,7 @@ static void everything(void)
     RUN(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
     RUN(without_a_warp_a_sample_of_the_outputs_size_is_copied_to_the_bit)
     RUN(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
-    RUN(planned_samples_are_read_in_their_order_when_their_time_has_come_and_there_is_memory)
+    RUN(planned_entries_are_read_in_their_order_when_their_time_has_come_and_there_is_memory)
     RUN(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
 }
 

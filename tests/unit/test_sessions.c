@@ -2523,30 +2523,28 @@ TEST(an_engine_takes_first_what_it_has_a_decoder_for_and_passes_over_nothing_for
 /* The first of the queue is of no decoder's size, and all others are: it is passed over sixteen times. */
 TEST(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others)
 {
-    enum { ITEMS = 40 };
+    enum { ENTRIES = 40 };
     static bzi_engine engine;
-    static bzi_item items[ITEMS];
+    static bzi_entry entries[ENTRIES];
     bzi_pool pool;
     memset(&pool, 0, sizeof pool);
     memset(&engine, 0, sizeof engine);
-    memset(items, 0, sizeof items);
+    memset(entries, 0, sizeof entries);
     engine.session.decoders.decoders[3].frames = 7;
-    for (int i = 0; i < ITEMS; i++) {
-        items[i].frames = i ? 7 : 8;
-        items[i].next = i + 1 < ITEMS ? &items[i + 1] : NULL;
+    for (int i = 0; i < ENTRIES; i++) {
+        entries[i].frames = i ? 7 : 8;
+        bzi_entries_add(&pool.queue, &entries[i], pool.queue.last);
     }
-    pool.queue = (bzi_run){ .first = items, .last = &items[ITEMS - 1], .count = ITEMS };
-    for (int i = 0; i < ITEMS; i++)
-        CHECK(bzi_pool_pop(&pool, &engine) == &items[i < 16 ? i + 1 : i == 16 ? 0 : i]);
+    for (int i = 0; i < ENTRIES; i++)
+        CHECK(bzi_pool_pop(&pool, &engine) == &entries[i < 16 ? i + 1 : i == 16 ? 0 : i]);
     CHECK(!pool.queue.first && !pool.queue.last && !pool.queue.count && !bzi_pool_pop(&pool, &engine));
-    items[0].frames = 8;                                    /* the last one suits: what is left has the right end */
-    items[0].passed_over = 0;
-    items[0].next = &items[1];
-    items[1].next = NULL;
-    pool.queue = (bzi_run){ .first = items, .last = &items[1], .count = 2 };
-    CHECK(bzi_pool_pop(&pool, &engine) == &items[1]);
-    CHECK(pool.queue.first == items && pool.queue.last == items && !items[0].next && pool.queue.count == 1);
-    CHECK(bzi_pool_pop(&pool, &engine) == items && !pool.queue.last);
+    entries[0].frames = 8;                                  /* the last one suits: what is left has the right end */
+    entries[0].passed_over = 0;
+    for (int i = 0; i < 2; i++)
+        bzi_entries_add(&pool.queue, &entries[i], pool.queue.last);
+    CHECK(bzi_pool_pop(&pool, &engine) == &entries[1]);
+    CHECK(pool.queue.first == entries && pool.queue.last == entries && !entries[0].next && pool.queue.count == 1);
+    CHECK(bzi_pool_pop(&pool, &engine) == entries && !pool.queue.last);
 }
 
 /* Of four sessions with room for four small decoders, by their surfaces, two get one: a decoder takes as much again.

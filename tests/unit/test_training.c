@@ -2361,7 +2361,7 @@ static bzna_loader *obstruct(int obstacle, memory *m, bzna_dataset *dataset)
     }
     loader = open_loader(dataset, &c);
     if (obstacle != BATCHES_WAIT)
-        WAIT_FOR(m->failures == 8 && peek(loader, &loader->queues.reading) == 0);
+        WAIT_FOR(m->failures == 8 && peek(loader, &loader->queues.entries[BZI_ENTRY_READING].count) == 0);
     if (obstacle == BATCHES_WAIT)
         WAIT_FOR(stats_of(loader).stage[BZNA_STAGE_DELIVER].depth == 4);
     return loader;
