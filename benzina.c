@@ -11350,7 +11350,7 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
     if (provider->places && provider->locate)
         return BZI_MISUSE(err, "provider.places: has no effect beside locate");
     if (provider->kind && (strlen(provider->kind) >= sizeof own->kind || !bzi_text_is_utf8(provider->kind)))
-        return BZI_MISUSE(err, "provider.kind: it must be UTF-8 of fewer than %zu bytes", sizeof own->kind);
+        return BZI_MISUSE(err, "provider.kind: it must be UTF-8 of fewer than %d bytes", (int)sizeof own->kind);
 
     c->count = provider->count;
     c->size_bytes = provider->size_bytes;

@@ -11,6 +11,7 @@
 #include "data.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,7 +231,8 @@ bzna_status bzna_formats_braces(const char *pattern, char *dst, size_t capacity,
         DATA_FAIL(&e, BZNA_E_ARGUMENT, "bzna_formats_braces: pattern is NULL");
     else if (brace_check(pattern, &e) == BZNA_OK && brace_expand(&texts, pattern, 0, 0, &e) == BZNA_OK &&
              (size = join(&texts, dst, capacity)) > capacity)
-        DATA_FAIL(&e, BZNA_E_BUFFER, "the texts need %zu bytes, the buffer has %zu", size, capacity);
+        DATA_FAIL(&e, BZNA_E_BUFFER, "the texts need %" PRIu64 " bytes, the buffer has %" PRIu64, (uint64_t)size,
+                  (uint64_t)capacity);
 
     if (needed)
         *needed = size;

@@ -19,6 +19,10 @@ NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_k
 ZIG=${ZIG:-$(command -v zig || { python3 -c 'import ziglang' 2>/dev/null && echo python3 -m ziglang; })}
 export CUDA_VISIBLE_DEVICES=                                # the suites are of the CPU
 
+# What suites of formats are compiled with: the formats that need no library.
+formats=$(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/-D\1/p' examples/formats/formats.h)
+formats="$formats $(echo examples/formats/*.c)"
+
 # What a variant is compiled with (cc, flags, libs) and run with (run), which suites of it are run, and what is found in
 # all suites that know its switch.
 describe() {
@@ -84,16 +88,22 @@ job() { # VARIANT/JOB
     mkdir -p "$dir/tests"
     case $name in
     library) compiles library $cc $flags -O3 ${run:+$lenient} -c benzina.c -o "$dir/benzina.o" ;;
+    formats) for source in $formats; do
+                 case $source in
+                 *.c) compiles "$source" $cc $flags ${formats%% examples*} -c "$source" -o "$dir/formats.o" ;;
+                 esac
+             done ;;
     rest)    for source in $(grep -l "$switch" tests/unit/test_*.c); do
                  case " $suites " in *" $(basename "${source#tests/unit/test_}" .c) "*) continue ;; esac
                  compiles "$(basename "$source" .c)" $cc $flags -flto "-DTEST_BUILD=\"$dir\"" -c -o "$dir/rest.o" \
                      "$source"
              done ;;
-    *)       if [ -n "$linked" ]; then
+    *)       grep -q -e examples/formats -e with_formats.h "tests/unit/test_$name.c" || formats=
+             if [ -n "$linked" ]; then
                  compiles "$name" $cc $flags "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" \
-                     "tests/unit/test_$name.c" -lm
+                     "tests/unit/test_$name.c" $formats -lm
              elif $cc $flags $lenient "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" "tests/unit/test_$name.c" \
-                 $libs -lm -lpthread -ldl
+                 $formats $libs -lm -lpthread -ldl
              then $run "$dir/tests/test_$name"; else does_not_compile "$name"; fi ;;
     esac > "$dir/$name.log" 2>&1
     echo "exit status $?" >> "$dir/$name.log"
@@ -153,7 +163,7 @@ for port in musl:musl-gcc windows_arm64:zig macos_arm64:zig macos_x86_64:zig fre
     case " $only " in *" $variant "*) ;; *) continue ;; esac
     if [ "$needed" = zig ] && [ -z "$ZIG" ]; then skip "$variant" "no zig here, which Debian does not have: pip install ziglang"
     elif [ "$needed" != zig ] && ! have "$needed"; then skip "$variant" "no $needed here [musl-tools]"
-    else add "$variant" library; fi
+    else add "$variant" library formats; fi
 done
 [ -z "$jobs" ] || printf '%s\n' $jobs | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh "$0" - "$BUILD" --job
 

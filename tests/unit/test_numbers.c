@@ -204,7 +204,8 @@ TEST(random_numbers_and_orders_are_the_same_on_every_machine)
     bzi_order order = { .samples = SAMPLES, .length = SAMPLES, .weighting = BZNA_WEIGHTING_ONCE, .group_count = SAMPLES,
                         .weights = weights, .ranked = ranked };
     bzi_order_epoch(&order, 1234, 5);
-    bzi_order_rank(&order, &(atomic_uint){ 0 });
+    atomic_uint taken = 0;                                      /* clang 22 takes no literal of an atomic type */
+    bzi_order_rank(&order, &taken);
     for (uint64_t i = 0; i < SAMPLES; i++) {
         hash_bits(bzi_order_at(&order, i));
         hash_double(ranked[i].key < DBL_MAX ? ranked[i].key : 0);

@@ -27,13 +27,17 @@ decoding="augment outputs changes contract decode fields files folder filters fo
     slices statistics training transforms ptx"
 on_fakes="outputs_nvdec outputs_device heif_nvdec records_device jpeg_device loader_nvdec training_nvdec augment_device sessions driver nvparser races soak limits"
 
+# The formats that need no library, for suites of formats and for the tool.
+less=$(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/-D\1/p' examples/formats/formats.h)
 job() { # suite: its log, and its closing line in the form of the suites'
     program="$T/bin/test_$1.exe"
     case " $on_fakes " in *" $1 "*) folder="$T/fakes"; WINEPATH="$WINEPATH;Z:$(cd "$T/fakes" && pwd | tr / '\\')"; unset CUDA_VISIBLE_DEVICES ;; *) folder="$T/bin" ;; esac
     program="$folder/test_$1.exe"
+    formats="$less $(echo examples/formats/*.c)"
+    grep -q -e examples/formats -e with_formats.h "tests/unit/test_$1.c" || formats=
     # shellcheck disable=SC2086
     if $cc $flags -O0 -Werror=incompatible-pointer-types -D_WIN32_WINNT=0x0602 \
-        -Itests/windows/include "-DTEST_BUILD=\"$T\"" -DTEST_EMULATED -o "$program" "tests/unit/test_$1.c" \
+        -Itests/windows/include "-DTEST_BUILD=\"$T\"" -DTEST_EMULATED -o "$program" "tests/unit/test_$1.c" $formats \
         $libs $static -lsynchronization; then timeout 900 wine "$program"
     else echo "FAIL test_$1 does not compile"; echo "test_$1: 0 passed, 1 failed"; fi > "$T/$1.log" 2>&1
     echo "exit status $?" >> "$T/$1.log"
@@ -103,7 +107,6 @@ case $ONLY in ""|tool|checks) ;; *) end ;; esac
 has_decoders || end
 
 # --- the tool ---
-less=$(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/-D\1/p' examples/formats/formats.h)  # its library is not there
 # shellcheck disable=SC2086
 check "the tool builds" $cc $flags $less -Iexamples/formats -Wall -Wextra -Wshadow -Werror -O0 -DBZNA_NO_STREAMS -DBZNA_JPEG -o "$T/bin/bzna.exe" \
     examples/bzna/*.c examples/formats/*.c "$T/benzina.o" -L"$W/lib" -lavformat -lswscale \
