@@ -145,7 +145,7 @@ fi
 
 # ---- the wheel ----
 
-wheel=$(ls "$build"/dist/python/benzina-"$version"-*manylinux*.whl 2>/dev/null | head -n 1)
+wheel=$(ls "$build"/dist/python/benzina-"$version"-*manylinux*_"$(uname -m)".whl 2>/dev/null | head -n 1)
 if [ -z "$wheel" ]; then skip "the wheel" "make wheel builds it"; end; fi
 if [ -n "$(find benzina.[ch] benzina_kernels.cu $package -newer "$wheel" -name '[!_.]*' -type f)" ]; then skip "the wheel" "it is older than its sources: make wheel"; end; fi
 
@@ -179,31 +179,50 @@ check wheel_needs_nothing_of_others says \
     " 0 " sh -c "echo \" \$(for file in '$t/wheel'/benzina.libs/*.so* '$t/wheel'/benzina/_lib/*.so; do readelf -d \$file; done |
     sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vcE '^lib(c|m|dl|pthread|rt)\.so|^ld-linux|^lib(av(codec|format|util)|swscale)-|^libbenzina\.so') \""
 
-root="$build/python/root"
-if [ "$(id -u)" -ne 0 ] || ! have debootstrap; then skip "the wheel in Debian 11" "this needs root and debootstrap [debootstrap]"; end; fi
-if [ ! -e "$root/complete" ]; then
-    rm -rf "$root"
-    if debootstrap --variant=minbase --include=python3,python3-pip,python3-numpy bullseye "$root" >"$t/log" 2>&1; then touch "$root/complete"
-    else skip "the wheel in Debian 11" "debootstrap ends with: $(tail -n 1 "$t/log")"; end; fi
-fi
-inside() { env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 chroot "$root" "$@"; }
-check root_has_neither_libavcodec_nor_libjpeg \
-    sh -c "! find '$root/usr' '$root/lib' -name 'libavcodec*' -o -name 'libjpeg*' -o -name 'libturbojpeg*' | grep ."
-# A program's own folder, in which the tool's libraries are, is known by /proc alone.
-if ! mount -t proc proc "$root/proc" 2>"$t/log"; then skip "the wheel in Debian 11" "mount ends with: $(tail -n 1 "$t/log")"; end; fi
-trap 'umount "$root/proc"; rm -rf "$t"' EXIT
-rm -rf "$root/data"; mkdir "$root/data"
-cp -R "$t/data/." "$root/data/"
-cp "$wheel" "$root/data/"
-inside python3 -m pip uninstall -q -y benzina >"$t/log" 2>&1
-check wheel_installs_in_debian_11 inside python3 -m pip install --no-index "/data/$(basename "$wheel")" || end
-check wheel_has_a_tutorial_in_debian_11 says "DataLoader" inside python3 -c 'import benzina; help(benzina)'
+# ---- the wheel in systems of its own ----
+
+# shellcheck disable=SC2086  # words
+inside() { env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 PIP_BREAK_SYSTEM_PACKAGES=1 \
+    chroot "$root" "$@"; }
 look_inside() { # shellcheck disable=SC2086  # words
     inside sh -c "cd /data && python3 wheel_look.py $sources" >"$t/looked" 2>"$t/library"; code=$?; cat "$t/library"; return $code; }
-check wheel_has_the_command_in_debian_11 says "bzna $version" inside bzna --version
-check wheel_packs_in_debian_11 inside bzna pack /data/drawn -o /data/packed.bzna --codec jpeg
-check wheel_says_what_it_cannot_encode refuses "has no libx265; --codec jpeg or --codec copy works" inside bzna pack /data/drawn -o /data/no.bzna
-check wheel_loads_in_debian_11 look_inside && check wheel_makes_the_same_pixels_in_debian_11 same_pixels
-check wheel_brings_its_own_library grep -q "dist-packages/benzina/_lib/libbenzina.so" "$t/library"
-rm -rf "$root/data"
+works_inside() { # where, wheel: it is installed in the root, and makes the pixels of this build
+    # A program's own folder, in which the tool's libraries are, is known by /proc alone.
+    if ! mount -t proc proc "$root/proc" 2>"$t/log"; then skip "the wheel $1" "mount ends with: $(tail -n 1 "$t/log")"; return; fi
+    trap 'umount "$root/proc"; rm -rf "$t"' EXIT
+    rm -rf "$root/data"; mkdir "$root/data"
+    cp -R "$t/data/." "$root/data/"
+    cp "$2" "$root/data/"
+    inside python3 -m pip uninstall -q -y benzina >"$t/log" 2>&1
+    if check "wheel_installs_$1" inside python3 -m pip install --no-index "/data/$(basename "$2")"; then
+        check "wheel_has_a_tutorial_$1" says "DataLoader" inside python3 -c 'import benzina; help(benzina)'
+        check "wheel_has_the_command_$1" says "bzna $version" inside bzna --version
+        check "wheel_packs_$1" inside bzna pack /data/drawn -o /data/packed.bzna --codec jpeg
+        check "wheel_says_what_it_cannot_encode_$1" refuses "has no libx265; --codec jpeg or --codec copy works" \
+            inside bzna pack /data/drawn -o /data/no.bzna
+        check "wheel_loads_$1" look_inside && check "wheel_makes_the_same_pixels_$1" same_pixels
+        check "wheel_brings_its_own_library_$1" grep -q "dist-packages/benzina/_lib/libbenzina.so" "$t/library"
+    fi
+    rm -rf "$root/data"; umount "$root/proc"
+    trap 'rm -rf "$t"' EXIT
+}
+if [ "$(id -u)" -ne 0 ]; then skip "the wheel in other systems" "this needs root"; end; fi
+root="$build/python/root"
+if [ ! -e "$root/complete" ] && have debootstrap; then
+    rm -rf "$root"
+    debootstrap --variant=minbase --include=python3,python3-pip,python3-numpy bullseye "$root" >"$t/log" 2>&1 && touch "$root/complete"
+fi
+if [ ! -e "$root/complete" ]; then
+    skip "the wheel in Debian 11" "debootstrap is missing, or ends with an error: $(tail -n 1 "$t/log") [debootstrap]"
+else
+    check root_has_neither_libavcodec_nor_libjpeg \
+        sh -c "! find '$root/usr' '$root/lib' -name 'libavcodec*' -o -name 'libjpeg*' -o -name 'libturbojpeg*' | grep ."
+    works_inside in_debian_11 "$wheel"
+fi
+root=${ARM64:-/var/tmp/benzina-roots/arm64/root}
+wheel=$(ls "$build"/dist/python/benzina-"$version"-*manylinux*_aarch64.whl 2>/dev/null | head -n 1)
+if [ -z "$wheel" ]; then skip "the wheel on ARM" "MACHINE=aarch64 make wheel builds it"
+elif ! inside python3 -m pip --version >"$t/log" 2>&1 || ! inside python3 -c 'import numpy' >"$t/log" 2>&1; then
+    skip "the wheel on ARM" "no Python with pip and numpy in the root of make test-distros ROOT=arm64"
+else works_inside on_arm64 "$wheel"; fi
 end

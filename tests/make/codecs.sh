@@ -8,7 +8,8 @@
 #                                             libjpeg-turbo; and the headers of this system's libffmpeg-nvenc-dev
 # H.264, H.265 and the stills are FFmpeg's own decoders, AV1 is dav1d's. The sources come by apt, as the packages of
 # this system's release: see sources.sh.
-# CC: the compiler. JOBS: how many of it at a time. Needs nasm, meson, ninja-build, dpkg-dev, and cmake for a wheel
+# CC: the compiler. JOBS: how many of it at a time. MACHINE: what it compiles for, if that is another processor than this
+# one, as aarch64; AR and RANLIB then also know it. Needs nasm, meson, ninja-build, dpkg-dev, and cmake for a wheel
 # (make static-deps). It takes some 5 minutes of one core.
 # FOLDER/licences has the licences. For a wheel, FOLDER/sources keeps the sources, which the LGPL wants to be offered
 # with it, and FOLDER/SOURCES.txt says how they were built.
@@ -20,6 +21,8 @@ folder=$(cd "$folder" && pwd)
 jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN)}
 CC=${CC:-cc}
 export CC
+machine=${MACHINE:-$(uname -m)}; cross=
+[ "$machine" = "$(uname -m)" ] || cross=1
 [ ! -e "$folder/done" ] || { echo "codecs: $folder is complete"; exit 0; }
 
 failed() { tail -n 30 "$1" >&2; exit 1; }
@@ -53,7 +56,18 @@ sh "$(dirname "$0")/sources.sh" "$src" $packages
 # --- dav1d ---
 export PKG_CONFIG_PATH="$folder/lib/pkgconfig"
 log="$src/dav1d.log"
-meson setup "$src/build_dav1d" "$src"/dav1d-*/ --prefix="$folder" --libdir=lib --buildtype=release \
+cat > "$src/cross.ini" <<END
+[binaries]
+c = '$CC'
+ar = '${AR:-ar}'
+pkg-config = 'pkg-config'
+[host_machine]
+system = 'linux'
+cpu_family = '$machine'
+cpu = '$machine'
+endian = 'little'
+END
+meson setup "$src/build_dav1d" "$src"/dav1d-*/ ${cross:+--cross-file "$src/cross.ini"} --prefix="$folder" --libdir=lib --buildtype=release \
     --default-library=static -Denable_tools=false -Denable_tests=false > "$log" || failed "$log"
 ninja -C "$src/build_dav1d" -j "$jobs" install >> "$log" || failed "$log"
 cp "$src"/dav1d-*/COPYING "$folder/licences/dav1d.txt"
@@ -68,7 +82,8 @@ if [ "$kind" = wheel ]; then
     log="$src/jpeg.log"
     (cmake -S "$src"/libjpeg-turbo-*/ -B "$src/build_jpeg" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder" \
         -DCMAKE_INSTALL_LIBDIR:PATH="$folder/lib" -DENABLE_SHARED=OFF -DWITH_TURBOJPEG=OFF -DREQUIRE_SIMD=ON \
-        -DCMAKE_POSITION_INDEPENDENT_CODE=ON &&
+        -DCMAKE_POSITION_INDEPENDENT_CODE=ON ${cross:+-DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=$machine" \
+            "-DCMAKE_AR=$AR" "-DCMAKE_RANLIB=$RANLIB"} &&
         cmake --build "$src/build_jpeg" -j "$jobs" && cmake --install "$src/build_jpeg") > "$log" 2>&1 || failed "$log"
     cat "$src"/libjpeg-turbo-*/LICENSE.md "$src"/libjpeg-turbo-*/README.ijg > "$folder/licences/libjpeg-turbo.txt"
 
@@ -94,6 +109,9 @@ set -- --cc="$CC" --pkg-config-flags=--static --enable-pic --disable-autodetect 
     --disable-everything --enable-zlib --enable-libdav1d \
     --enable-decoder=h264,hevc,libdav1d,mjpeg,png,webp,vp8,gif,bmp,tiff,pbm,pgm,ppm,pam,jpeg2000 \
     --enable-bsf=null,av1_frame_split "$@"
+# What strips this machine's libraries does not know others.
+[ -z "$cross" ] || set -- --enable-cross-compile --target-os=linux --arch="$machine" --ar="$AR" --ranlib="$RANLIB" \
+    --disable-stripping --extra-ldflags=-Wl,--strip-all "$@"
 mkdir -p "$src/build_ffmpeg"
 cd "$src/build_ffmpeg"
 sh "$src"/ffmpeg-*/configure --prefix="$folder" "$@" > configure.log 2>&1 || failed configure.log
@@ -121,7 +139,7 @@ All are built from Debian's source packages, with Debian's patches and no others
 END
         (cd sources && for file in *.dsc; do echo "    ${file%.dsc}"; done)
         printf '\nThe compiler was %s. Options of FFmpeg'"'"'s configure:\n\n' "$("$CC" --version | head -n 1)"
-        printf '%s\n' "$@" | sed "s|$folder|PREFIX|g; /^--cc=/d; s/^/    /"
+        printf '%s\n' "$@" | sed "s|$folder|PREFIX|g; /^--cc=/d; /^--ar=/d; /^--ranlib=/d; s/^/    /"
     } > SOURCES.txt
 fi
 rm -rf "$src" "$src.apt" && touch "$folder/done"

