@@ -1,10 +1,11 @@
 #!/bin/sh
 # distros.sh - README's two commands on Debian 12, 13 and unstable, in a minimal root of each
 #
-#     sh tests/make/distros.sh ROOTS [bookworm|trixie|sid|everything ...]       from the repository's root, as root
+#     sh tests/make/distros.sh ROOTS [bookworm|trixie|sid|everything|arm64 ...]    from the repository's root, as root
 #
 # debootstrap makes a root once, with make beside Debian's minimum. "everything" is Debian 12 with all packages that a
-# skipped test asks for (skipped_packages.sh). A root's folder in ROOTS has
+# skipped test asks for (skipped_packages.sh). "arm64" is Debian 13 for ARM with 64 bits, and runs only if it is named:
+# another processor needs qemu-user-static, and hours. A root's folder in ROOTS has
 #
 #     root/     the system, in which what make deps installed stays; FRESH=1 makes it anew, and so today's unstable
 #     log       what the commands of the last run printed
@@ -18,14 +19,16 @@
 # Prints the table of README's "Where it has run"; ends with status 1 unless all passed. A run that was interrupted goes
 # on: a root that has passed with these very files is not run again, unless it is named.
 #
-# TEST="sampler rec": only these suites, in the copy of the last run. MIRROR: where Debian comes from, otherwise from
+# TEST="sampler rec": only these suites, in the copy of the last run. QUICK="sampler rec": make demo and these suites,
+# built with less optimization, in a new copy; status 3 if there is no root, or no end within LIMIT. MIRROR: where Debian comes from, otherwise from
 # where this machine's apt takes it, by the proxies of apt and of the environment.
 all="bookworm trixie sid everything"
-if [ $# -eq 0 ]; then echo "usage: sh tests/make/distros.sh ROOTS [bookworm|trixie|sid|everything ...]"; exit 2; fi
+known="$all arm64"
+if [ $# -eq 0 ]; then echo "usage: sh tests/make/distros.sh ROOTS [bookworm|trixie|sid|everything|arm64 ...]"; exit 2; fi
 mkdir -p "$1" && roots=$(cd "$1" && pwd) || exit 1
 shift
 for name; do
-    case " $all " in *" $name "*) ;; *) echo "make test-distros: there is no root $name, only $all"; exit 2 ;; esac
+    case " $known " in *" $name "*) ;; *) echo "make test-distros: there is no root $name, only $known"; exit 2 ;; esac
 done
 if [ "$(id -u)" -ne 0 ]; then echo "make test-distros: debootstrap and chroot need root"; exit 1; fi
 if ! command -v debootstrap >/dev/null; then echo "make test-distros: there is no debootstrap [debootstrap]"; exit 1; fi
@@ -33,21 +36,32 @@ if ! command -v debootstrap >/dev/null; then echo "make test-distros: there is n
 # shellcheck disable=SC2016
 mirror=${MIRROR:-$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 2>/dev/null |
     awk '$1 == "Debian" && $2 ~ /\/debian\/?$/ { print $2; exit }')}
+runs_arm64() { # by this processor, or by a QEMU that the kernel has been told of and that it finds from within a root
+    [ "$(uname -m)" != aarch64 ] || return 0
+    ! grep -q '^flags: .*F' /proc/sys/fs/binfmt_misc/qemu-aarch64 2>/dev/null || return 0
+    echo "/proc/sys/fs/binfmt_misc has no qemu-aarch64, which qemu-user-static registers" >"$folder/log"; return 1
+}
 make_root() {
     [ -z "$FRESH" ] || rm -rf "$root"
     [ ! -e "$root/made" ] || return 0
-    case $name in everything) suite=bookworm ;; *) suite=$name ;; esac
+    arch=
+    case $name in everything) suite=bookworm ;; arm64) suite=trixie; arch=--arch=arm64 ;; *) suite=$name ;; esac
+    [ -z "$arch" ] || runs_arm64 || return 1
     echo "$name: making a root of Debian's $suite"
     rm -rf "$root"
     # shellcheck disable=SC2086
-    debootstrap --variant=minbase --include=make "$suite" "$root" $mirror >"$folder/log" 2>&1 || return 1
+    debootstrap --variant=minbase $arch --include=make "$suite" "$root" $mirror >"$folder/log" 2>&1 || return 1
     apt-config dump | grep -i '^Acquire::.*::Proxy' >"$root/etc/apt/apt.conf.d/distros"
     echo '127.0.0.1 localhost' >"$root/etc/hosts"
     # A mirror that stands still serves as well, and nobody needs the root after a loss of power.
     echo 'Acquire::Check-Valid-Until "false";' >>"$root/etc/apt/apt.conf.d/distros"
     echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/distros"
+    echo 'Acquire::Languages "none";' >>"$root/etc/apt/apt.conf.d/distros"
     # No service starts when its package is installed.
     printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" && chmod +x "$root/usr/sbin/policy-rc.d"
+    if [ "$name" = arm64 ] && [ "$(uname -m)" = x86_64 ]; then
+        sh tests/make/arm64_tools.sh "$root" "$folder/tools" >>"$folder/log" 2>&1 || return 1
+    fi
     date +%F >"$root/made"
 }
 
@@ -105,17 +119,33 @@ run() { # all three commands; the row is the result
     [ $failed -ne 0 ] || echo "$files" >"$folder/passed"
 }
 
+quick() {
+    rm -rf "$root/benzina" && copy_tree
+    inside true 2>"$folder/log" || { cat "$folder/log"; echo "$name: nothing runs in the root"; exit 3; }
+    : >"$folder/log"
+    typed "make deps demo OPT=-O1 && make test OPT=-O1 TEST=\"$QUICK\""
+    grep -E '^(FAIL|SKIP)' "$folder/log"; counted
+    if [ "$said" = fails ]; then tail -n 20 "$folder/log"; return 1; fi
+    [ "$said" = runs ] || exit 3
+}
+
 files=$(tracked | tr '\n' '\0' | xargs -0 sha256sum | sha256sum)
 status=0
 # shellcheck disable=SC2048  # words
 for name in ${*:-$all}; do
     folder=$roots/$name; root=$folder/root; failed=0
     mkdir -p "$folder"
-    if [ $# -eq 0 ] && [ -z "$FRESH$TEST" ] && [ "$(cat "$folder/passed" 2>/dev/null)" = "$files" ]; then
+    if [ $# -eq 0 ] && [ -z "$FRESH$TEST$QUICK" ] && [ "$(cat "$folder/passed" 2>/dev/null)" = "$files" ]; then
         echo "$name: has passed with these files"; continue
     fi
-    if ! make_root; then tail -n 20 "$folder/log"; echo "$name: no root"; status=1; continue; fi
-    if [ -n "$TEST" ]; then
+    if ! make_root; then
+        tail -n 20 "$folder/log"; echo "$name: no root"; status=1
+        [ -z "$QUICK" ] || exit 3
+        continue
+    fi
+    if [ -n "$QUICK" ]; then
+        quick || failed=1
+    elif [ -n "$TEST" ]; then
         copy_tree && typed "make deps test TEST=\"$TEST\""
         sed -n 'H; /^\$ /h; ${ g; p; }' "$folder/log"
     else
@@ -123,9 +153,9 @@ for name in ${*:-$all}; do
     fi
     [ $failed -eq 0 ] || status=1
 done
-if [ -z "$TEST" ]; then
+if [ -z "$TEST$QUICK" ]; then
     echo "| system | compilers | FFmpeg | \`MAKEFLAGS=-j2 make deps demo\` | \`make deps demo\` | \`make deps test\` |"
     echo "|---|---|---|---|---|---|"
-    for name in $all; do cat "$roots/$name/result" 2>/dev/null; done
+    for name in $known; do cat "$roots/$name/result" 2>/dev/null; done
 fi
 exit $status
