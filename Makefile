@@ -59,6 +59,7 @@ help:
 	@echo "make bench         rates; also bench-peers, bench-speed, bench-codecs, bench-augment: tests/BENCHMARKS.md"
 	@echo "make gpu-run       all that is to be known of a GPU;  make gpu-train: training with each loader"
 	@echo "make dist          the pair, in $(BUILD)/dist/; WITHOUT=\"WRITER TAR\" leaves parts out;  make dist-formats"
+	@echo "make recipes       the pair for CMake's FetchContent, Meson, Conan and vcpkg, in $(BUILD)/dist/recipes/"
 	@echo "make install       PREFIX=$(PREFIX), LIBDIR, DESTDIR;  make wheel, make sdist: the Python package"
 	@echo "make clean         removes $(BUILD)/"
 	@echo "Variables: CC, CFLAGS, CPPFLAGS, LDFLAGS, OPT, SANITIZE, PYTHON. make says what was found and what is missing."
@@ -327,7 +328,7 @@ test-julia:
 	@nice sh tests/make/julia.sh build/julia
 
 # README's two commands on Debian 12, 13 and unstable, in roots of some 3 GB each that debootstrap makes once. They are
-# not in build/, so that make clean leaves them. ROOT="trixie sid": only these.
+# not in build/, so that make clean leaves them. ROOT="trixie sid": only these. ROOT=arm64: Debian 13 on ARM, by QEMU.
 ROOTS ?= /var/tmp/benzina-roots
 test-distros:
 	@TEST="$(TEST)" nice sh tests/make/distros.sh "$(ROOTS)" $(ROOT)
@@ -631,7 +632,7 @@ gpu-bundle: all $(GPU_RUN)
 
 # ---- What is given to others -----------------------------------------------------------------------------------------
 
-.PHONY: dist dist-formats pair sdist wheel static-deps
+.PHONY: dist dist-formats pair recipes sdist wheel static-deps
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a
 # tarball of the sources that builds and tests itself. WITHOUT="SHARDS WRITER": a pair from which these are removed, as
 # the header's chapter 1 says. DIST: the folder.
@@ -646,6 +647,10 @@ dist-formats: | $(BUILD)
 # The pair and its CMakeLists.txt alone, with PTX where clang is: pip install ./examples/python compiles it.
 pair: $(PTX) | $(BUILD)
 	@sh tests/make/pair.sh $(BUILD)/pair $(PTX)
+# The pair as an archive, and recipes for it, in build/dist/recipes: CMake's FetchContent, Meson, Conan, vcpkg. URL: the
+# folder in which the archive will be, where users are; otherwise where it is.
+recipes: $(PTX) | $(BUILD)
+	@sh tests/make/recipes.sh "$(DIST)/recipes" $(VERSION) "$(PTX)" $(URL)
 
 # Python's source distribution, which has the pair inside, and a wheel of it that bundles FFmpeg (LGPL) and
 # libjpeg-turbo, in build/dist/python. What builds the wheel comes from PyPI, the sources of what it bundles from
