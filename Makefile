@@ -274,7 +274,7 @@ $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) $(FORMATS_H) $(STREAM) $(ST
 	$(CC) $(BASE_CFLAGS) -Iexamples/formats $(TOOL_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(STREAM) \
 	    $(WITH_FORMATS) $(TOOL_LIBS) $(STREAM_LIBS) $(FORMATS_LIBS) $(LIBS)
 
-$(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
+$(BUILD)/decode_batch: examples/decode_batch.c examples/example.h benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
 
 $(BUILD)/stream: examples/stream_main.c $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h $(WITH_FORMATS)

@@ -1,16 +1,14 @@
 /* augment.c - RandAugment and random erasing: a recipe of vision transformers, and what it drew
  *
  *     cc -std=c11 augment.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o augment
- *     ./augment FOLDER sheet.ppm
+ *     ./augment train/ sheet.ppm
  *
  * The first batch of a folder of pictures is written as a sheet, two views a picture, and for each view a line says
  * what was drawn. A policy is a list of operations: BZNA_PRESET_RAND_AUGMENT fills one in, and others are written down,
  * like erasing here, or a blur that half of the views get. */
-#include "../benzina.h"
+#include "example.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 enum { SIZE = 224, BATCH = 8, VIEWS = 2 };
 
@@ -47,17 +45,16 @@ static void print_drawn(const bzna_batch_info *info)
 }
 
 /* Rows of pictures, of which each has its views beside each other. */
-static int write_sheet(const char *path, const bzna_batch_info *info)
+static void write_sheet(const char *path, const bzna_batch_info *info)
 {
+    static uint8_t sheet[BATCH * SIZE][VIEWS][3 * SIZE];
     const uint8_t *pixels = info->image.data;
-    FILE *out = fopen(path, "wb");
-    if (!out) return 0;
-    fprintf(out, "P6\n%d %" PRIu32 "\n255\n", SIZE * VIEWS, SIZE * info->count);
     for (uint32_t slot = 0; slot < info->count; slot++)
         for (uint32_t y = 0; y < SIZE; y++)
             for (uint32_t view = 0; view < VIEWS; view++)
-                fwrite(pixels + (((size_t)view * BATCH + slot) * SIZE + y) * SIZE * 3, 3, SIZE, out);
-    return fclose(out) == 0;
+                memcpy(sheet[slot * SIZE + y][view], pixels + (((size_t)view * BATCH + slot) * SIZE + y) * SIZE * 3,
+                       3 * SIZE);
+    write_ppm(path, sheet, SIZE * VIEWS, (int64_t)SIZE * info->count);
 }
 
 int main(int argc, char **argv)
@@ -80,33 +77,25 @@ int main(int argc, char **argv)
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
     bzna_error err = { 0 };
-    bzna_status status;
+    bzna_batch_info info;
 
     if (argc != 3) {
         fprintf(stderr, "usage: augment FOLDER SHEET.ppm\n");
         return 2;
     }
 
-    status = bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], &err);
-    if (status == BZNA_OK) status = bzna_context_open(NULL, &context, &err);
-    if (status == BZNA_OK) status = bzna_dataset_open(context, argv[1], NULL, &dataset, &err);
-    if (status == BZNA_OK) status = bzna_loader_open(context, dataset, &config, &loader, &err);
-    if (status == BZNA_OK) status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err);
-    if (status == BZNA_OK) {
-        bzna_batch_info info;
-        bzna_batch_get_info(batch, &info, sizeof info, NULL);
-        if (info.failed) fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
-        print_drawn(&info);
-        if (!write_sheet(argv[2], &info)) {
-            fprintf(stderr, "%s: cannot be written\n", argv[2]);
-            status = BZNA_E_IO;
-        }
-        bzna_batch_release(batch);
-    }
-    if (status < 0 && err.message[0]) fprintf(stderr, "%s\n", err.message);
-
+    check(bzna_policy_preset(BZNA_PRESET_RAND_AUGMENT, 2, 9, &policies[0], &err), &err);
+    check(bzna_context_open(NULL, &context, &err), &err);
+    check(bzna_dataset_open(context, argv[1], NULL, &dataset, &err), &err);
+    check(bzna_loader_open(context, dataset, &config, &loader, &err), &err);
+    check(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), &err);
+    check(bzna_batch_get_info(batch, &info, sizeof info, &err), &err);
+    report_failed(batch, &info);
+    print_drawn(&info);
+    write_sheet(argv[2], &info);
+    bzna_batch_release(batch);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
-    return status < 0;
+    return 0;
 }

@@ -1,9 +1,10 @@
 /* draw_pictures.c - draws pictures of four classes, for tests and demonstrations: no photographs, no licenses
  *
- *     ./draw_pictures DIR [COUNT]
+ *     cc draw_pictures.c -lm -o draw_pictures
+ *     ./draw_pictures drawn [COUNT]
  *
- * writes COUNT pictures, by default 24: DIR/charts/00.ppm, DIR/fractals/00.ppm, DIR/plasma/00.ppm, DIR/shapes/00.ppm,
- * DIR/charts/01.ppm, ... They are the same in every run: random numbers are hashes of integers. */
+ * writes COUNT pictures, by default 24: drawn/charts/00.ppm, drawn/fractals/00.ppm, drawn/plasma/00.ppm,
+ * drawn/shapes/00.ppm, drawn/charts/01.ppm, ... They are the same in every run: random numbers are hashes of integers. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <math.h>

@@ -1,12 +1,10 @@
 /* fields.c - several data sets as one, and what batches carry beside pictures: labels and texts
  *
  *     cc -std=c11 fields.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o fields
- *     ./fields cls txt "shard-{000..003}.tar"            integers or vectors, then texts; "-" for none
+ *     ./fields cls txt shard-000.tar shard-001.tar       integers or vectors, then texts; "-" for none
  *     ./fields - name train/ more.tar extra.bzna */
-#include "../benzina.h"
+#include "example.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* One slot of a tensor of numbers: an integer, or a vector. */
@@ -21,26 +19,22 @@ static void print_number(const bzna_tensor *t, uint32_t slot)
         printf("%s%g", i ? " " : "", (double)row[i]);
 }
 
-static bzna_status print_batch(const bzna_batch *batch, const char *tensor, const char *bytes, bzna_error *err)
+static void print_batch(const bzna_batch *batch, const char *tensor, const char *bytes, bzna_error *err)
 {
     bzna_batch_info info;
     bzna_tensor     numbers;
-    bzna_status     status;
-    if ((status = bzna_batch_get_info(batch, &info, sizeof info, err)) < 0 ||
-        (tensor && (status = bzna_batch_tensor(batch, tensor, &numbers, sizeof numbers, err)) < 0))
-        return status;
-    if (info.failed) fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
+    check(bzna_batch_get_info(batch, &info, sizeof info, err), err);
+    if (tensor) check(bzna_batch_tensor(batch, tensor, &numbers, sizeof numbers, err), err);
+    report_failed(batch, &info);
     for (uint32_t slot = 0; slot < info.count; slot++) {
         const void *text = NULL;
         uint64_t    size = 0;
         printf("%" PRIu64 ": target %" PRId64, info.indices[slot], info.targets[slot]);
         if (tensor) { printf(", %s ", tensor); print_number(&numbers, slot); }
-        if (bytes && (status = bzna_batch_bytes(batch, bytes, slot, &text, &size, err)) < 0)
-            return status;
+        if (bytes) check(bzna_batch_bytes(batch, bytes, slot, &text, &size, err), err);
         if (text) printf(", %s \"%.*s\"", bytes, size > 60 ? 60 : (int)size, (const char *)text);
         puts(info.status[slot] < 0 ? " (failed)" : "");
     }
-    return BZNA_OK;
 }
 
 int main(int argc, char **argv)
@@ -65,18 +59,17 @@ int main(int argc, char **argv)
     config.fields.tensors     = tensor;
     config.fields.bytes       = bytes;
 
-    if ((status = bzna_context_open(NULL, &context, &err)) >= 0 &&
-        (status = bzna_dataset_open_list(context, (const char *const *)argv + 3, (uint32_t)argc - 3, NULL, &dataset,
-                                         &err)) >= 0 &&
-        (status = bzna_loader_open(context, dataset, &config, &loader, &err)) >= 0)
-        while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
-            status = print_batch(batch, tensor, bytes, &err);
-            bzna_batch_release(batch);
-            if (status < 0) break;
-        }
-    if (status < 0) fprintf(stderr, "%s\n", err.message);
+    check(bzna_context_open(NULL, &context, &err), &err);
+    check(bzna_dataset_open_list(context, (const char *const *)argv + 3, (uint32_t)argc - 3, NULL, &dataset, &err),
+          &err);
+    check(bzna_loader_open(context, dataset, &config, &loader, &err), &err);
+    while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
+        print_batch(batch, tensor, bytes, &err);
+        bzna_batch_release(batch);
+    }
+    check(status, &err);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
-    return status < 0;
+    return 0;
 }

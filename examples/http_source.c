@@ -1,9 +1,9 @@
 /* http_source.c - an epoch from an archive that lies on a web server or in an object store, by HTTP range requests with
  * libcurl
  *
- * cc -std=c11 http_source.c benzina.o $(pkg-config --libs libcurl libavcodec libavutil libjpeg) -lm -lpthread -ldl -o
- * http_source
- * ./http_source https://host/train.bzna [READERS]        or a path, to compare: the same pictures give the same hash
+ *     cc http_source.c benzina.o $(pkg-config --libs libcurl libavcodec libavutil libjpeg) -lm -lpthread -ldl -o http
+ *     ./http https://host/train.bzna [READERS]
+ *     ./http train.bzna                       a file, to compare: the same pictures give the same hash
  *
  * To take this into a program: everything above "The program". One easy handle, with one kept connection, serves one
  * read at a time; a pool of them grows to as many as there are concurrent reads. A connection that is cut in the middle

@@ -2,7 +2,7 @@
  *
  *     cc -std=c11 lmdb.c benzina.o -llmdb $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o lmdb
  *     ./lmdb pack train.mdb train/              a database of what any data set holds
- *     ./lmdb pack large.mdb train/ 100000       the same samples over and over, up to so many
+ *     ./lmdb pack large.mdb train/ 1000         the same samples over and over, up to so many
  *     ./lmdb load train.mdb [THREADS]           an epoch in shuffled order, and its rate
  *
  * A value is a target, an int64_t, and the bytes of a picture's file after it; its key is the sample's name. LMDB maps

@@ -1,17 +1,15 @@
 /* train.c - the loop of a long training run: one process's share of the samples, errors, and a state to go on from
  *
- *     cc -std=c11 train.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o train
- *     ./train train.bzna run.state [RANK WORLD_SIZE]
+ *     cc -std=c11 train.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o learn
+ *     ./learn train.bzna run.state [RANK WORLD_SIZE]
  *
  * Start it again after it was interrupted: it goes on from the state that it saved last, also with another number of
- * processes. Every process reads that state; the one of rank 0 writes it. */
+ * processes. Every process reads that state; the one of rank 0 writes it. After the last epoch it saves once more, so
+ * that another start has nothing left to do. */
 #define _POSIX_C_SOURCE 200809L                            /* fsync */
-#include "../benzina.h"
+#include "example.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,7 +49,7 @@ static void configure(bzna_loader_config *config, uint32_t rank, uint32_t world_
     config->order.kind        = BZNA_ORDER_SHUFFLE;
     config->order.seed        = 1234;
     config->order.epochs      = EPOCHS;
-    config->order.last_batch  = BZNA_LAST_PAD;               /* equal shapes; info.count says how many are real */
+    config->order.last_batch  = BZNA_LAST_PARTIAL;           /* every sample once: an epoch's last batch has fewer */
     config->shard.rank        = rank;
     config->shard.world_size  = world_size;
     config->warp.kind         = BZNA_WARP_RANDOM_RESIZED_CROP;
@@ -70,47 +68,40 @@ static void step(const bzna_batch_info *info)
            info->epoch, info->position, info->count, info->indices[0], info->targets[0]);
 }
 
-/* Says why slots of the batch hold no picture. */
-static void report(const bzna_batch *batch, const bzna_batch_info *info)
-{
-    bzna_error err;
-    bzna_error_init(&err, sizeof err);
-    fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info->failed, info->count);
-    for (uint32_t slot = 0; slot < info->count; slot++)
-        if (info->status[slot] < 0 && bzna_batch_error(batch, slot, &err) < 0)
-            fprintf(stderr, "%s\n", err.message);
-}
-
 /* Goes on from the state that the file holds, if there is such a file. */
-static bzna_status restore(bzna_loader *loader, const char *path, bzna_error *err)
+static void restore(bzna_loader *loader, const char *path, bzna_error *err)
 {
     bzna_loader_state state;
-    int found = load_state(path, &state);
-    if (found > 0) return bzna_loader_restore(loader, &state, err);      /* refuses the state of another data set */
-    if (found == 0) return BZNA_OK;
-    snprintf(err->message, sizeof err->message, "%s: no whole state can be read; remove it to start afresh", path);
-    return err->status = BZNA_E_TRUNCATED;
+    const int found = load_state(path, &state);
+    if (found > 0) check(bzna_loader_restore(loader, &state, err), err);     /* refuses the state of another data set */
+    if (found >= 0) return;
+    fprintf(stderr, "%s: no whole state can be read; remove it to start afresh\n", path);
+    exit(1);
 }
 
-static bzna_status train(bzna_loader *loader, uint32_t rank, const char *path, bzna_error *err)
+/* Saves where the loader is. Save the model with it. */
+static void save(bzna_loader *loader, const char *path, bzna_error *err)
+{
+    bzna_loader_state state;
+    check(bzna_loader_save(loader, &state, sizeof state, err), err);
+    if (save_state(path, &state) < 0) fprintf(stderr, "%s: cannot be written: %s\n", path, strerror(errno));
+}
+
+static void train(bzna_loader *loader, uint32_t rank, const char *path, bzna_error *err)
 {
     bzna_batch *batch;
-    bzna_loader_state state;
-    bzna_status status = restore(loader, path, err);
-    for (uint64_t batches = 1; status == BZNA_OK; batches++) {
+    bzna_status status;
+    uint64_t batches = 0;
+    while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         bzna_batch_info info;
-        if ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) != BZNA_OK) break;
-        if ((status = bzna_batch_get_info(batch, &info, sizeof info, err)) == BZNA_OK) {
-            if (info.failed) report(batch, &info);
-            step(&info);
-        }
+        check(bzna_batch_get_info(batch, &info, sizeof info, err), err);
+        report_failed(batch, &info);
+        if (info.count) step(&info);                         /* the last batch may have none for this rank */
         bzna_batch_release(batch);
-        if (status < 0 || rank != 0 || batches % SAVE_EVERY != 0) continue;
-        status = bzna_loader_save(loader, &state, sizeof state, err);    /* save the model with it */
-        if (status == BZNA_OK && save_state(path, &state) < 0)
-            fprintf(stderr, "%s: cannot be written: %s\n", path, strerror(errno));
+        if (rank == 0 && ++batches % SAVE_EVERY == 0) save(loader, path, err);
     }
-    return status;                                           /* BZNA_END after the last epoch */
+    check(status, err);                                      /* BZNA_END after the last epoch, which is no failure */
+    if (rank == 0) save(loader, path, err);
 }
 
 int main(int argc, char **argv)
@@ -119,22 +110,21 @@ int main(int argc, char **argv)
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     bzna_loader  *loader  = NULL;
-    bzna_status   status;
     bzna_loader_config config;
 
     if (argc != 3 && argc != 5) { fprintf(stderr, "usage: %s DATA STATE [RANK WORLD_SIZE]\n", argv[0]); return 2; }
-    uint32_t rank       = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
-    uint32_t world_size = argc > 3 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
+    const uint32_t rank       = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
+    const uint32_t world_size = argc > 3 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
 
     bzna_error_init(&err, sizeof err);
     configure(&config, rank, world_size);
-    if ((status = bzna_context_open(NULL, &context, &err)) < 0 ||        /* a GPU if there is one, else the CPU */
-        (status = bzna_dataset_open(context, argv[1], NULL, &dataset, &err)) < 0 ||
-        (status = bzna_loader_open(context, dataset, &config, &loader, &err)) < 0 ||
-        (status = train(loader, rank, argv[2], &err)) < 0)
-        fprintf(stderr, "%s\n", err.message);
+    check(bzna_context_open(NULL, &context, &err), &err);                    /* a GPU if there is one, else the CPU */
+    check(bzna_dataset_open(context, argv[1], NULL, &dataset, &err), &err);
+    check(bzna_loader_open(context, dataset, &config, &loader, &err), &err);
+    restore(loader, argv[2], &err);
+    train(loader, rank, argv[2], &err);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
-    return status < 0;
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* train.cpp - a training loop in C++17: a linear classifier (softmax regression) on small pictures, in plain C++
  *
- *     c++ -std=c++17 -O2 train.cpp benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o train
- *     ./train train.bzna [EPOCHS]
+ *     c++ -std=c++17 -O2 train.cpp benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o learn
+ *     ./learn train.bzna [EPOCHS]
  *
  * The loader works ahead on its own threads while the classifier computes: what is left of loading is the time that the loop waits, which
  * is printed. Every fifth sample is held out. The same archive gives the same losses in every run. The classifier runs on the processor: where

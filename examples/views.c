@@ -2,11 +2,9 @@
  *
  *     cc -std=c11 views.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o views
  *     ./views train.bzna                      2 global views of 224, 8 local ones of 96
- *     ./views "shard-{000..003}.tar" seg.png  a picture of 224, and its mask by the same warp */
-#include "../benzina.h"
-
-#include <inttypes.h>
-#include <stdio.h>
+ *     ./views shard-000.tar seg.png           a picture of 224, and its mask by the same warp
+ *     ./views seg.bzna masks                  the same from an archive, whose field is called masks */
+#include "example.h"
 
 /* Two views of each sample, and eight of a smaller part of it, each with random numbers of its own. */
 static const bzna_warp local_warp = {
@@ -47,26 +45,22 @@ static void print_shape(const bzna_tensor *t)
     printf("], %" PRIu64 " bytes\n", t->bytes);
 }
 
-static bzna_status print_tensors(const bzna_batch *batch, const char *extra, bzna_error *err)
+static void print_tensors(const bzna_batch *batch, const char *extra, bzna_error *err)
 {
     bzna_batch_info info;
     bzna_tensor image, other;
-    bzna_status status;
-    if ((status = bzna_batch_get_info(batch, &info, sizeof info, err)) < 0 ||
-        (status = bzna_batch_tensor(batch, "image", &image, sizeof image, err)) < 0 ||
-        (status = bzna_batch_tensor(batch, extra, &other, sizeof other, err)) < 0)
-        return status;
-    if (info.failed) fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
+    uint64_t pixels[256] = { 0 };
+    check(bzna_batch_get_info(batch, &info, sizeof info, err), err);
+    check(bzna_batch_tensor(batch, "image", &image, sizeof image, err), err);
+    check(bzna_batch_tensor(batch, extra, &other, sizeof other, err), err);
+    report_failed(batch, &info);
     print_shape(&image);                                         /* of several views [views, batch, 3, height, width] */
     print_shape(&other);
-    if (other.dtype == BZNA_DTYPE_UINT8) {
-        uint64_t pixels[256] = { 0 };
-        for (uint64_t i = 0; i < other.bytes; i++)
-            pixels[((const uint8_t *)other.data)[i]]++;
-        for (int class = 0; class < 256; class++)
-            if (pixels[class]) printf("class %d: %" PRIu64 " pixels\n", class, pixels[class]);
-    }
-    return BZNA_OK;
+    if (other.dtype != BZNA_DTYPE_UINT8) return;
+    for (uint64_t i = 0; i < other.bytes; i++)
+        pixels[((const uint8_t *)other.data)[i]]++;
+    for (int class = 0; class < 256; class++)
+        if (pixels[class]) printf("class %d: %" PRIu64 " pixels\n", class, pixels[class]);
 }
 
 int main(int argc, char **argv)
@@ -77,7 +71,6 @@ int main(int argc, char **argv)
     bzna_dataset       *dataset = NULL;
     bzna_loader        *loader  = NULL;
     bzna_batch         *batch   = NULL;
-    bzna_status         status;
 
     /* Masks that have a palette are read as the numbers of their classes. */
     bzna_dataset_config data = {
@@ -107,15 +100,14 @@ int main(int argc, char **argv)
         return 2;
     }
 
-    if ((status = bzna_context_open(NULL, &context, &err)) >= 0 &&
-        (status = bzna_dataset_open(context, argv[1], &data, &dataset, &err)) >= 0 &&
-        (status = bzna_loader_open(context, dataset, &config, &loader, &err)) >= 0 &&
-        (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK)
-        status = print_tensors(batch, extra.name, &err);
-    if (status < 0) fprintf(stderr, "%s\n", err.message);
+    check(bzna_context_open(NULL, &context, &err), &err);
+    check(bzna_dataset_open(context, argv[1], &data, &dataset, &err), &err);
+    check(bzna_loader_open(context, dataset, &config, &loader, &err), &err);
+    check(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), &err);
+    print_tensors(batch, extra.name, &err);
     bzna_batch_release(batch);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
-    return status < 0;
+    return 0;
 }

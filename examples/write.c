@@ -3,15 +3,12 @@
  *
  *     cc -std=c11 write.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o write
  *     ./write out.bzna 4 train/               4 threads; the JPEG files of a folder
- *     ./write out.bzna 4 a.bzna more.tar      H.265, H.264, AV1 and JPEG side by side
+ *     ./write out.bzna 4 a.bzna more.tar      H.265, H.264, AV1 and JPEG side by side; a.bzna may be the demo's archive
  *
  * The threads hand in samples when they have them, each with its index: the archive is the same in every run. */
-#include "../benzina.h"
+#include "example.h"
 
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { THREADS_MAX = 64 };
@@ -175,18 +172,16 @@ int main(int argc, char **argv)
     memset(&j, 0, sizeof j);
     bzna_error_init(&j.err, sizeof j.err);
     pthread_mutex_init(&j.lock, NULL);
-    if ((status = bzna_context_open(NULL, &context, &j.err)) == BZNA_OK &&
-        (status = bzna_dataset_open_list(context, (const char *const *)argv + 3, (uint32_t)argc - 3, NULL, &from,
-                                         &j.err)) == BZNA_OK) {
-        classes = class_names(from, &class_count);
-        bzna_writer_config_init(&config, sizeof config);
-        config.classes     = classes;
-        config.class_count = class_count;
-        if ((status = bzna_writer_open(context, argv[1], &config, &j.writer, &j.err)) == BZNA_OK) {
-            j.from = from;
-            status = run(&j, (uint32_t)threads);
-        }
-    }
+    check(bzna_context_open(NULL, &context, &j.err), &j.err);
+    check(bzna_dataset_open_list(context, (const char *const *)argv + 3, (uint32_t)argc - 3, NULL, &from, &j.err),
+          &j.err);
+    classes = class_names(from, &class_count);
+    bzna_writer_config_init(&config, sizeof config);
+    config.classes     = classes;
+    config.class_count = class_count;
+    check(bzna_writer_open(context, argv[1], &config, &j.writer, &j.err), &j.err);
+    j.from = from;
+    status = run(&j, (uint32_t)threads);
     if (status < 0) fprintf(stderr, "%s\n", j.err.message);
     else printf("%" PRIu64 " samples, %" PRIu64 " left out, %u classes\n", bzna_dataset_count(from) - j.left_out,
                 j.left_out, class_count);

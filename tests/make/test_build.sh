@@ -823,7 +823,7 @@ check a_name_of_no_suite_fails runs "first nonsense" 1 "test_first.sh "
 # round ---
 # name, folder of the header, library: the example, built with the one, run with the other; its pictures to $T/of_NAME
 decode_with() {
-    sed 's|"../benzina.h"|"benzina.h"|' examples/decode_batch.c > "$T/$1.c" && mkdir -p "$T/of_$1" &&
+    sed 's|"../benzina.h"|"benzina.h"|' examples/example.h > "$T/example.h" && cp examples/decode_batch.c "$T/$1.c" && mkdir -p "$T/of_$1" &&
     gcc -std=c11 -Wall $WERROR -I"$2" "$T/$1.c" "$3" $AV_LIBS $LIBS -o "$T/$1" && "$T/$1" tests/data/mini_h265.bzna "$T/of_$1" && [ -n "$(ls "$T/of_$1")" ]; }
 # A library to come: each struct that has a struct_size is longer than today's. Errors, states and tensors (which lie
 # inside others) stay.
