@@ -2735,7 +2735,7 @@ enum {
     { #member, BZI_OF_##key, BZI_IS_##type, offsetof(bzna_##of, member), sizeof ((bzna_##of *)0)->member, 0, 0, least, \
       most, preset }
 #define BZI_BOTH(of, a, b)                                                                                             \
-    { #a ", " #b, BZI_OF_##of, BZI_IS_BOTH, offsetof(bzna_##of, a), sizeof ((bzna_##of *)0)->a,                         \
+    { #a ", " #b, BZI_OF_##of, BZI_IS_BOTH, offsetof(bzna_##of, a), sizeof ((bzna_##of *)0)->a,                        \
       offsetof(bzna_##of, b), sizeof ((bzna_##of *)0)->b, 0, 0, 0 }
 #define BZI_NUMBER(type, of, member, least, most, preset) BZI_ROW(of, type, of, member, least, most, preset)
 #define BZI_UP_TO(type, of, member, most)                 BZI_ROW(of, type, of, member, 0, most, 0)
