@@ -1820,7 +1820,7 @@ static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uin
     bzi_os_callback_end();
 }
 
-/* A buffer that only grows. */
+/* A growing array, of bytes or of elements. */
 typedef struct bzi_buffer {
     uint8_t *data;                    /* NULL: nothing was reserved yet */
     uint64_t capacity;                /* bytes allocated at data */
@@ -1871,57 +1871,57 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
-/* Memory that ends with its owner: blocks, each after its size. */
-typedef struct bzi_owned_block {
-    _Alignas(16) struct bzi_owned_block *next;
+/* An arena: memory that is freed as a whole, and whose parts have no sizes for their users. It consists of blocks. */
+typedef struct bzi_arena_block {
+    _Alignas(16) struct bzi_arena_block *next;
     uint64_t bytes;                   /* of all of it */
-} bzi_owned_block;
+} bzi_arena_block;
 
-typedef struct bzi_owned {
+typedef struct bzi_arena {
     const bzi_memory *memory;
-    bzi_owned_block        *blocks;
-} bzi_owned;
+    bzi_arena_block  *blocks;         /* the last one first */
+} bzi_arena;
 
-/* Returns count * size bytes that are kept until bzi_owned_free, or NULL. */
-static void *bzi_keep_raw(bzi_owned *kept, uint64_t count, uint64_t size)
+/* Returns count * size bytes that last until bzi_arena_free, or NULL. */
+static void *bzi_arena_alloc(bzi_arena *arena, uint64_t count, uint64_t size)
 {
-    bzi_owned_block *block = NULL;
+    bzi_arena_block *block = NULL;
     uint64_t bytes;
 
     if (bzi_mul(count, size, &bytes) && bzi_add(bytes, sizeof *block, &bytes))
-        block = bzi_alloc(kept->memory, bytes, 1, 16);
+        block = bzi_alloc(arena->memory, bytes, 1, 16);
     if (!block)
         return NULL;
-    *block = (bzi_owned_block){ kept->blocks, bytes };
-    kept->blocks = block;
+    *block = (bzi_arena_block){ arena->blocks, bytes };
+    arena->blocks = block;
     return block + 1;
 }
 
 /* The same, zeroed. */
-static void *bzi_keep(bzi_owned *kept, uint64_t count, uint64_t size)
+static void *bzi_arena_zero(bzi_arena *arena, uint64_t count, uint64_t size)
 {
-    void *bytes = bzi_keep_raw(kept, count, size);
+    void *bytes = bzi_arena_alloc(arena, count, size);
 
     return bytes ? memset(bytes, 0, (size_t)(count * size)) : NULL;
 }
 
 /* The same for an array, of which `place` is then the address. */
-#define BZI_KEEP(owned, place, count) ((place) = bzi_keep(owned, count, sizeof *(place)))
+#define BZI_ARENA_ZERO(arena, place, count) ((place) = bzi_arena_zero(arena, count, sizeof *(place)))
 
-/* Returns a copy that is kept as long, or NULL. */
-static void *bzi_keep_copy(bzi_owned *kept, const void *from, uint64_t count, uint64_t size)
+/* Returns a copy that lasts as long, or NULL. */
+static void *bzi_arena_copy(bzi_arena *arena, const void *from, uint64_t count, uint64_t size)
 {
-    void *copy = bzi_keep_raw(kept, count, size);
+    void *copy = bzi_arena_alloc(arena, count, size);
 
     if (copy)
         bzi_copy(copy, from, count * size);
     return copy;
 }
 
-/* Moves all that one owner keeps to another. */
-static void bzi_owned_move(bzi_owned *to, bzi_owned *from)
+/* Moves all of one arena to another. */
+static void bzi_arena_join(bzi_arena *to, bzi_arena *from)
 {
-    bzi_owned_block **end = &from->blocks;
+    bzi_arena_block **end = &from->blocks;
 
     while (*end)
         end = &(*end)->next;
@@ -1930,12 +1930,12 @@ static void bzi_owned_move(bzi_owned *to, bzi_owned *from)
     from->blocks = NULL;
 }
 
-static void bzi_owned_free(bzi_owned *kept)
+static void bzi_arena_free(bzi_arena *arena)
 {
-    while (kept->blocks) {
-        bzi_owned_block *block = kept->blocks;
-        kept->blocks = block->next;
-        bzi_release(kept->memory, block, block->bytes, 1);
+    while (arena->blocks) {
+        bzi_arena_block *block = arena->blocks;
+        arena->blocks = block->next;
+        bzi_release(arena->memory, block, block->bytes, 1);
     }
 }
 
@@ -2370,7 +2370,18 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
  * read, which takes about a thousandth of the time of decoding a picture. A sample of a few hundred bytes takes less
  * time than a read, so that small files of such samples are read whole, once, and so are small pictures that are files.
  * Files are read, never mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process
- * lives on. */
+ * lives on.
+ *
+ * A source is held if all of its bytes are in memory. Held bytes and those that a provider has in memory are used where
+ * they lie, unless the container's `prepare` has to change them.
+ *
+ *     bytes are     which is known by           in memory of               made so by
+ *     outside       held, extent.data NULL      nobody                     bzi_source_open_path, _open_file, _open_user
+ *     held          source.held                 the container's arena      bzi_source_hold, for bzi_dataset_hold
+ *     held          source.held                 the caller                 bzi_source_open_user (bzna_source.memory)
+ *     provided      extent.data                 the provider               its row's `locate`
+ *     read          sample.bytes                whoever reads: a buffer    bzi_reading_read, bzi_reading_view
+ *     fetched       sample.bytes                whoever reads: a buffer    bzi_reading_fetch: they have no place */
 
 /* --- Files --- */
 
@@ -2428,7 +2439,7 @@ typedef struct bzi_source {
                                        * stays after the file was read into memory */
     bzi_host        *host;            /* which counts this file among its open ones; NULL: it stays open */
     uint64_t         size;            /* bytes */
-    const uint8_t   *map;             /* all of it, if it is in memory; else NULL */
+    const uint8_t   *held;            /* all of it, if it is held in memory; else NULL */
 } bzi_source;
 
 /* Opens a file that stays open. */
@@ -2466,7 +2477,7 @@ static void bzi_source_close(bzi_source *source)
     }
 }
 
-/* Opens a file of a data set. It is open until bzi_source_settle. */
+/* Opens a file of a data set. It is open until bzi_source_close_surplus. */
 static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
 {
     char full[2 * BZI_LIMIT_PATH_BYTES];
@@ -2487,7 +2498,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
 }
 
 /* A data set was opened: if too many files are open, this one is closed, and opened again for each read. */
-static void bzi_source_settle(bzi_source *source)
+static void bzi_source_close_surplus(bzi_source *source)
 {
     if (source->host && atomic_load(&source->host->files) > source->host->file_limit)
         bzi_source_close_file(source);
@@ -2503,7 +2514,7 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
     if (size < 0)
         return BZI_FAIL_BY(err, BZNA_E_IO, size, "the source's size callback failed with %lld", (long long)size);
     source->callbacks = *callbacks;
-    source->map = callbacks->memory;
+    source->held = callbacks->memory;
     source->size = (uint64_t)size;
     return BZNA_OK;
 }
@@ -2513,11 +2524,11 @@ static int64_t bzi_source_read_some(const bzi_source *source, uint64_t offset, v
 {
     if (source->is_file)
         return bzi_os_file_read_at(&source->file, offset, dst, size);
-    if (!source->map)
+    if (!source->held)
         return source->callbacks.read_at(source->callbacks.user, offset, dst, size);
 
     size = offset < source->size ? bzi_min(size, source->size - offset) : 0;
-    bzi_copy(dst, source->map + offset, size);
+    bzi_copy(dst, source->held + offset, size);
     return (int64_t)size;
 }
 
@@ -2579,39 +2590,38 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
     return status;
 }
 
-/* Reads a whole file into memory that is kept, and closes it: from then on the source is that memory. On failure the
- * source is as it was. */
-static bzna_status bzi_source_load(bzi_source *source, bzi_owned *kept, bzna_error *err)
+/* Reads a whole file into an arena, and closes it: from then on the source is held. On failure it is as it was. */
+static bzna_status bzi_source_hold(bzi_source *source, bzi_arena *arena, bzna_error *err)
 {
-    bzi_owned loaded = { .memory = kept->memory };
-    uint8_t *bytes = bzi_keep_raw(&loaded, source->size, 1);
+    bzi_arena loaded = { .memory = arena->memory };
+    uint8_t *bytes = bzi_arena_alloc(&loaded, source->size, 1);
     bzna_status status = bytes ? bzi_source_read(source, 0, bytes, source->size, err) :
                                  bzi_fail_memory(err, "the bytes of a file");
 
     if (status != BZNA_OK) {
-        bzi_owned_free(&loaded);
+        bzi_arena_free(&loaded);
         return status;
     }
-    bzi_owned_move(kept, &loaded);
+    bzi_arena_join(arena, &loaded);
     bzi_source_close_file(source);
     source->is_file = 0;
-    source->map = bytes;
+    source->held = bytes;
     return BZNA_OK;
 }
 
-/* Returns 1 for a file that was read into memory, else 0. */
-static int bzi_source_is_loaded(const bzi_source *source) { return source->path && !source->is_file; }
+/* Returns 1 for a file that bzi_source_hold has read, else 0. */
+static int bzi_source_is_held_file(const bzi_source *source) { return source->path && !source->is_file; }
 
-/* Gives a range as memory that stays there: what is there already, or a copy that is kept. */
-static bzna_status bzi_source_hold(const bzi_source *source, bzi_owned *kept, uint64_t offset, bzi_span *span,
+/* Gives a range as memory that lasts: of a held source what is there, else a copy in the arena. */
+static bzna_status bzi_source_span(const bzi_source *source, bzi_arena *arena, uint64_t offset, bzi_span *span,
                                    bzna_error *err)
 {
     uint8_t *copy;
 
-    span->data = source->map ? source->map + offset : NULL;
+    span->data = source->held ? source->held + offset : NULL;
     if (!span->size || span->data)
         return BZNA_OK;
-    if (!(copy = bzi_keep_raw(kept, span->size, 1)))
+    if (!(copy = bzi_arena_alloc(arena, span->size, 1)))
         return bzi_fail_memory(err, "the bytes of a source");
     span->data = copy;
     return bzi_source_read(source, offset, copy, span->size, err);
@@ -2621,7 +2631,7 @@ static bzna_status bzi_source_hold(const bzi_source *source, bzi_owned *kept, ui
 typedef struct bzi_window {
     const bzi_source *source;         /* what is read */
     const bzi_memory *memory;         /* for bytes */
-    const uint8_t    *map;            /* all that is walked over, from `at` on; or NULL: it is read */
+    const uint8_t    *held;           /* all that is walked over, from `at` on; or NULL: it is read */
     uint8_t          *room;           /* BZI_WINDOW_ROOM bytes of the caller's, for reads that fit; or NULL */
     uint64_t          end;            /* with room: the offset in the source at which the walk ends */
     bzi_buffer        bytes;          /* for reads that do not fit into room */
@@ -2642,12 +2652,12 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
 
-    if (window->map) {
-        *view = window->map + (offset - window->at);
+    if (window->held) {
+        *view = window->held + (offset - window->at);
         return BZNA_OK;
     }
-    if (window->source->map) {
-        *view = window->source->map + offset;
+    if (window->source->held) {
+        *view = window->source->held + offset;
         return BZNA_OK;
     }
     if (offset < window->at || offset + size > end) {
@@ -6317,7 +6327,7 @@ static bzna_status bzi_box_next(bzi_movie *movie, uint64_t at, uint64_t end, bzi
 /* Returns how many bytes of a payload its reader needs. Most entries of tables stay in the file for now. */
 static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window, uint64_t size)
 {
-    if (window->map)
+    if (window->held)
         return size;
     if (*rule->children)
         return bzi_min(size, BZI_BOX_HEAD);
@@ -6337,7 +6347,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, const bzi_box *box, const bzi_
     if (!rule->read)
         return BZNA_OK;
 
-    if (part > BZI_LIMIT_BOX_BYTES && !movie->window->map)
+    if (part > BZI_LIMIT_BOX_BYTES && !movie->window->held)
         return bzi_box_fail(movie, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (bzi_llu)part,
                             (bzi_llu)BZI_LIMIT_BOX_BYTES);
     if (part && (status = bzi_window_view(movie->window, at, part, &bytes, movie->err)) != BZNA_OK)
@@ -6489,14 +6499,14 @@ static bzna_status bzi_table_expand(const bzi_track *track, const uint64_t *chun
                        "its chunks hold %u of %u samples", sample, t->sample_count);
 }
 
-/* Reads the places of a track's samples: offsets, 8 bytes each, which `kept` gets, and sizes, 4 bytes, which `sizes`
- * gets. A table has no more entries than fit its box, and samples that share chunks must fit the file. */
-static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, bzi_owned *kept, bzi_owned *sizes,
+/* Reads the places of a track's samples: offsets, 8 bytes each, which `arena` gets, and sizes, 4 bytes, which
+ * `sizes` gets. A table has no more entries than fit its box, and samples that share chunks must fit the file. */
+static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, bzi_arena *arena, bzi_arena *sizes,
                                    bzna_error *err)
 {
     bzi_table *t = &track->table;
     const uint64_t count = t->sample_count;
-    bzi_owned scratch = { .memory = kept->memory };
+    bzi_arena scratch = { .memory = arena->memory };
     uint64_t *chunks;
     uint32_t *runs;
     char path[64];
@@ -6509,8 +6519,8 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
     if (!t->is_plain && count * bzi_max32(t->common_size, 1) > window->source->size)
         return bzi_fail_in(err, BZNA_E_BOX, t->sizes_at, bzi_track_path(path, track, "stsz"),
                            "%u samples of %u bytes do not fit the file", t->sample_count, t->common_size);
-    t->offsets = bzi_keep_raw(kept, count, sizeof *t->offsets);
-    t->sizes = t->common_size ? NULL : bzi_keep_raw(sizes, count, sizeof *t->sizes);
+    t->offsets = bzi_arena_alloc(arena, count, sizeof *t->offsets);
+    t->sizes = t->common_size ? NULL : bzi_arena_alloc(sizes, count, sizeof *t->sizes);
     if (!t->offsets || (!t->sizes && !t->common_size))
         return bzi_fail_memory(err, "the sample index");
 
@@ -6520,8 +6530,8 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
     if (t->is_plain)
         return bzi_table_load(window, t->chunks_at, count, t->chunk_bits, t->offsets, sizeof *t->offsets, err);
 
-    chunks = bzi_keep_raw(&scratch, t->chunk_count, sizeof *chunks);
-    runs = bzi_keep_raw(&scratch, t->run_count, 3 * sizeof *runs);
+    chunks = bzi_arena_alloc(&scratch, t->chunk_count, sizeof *chunks);
+    runs = bzi_arena_alloc(&scratch, t->run_count, 3 * sizeof *runs);
     status = chunks && runs ? BZNA_OK : bzi_fail_memory(err, "the sample index");
     if (status == BZNA_OK)
         status = bzi_table_load(window, t->chunks_at, t->chunk_count, t->chunk_bits, chunks, sizeof *chunks, err);
@@ -6529,7 +6539,7 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
         status = bzi_table_load(window, t->runs_at, 3 * (uint64_t)t->run_count, 32, runs, sizeof *runs, err);
     if (status == BZNA_OK)
         status = bzi_table_expand(track, chunks, runs, err);
-    bzi_owned_free(&scratch);
+    bzi_arena_free(&scratch);
     return status;
 }
 
@@ -6824,7 +6834,7 @@ struct bzi_container {
     uint32_t         codec;           /* of all pictures; BZNA_CODEC_UNKNOWN: only each sample itself says it */
     uint32_t         alike;           /* samples differ in nothing but bytes: one size, pictures at the same place */
     uint64_t         max_bytes;       /* of a sample, beside max_sample_bytes; 0: no more than that */
-    bzi_owned        kept;            /* its memory, which ends with it */
+    bzi_arena        arena;            /* its memory, which ends with it */
     void            *own;             /* the state of its operations */
     const void      *given;           /* while it is opened: a folder's path, or a provider */
 };
@@ -7132,7 +7142,7 @@ static int bzi_span_holds(bzi_span span, const void *data, uint64_t size)
 }
 
 /* Checks an unwrapped picture, and copies what lies neither in the wrapper nor in memory of the library's. */
-static bzna_status bzi_own_settle(bzi_own *own, bzi_span wrapper, bzna_image *inner, bzna_error *err)
+static bzna_status bzi_own_take_inner(bzi_own *own, bzi_span wrapper, bzna_image *inner, bzna_error *err)
 {
     bzi_buffer *copy = &own->copies[own->copied % BZI_LIMIT_OUTPUTS];
     uint64_t total;
@@ -7174,7 +7184,8 @@ static bzna_status bzi_own_unwrap(bzi_own *own, uint32_t i, void *state, bzi_ima
         return bzi_own_fail(own, i, "unwrap", said, wrapper.size, err);
 
     given.struct_size = sizeof given;
-    if (bzi_image_take(&inner, &given, "image", err) != BZNA_OK || bzi_own_settle(own, wrapper, &inner, err) != BZNA_OK)
+    if (bzi_image_take(&inner, &given, "image", err) != BZNA_OK ||
+        bzi_own_take_inner(own, wrapper, &inner, err) != BZNA_OK)
         return bzi_own_fail(own, i, "unwrap", err->status, wrapper.size, err);
 
     *image = bzi_image_alone(&inner);
@@ -7299,7 +7310,7 @@ typedef struct bzi_mp4 {
     bzi_track     *input;             /* the track of pictures; NULL: there is none, as for the next two */
     bzi_track     *target;            /* the track of targets */
     bzi_track     *filename;          /* the track of names */
-    bzi_movie_head head;              /* what the file states beside its tracks; its names are kept */
+    bzi_movie_head head;              /* what the file states beside its tracks; its names are in memory */
     uint32_t       orientation;       /* of a video's frames */
     uint32_t       track_count;       /* tracks of the file */
     bzi_track     *tracks;            /* without what they point to, but a video's config */
@@ -7395,7 +7406,7 @@ static bzna_status bzi_mp4_keep(bzi_container *c, uint64_t at, bzi_span *span, b
 
     if (!span->size)
         return BZNA_OK;
-    span->data = copy = bzi_keep_raw(&c->kept, span->size, 1);
+    span->data = copy = bzi_arena_alloc(&c->arena, span->size, 1);
     return copy ? bzi_window_copy(&bzi_mp4_of(c)->moov, at, copy, span->size, err) :
                   bzi_fail_memory(err, "the bytes of a source");
 }
@@ -7411,7 +7422,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     mp4->moov = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
     if (bzi_mp4_scan(c, &movie) != BZNA_OK)
         return err->status;
-    if (!(mp4->tracks = bzi_keep_copy(&c->kept, movie.tracks, movie.track_count, sizeof *movie.tracks)))
+    if (!(mp4->tracks = bzi_arena_copy(&c->arena, movie.tracks, movie.track_count, sizeof *movie.tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
 
     mp4->track_count = movie.track_count;
@@ -7443,7 +7454,7 @@ static bzna_status bzi_mp4_read_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
     bzi_window window = { .source = &c->source, .memory = &c->host->memory };
-    bzi_owned scratch = { .memory = &c->host->memory };
+    bzi_arena scratch = { .memory = &c->host->memory };
     const uint64_t file_bytes = c->source.size;
     bzi_track track;
     const bzi_table *t = &track.table;
@@ -7453,7 +7464,7 @@ static bzna_status bzi_mp4_read_targets(bzi_container *c, bzna_error *err)
     if (!mp4->target)
         return BZNA_OK;
     track = *mp4->target;
-    if ((status = bzi_track_index(&mp4->moov, &track, &c->kept, &scratch, err)) == BZNA_OK)
+    if ((status = bzi_track_index(&mp4->moov, &track, &c->arena, &scratch, err)) == BZNA_OK)
         c->target_count = count = t->sample_count;
     mp4->targets = (int64_t *)t->offsets;
 
@@ -7472,12 +7483,12 @@ static bzna_status bzi_mp4_read_targets(bzi_container *c, bzna_error *err)
         if (bzi_table_size(t, i) == 8 && file_bytes >= 8 && offset <= file_bytes - 8) {
             if ((status = bzi_window_view(&window, offset, 8, &bytes, err)) == BZNA_OK)
                 mp4->targets[i] = (int64_t)bzi_le64(bytes);
-        } else if (mp4->bad_targets || BZI_KEEP(&c->kept, mp4->bad_targets, t->sample_count))
+        } else if (mp4->bad_targets || BZI_ARENA_ZERO(&c->arena, mp4->bad_targets, t->sample_count))
             mp4->bad_targets[i] = 1;
         else
             status = bzi_fail_memory(err, "the targets of a data set");
     }
-    bzi_owned_free(&scratch);
+    bzi_arena_free(&scratch);
     bzi_buffer_free(&c->host->memory, &window.bytes);
     return status;
 }
@@ -7579,14 +7590,14 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
     if (input->table.sample_count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%u] \"%s\" has no samples", input->number, input->name);
-    if (bzi_track_index(&mp4->moov, mp4->input, &c->kept, &c->kept, err) != BZNA_OK ||
-        (mp4->filename && bzi_track_index(&mp4->moov, mp4->filename, &c->kept, &c->kept, err) != BZNA_OK) ||
+    if (bzi_track_index(&mp4->moov, mp4->input, &c->arena, &c->arena, err) != BZNA_OK ||
+        (mp4->filename && bzi_track_index(&mp4->moov, mp4->filename, &c->arena, &c->arena, err) != BZNA_OK) ||
         bzi_mp4_read_targets(c, err) != BZNA_OK)
         return err->status;
     bzi_mp4_close(c);                                       /* the window: nothing more is read of the movie box */
 
     c->count = input->table.sample_count;
-    if (!BZI_KEEP(&c->kept, mp4->fields, mp4->head.names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
+    if (!BZI_ARENA_ZERO(&c->arena, mp4->fields, mp4->head.names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4))
         return bzi_fail_memory(err, "the fields of a data set");
 
     bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "image");
@@ -7731,7 +7742,7 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
 {
     const bzi_extent *e = &sample->extent;
     uint8_t room[BZI_WINDOW_ROOM];    /* the boxes of most samples fit, and need no other memory */
-    bzi_window window = { .source = &c->source, .memory = &c->host->memory, .map = sample->bytes, .room = room,
+    bzi_window window = { .source = &c->source, .memory = &c->host->memory, .held = sample->bytes, .room = room,
                           .end = e->offset + e->size, .at = sample->bytes ? e->offset : 0 };
     bzna_status status;
 
@@ -8027,15 +8038,15 @@ static const char *bzi_names_get(const bzi_names *names, uint64_t i)
 }
 
 #ifndef BENZINA_NO_RECORDS
-/* --- Paths that are kept --- */
+/* --- Paths of a provider's files --- */
 
 /* Paths of files, without the folder that holds all of them. */
-typedef struct bzi_kept_paths {
+typedef struct bzi_file_paths {
     const char  *folder;              /* that folder, absolute and with a slash */
     const char **names;               /* what follows in each path */
     uint32_t     folder_is_here;      /* they have no folder in common: it is the working folder, and a name may be an
                                        * absolute path */
-} bzi_kept_paths;
+} bzi_file_paths;
 
 /* Returns how many bytes of a path are the folders that it has in common with another one, with the last slash. At most
  * so many bytes count. */
@@ -8048,9 +8059,9 @@ static size_t bzi_path_common(const char *path, const char *other, size_t most)
     return size;
 }
 
-/* Keeps paths. Pre: count > 0, and none is NULL. */
-static bzna_status bzi_kept_paths_make(bzi_kept_paths *paths, bzi_owned *kept, const char *const *given, uint64_t count,
-                                       bzna_error *err)
+/* Copies paths into an arena. Pre: count > 0, and none is NULL. */
+static bzna_status bzi_file_paths_make(bzi_file_paths *paths, bzi_arena *arena, const char *const *given,
+                                       uint64_t count, bzna_error *err)
 {
     char start[BZI_LIMIT_PATH_BYTES], folder[2 * BZI_LIMIT_PATH_BYTES];
     size_t common = sizeof start - 1, size;
@@ -8071,9 +8082,9 @@ static bzna_status bzi_kept_paths_make(bzi_kept_paths *paths, bzi_owned *kept, c
     if (paths->folder_is_here && size)
         memcpy(folder + size, "/", 2);
 
-    paths->folder = bzi_keep_copy(kept, folder, strlen(folder) + 1, 1);
-    text = bzi_keep_raw(kept, bytes - count * common, 1);
-    if (!paths->folder || !text || !BZI_KEEP(kept, paths->names, count))
+    paths->folder = bzi_arena_copy(arena, folder, strlen(folder) + 1, 1);
+    text = bzi_arena_alloc(arena, bytes - count * common, 1);
+    if (!paths->folder || !text || !BZI_ARENA_ZERO(arena, paths->names, count))
         return bzi_fail_memory(err, "the paths of files");
     for (uint64_t i = 0; i < count; i++, text += size) {
         size = strlen(given[i] + common) + 1;
@@ -8083,7 +8094,7 @@ static bzna_status bzi_kept_paths_make(bzi_kept_paths *paths, bzi_owned *kept, c
 }
 
 /* Gives a whole path. */
-static bzna_status bzi_kept_paths_get(const bzi_kept_paths *paths, uint64_t i, char *path, uint64_t capacity,
+static bzna_status bzi_file_paths_get(const bzi_file_paths *paths, uint64_t i, char *path, uint64_t capacity,
                                       bzna_error *err)
 {
     const int is_whole = paths->folder_is_here && bzi_os_is_absolute(paths->names[i]);
@@ -8146,8 +8157,8 @@ BZI_MAYBE_UNUSED static bzi_span bzi_text_word(bzi_span *rest)
     return (bzi_span){ word, (uint64_t)(p - word) };
 }
 
-/* Reads a whole file, which is kept. Errors name the file. */
-static bzna_status bzi_text_open(bzi_owned *kept, const char *path, bzi_span *text, int64_t *modified_ns,
+/* Reads a whole file into an arena. Errors name the file. */
+static bzna_status bzi_text_open(bzi_arena *arena, const char *path, bzi_span *text, int64_t *modified_ns,
                                  bzna_error *err)
 {
     bzi_source source = { .size = 0 };
@@ -8158,7 +8169,7 @@ static bzna_status bzi_text_open(bzi_owned *kept, const char *path, bzi_span *te
 
     *text = (bzi_span){ (const uint8_t *)"", source.size };
     *modified_ns = source.file.modified_ns;
-    status = bzi_source_hold(&source, kept, 0, text, err);
+    status = bzi_source_span(&source, arena, 0, text, err);
     bzi_source_close(&source);
     return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, path);
 }
@@ -8325,9 +8336,9 @@ static const char *bzi_span_number(bzi_span s, bzi_number *out)
 
 /* --- The index beside a file --- */
 
-/* The text of an index, which bzi_owned_free frees. */
+/* The text of an index, which bzi_arena_free frees. */
 typedef struct bzi_idx {
-    bzi_owned kept;
+    bzi_arena arena;
     bzi_span  text;
     uint32_t  is_old;                 /* the index is older than its file */
     char      path[BZI_LIMIT_PATH_BYTES]; /* of the index */
@@ -8344,7 +8355,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
     bzna_status status;
 
     memset(idx, 0, sizeof *idx);
-    idx->kept.memory = memory;
+    idx->arena.memory = memory;
     if (config->index) {
         idx->text = (bzi_span){ config->index, config->index_bytes };
         bzi_string_copy(idx->path, sizeof idx->path, "dataset_config.index");
@@ -8354,10 +8365,10 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
         return BZNA_AGAIN;
 
     snprintf(idx->path, sizeof idx->path, "%.*s.idx", (int)length - 4, of->path);
-    status = bzi_text_open(&idx->kept, idx->path, &idx->text, &modified_ns, err);
+    status = bzi_text_open(&idx->arena, idx->path, &idx->text, &modified_ns, err);
     idx->is_old = modified_ns < of->file.modified_ns;
     if (status != BZNA_OK)
-        bzi_owned_free(&idx->kept);
+        bzi_arena_free(&idx->arena);
     return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : status;
 }
 
@@ -8632,7 +8643,7 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 /* --- A list --- */
 
 /* Reads the rows of the text. */
-static bzna_status bzi_list_parse(bzi_list *list, bzi_owned *kept, bzna_error *err)
+static bzna_status bzi_list_parse(bzi_list *list, bzi_arena *arena, bzna_error *err)
 {
     const uint8_t *zero = bzi_find_byte(list->text.data, 0, list->text.size);
 
@@ -8645,18 +8656,18 @@ static bzna_status bzi_list_parse(bzi_list *list, bzi_owned *kept, bzna_error *e
     if (list->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
 
-    if (!BZI_KEEP(kept, list->rows, list->count))
+    if (!BZI_ARENA_ZERO(arena, list->rows, list->count))
         return bzi_fail_memory(err, "a list of samples");
     return bzi_list_walk(list, err);
 }
 
-/* Reads a list, which is kept. Errors name it. */
-static bzna_status bzi_list_open(bzi_list *list, bzi_owned *kept, const char *path, bzna_error *err)
+/* Reads a list into an arena. Errors name it. */
+static bzna_status bzi_list_open(bzi_list *list, bzi_arena *arena, const char *path, bzna_error *err)
 {
     int64_t modified_ns;
-    bzna_status status = bzi_text_open(kept, path, &list->text, &modified_ns, err);
+    bzna_status status = bzi_text_open(arena, path, &list->text, &modified_ns, err);
 
-    if (status == BZNA_OK && (status = bzi_list_parse(list, kept, err)) != BZNA_OK)
+    if (status == BZNA_OK && (status = bzi_list_parse(list, arena, err)) != BZNA_OK)
         bzi_error_prefix(err, path);
     return status;
 }
@@ -8855,13 +8866,13 @@ typedef struct bzi_tree {
     uint64_t     count;
 } bzi_tree;
 
-/* Keeps names in an order, and no more memory than they need. */
-static bzna_status bzi_tree_make(bzi_tree *tree, bzi_owned *kept, const bzi_names *names,
+/* Copies names into an arena, in an order: no more memory than they need. */
+static bzna_status bzi_tree_make(bzi_tree *tree, bzi_arena *arena, const bzi_names *names,
                                  int (*is_before)(const void *a, const void *b), bzna_error *err)
 {
-    const char *text = bzi_keep_copy(kept, names->text.data, names->text_size, 1);
+    const char *text = bzi_arena_copy(arena, names->text.data, names->text_size, 1);
 
-    if (!text || !BZI_KEEP(kept, tree->names, names->count))
+    if (!text || !BZI_ARENA_ZERO(arena, tree->names, names->count))
         return bzi_fail_memory(err, "names of files");
 
     tree->count = names->count;
@@ -9057,7 +9068,7 @@ typedef struct bzi_class {
     const char *name;                 /* of its folder */
     uint64_t    begin;                /* number of its first sample */
     bzi_tree    tree;                 /* its files */
-    bzi_owned   kept;                 /* while folders are listed: memory of the thread that lists it */
+    bzi_arena   arena;                 /* while folders are listed: memory of the thread that lists it */
 } bzi_class;
 
 typedef struct bzi_folder {
@@ -9111,7 +9122,7 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     const char **names = folder->top.names;
     uint64_t count = config->classes ? config->class_count : folder->top.count;
 
-    if (!BZI_KEEP(&c->kept, folder->classes, count))
+    if (!BZI_ARENA_ZERO(&c->arena, folder->classes, count))
         return bzi_fail_memory(err, "classes");
     folder->class_room = c->class_count = count;
 
@@ -9152,7 +9163,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     bzi_walk walk = bzi_walk_of_pictures(folder->host, folder->root);
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
-    class->kept.memory = &folder->host->memory;
+    class->arena.memory = &folder->host->memory;
     if (status == BZNA_OK) {
         /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
@@ -9163,7 +9174,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
         status = bzi_walk_scan(&walk, i, err);
 
     if (status == BZNA_OK)
-        status = bzi_tree_make(&class->tree, &class->kept, &walk.files, bzi_path_is_before, err);
+        status = bzi_tree_make(&class->tree, &class->arena, &walk.files, bzi_path_is_before, err);
     bzi_walk_free(&walk);
     return status;
 }
@@ -9239,7 +9250,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
 
     status = bzi_parallel(c->host, bzi_folder_list_class, folder, c->class_count, err);
     for (uint64_t i = 0; i < c->class_count; i++)
-        bzi_owned_move(&c->kept, &folder->classes[i].kept);
+        bzi_arena_join(&c->arena, &folder->classes[i].arena);
     if (status != BZNA_OK || (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
         return status;
 
@@ -9267,11 +9278,11 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     if (!walk->files.count)
         return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
 
-    if (!BZI_KEEP(&c->kept, folder->classes, 1))
+    if (!BZI_ARENA_ZERO(&c->arena, folder->classes, 1))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
     c->count = walk->files.count;
-    return bzi_tree_make(&folder->classes[0].tree, &c->kept, &walk->files, bzi_path_is_before, err);
+    return bzi_tree_make(&folder->classes[0].tree, &c->arena, &walk->files, bzi_path_is_before, err);
 }
 
 /* Keeps the absolute path of a folder, so that files can be opened later even if the working folder has changed. */
@@ -9281,7 +9292,7 @@ static bzna_status bzi_folder_root(bzi_container *c, const char **root, bzna_err
 
     if (!bzi_path_absolute(path, sizeof path, c->given))
         return bzi_file_fail_open(ENAMETOOLONG, err);
-    *root = bzi_keep_copy(&c->kept, path, strlen(path) + 1, 1);
+    *root = bzi_arena_copy(&c->arena, path, strlen(path) + 1, 1);
     return *root ? BZNA_OK : bzi_fail_memory(err, "a folder");
 }
 
@@ -9302,7 +9313,7 @@ static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *
         memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
         if (walk.folders.count == 1)
             status = bzi_folder_open_flat(c, &walk, config, err);
-        else if ((status = bzi_tree_make(&folder->top, &c->kept, &walk.folders, bzi_path_is_before, err)) == BZNA_OK) {
+        else if ((status = bzi_tree_make(&folder->top, &c->arena, &walk.folders, bzi_path_is_before, err)) == BZNA_OK) {
             folder->top.names++;                            /* the first is "", the root */
             folder->top.count--;
             status = bzi_folder_open_classes(c, config, err);
@@ -10029,7 +10040,7 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
     b->is_old = idx.is_old;
     ((bzi_tar *)b->c->own)->from_index = status == BZNA_OK;
     bzi_tar_walk_end(&x.walk);
-    bzi_owned_free(&idx.kept);
+    bzi_arena_free(&idx.arena);
     return status;
 }
 
@@ -10117,9 +10128,9 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->count = b->count;
     tar->member_count = b->member_count;
     c->field_count = b->field_count;
-    tar->members = bzi_keep_copy(&c->kept, b->members.data, b->member_count, sizeof *tar->members);
-    c->fields = tar->fields = bzi_keep_copy(&c->kept, b->fields, b->field_count, sizeof *tar->fields);
-    if (!tar->members || !tar->fields || !BZI_KEEP(&c->kept, tar->begins, b->count + 1))
+    tar->members = bzi_arena_copy(&c->arena, b->members.data, b->member_count, sizeof *tar->members);
+    c->fields = tar->fields = bzi_arena_copy(&c->arena, b->fields, b->field_count, sizeof *tar->fields);
+    if (!tar->members || !tar->fields || !BZI_ARENA_ZERO(&c->arena, tar->begins, b->count + 1))
         return bzi_fail_memory(err, "the index of a tar");
     bzi_copy(tar->begins, b->begins.data, b->count * sizeof *tar->begins);
     tar->begins[b->count] = (uint32_t)b->member_count;
@@ -10188,17 +10199,17 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
 {
     const bzi_tar *tar = c->own;
     const uint64_t offset = tar->members[tar->begins[sample->index]].offset, begin = bzi_tar_begin(tar, sample->index);
-    const int at_hand = sample->bytes && sample->extent.offset == begin;
-    /* at_hand: offsets in the walk count from the sample's first byte, not from the file's */
-    const bzi_source bytes = { .map = sample->bytes, .size = sample->extent.size };
+    const int is_read = sample->bytes && sample->extent.offset == begin;
+    /* is_read: offsets in the walk count from the sample's first byte, not from the file's */
+    const bzi_source bytes = { .held = sample->bytes, .size = sample->extent.size };
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
 
-    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory, at_hand ? 0 : begin);
+    bzi_tar_walk_begin(&walk, is_read ? &bytes : &c->source, &c->host->memory, is_read ? 0 : begin);
 
-    while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
+    while (status == BZNA_OK && walk.offset + (is_read ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
-    if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
+    if (status == BZNA_OK ? walk.offset + (is_read ? begin : 0) != offset : is_read || status == BZNA_END)
         status = BZI_FAIL_AT(err, BZNA_E_BOX, offset, "no member of the tar lies here");
 
     if (status == BZNA_OK)
@@ -10422,7 +10433,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
 static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
 {
     bzi_recordio *own = c->own;
-    own->offsets = bzi_keep_raw(&c->kept, count + 1, sizeof *own->offsets);
+    own->offsets = bzi_arena_alloc(&c->arena, count + 1, sizeof *own->offsets);
     if (!own->offsets)
         return bzi_fail_memory(err, "the index of a RecordIO file");
     own->offsets[count] = c->source.size;
@@ -10547,7 +10558,7 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_co
         (status = bzi_recordio_check_idx(c, idx.is_old, err)) != BZNA_OK)
         bzi_error_prefix(err, idx.path);
 
-    bzi_owned_free(&idx.kept);
+    bzi_arena_free(&idx.arena);
     return status;
 }
 
@@ -10565,7 +10576,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     bzi_recordio *own = c->own;
     bzna_status status = BZNA_OK;
 
-    if (config->list && ((status = bzi_list_open(&own->list, &c->kept, config->list, err)) != BZNA_OK ||
+    if (config->list && ((status = bzi_list_open(&own->list, &c->arena, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
     if ((status = bzi_recordio_open_idx(c, config, err)) == BZNA_AGAIN)
@@ -11143,7 +11154,7 @@ typedef struct bzi_provider {
     uint64_t    sizes[BZI_LIMIT_FIELDS];              /* bytes that a value must have; 0: any */
     uint32_t    pictures;             /* how many fields are pictures */
     uint32_t    picture;              /* number of the first of them */
-    bzi_kept_paths paths;             /* of the files */
+    bzi_file_paths paths;             /* of the files */
     bzi_source *files;                /* the files themselves; NULL: each is opened when it is read */
     uint32_t    open_count;           /* those of them that were opened */
     bzi_names   classes;              /* their names */
@@ -11292,7 +11303,7 @@ static bzna_status bzi_provider_open_classes(bzi_container *c, bzi_provider *own
 static bzna_status bzi_provider_path(const bzi_container *c, uint64_t file, char *path, uint64_t capacity,
                                      bzna_error *err)
 {
-    return bzi_kept_paths_get(&((const bzi_provider *)c->own)->paths, file, path, capacity, err);
+    return bzi_file_paths_get(&((const bzi_provider *)c->own)->paths, file, path, capacity, err);
 }
 
 /* Keeps the paths of the files, and opens these if all of them may stay open. */
@@ -11310,18 +11321,18 @@ static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, 
     for (uint64_t i = 0; i < count; i++)
         if (!own->c.files[i])
             return BZI_MISUSE(err, "provider.files[%llu]: is NULL", (bzi_llu)i);
-    if (bzi_kept_paths_make(&own->paths, &c->kept, own->c.files, count, err) != BZNA_OK)
+    if (bzi_file_paths_make(&own->paths, &c->arena, own->c.files, count, err) != BZNA_OK)
         return err->status;
     if (count > c->host->file_limit || count >= own->c.count)
         return BZNA_OK;
 
-    if (!BZI_KEEP(&c->kept, own->files, count))
+    if (!BZI_ARENA_ZERO(&c->arena, own->files, count))
         return bzi_fail_memory(err, "the files of a provider");
     for (uint64_t i = 0; i < count; i++, own->open_count++) {
         if (bzi_provider_path(c, i, path, sizeof path, err) != BZNA_OK ||
             bzi_source_open_path(&own->files[i], c->host, path, err) != BZNA_OK)
             return bzi_error_prefix(err, own->c.files[i]);
-        bzi_source_settle(&own->files[i]);
+        bzi_source_close_surplus(&own->files[i]);
     }
     return BZNA_OK;
 }
@@ -11717,7 +11728,7 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
 {
     bzi_walk walk = bzi_walk_make(paths->memory, folder, BZI_SHARD_EXTENSIONS);
-    bzi_owned kept = { .memory = paths->memory };
+    bzi_arena arena = { .memory = paths->memory };
     char path[BZI_LIMIT_PATH_BYTES];
     bzi_tree tree = { .count = 0 };
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
@@ -11729,13 +11740,13 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
                               "or set dataset_config.format to \"folder\"",
                               bzi_names_get(&walk.files, 0));
         else
-            status = bzi_tree_make(&tree, &kept, &walk.files, bzi_path_is_before, err);
+            status = bzi_tree_make(&tree, &arena, &walk.files, bzi_path_is_before, err);
     }
 
     for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
         if ((status = bzi_path_join(path, sizeof path, folder, tree.names[i], err)) == BZNA_OK)
             status = bzi_paths_add(paths, path, err);
-    bzi_owned_free(&kept);
+    bzi_arena_free(&arena);
     bzi_walk_free(&walk);
     return status;
 }
@@ -11814,7 +11825,7 @@ static void bzi_container_free(bzi_container *c)
     bzi_host *host = c->host;
     if (c->own && c->ops->close)
         c->ops->close(c);
-    bzi_owned_free(&c->kept);
+    bzi_arena_free(&c->arena);
     bzi_release(&host->memory, c, 1, sizeof *c);
     bzi_host_drop(host);
 }
@@ -11926,7 +11937,7 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
 
     c->ops = ops;
     c->still = ops->still;
-    if (!c->own && ops->own_bytes && !(c->own = bzi_keep(&c->kept, 1, ops->own_bytes)))
+    if (!c->own && ops->own_bytes && !(c->own = bzi_arena_zero(&c->arena, 1, ops->own_bytes)))
         return bzi_fail_memory(err, "a data set");
 
     if ((status = ops->open(c, config, err)) == BZNA_OK)
@@ -11976,7 +11987,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
         return bzi_fail_memory(err, "a data set");
 
     c->host = host;
-    c->kept.memory = &host->memory;
+    c->arena.memory = &host->memory;
     atomic_init(&c->references, 1);
     bzi_host_retain(host);
     c->orientation = config->orientation;
@@ -11986,7 +11997,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
     if (input->source)
         c->source = *input->source;
 
-    if (!(c->name = bzi_keep_copy(&c->kept, name, strlen(name) + 1, 1)))
+    if (!(c->name = bzi_arena_copy(&c->arena, name, strlen(name) + 1, 1)))
         status = bzi_fail_memory(err, "a dataset's name");
     else if (input->source)
         status = bzi_container_recognize(c, config, err);
@@ -12001,7 +12012,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
         return status;
     }
     c->given = NULL;
-    bzi_source_settle(&c->source);
+    bzi_source_close_surplus(&c->source);
     *out = c;
     return BZNA_OK;
 }
@@ -12114,14 +12125,14 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
     return size > capacity ? BZNA_AGAIN : BZNA_OK;
 }
 
-/* Gives the sample's bytes to look at. If they are mapped and need no preparation, they are not copied. Otherwise they
+/* Gives the sample's bytes to look at. If they are held and need no preparation, they are not copied. Otherwise they
  * are read into `buffer`. */
 static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
                                     bzna_error *err)
 {
     const bzi_container *c = reading->container;
     const bzi_extent *extent = &reading->sample.extent;
-    const uint8_t *const map = reading->source->map;
+    const uint8_t *const held = reading->source->held;
     bzna_status status = BZNA_AGAIN;
 
     while (reading->fetched) {
@@ -12131,8 +12142,8 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
         if (!bzi_buffer_reserve(memory, buffer, extent->size, 0))
             return bzi_fail_memory(err, "a sample's bytes");
     }
-    if (map || extent->data) {
-        reading->sample.bytes = extent->data ? extent->data : map + extent->offset;
+    if (held || extent->data) {
+        reading->sample.bytes = extent->data ? extent->data : held + extent->offset;
         status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
     }
 
@@ -12580,7 +12591,7 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 
 /* Reads the files of records into memory, if all of them together have at most so many bytes. One that cannot be read
  * is left as it is, so that only those of its samples fail that cannot be read. */
-static void bzi_dataset_load(bzna_dataset *dataset, uint64_t most)
+static void bzi_dataset_hold(bzna_dataset *dataset, uint64_t most)
 {
     uint64_t bytes = 0;
     bzna_error err;
@@ -12590,7 +12601,7 @@ static void bzi_dataset_load(bzna_dataset *dataset, uint64_t most)
             return;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         bzi_container *c = dataset->parts[i].container;
-        if (bzi_source_load(&c->source, &c->kept, &err) != BZNA_OK)
+        if (bzi_source_hold(&c->source, &c->arena, &err) != BZNA_OK)
             bzi_log(c->host, BZNA_LOG_WARNING, err.status, "%s: is not held in memory: %s", c->name, err.message);
     }
 }
@@ -12622,7 +12633,7 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     if (status == BZNA_OK && all->part_count == 0)
         status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "all of the %llu files are empty", (bzi_llu)found);
     if (status == BZNA_OK && config->records)
-        bzi_dataset_load(all, hold_bytes);
+        bzi_dataset_hold(all, hold_bytes);
     for (uint64_t i = all ? all->part_count : found; i < found; i++)    /* after a failure */
         if (all->parts[i].container)
             bzi_container_drop(all->parts[i].container);
@@ -12773,7 +12784,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         const bzi_part *part = &dataset->parts[i];
         uint64_t all = part->container->target_count;
         info->size_bytes += part->container->source.size + part->container->size_bytes;
-        info->held_bytes += bzi_source_is_loaded(&part->container->source) ? part->container->source.size : 0;
+        info->held_bytes += bzi_source_is_held_file(&part->container->source) ? part->container->source.size : 0;
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
@@ -20586,8 +20597,8 @@ struct bzi_setup {
     uint32_t           owns_stream;   /* 1: the library made it */
     bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_setup_is_nvdec_jpeg admits */
     char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
-    bzi_owned          own;           /* memory that only the loader's threads use */
-    bzi_owned          lent;          /* memory that batches on loan need, too */
+    bzi_arena          own;           /* memory that only the loader's threads use */
+    bzi_arena          lent;          /* memory that batches on loan need, too */
 };
 
 enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
@@ -23149,8 +23160,8 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
 static const uint8_t *bzi_extent_in_memory(const bzi_extent *extent, const bzi_container *container,
                                            const bzi_source *source)
 {
-    return source->map && !container->ops->prepare && extent->size <= source->size &&
-           extent->offset <= source->size - extent->size ? source->map + extent->offset : NULL;
+    return source->held && !container->ops->prepare && extent->size <= source->size &&
+           extent->offset <= source->size - extent->size ? source->held + extent->offset : NULL;
 }
 
 /* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied. NULL is
@@ -23162,7 +23173,7 @@ static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
     bzi_extent extent;
 
     /* fetch: locate would call the user's code once more */
-    if (!container || !reader->setup->column_count || !container->source.map || container->ops->fetch)
+    if (!container || !reader->setup->column_count || !container->source.held || container->ops->fetch)
         return;
     bzi_item_locate(next, &extent);
     if (extent.source && (bytes = bzi_extent_in_memory(&extent, container, extent.source)) != NULL)
@@ -25015,22 +25026,22 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
 {
     const bzi_setup *setup = batch->setup;
     const uint64_t slots = setup->config.output.batch_size, views = slots * setup->drawn_views;
-    bzi_owned *lent = &batch->loader->setup.lent;
+    bzi_arena *lent = &batch->loader->setup.lent;
 
-    if (!BZI_KEEP(&batch->loader->setup.own, batch->items, slots) ||
-        !BZI_KEEP(lent, batch->targets, slots) ||
-        !BZI_KEEP(lent, batch->indices, slots) ||
-        !BZI_KEEP(lent, batch->status, slots) ||
-        !BZI_KEEP(lent, batch->errors, slots) ||
-        !BZI_KEEP(lent, batch->operations, views * BZNA_OPERATIONS_MAX) ||
-        !BZI_KEEP(lent, batch->slices, setup->config.output.slices) ||
-        !BZI_KEEP(lent, batch->written, setup->lanes) ||
-        !BZI_KEEP(lent, batch->touched, setup->lanes) ||
-        !BZI_KEEP(lent, batch->operation_counts, views))
+    if (!BZI_ARENA_ZERO(&batch->loader->setup.own, batch->items, slots) ||
+        !BZI_ARENA_ZERO(lent, batch->targets, slots) ||
+        !BZI_ARENA_ZERO(lent, batch->indices, slots) ||
+        !BZI_ARENA_ZERO(lent, batch->status, slots) ||
+        !BZI_ARENA_ZERO(lent, batch->errors, slots) ||
+        !BZI_ARENA_ZERO(lent, batch->operations, views * BZNA_OPERATIONS_MAX) ||
+        !BZI_ARENA_ZERO(lent, batch->slices, setup->config.output.slices) ||
+        !BZI_ARENA_ZERO(lent, batch->written, setup->lanes) ||
+        !BZI_ARENA_ZERO(lent, batch->touched, setup->lanes) ||
+        !BZI_ARENA_ZERO(lent, batch->operation_counts, views))
         return 0;
     for (uint32_t i = 0; i < setup->column_count; i++) {
         const uint64_t bytes = i < setup->tensor_count ? setup->columns[i].bytes : sizeof(bzi_slot_bytes);
-        if (!(batch->columns[i] = bzi_keep(lent, slots, bytes)))
+        if (!(batch->columns[i] = bzi_arena_zero(lent, slots, bytes)))
             return 0;
     }
     for (uint32_t i = 0; i < slots; i++)
@@ -25105,19 +25116,19 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
     bzi_queues *queues = &loader->queues;
     const uint32_t workers = queues->worker_count, readers = queues->reader_count ? queues->reader_count : workers;
     const uint32_t batches = setup->config.pipeline.batches_in_flight;
-    bzi_owned *own = &setup->own;
+    bzi_arena *own = &setup->own;
 
     loader->entry_count = queues->ahead_samples + workers + readers;
     if (setup->pool)
         loader->entry_count += setup->pool->count * bzi_nvdec_chosen(setup->device);
 
-    if (!BZI_KEEP(own, loader->entries, loader->entry_count) ||
-        !BZI_KEEP(own, loader->workers, workers) ||
-        !BZI_KEEP(own, loader->readers, readers) ||
-        !BZI_KEEP(own, loader->threads, workers + readers + 1) ||
+    if (!BZI_ARENA_ZERO(own, loader->entries, loader->entry_count) ||
+        !BZI_ARENA_ZERO(own, loader->workers, workers) ||
+        !BZI_ARENA_ZERO(own, loader->readers, readers) ||
+        !BZI_ARENA_ZERO(own, loader->threads, workers + readers + 1) ||
         (setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND &&
-         !BZI_KEEP(own, queues->sound, setup->dataset->count / 32 + 1)) ||
-        !BZI_KEEP(&setup->lent, queues->batches, batches))
+         !BZI_ARENA_ZERO(own, queues->sound, setup->dataset->count / 32 + 1)) ||
+        !BZI_ARENA_ZERO(&setup->lent, queues->batches, batches))
         return bzi_fail_memory(err, "a loader's queues");
 
     queues->batch_count = batches;
@@ -25138,10 +25149,10 @@ static bzna_status bzi_order_copy_weights(bzi_order *order, bzi_setup *setup, bz
     const bzna_loader_order *given = &setup->config.order;
     const bzi_part *parts = setup->dataset->parts;
     const uint64_t count = given->weight_count;
-    double *sums = bzi_keep(&setup->own, count, sizeof *sums), sum = 0;
-    uint64_t *ends = given->weights_by_part ? bzi_keep(&setup->own, count, sizeof *ends) : NULL;
+    double *sums = bzi_arena_zero(&setup->own, count, sizeof *sums), sum = 0;
+    uint64_t *ends = given->weights_by_part ? bzi_arena_zero(&setup->own, count, sizeof *ends) : NULL;
 
-    order->weights = bzi_keep_copy(&setup->own, given->weights, count, sizeof *order->weights);
+    order->weights = bzi_arena_copy(&setup->own, given->weights, count, sizeof *order->weights);
     if (!sums || (given->weights_by_part && !ends) || !order->weights)
         return bzi_fail_memory(err, "loader_config.order.weights");
 
@@ -25165,13 +25176,13 @@ static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error
     order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
     order->weighting = given->weighting;
     order->group_count = (uint32_t)given->weight_count;
-    if (given->index_count && !(order->indices = bzi_keep_copy(&setup->own, given->indices, given->index_count,
+    if (given->index_count && !(order->indices = bzi_arena_copy(&setup->own, given->indices, given->index_count,
                                                                sizeof *order->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
     if (given->weight_count && bzi_order_copy_weights(order, setup, err) != BZNA_OK)
         return err->status;
     if (given->weighting == BZNA_WEIGHTING_ONCE &&
-        !BZI_KEEP(&setup->own, order->ranked, order->samples))
+        !BZI_ARENA_ZERO(&setup->own, order->ranked, order->samples))
         return bzi_fail_memory(err, "the order of weighted draws");
 
     order->repeats = given->weighting == BZNA_WEIGHTING_REPLACE;
@@ -25331,7 +25342,7 @@ static void bzi_loader_free(bzna_loader *loader)
         bzi_release(memory, queues->batches[i].block, setup->data_bytes, 1);
     }
 
-    bzi_owned_free(&setup->lent);
+    bzi_arena_free(&setup->lent);
     if (queues->has_locks)
         bzi_os_locks_free(&queues->mutex, queues->wake, BZI_ROLES);
     bzi_release(memory, loader, 1, sizeof *loader);
@@ -25378,7 +25389,7 @@ static void bzi_loader_end(bzna_loader *loader)
         bzi_device_leave(setup->device);
     for (uint32_t i = 0; loader->entries && i < loader->entry_count; i++)
         bzi_buffer_free(memory, &loader->entries[i].bytes);
-    bzi_owned_free(&setup->own);
+    bzi_arena_free(&setup->own);
     bzi_sequence_free_all(memory, loader->plan.lists);
     bzi_dataset_drop(setup->dataset);
 }
@@ -26580,7 +26591,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 87. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-9, 20, 40-42, 52, 57-58, 62, 64, 68-69, 74, 79-80, 85-86.
+ * Calls: rooms 2, 4, 7-10, 20, 40-42, 52, 57-58, 62, 64, 68-69, 74, 79-80, 85-86.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -26614,7 +26625,7 @@ static int bzi_setup_reads_at_once(const bzi_setup *setup)
     const bzna_dataset *dataset = setup->dataset;
     uint32_t i = 0;
 
-    while (i < dataset->part_count && dataset->parts[i].container->source.map)
+    while (i < dataset->part_count && dataset->parts[i].container->source.held)
         i++;
     return !setup->slot_bytes || i == dataset->part_count;
 }
@@ -26714,10 +26725,10 @@ static bzna_status bzi_setup_take_jpeg(bzi_setup *setup, bzna_error *err)
 }
 
 /* Copies the caller's mean image of an output. */
-static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, bzna_error *err)
+static bzna_status bzi_output_copy_mean(bzi_arena *lent, bzi_output *output, bzna_error *err)
 {
     const uint64_t count = output->mean_bytes / sizeof(float);
-    const float *mean = output->mean = bzi_keep_copy(lent, output->mean, count, sizeof *mean);
+    const float *mean = output->mean = bzi_arena_copy(lent, output->mean, count, sizeof *mean);
 
     if (!mean)
         return bzi_fail_memory(err, "a mean image");
@@ -26731,7 +26742,7 @@ static bzna_status bzi_output_copy_mean(bzi_owned *lent, bzi_output *output, bzn
 }
 
 /* Copies the caller's policies of an output into one block: policies, then their operations. */
-static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output, bzna_error *err)
+static bzna_status bzi_output_copy_policies(bzi_arena *lent, bzi_output *output, bzna_error *err)
 {
     const bzna_policy *given = output->augment.policies;
     const uint32_t count = output->augment.policy_count;
@@ -26741,7 +26752,7 @@ static bzna_status bzi_output_copy_policies(bzi_owned *lent, bzi_output *output,
 
     for (uint32_t i = 0; i < count; i++)
         bytes += given[i].operation_count * sizeof *operations;
-    if (!(output->augment.policies = policies = bzi_keep(lent, bytes, 1)))
+    if (!(output->augment.policies = policies = bzi_arena_zero(lent, bytes, 1)))
         return bzi_fail_memory(err, "policies");
 
     operations = (bzna_operation *)(void *)(policies + count);
@@ -26855,7 +26866,7 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
         copied++;
         if (!pick->name)
             continue;
-        if (!(pick->name = bzi_keep_copy(&setup->own, pick->name, strlen(pick->name) + 1, 1)))
+        if (!(pick->name = bzi_arena_copy(&setup->own, pick->name, strlen(pick->name) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
 
         status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
@@ -27340,7 +27351,7 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_source source = { .map = bytes, .size = size };
+    bzi_source source = { .held = bytes, .size = size };
 
     BZI_API_BEGIN_OUT(out, context, bytes);
 

@@ -92,14 +92,14 @@ static void run_tar_index(const uint8_t *data, size_t size)
     memset(&c, 0, sizeof c);
     memset(&b, 0, sizeof b);
     c.host = fuzz_context()->host;
-    c.kept.memory = memory;
+    c.arena.memory = memory;
     c.source.path = name;
     c.name = name;
     c.source.size = rest.size;
     c.source.callbacks = source_of(&s);
     b.c = &c;
     b.config = &config;
-    c.own = bzi_keep(&c.kept, 1, sizeof(bzi_tar));
+    c.own = bzi_arena_zero(&c.arena, 1, sizeof(bzi_tar));
     FUZZ_CHECK(c.own);
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, &c.source, memory, 0);
@@ -113,7 +113,7 @@ static void run_tar_index(const uint8_t *data, size_t size)
     bzi_tar_walk_end(&x.walk);
     bzi_buffer_free(memory, &b.members);
     bzi_buffer_free(memory, &b.begins);
-    bzi_owned_free(&c.kept);
+    bzi_arena_free(&c.arena);
 }
 
 static void seeds_tar_index(fuzz_give *give, void *user)
@@ -172,8 +172,8 @@ static void run_recordio_index(const uint8_t *data, size_t size)
     memset(&c, 0, sizeof c);
     c.host = fuzz_context()->host;
     c.source.size = bzi_be32(data);
-    c.kept.memory = memory;
-    c.own = bzi_keep(&c.kept, 1, sizeof(bzi_recordio));
+    c.arena.memory = memory;
+    c.own = bzi_arena_zero(&c.arena, 1, sizeof(bzi_recordio));
     FUZZ_CHECK(c.own);
     for (uint64_t i = 0; i < text.size; i++)
         lines += text.data[i] == '\n';
@@ -183,7 +183,7 @@ static void run_recordio_index(const uint8_t *data, size_t size)
             bzi_recordio_locate(&c, i, &extent, &err);
             FUZZ_CHECK(extent.size && extent.offset < c.source.size && extent.size <= c.source.size - extent.offset);
         }
-    bzi_owned_free(&c.kept);
+    bzi_arena_free(&c.arena);
 }
 
 static void seeds_recordio_index(fuzz_give *give, void *user)
@@ -198,10 +198,10 @@ static void seeds_recordio_index(fuzz_give *give, void *user)
 static void run_list(const uint8_t *data, size_t size)
 {
     const bzi_memory *memory = &fuzz_context()->host->memory;
-    bzi_owned kept = { .memory = memory };
-    bzi_list list = { .text = { bzi_keep_copy(&kept, data, size, 1), size } };
+    bzi_arena arena = { .memory = memory };
+    bzi_list list = { .text = { bzi_arena_copy(&arena, data, size, 1), size } };
     bzna_error err;
-    if (list.text.data && bzi_list_parse(&list, &kept, &err) == BZNA_OK &&
+    if (list.text.data && bzi_list_parse(&list, &arena, &err) == BZNA_OK &&
         bzi_list_sort(&list, "list", &err) == BZNA_OK)
         for (uint64_t i = 0; i < list.count; i++) {
             const bzi_list_row *row = &list.rows[i];
@@ -211,7 +211,7 @@ static void run_list(const uint8_t *data, size_t size)
             (void)bzi_list_target(&list, row);
             (void)bzi_list_put_labels(&list, row, &(bzi_value){ 0 }, &err);
         }
-    bzi_owned_free(&kept);
+    bzi_arena_free(&arena);
 }
 
 static void seeds_list(fuzz_give *give, void *user)

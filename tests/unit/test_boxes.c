@@ -1077,7 +1077,7 @@ TEST(sixty_four_tracks_are_read_and_one_more_is_refused)
 TEST(boxes_nested_deeper_than_the_limit_are_refused)
 {
     static uint8_t file[8 * 4000];
-    bzi_window window = { .map = file, .at = 77 };
+    bzi_window window = { .held = file, .at = 77 };
     bzi_movie *movie = calloc(1, sizeof *movie);
     bzna_error err;
     for (uint32_t i = 0; i < 4000; i++) { /* boxes that nobody reads are not descended into, however deep */
@@ -1121,7 +1121,7 @@ TEST(a_movie_box_cut_at_any_byte_is_read_no_further)
         at = moov->at;
         for (size_t n = 0; n <= size - 8; n++) {
             uint8_t *exact = malloc(n ? n : 1);
-            bzi_window window = { .map = exact };
+            bzi_window window = { .held = exact };
             bzna_error err;
             memcpy(exact, r.file + at + 8, n);
             bzi_movie_begin(movie, &err);
@@ -1245,7 +1245,7 @@ TEST(without_a_clean_aperture_the_picture_is_the_frame)
 static bzna_status image_of(const void *entry_kids, size_t size, const char *type, bzi_image *image, bzna_error *err)
 {
     uint8_t bytes[512] = { 0 };
-    bzi_window window = { .map = bytes, .at = 1000 };
+    bzi_window window = { .held = bytes, .at = 1000 };
     bzi_movie *movie = calloc(1, sizeof *movie);
     bzna_status status;
     be_put(bytes + 32, 640, 2);

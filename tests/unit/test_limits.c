@@ -265,7 +265,7 @@ TEST(a_box_has_1048576_children_at_most)
     bzi_movie *movie = calloc(1, sizeof *movie);
     uint8_t *boxes = malloc(8 * (most + 1));
     bzna_error err;
-    bzi_window window = { .map = boxes, .at = 100 };
+    bzi_window window = { .held = boxes, .at = 100 };
     REQUIRE(movie && boxes);
     for (size_t i = 0; i <= most; i++)
         memcpy(boxes + 8 * i, "\0\0\0\x08" "free", 8);

@@ -373,7 +373,7 @@ TEST(a_file_that_is_gone_while_its_idx_is_read_is_an_error)
     open_with_idx(&o, f, NULL, 0);
     own->host->file_limit = 0;
     CHECK_EQ(bzi_source_open_path(&source, own->host, PATH, &err), BZNA_OK);
-    bzi_source_settle(&source);
+    bzi_source_close_surplus(&source);
     CHECK(!unlink(PATH));
     CHECK_EQ(bzi_container_open(own->host, &(bzi_input){ .source = &source }, PATH, &config, &c, &err),
              BZNA_E_IO);

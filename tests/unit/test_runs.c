@@ -621,7 +621,7 @@ TEST(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_clo
     bzna_error err = fresh_error();
     bzna_loader *loader;
     require(bzna_dataset_open_source(context, &source, &config, &dataset, &err), &err);
-    CHECK(dataset->parts[0].container->source.map == records);
+    CHECK(dataset->parts[0].container->source.held == records);
     require(bzna_dataset_range(dataset, 0, SAMPLES, &part, &err), &err);
     bzna_dataset_close(dataset);
     loader = open_loader(part, &c);
