@@ -394,8 +394,8 @@ $(SUITE_H).gch: $(LIBRARY)/library.h benzina.h $(PTX)
 # Some suites stand between the library and the system: its calls of these, by whatever name a file offset of 64 bits
 # gives them, come to functions of the suite, as test_pread. Its own calls do not.
 CALLS_driver     = dlopen dlsym pthread_create pthread_mutex_init pthread_cond_init
-# under a sanitizer that suite skips itself
-ifeq ($(SANITIZE),)
+# that suite skips itself under a sanitizer, and elsewhere than on x86-64 with glibc
+ifneq ($(if $(SANITIZE),,$(filter x86_64%gnu,$(shell $(CC) -dumpmachine))),)
 CALLS_explorer   = pthread_create pthread_join pthread_mutex_lock pthread_mutex_trylock pthread_mutex_unlock \
                    pthread_cond_wait pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast clock_gettime \
                    av_frame_free av_packet_free jpeg_destroy_decompress jpeg_destroy_compress
@@ -654,9 +654,10 @@ recipes: $(PTX) | $(BUILD)
 
 # Python's source distribution, which has the pair inside, and a wheel of it that bundles FFmpeg (LGPL) and
 # libjpeg-turbo, in build/dist/python. What builds the wheel comes from PyPI, the sources of what it bundles from
-# Debian, and make static-deps installs what these need. The first wheel takes some 10 minutes.
+# Debian, and make static-deps installs what these need. The first wheel takes some 10 minutes. MACHINE=aarch64: a wheel
+# for 64-bit ARM.
 sdist wheel: $(PTX) | $(BUILD)
-	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
+	@PYTHON="$(PYTHON)" MACHINE="$(MACHINE)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
 # What tests/make/codecs.sh builds a small FFmpeg with: a static one for gpu-bundle, and a shared one for make wheel.
 static-deps:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# arm64_tools.sh - what builds and compares in a root of Debian 13 for arm64 becomes programs of amd64, so that QEMU runs
-# what is tested and little else
+# arm64_tools.sh - the compilers and shell tools of a root of Debian 13 for arm64 become programs of amd64, so that QEMU
+# runs what is tested and little else
 #
 #     sh tests/make/arm64_tools.sh ROOT FOLDER        as root, on amd64
 #
@@ -42,8 +42,8 @@ instead() { # program of amd64, what it stands for in the root
     mkdir -p "$root$(dirname "$2")" && cp "$1" "$root$2.new" && mv "$root$2.new" "$root$2"
 }
 bin=$folder/tree/usr/bin
-for name in dash bash sed grep mawk perl tar gzip xz dpkg-deb rm mv cp ls cat mkdir rmdir chmod ln sort uniq cut tr head \
-    tail wc date sleep basename dirname stat touch test expr comm cksum sha256sum sha512sum tee mktemp readlink \
+for name in dash bash sed grep mawk perl tar gzip xz dpkg-deb rm mv cp ls cat mkdir rmdir chmod ln sort uniq cut tr \
+    head tail wc date sleep basename dirname stat touch test expr comm cksum sha256sum sha512sum tee mktemp readlink \
     realpath printf env; do
     instead "$bin/$name" "/usr/bin/$name"
 done
@@ -51,8 +51,12 @@ for name in as ld.bfd ar nm objcopy objdump ranlib readelf strip; do
     instead "$bin/aarch64-linux-gnu-$name" "/usr/bin/aarch64-linux-gnu-$name"
 done
 for name in cc1 cc1plus lto1 liblto_plugin.so; do
-    instead "$folder/tree/usr/libexec/gcc-cross/aarch64-linux-gnu/14/$name" "/usr/libexec/gcc/aarch64-linux-gnu/14/$name"
+    instead "$folder/tree/usr/libexec/gcc-cross/aarch64-linux-gnu/14/$name" \
+        "/usr/libexec/gcc/aarch64-linux-gnu/14/$name"
 done
-printf '#!/bin/sh\nexec /opt/llvm-19/bin/clang --target=aarch64-linux-gnu -resource-dir /usr/lib/llvm-19/lib/clang/19 "$@"\n' \
-    >"$folder/clang" && chmod +x "$folder/clang"
+cat >"$folder/clang" <<'END'
+#!/bin/sh
+exec /opt/llvm-19/bin/clang --target=aarch64-linux-gnu -resource-dir /usr/lib/llvm-19/lib/clang/19 "$@"
+END
+chmod +x "$folder/clang"
 instead "$folder/clang" /usr/lib/llvm-19/bin/clang

@@ -8,8 +8,8 @@
 #                                             libjpeg-turbo; and the headers of this system's libffmpeg-nvenc-dev
 # H.264, H.265 and the stills are FFmpeg's own decoders, AV1 is dav1d's. The sources come by apt, as the packages of
 # this system's release: see sources.sh.
-# CC: the compiler. JOBS: how many of it at a time. MACHINE: what it compiles for, if that is another processor than this
-# one, as aarch64; AR and RANLIB then also know it. Needs nasm, meson, ninja-build, dpkg-dev, and cmake for a wheel
+# CC: the compiler. JOBS: how many of it at a time. MACHINE: the processor that it compiles for, as aarch64, if that is
+# another than this one; then AR and RANLIB also know it. Needs nasm, meson, ninja-build, dpkg-dev, and cmake for a wheel
 # (make static-deps). It takes some 5 minutes of one core.
 # FOLDER/licences has the licences. For a wheel, FOLDER/sources keeps the sources, which the LGPL wants to be offered
 # with it, and FOLDER/SOURCES.txt says how they were built.
@@ -67,8 +67,8 @@ cpu_family = '$machine'
 cpu = '$machine'
 endian = 'little'
 END
-meson setup "$src/build_dav1d" "$src"/dav1d-*/ ${cross:+--cross-file "$src/cross.ini"} --prefix="$folder" --libdir=lib --buildtype=release \
-    --default-library=static -Denable_tools=false -Denable_tests=false > "$log" || failed "$log"
+meson setup "$src/build_dav1d" "$src"/dav1d-*/ ${cross:+--cross-file "$src/cross.ini"} --prefix="$folder" \
+    --libdir=lib --buildtype=release --default-library=static -Denable_tools=false -Denable_tests=false > "$log" || failed "$log"
 ninja -C "$src/build_dav1d" -j "$jobs" install >> "$log" || failed "$log"
 cp "$src"/dav1d-*/COPYING "$folder/licences/dav1d.txt"
 

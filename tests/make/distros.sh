@@ -13,18 +13,19 @@
 #
 # A root gets a copy of the files that git tracks, as they are now, whether committed or not. There a person's commands
 # are typed: MAKEFLAGS=-j2 make deps demo, at first, so that in a new root packages are installed beside other jobs; in
-# another copy make deps demo, and make deps test. What takes longer than LIMIT seconds is ended. What is mounted is
-# mounted in a namespace that ends with the command. The environment is empty, as that of a container.
+# another copy make deps demo, and make deps test. What takes longer than LIMIT seconds (2400; 36000 by QEMU) is ended.
+# What is mounted is mounted in a namespace that ends with the command. The environment is empty, as a container's,
+# but that QEMU's has CPPFLAGS=-DTEST_EMULATED, with which tests calculate and time less.
 #
 # Prints the table of README's "Where it has run"; ends with status 1 unless all passed. A run that was interrupted goes
 # on: a root that has passed with these very files is not run again, unless it is named.
 #
-# TEST="sampler rec": only these suites, in the copy of the last run. QUICK="sampler rec": make demo and these suites,
-# built with less optimization, in a new copy; status 3 if there is no root, or no end within LIMIT. MIRROR: where Debian comes from, otherwise from
-# where this machine's apt takes it, by the proxies of apt and of the environment.
+# TEST="sampler rec": only these suites, in the copy of the last run. QUICK="sampler rec": make demo and these,
+# built with less optimization, in a new copy; status 3 if there is no root, or no end within LIMIT. MIRROR: where
+# Debian comes from, otherwise from where this machine's apt takes it, by the proxies of apt and of the environment.
 all="bookworm trixie sid everything"
 known="$all arm64"
-if [ $# -eq 0 ]; then echo "usage: sh tests/make/distros.sh ROOTS [bookworm|trixie|sid|everything|arm64 ...]"; exit 2; fi
+if [ $# -eq 0 ]; then echo "usage: distros.sh ROOTS [bookworm|trixie|sid|everything|arm64 ...]"; exit 2; fi
 mkdir -p "$1" && roots=$(cd "$1" && pwd) || exit 1
 shift
 for name; do
@@ -59,7 +60,7 @@ make_root() {
     echo 'Acquire::Languages "none";' >>"$root/etc/apt/apt.conf.d/distros"
     # No service starts when its package is installed.
     printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" && chmod +x "$root/usr/sbin/policy-rc.d"
-    if [ "$name" = arm64 ] && [ "$(uname -m)" = x86_64 ]; then
+    if [ -n "$emulated" ] && [ "$(uname -m)" = x86_64 ]; then
         sh tests/make/arm64_tools.sh "$root" "$folder/tools" >>"$folder/log" 2>&1 || return 1
     fi
     date +%F >"$root/made"
@@ -74,18 +75,18 @@ copy_tree() { # times stay those of the files, for make
 
 inside() { # command: in the root
     # shellcheck disable=SC2016
-    timeout --foreground --signal=KILL "${LIMIT:-2400}" unshare --mount --pid --fork --kill-child sh -c '
+    timeout --foreground --signal=KILL "$limit" unshare --mount --pid --fork --kill-child sh -c '
         mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
             mount -t tmpfs tmpfs "$1/dev/shm" && cp -L /etc/resolv.conf "$1/etc/resolv.conf" || exit 1
         exec chroot "$1" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-            ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+            $emulated ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
             sh -c "cd /benzina && $2"' sh "$root" "$1" </dev/null
 }
 typed() { # command: what became of it is said; its status
     began=$(date +%s)
     echo "\$ $1" >>"$folder/log"
     inside "$1" >>"$folder/log" 2>&1; status=$?
-    case $status in 0) said=runs ;; 137) said="no end in ${LIMIT:-2400} s" ;; *) said=fails ;; esac
+    case $status in 0) said=runs ;; 137) said="no end in $limit s" ;; *) said=fails ;; esac
     echo "$name: $1: $said, after $(($(date +%s) - began)) s"
     [ $status -eq 0 ] || failed=1
 }
@@ -95,6 +96,7 @@ counted() { # what the last command counted, if it did
 system() { # what the root is, as three columns
     case $name in
     sid) echo "Debian unstable of $(cat "$root/made")" ;;
+    arm64) echo "Debian $(cat "$root/etc/debian_version") on 64-bit ARM${emulated:+, by QEMU}" ;;
     everything) echo "Debian $(cat "$root/etc/debian_version") with every package that a test asks for" ;;
     *) echo "Debian $(cat "$root/etc/debian_version")" ;;
     esac
@@ -131,9 +133,13 @@ quick() {
 
 files=$(tracked | tr '\n' '\0' | xargs -0 sha256sum | sha256sum)
 status=0
+export emulated
 # shellcheck disable=SC2048  # words
 for name in ${*:-$all}; do
-    folder=$roots/$name; root=$folder/root; failed=0
+    folder=$roots/$name; root=$folder/root; failed=0; emulated=; limit=${LIMIT:-2400}
+    if [ "$name" = arm64 ] && [ "$(uname -m)" != aarch64 ]; then
+        emulated=CPPFLAGS=-DTEST_EMULATED; limit=${LIMIT:-36000}
+    fi
     mkdir -p "$folder"
     if [ $# -eq 0 ] && [ -z "$FRESH$TEST$QUICK" ] && [ "$(cat "$folder/passed" 2>/dev/null)" = "$files" ]; then
         echo "$name: has passed with these files"; continue

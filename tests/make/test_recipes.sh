@@ -15,9 +15,10 @@ have() { command -v "$1" >/dev/null 2>&1; }
 skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
 check() { # name, command...
     name=$1; shift
-    if "$@" >"$T/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name"; tail -n 12 "$T/log"; fi
+    if "$@" >"$T/log" 2>&1; then passed=$((passed + 1)); return; fi
+    failed=$((failed + 1)); echo "FAIL $name"; tail -n 12 "$T/log"
 }
-end() { echo "tests/make/test_recipes.sh: $passed passed, $failed failed, $skipped skipped"; [ "$failed" -eq 0 ]; exit; }
+end() { echo "tests/make/test_recipes.sh: $passed passed, $failed failed, $skipped skipped"; exit $((failed > 0)); }
 [ -n "$TEST_ALL" ] || echo "LEFT test_recipes.sh: Meson without the libraries, and Conan where it is not installed"
 [ -z "$SANITIZE" ] || { skip recipes "compilers are not what a sanitizer watches"; end; }
 unset CFLAGS CPPFLAGS LDFLAGS CMAKE_BUILD_TYPE CMAKE_GENERATOR
@@ -34,7 +35,8 @@ recipes() { # folder, other variables
 archive=$here/recipes/benzina-pair-$version.tar.gz
 filled() { # every recipe names the version, the archive and its hash, and nothing is left to fill in
     sha256=$(sha256sum <"$archive"); sha512=$(sha512sum <"$archive")
-    for file in cmake/CMakeLists.txt meson/subprojects/benzina.wrap conan/conanfile.py vcpkg/ports/benzina/portfile.cmake; do
+    for file in cmake/CMakeLists.txt meson/subprojects/benzina.wrap conan/conanfile.py \
+        vcpkg/ports/benzina/portfile.cmake; do
         grep -q "file://$here/recipes/benzina-pair-$version.tar.gz" "$T/recipes/$file" &&
             grep -q -e "${sha256%% *}" -e "${sha512%% *}" "$T/recipes/$file" || { echo "$file"; return 1; }
     done
@@ -67,13 +69,15 @@ else
     check fetch_content_refuses_another_archive another_hash
 fi
 
-by_meson() { meson setup "$T/meson" "$T/recipes/meson" -Dbuildtype=debug "$@" && ninja -C "$T/meson" && decodes "$T/meson/decode_batch"; }
+by_meson() { meson setup "$T/meson" "$T/recipes/meson" -Dbuildtype=debug && ninja -C "$T/meson" &&
+    decodes "$T/meson/decode_batch"; }
 meson_alone() { # as told, without the libraries
     meson configure "$T/meson" -Dbenzina:avcodec=disabled -Dbenzina:jpeg=disabled -Dbenzina:cuda=disabled &&
-        ninja -C "$T/meson" && ! "$T/meson/decode_batch" "$data" "$T" >"$T/said" 2>&1 && grep BENZINA_NO_AVCODEC "$T/said"
+        ninja -C "$T/meson" && ! "$T/meson/decode_batch" "$data" "$T" >"$T/said" 2>&1 &&
+        grep BENZINA_NO_AVCODEC "$T/said"
 }
 if ! have meson || ! have ninja || ! have pkg-config || [ -z "$decoders" ]; then
-    skip meson_builds_the_program "no meson, ninja, pkg-config or libavcodec [meson ninja-build pkg-config libavcodec-dev]"
+    skip meson_builds_the_program "something of Meson or libavcodec is missing [meson ninja-build pkg-config libavcodec-dev]"
 else
     check meson_builds_the_program by_meson
     [ -z "$TEST_ALL" ] || check meson_leaves_out_what_it_is_told meson_alone
@@ -92,7 +96,8 @@ by_conan() { # conan create runs decode_batch by itself
     status=$?; cat "$T/said"
     [ $status -eq 0 ] && grep -x "8 pictures, first of class 0" "$T/said"
 }
-if [ -z "$CONAN" ]; then skip conan_builds_the_program "no conan: pip installs it, and make test-all does, if there is a network"
+if [ -z "$CONAN" ]; then
+    skip conan_builds_the_program "no conan: pip installs it, and make test-all does, if there is a network"
 elif ! have cmake || ! have pkg-config || [ -z "$decoders" ]; then
     skip conan_builds_the_program "no cmake, pkg-config or libavcodec [cmake pkg-config libavcodec-dev]"
 else check conan_builds_the_program by_conan; fi
@@ -107,7 +112,8 @@ by_vcpkg() { # the library alone, which says what it was built without
             --overlay-triplets="$T/triplets" --triplet=tested --host-triplet=tested --x-install-root="$here/vcpkg" \
             --x-buildtrees-root="$here/vcpkg-builds" --x-packages-root="$here/vcpkg-packages" \
             --downloads-root="$here/vcpkg-downloads" &&
-            cmake -S "$T/recipes/vcpkg/program" -B "$T/vcpkg-program" -DVCPKG_INSTALLED_DIR="$here/vcpkg" -DVCPKG_TARGET_TRIPLET=tested \
+            cmake -S "$T/recipes/vcpkg/program" -B "$T/vcpkg-program" -DVCPKG_INSTALLED_DIR="$here/vcpkg" \
+                -DVCPKG_TARGET_TRIPLET=tested \
                 -DCMAKE_TOOLCHAIN_FILE="$VCPKG_ROOT/scripts/buildsystems/vcpkg.cmake" &&
             cmake --build "$T/vcpkg-program") || return 1
     ! "$T/vcpkg-program/decode_batch" "$data" "$T" >"$T/said" 2>&1 && cat "$T/said" && grep BENZINA_NO_AVCODEC "$T/said"
