@@ -424,7 +424,7 @@ TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/l
 TEST_STREAM = $(if $(filter %_stream,$@),-Iexamples/formats $(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
 # Suites whose contexts have the formats' codecs (tests/unit/with_formats.h), or that open by them.
 FORMATS_SUITES = changes codec contract decode faults files folder joint limits lists outputs paths pictures platforms \
-              provider provider_files qoi recordio rules soak stream tar
+              provider provider_files qoi recordio rules soak stream tar weighted
 TEST_FORMATS = $(if $(filter $(FORMATS_SUITES:%=test_%) $(FORMATS_SUITES:%=test_%_%),$*),$(BUILD)/libbenzina_formats.a \
               $(FORMATS_LIBS))
 TEST_FAKES  = $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
@@ -450,6 +450,7 @@ $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/unit
 $(BUILD)/tests/test_heif_nvdec: tests/unit/test_heif.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif $(BUILD)/tests/test_heif_nvdec: examples/formats/heif.c $(FORMATS_H)
 $(BUILD)/tests/test_lists: examples/formats/lists.c $(FORMATS_H)
+$(BUILD)/tests/test_weighted: examples/formats/weighted.c $(FORMATS_H)
 $(BUILD)/tests/test_codec_nvdec: tests/unit/test_codec.c tests/fake/nvdec.h
 
 # ---- Checks: what is no suite ----------------------------------------------------------------------------------------

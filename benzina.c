@@ -550,37 +550,21 @@ static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
     memcpy(a + root * size, moved, size);
 }
 
-/* Returns how many steps bzi_sort_steps takes for so many elements: one for each root of the heap, one for each element
- * that leaves it. */
-static uint64_t bzi_sort_length(uint64_t count) { return count / 2 + (count ? count - 1 : 0); }
-
-/* Takes the steps from..end - 1 of a heapsort, each of which takes log(count). All of them, in their order, sort the
- * array. is_before(a, b) says that a comes before b. Pre: size <= 64. */
-static void bzi_sort_steps(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b),
-                           uint64_t from, uint64_t end)
+/* Sorts an array in place, by a heap: in n log n whatever its order was. is_before(a, b) says that a comes before b.
+ * Pre: size <= 64. */
+BZI_MAYBE_UNUSED static void bzi_sort(void *array, uint64_t count, size_t size,
+                                      int (*is_before)(const void *a, const void *b))
 {
-    const uint64_t roots = count / 2;
     uint8_t *a = array, moved[64];
 
-    for (uint64_t step = from; step < end; step++) {
-        const uint64_t last = count - 1 - (step - roots);
-
-        if (step < roots) {
-            bzi_sort_sift(a, roots - 1 - step, count, size, is_before);
-            continue;
-        }
+    for (uint64_t root = count / 2; root-- > 0;)
+        bzi_sort_sift(a, root, count, size, is_before);
+    for (uint64_t last = count; last-- > 1;) {
         memcpy(moved, a + last * size, size);
         memcpy(a + last * size, a, size);
         memcpy(a, moved, size);
         bzi_sort_sift(a, 0, last, size, is_before);
     }
-}
-
-/* Sorts an array in place, in n log n whatever its order was. */
-BZI_MAYBE_UNUSED static void bzi_sort(void *array, uint64_t count, size_t size,
-                                      int (*is_before)(const void *a, const void *b))
-{
-    bzi_sort_steps(array, count, size, is_before, 0, bzi_sort_length(count));
 }
 
 static int bzi_is_big_endian(void)
@@ -2818,9 +2802,6 @@ static const bzi_setting bzi_settings[] = {
     BZI_NUMBER(COUNT64, loader_order, epochs, 0, 0, 1),
     BZI_PLAIN(FREE, loader_order, first_epoch),
     BZI_BOTH(loader_order, indices, index_count),
-    BZI_UP_TO(CHOICE, loader_order, weighting, BZNA_WEIGHTING_ONCE),
-    BZI_UP_TO(SWITCH, loader_order, weights_by_part, 1),
-    BZI_UP_TO(COUNT64, loader_order, epoch_samples, 0x1p63),
     BZI_NUMBER(REAL64, loader_order, pad_value, -FLT_MAX, FLT_MAX, 0),
     BZI_PLAIN(FREE, loader_order, pad_target),
     BZI_PLAIN(RESERVED, loader_order, reserved),
@@ -14403,7 +14384,7 @@ static double bzi_math_tan(double degrees)
 
 
 /* ==== 47. Random numbers, order =====================================================================================
- * Calls: rooms 2, 46.
+ * Calls: rooms 2.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
  * and restarted run gets the same ones. */
@@ -14542,12 +14523,6 @@ static uint64_t bzi_permutation_at(const bzi_permutation *p, uint64_t position)
     return position;
 }
 
-/* A sample of a weighted draw without replacement. */
-typedef struct bzi_ranked {
-    double   key;                     /* samples with the smallest keys come first */
-    uint64_t sample;                  /* its index; of equal keys the smaller index comes first */
-} bzi_ranked;
-
 /* The samples of one epoch as the caller gave them (BZNA_ORDER_GIVEN), in one allocation with its arrays. */
 typedef struct bzi_sequence {
     struct bzi_sequence *next;            /* another list of the loader */
@@ -14576,125 +14551,27 @@ typedef struct bzi_order {
     const bzi_sequence *list;             /* BZNA_ORDER_GIVEN: of the epoch, with `indices`; else NULL */
     uint64_t        samples;          /* entries of `indices`; without them, samples of the data set */
     uint64_t        length;           /* positions of an epoch */
-    uint32_t        shuffle;          /* 1: unweighted samples are permuted */
-    uint32_t        weighting;        /* BZNA_WEIGHTING_... */
-    uint32_t        group_count;      /* weighted draws: the data set's parts or samples, each of which has a weight */
+    uint32_t        shuffle;          /* 1: samples are permuted */
     const uint64_t *indices;          /* the samples to deliver; NULL: all */
-    const double   *weights;          /* of each group, all its samples together */
-    const double   *sums;             /* cumulated weights; they are rounded, and lose the smallest weights */
-    const uint64_t *ends;             /* of each group, the index past its last sample; NULL: a group is one sample */
-    bzi_ranked     *ranked;           /* BZNA_WEIGHTING_ONCE: all samples in the order of the epoch */
     uint64_t        seed;             /* that the epoch's order was made with */
     uint64_t        epoch;            /* that the order was made for */
     uint32_t        repeats;          /* 1: a sample may stand at several positions of an epoch */
-    uint32_t        valid;            /* 1: `ranked` and `permutation` are those of seed and epoch */
     uint32_t        stride;           /* in a batch: from the position of a slot to that of the next */
     bzi_permutation permutation;      /* of 0..samples - 1 */
 } bzi_order;
 
-/* These three compare for bzi_sort and bzi_search. */
-static int bzi_ranked_is_before(const void *left, const void *right)
-{
-    const bzi_ranked *a = left, *b = right;
-    return a->key < b->key || (a->key <= b->key && a->sample < b->sample);
-}
-
-static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u)
-{
-    return ((const double *)sums)[i] > *(const double *)u;
-}
-
-/* Returns the group that a sample belongs to. */
-static uint32_t bzi_order_group(const bzi_order *order, uint64_t sample)
-{
-    return (uint32_t)(order->ends ? bzi_search_above(order->ends, order->group_count - 1, sizeof *order->ends, sample) :
-                                    sample);
-}
-
-/* Returns the index of a group's first sample. */
-static uint64_t bzi_order_begin(const bzi_order *order, uint32_t group)
-{
-    return !group ? 0 : order->ends ? order->ends[group - 1] : group;
-}
-
-/* Returns the number of samples in a group. */
-static uint64_t bzi_order_size(const bzi_order *order, uint32_t group)
-{
-    return order->ends ? order->ends[group] - bzi_order_begin(order, group) : 1;
-}
-
-/* Draws a sample's key. Efraimidis and Spirakis (2006) order samples by u^(1/w), largest first. Here the key is
- * -log(u)/w, smallest first, which is the same order. Samples without a weight come last. */
-static void bzi_order_draw_key(const bzi_order *order, uint64_t sample)
-{
-    const uint32_t group = bzi_order_group(order, sample);
-    const double weight = order->weights[group] / (double)bzi_order_size(order, group);
-    bzi_ranked *ranked = &order->ranked[sample];
-    bzna_random random;
-
-    bzi_random_init(&random, order->seed, order->epoch, sample, BZNA_OPERATION_ORDER);
-    ranked->sample = sample;
-    ranked->key = HUGE_VAL;
-    if (weight > 0)                                         /* 1 - u is exact, and never 0 */
-        ranked->key = fmin(-bzi_math_log(1 - bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX);
-}
-
-#define BZI_RANK_STEPS 4096u          /* of ranking, between two looks at whether it is still wanted: below 1 ms */
-
-/* Draws all samples without replacement, by weight: makes `ranked` that of seed and epoch. This takes about half a
- * second for a million samples. Sets valid to 1, or to 0 if *cancelled became 1 meanwhile. */
-static void bzi_order_rank(bzi_order *order, const atomic_uint *cancelled)
-{
-    const uint64_t keys = order->samples, steps = keys + bzi_sort_length(keys);
-
-    order->valid = 1;
-    for (uint64_t from = 0; from < steps && order->valid; from += BZI_RANK_STEPS) {
-        const uint64_t end = bzi_min(steps, from + BZI_RANK_STEPS);
-
-        for (uint64_t i = from; i < bzi_min(end, keys); i++)
-            bzi_order_draw_key(order, i);
-        if (end > keys)
-            bzi_sort_steps(order->ranked, keys, sizeof *order->ranked, bzi_ranked_is_before,
-                           from > keys ? from - keys : 0, end - keys);
-        order->valid = !atomic_load_explicit(cancelled, memory_order_relaxed);
-    }
-}
-
-/* Begins the order of an epoch, so that bzi_order_at can be asked for its positions; if samples are drawn without
- * replacement, once bzi_order_rank has made it valid. */
+/* Begins the order of an epoch. */
 static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
 {
     order->seed = seed;
     order->epoch = epoch;
     order->permutation = bzi_permutation_make(seed, epoch, order->samples);
-    order->valid = !order->ranked;
-}
-
-/* Draws one sample with replacement, by weight. The position is the counter of the random numbers, so any position can
- * be drawn at any time. */
-static uint64_t bzi_order_draw(const bzi_order *order, uint64_t position)
-{
-    uint32_t low, last = order->group_count - 1;
-    bzna_random random;
-    double u;
-
-    bzi_random_init(&random, order->seed, order->epoch, position, BZNA_OPERATION_ORDER);
-    u = bzi_random_uniform(&random, 0, order->sums[last]);
-    low = (uint32_t)bzi_search(order->sums, last, &u, bzi_order_sums_past);
-    /* u can be rounded up to the whole sum: then the last group that has a weight is taken */
-    while (low && !(order->weights[low] > 0))
-        low--;
-
-    u = bzi_random_uniform(&random, 0, (double)bzi_order_size(order, low));
-    return bzi_order_begin(order, low) + bzi_min((uint64_t)u, bzi_order_size(order, low) - 1);
 }
 
 /* Returns the sample at a position below length. */
 static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
 {
-    uint64_t sample = order->weighting == BZNA_WEIGHTING_REPLACE ? bzi_order_draw(order, position) :
-                      order->weighting == BZNA_WEIGHTING_ONCE ? order->ranked[position].sample :
-                      order->shuffle ? bzi_permutation_at(&order->permutation, position) : position;
+    const uint64_t sample = order->shuffle ? bzi_permutation_at(&order->permutation, position) : position;
     return order->indices ? order->indices[sample] : sample;
 }
 
@@ -20259,12 +20136,6 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * Retiring means released, but GPU work that the consumer enqueued may still read the batch. A thread of its own waits
  * for that work, batch by batch in the order of release. A reset does not wait for it. Closing does.
  *
- * RANKING
- * With weighted draws without replacement, a reader that finds an epoch's order missing ranks all samples, which takes
- * long: without the lock, while no batch is filling, since those need the order of their epoch. No batch is planned
- * meanwhile. The reader does not count as active, so nothing waits for it: what asks for another order, or for none,
- * cancels it. Closing waits until it has noticed that.
- *
  * HYBRID DECODING
  * With decode.hybrid, a worker takes an entry from the pool's queue if the consumer waits, no batch is ready, and more
  * entries wait there than engines can begin. It does so only for kinds of pictures that have passed their self-check,
@@ -20695,8 +20566,6 @@ typedef struct bzi_plan {
     uint64_t      end_epoch;          /* the one after the last */
     uint64_t      next_batch;         /* number in the epoch of the batch that is planned next */
     uint32_t      is_given;           /* 1: each epoch has a list that the caller gives */
-    uint32_t      ranking;            /* 1: a thread ranks the samples for order.seed and order.epoch */
-    atomic_uint   cancelled;          /* 1: what that makes is not wanted any more, so that it ends early */
     bzi_place     done;               /* where the run stands after the last delivered batch */
     bzi_sequence *lists;              /* given for epochs; those before done.epoch are of no use any more */
 } bzi_plan;
@@ -21177,7 +21046,6 @@ static int bzi_plan_list(bzi_plan *plan)
     if (!(order->list = bzi_plan_find_list(plan, plan->epoch)))
         return 0;
 
-    order->valid = 0;
     order->indices = order->list->indices;
     order->samples = order->length = order->list->count;
     order->repeats = order->list->repeats;
@@ -21195,43 +21063,12 @@ static int bzi_plan_has_batch(bzi_plan *plan)
     return plan->epoch < plan->end_epoch && bzi_plan_list(plan);
 }
 
-/* Returns 1 if order is, or is being made, that of the epoch being planned, else 0. */
-static int bzi_plan_has_order(const bzi_plan *plan)
-{
-    const bzi_order *order = &plan->order;
-
-    return (order->valid || plan->ranking) && order->epoch == plan->epoch && order->seed == plan->seed;
-}
-
-/* Has a thread that ranks samples for another epoch than the one being planned end early. */
-static void bzi_plan_cancel(bzi_plan *plan)
-{
-    if (plan->ranking && !bzi_plan_has_order(plan))
-        atomic_store(&plan->cancelled, 1);
-}
-
-/* Returns 1 if a batch can be planned once its epoch has an order, else 0: the plan has no more batches, no batch is
+/* Returns 1 if slots of a batch can be given to an entry now. Returns 0 if the plan has no more batches, no batch is
  * free, or the batch would never be delivered. */
-static int bzi_plan_wants_order(bzi_plan *plan, const bzi_queues *queues)
-{
-    return queues->poison.status == BZNA_OK && bzi_plan_has_batch(plan) && queues->free_batches.first;
-}
-
-/* Returns 1 if the samples must be ranked before more can be planned, and may be, else 0. Ranked samples are kept in
- * one array for all epochs. It is not overwritten while a batch is being filled, because that may need the order of the
- * epoch before. */
-static int bzi_plan_must_rank(bzi_plan *plan, const bzi_queues *queues)
-{
-    return plan->order.ranked && !plan->ranking && !bzi_queues_interrupted(queues) &&
-           bzi_plan_wants_order(plan, queues) && !bzi_plan_has_order(plan) &&
-           !bzi_queues_count(queues, BZI_BATCH_FILLING);
-}
-
-/* Returns 1 if slots of a batch can be given to an entry now, else 0. */
 static int bzi_plan_can_go_on(bzi_plan *plan, const bzi_queues *queues)
 {
-    return queues->open || (bzi_plan_wants_order(plan, queues) && !plan->ranking &&
-                            (!plan->order.ranked || bzi_plan_has_order(plan)));
+    return queues->open ||
+           (queues->poison.status == BZNA_OK && bzi_plan_has_batch(plan) && queues->free_batches.first);
 }
 
 /* Opens the next batch of the plan. Pre: bzi_plan_can_go_on, and no batch is open. */
@@ -21240,7 +21077,7 @@ static void bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
     const bzi_shard *shard = &plan->shard;
     bzna_batch *batch;
 
-    if (!bzi_plan_has_order(plan))
+    if (!plan->next_batch)
         bzi_order_epoch(&plan->order, plan->seed, plan->epoch);
 
     batch = bzi_batches_take(&queues->free_batches);
@@ -21503,14 +21340,13 @@ static int bzi_can_plan(bzi_queues *queues)
            bzi_plan_can_go_on(queues->plan, queues) && !bzi_queues_first_short(queues);
 }
 
-/* Returns 1 if a planned entry or a new one can be read, or samples are to be ranked, else 0. */
+/* Returns 1 if a planned entry or a new one can be read, else 0. */
 static int bzi_can_read(bzi_queues *queues)
 {
     uint64_t when;
 
     return !bzi_queues_interrupted(queues) &&
-           (bzi_queues_find_planned(queues, &when) || bzi_plan_must_rank(queues->plan, queues) ||
-            bzi_can_plan(queues));
+           (bzi_queues_find_planned(queues, &when) || bzi_can_plan(queues));
 }
 
 /* Returns when a planned entry can be read, if only the time for that is to come; else UINT64_MAX. */
@@ -21752,11 +21588,19 @@ static bzna_status bzi_sequence_set_sizes(const bzi_setup *setup, bzi_sequence *
     return BZNA_OK;
 }
 
+/* Returns the samples of an epoch, or 0 if its list is given. */
+static uint64_t bzi_setup_samples(const bzi_setup *setup)
+{
+    const bzna_loader_order *order = &setup->config.order;
+
+    return order->kind == BZNA_ORDER_GIVEN ? 0 : order->index_count ? order->index_count : setup->dataset->count;
+}
+
 /* Returns what the loader's rank has of an epoch, from its start. list: NULL for orders that are not given. */
 static bzi_shard bzi_setup_share(const bzi_setup *setup, const bzi_sequence *list)
 {
     const bzna_loader_config *c = &setup->config;
-    bzi_shard shard = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
+    bzi_shard shard = { bzi_setup_samples(setup), 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
                         c->order.last_batch, 0, 0, NULL };
 
     if (list)
@@ -21809,7 +21653,7 @@ static bzna_status bzi_plan_check_list(const bzi_plan *plan, const bzi_sequence 
 
     if (list->epoch == done->epoch && done->position) {
         const uint64_t batch = bzi_search_above(list->ends, list->batch_count, sizeof *list->ends, done->position);
-        if (list->hash != done->list || list->count != done->count ||
+        if ((done->list && list->hash != done->list) || list->count != done->count ||
             (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
             return BZI_MISUSE(err, "the list of epoch %llu, of %llu samples, is not the one that state.list is the "
                               "hash of, of %llu: the run was restored inside this epoch", epoch,
@@ -21844,7 +21688,6 @@ static bzi_sequence *bzi_plan_from(bzi_plan *plan, const uint64_t *seed, const b
     plan->end_epoch = end_epoch;
     plan->done = *place;
     bzi_plan_epoch(plan, place->epoch, place->position);
-    bzi_plan_cancel(plan);
     return bzi_plan_take_lists(plan, UINT64_MAX);
 }
 
@@ -22899,7 +22742,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 72. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8-9, 47, 57-58, 65-67.
+ * Calls: rooms 2, 4, 8-9, 57-58, 65-67.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -22956,28 +22799,6 @@ static void *bzi_retire_run(void *argument)
 
 /* --- Taking entries --- */
 
-/* Ranks the samples for the epoch being planned, if its order is missing. Returns 1, or 0 if there is nothing to rank
- * now. With the lock held, but not while it ranks: nobody else uses the ranked samples then. */
-static int bzi_reader_rank(bzi_plan *plan, bzi_queues *queues)
-{
-    bzi_order order;
-
-    if (!bzi_plan_must_rank(plan, queues))
-        return 0;
-
-    bzi_order_epoch(&plan->order, plan->seed, plan->epoch);
-    plan->ranking = 1;
-    atomic_store(&plan->cancelled, 0);
-    order = plan->order;
-
-    bzi_queues_unlock(queues);
-    bzi_order_rank(&order, &plan->cancelled);
-    bzi_queues_lock(queues);
-    plan->ranking = 0;
-    plan->order.valid = order.valid;
-    return 1;
-}
-
 /* Takes what is read next: an entry that is planned, else one with new slots of the plan. Returns NULL if there is
  * nothing to read now, or enough has been read ahead. Then *when is the time at which a planned one can be read;
  * UINT64_MAX: none is known. With the lock held. */
@@ -23007,8 +22828,6 @@ static bzi_entry *bzi_reader_take(bzna_loader *loader)
 
         if (bzi_can_read_more(queues) && (entry = bzi_reader_next(&loader->plan, queues, &when)) != NULL)
             return entry;
-        if (bzi_reader_rank(&loader->plan, queues))
-            continue;
         start = bzi_os_now_ns();
         bzi_queues_sleep_reader(queues, BZI_ROLE_READ, when);
         queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
@@ -24306,7 +24125,7 @@ static bzi_entry *bzi_worker_take(bzi_worker *worker)
 
         if (entry)
             return entry;
-        if (bzi_worker_read(worker, &when) || (worker->reader && bzi_reader_rank(&worker->loader->plan, queues)))
+        if (bzi_worker_read(worker, &when))
             continue;
         blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
@@ -25143,64 +24962,29 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Copies the weights, and adds them up. */
-static bzna_status bzi_order_copy_weights(bzi_order *order, bzi_setup *setup, bzna_error *err)
-{
-    const bzna_loader_order *given = &setup->config.order;
-    const bzi_part *parts = setup->dataset->parts;
-    const uint64_t count = given->weight_count;
-    double *sums = bzi_arena_zero(&setup->own, count, sizeof *sums), sum = 0;
-    uint64_t *ends = given->weights_by_part ? bzi_arena_zero(&setup->own, count, sizeof *ends) : NULL;
-
-    order->weights = bzi_arena_copy(&setup->own, given->weights, count, sizeof *order->weights);
-    if (!sums || (given->weights_by_part && !ends) || !order->weights)
-        return bzi_fail_memory(err, "loader_config.order.weights");
-
-    for (uint64_t i = 0; i < count; i++) {
-        sums[i] = sum += order->weights[i];
-        if (ends)
-            ends[i] = parts[i].begin + parts[i].count;
-    }
-    order->sums = sums;
-    order->ends = ends;
-    return BZNA_OK;
-}
-
 /* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
 static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error *err)
 {
     const bzna_loader_order *given = &setup->config.order;
 
     order->samples = given->index_count ? given->index_count : setup->dataset->count;
-    order->length = given->epoch_samples;
+    order->length = order->samples;
     order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
-    order->weighting = given->weighting;
-    order->group_count = (uint32_t)given->weight_count;
     if (given->index_count && !(order->indices = bzi_arena_copy(&setup->own, given->indices, given->index_count,
                                                                sizeof *order->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
-    if (given->weight_count && bzi_order_copy_weights(order, setup, err) != BZNA_OK)
-        return err->status;
-    if (given->weighting == BZNA_WEIGHTING_ONCE &&
-        !BZI_ARENA_ZERO(&setup->own, order->ranked, order->samples))
-        return bzi_fail_memory(err, "the order of weighted draws");
-
-    order->repeats = given->weighting == BZNA_WEIGHTING_REPLACE;
-    return !order->indices || order->repeats ? BZNA_OK :
-           bzi_indices_repeat(setup, order->indices, order->samples, &order->repeats, err);
+    return order->indices ? bzi_indices_repeat(setup, order->indices, order->samples, &order->repeats, err) : BZNA_OK;
 }
 
-/* Returns a hash of the data set and of the indices, weights and weighting of its order. A saved state has it, and is
- * only restored where it is the same. */
+/* Returns a hash of the data set and of the indices of its order. A saved state has it, and is only restored where it
+ * is the same. */
 static uint64_t bzi_order_fingerprint(const bzi_order *order, const bzna_dataset *dataset)
 {
-    uint64_t hash = bzi_dataset_fingerprint(dataset);
+    const uint32_t weighting = 0;                           /* states of before have it */
+    uint64_t hash = bzi_hash_numbers(bzi_dataset_fingerprint(dataset), &weighting, sizeof weighting, 4);
 
-    hash = bzi_hash_numbers(hash, &order->weighting, sizeof order->weighting, 4);
     if (order->indices)
         hash = bzi_hash_numbers(hash, order->indices, (size_t)(order->samples * sizeof *order->indices), 8);
-    if (order->weights)
-        hash = bzi_hash_numbers(hash, order->weights, (size_t)(order->group_count * sizeof *order->weights), 8);
     return hash;
 }
 
@@ -25357,7 +25141,6 @@ static void bzi_loader_join(bzna_loader *loader)
     if (queues->has_locks) {
         bzi_queues_lock(queues);
         queues->quit = 1;
-        atomic_store(&loader->plan.cancelled, 1);
         bzi_queues_settle(queues, loader->setup.pool);
         bzi_queues_unlock(queues);
     }
@@ -25432,7 +25215,7 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 
     if ((entry = bzi_worker_next(queues)) != NULL) {
         bzi_worker_make(loader->workers, entry);
-    } else if (!bzi_worker_read(loader->workers, &when) && !bzi_reader_rank(&loader->plan, queues)) {
+    } else if (!bzi_worker_read(loader->workers, &when)) {
         if (bzi_can_retire(queues)) {
             bzi_queues_retire(queues);
         } else if (when == UINT64_MAX &&
@@ -25950,7 +25733,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 {
     const bzi_setup *setup = &loader->setup;
     bzna_loader_state whole, *state = &whole;
-    const uint64_t samples = setup->config.order.epoch_samples;      /* 0 where lists are given */
+    const uint64_t samples = bzi_setup_samples(setup);
     if (bzi_loader_state_in(given, state, err) != BZNA_OK)
         return err->status;
     if (state->check && state->check != bzi_loader_state_check(state))
@@ -26204,43 +25987,6 @@ static const char *bzi_setting_name(char text[BZI_SETTING_BYTES], const char *gr
     return text;
 }
 
-/* Checks the weights, of which each sample or each part of the data set has one: number, values, and draws. */
-static bzna_status bzi_loader_check_weights(bzna_loader_order *c, const bzna_dataset *dataset, uint64_t samples,
-                                            bzna_error *err)
-{
-    const uint64_t groups = c->weights_by_part ? dataset->part_count : samples;
-    uint64_t positive = 0;
-    double sum = 0;
-
-    if (c->weights_by_part && c->indices)
-        return BZI_MISUSE(err, "loader_config.order.weights_by_part: not together with indices");
-    if (groups > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: at most %u are supported", UINT32_MAX);
-    if (!c->weights || c->weight_count != groups)
-        return BZI_MISUSE(err, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
-                          (bzi_llu)c->weight_count, (bzi_llu)groups, c->weights_by_part ?
-                          "parts" : "samples");
-
-    for (uint64_t i = 0; i < groups; i++) {
-        if (!isfinite(c->weights[i]) || c->weights[i] < 0)
-            return BZI_MISUSE(err, "loader_config.order.weights[%llu]: %g is negative or not a number",
-                              (bzi_llu)i, c->weights[i]);
-        sum += c->weights[i];
-        if (c->weights[i] > 0)
-            positive += !c->weights_by_part ? 1 : dataset->parts[i].count;
-    }
-
-    if (!(sum > 0) || !isfinite(sum))
-        return BZI_MISUSE(err, "loader_config.order.weights: their sum is %g", sum);
-    if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
-        return BZI_MISUSE(err, "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples "
-                          "with a weight", (bzi_llu)c->epoch_samples, (bzi_llu)positive);
-
-    if (!c->epoch_samples)
-        c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
-    return BZNA_OK;
-}
-
 /* Checks and completes the groups of the loader's settings, but for those that outputs may have of their own. Where
  * there are no threads, processors are not counted: C libraries open a file for that, which a sandbox may forbid. */
 static bzna_status bzi_loader_check_groups(bzna_loader_config *c, bzna_error *err)
@@ -26273,35 +26019,21 @@ static bzna_status bzi_loader_check_groups(bzna_loader_config *c, bzna_error *er
     return BZNA_OK;
 }
 
-/* Checks what an epoch consists of: indices, weights, epoch_samples. */
-static bzna_status bzi_loader_check_order(bzna_loader_order *c, const bzna_dataset *dataset, bzna_error *err)
+/* Checks what an epoch consists of. */
+static bzna_status bzi_loader_check_order(const bzna_loader_order *c, const bzna_dataset *dataset, bzna_error *err)
 {
-    const uint64_t samples = c->indices ? c->index_count : dataset->count;
-
     if (c->first_epoch == UINT64_MAX)
         return BZI_MISUSE(err, "loader_config.order.first_epoch: the last epoch there can be is 2^64 - 2");
-    if (c->kind == BZNA_ORDER_GIVEN) {
-        if (c->indices || c->index_count || c->weights || c->weight_count ||
-            c->weighting || c->weights_by_part || c->epoch_samples)
-            return BZI_MISUSE(err, "loader_config.order.indices, weights, weighting, epoch_samples: not with "
-                              "BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
-        return BZNA_OK;
-    }
+    if (c->kind == BZNA_ORDER_GIVEN && (c->indices || c->index_count))
+        return BZI_MISUSE(err, "loader_config.order.indices: not with BZNA_ORDER_GIVEN, where bzna_loader_set_indices "
+                          "gives each epoch's samples");
 
     for (uint64_t i = 0; i < c->index_count; i++)
         if (c->indices[i] >= dataset->count)
             return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
                             (bzi_llu)i, (bzi_llu)c->indices[i],
                             (bzi_llu)dataset->count);
-
-    if (c->weighting == BZNA_WEIGHTING_NONE) {
-        if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
-            return BZI_MISUSE(err, "loader_config.order.weights, weights_by_part, epoch_samples: only with weighting");
-        c->epoch_samples = samples;
-        return BZNA_OK;
-    }
-
-    return bzi_loader_check_weights(c, dataset, samples, err);
+    return BZNA_OK;
 }
 
 /* Returns 1 if batches have no pictures: other fields are named, and nothing about pictures is said. */
@@ -26917,7 +26649,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 
     loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
     loader->plan.shard = bzi_setup_share(setup, NULL);
-    bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, order->epoch_samples, 0 },
+    bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, bzi_setup_samples(setup), 0 },
                   bzi_loader_end_epoch(&setup->config, order->first_epoch));
     queues->plan = &loader->plan;
     queues->consumer = &loader->consumer;
@@ -26978,7 +26710,6 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     own->fields.image = own->fields.tensors = own->fields.bytes = NULL;
     own->fields.rules = NULL;
     own->order.indices = NULL;
-    own->order.weights = NULL;
     own->pipeline.cpus = NULL;
     own->output.buffers = NULL;
     own->extra_outputs.ptr = NULL;
@@ -27424,7 +27155,12 @@ BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
     return BZNA_OK;
 }
 
-BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
+uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
+
+uint64_t bzna_dataset_part_count(const bzna_dataset *dataset, uint32_t part)
+{
+    return dataset && part < dataset->part_count ? dataset->parts[part].count : 0;
+}
 
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size,
@@ -28028,7 +27764,6 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 
     bzi_queues_lock(&loader->queues);
     loader->queues.stopped = 1;
-    atomic_store(&loader->plan.cancelled, 1);
     bzi_queues_unlock(&loader->queues);
     return BZNA_OK;
 }
@@ -28040,7 +27775,7 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
     BZI_API_NEED_LOADER(loader, 1);
     if (epoch == UINT64_MAX)
         BZI_API_MISUSE("bzna_loader_reset: epoch: the last one is 2^64 - 2");
-    BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, loader->setup.config.order.epoch_samples, 0 },
+    BZI_API_END(bzi_loader_seek(loader, NULL, &(bzi_place){ epoch, 0, bzi_setup_samples(&loader->setup), 0 },
                                 bzi_loader_end_epoch(&loader->setup.config, epoch), &e));
 }
 

@@ -431,15 +431,16 @@
  *     - The order of epoch e is a keyed permutation of (seed, e).
  *     - Random numbers are Philox4x32-10, keyed by (seed, e) and counted by (sample index,
  *       operation, view): see bzna_random.
- *     - An epoch can hold a sample more than once, by weights with replacement or by indices that
- *       repeat. There the position in the epoch's order counts, too, so that each occurrence of the
- *       sample is augmented in its own way.
+ *     - An epoch can hold a sample more than once, by lists or indices that repeat. There the
+ *       position in the epoch's order counts, too, so that each occurrence of the sample is
+ *       augmented in its own way.
  *     - Rank r of w ranks takes the positions p0 + r, p0 + r + w, p0 + r + 2w, ..., as PyTorch's
  *       DistributedSampler does. p0 is 0, or the position from which a run was restored. Every rank
  *       gets the same number of batches.
  *
  * ORDERS OF YOUR OWN. With BZNA_ORDER_GIVEN, the caller gives the samples of each epoch: for hard
- * examples, curricula, samplers of other libraries.
+ * examples, curricula, samplers of other libraries. examples/formats/weighted.c draws such lists by
+ * weights.
  *     - bzna_loader_set_indices gives a list, and bzna_loader_set_batches one that is cut into
  *       batches. Both copy it. No sample of an epoch is read before its list was given, and
  *       bzna_loader_next returns E_STATE if it lacks one. It never waits for a list.
@@ -1814,6 +1815,10 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
 /* Returns how many samples dataset has; 0 for NULL. Any thread. */
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
 
+/* Returns the number of samples in a part of a data set: a file of several, or a range of one. Parts
+ * follow each other. Returns 0 from part number bzna_dataset_info.part_count on. Any thread. */
+BZNA_API uint64_t bzna_dataset_part_count(const bzna_dataset *dataset, uint32_t part);
+
 /* Says what dataset is as a whole. info is filled in, up to struct_size bytes: pass sizeof *info.
  * Nothing is read. Any thread. */
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info,
@@ -2811,8 +2816,7 @@ enum {
     BZNA_ORDER_SEQUENTIAL = 0,        /* as they lie in the data set, or in order.indices */
     BZNA_ORDER_SHUFFLE    = 1,        /* another permutation each epoch, by order.seed */
     /* the caller gives each epoch's samples, by bzna_loader_set_indices or bzna_loader_set_batches:
-     * chapter 9. The members of bzna_loader_order that choose samples must be 0: indices, weights,
-     * weighting, epoch_samples */
+     * chapter 9. order.indices must be NULL */
     BZNA_ORDER_GIVEN      = 2
 };
 
@@ -2829,15 +2833,6 @@ enum {
     /* it is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many
      * of its samples are real. The slots after them have the index UINT64_MAX and no fields */
     BZNA_LAST_FILL    = 3
-};
-
-/* How order.weights are used. */
-enum {
-    BZNA_WEIGHTING_NONE    = 0,       /* there are no weights */
-    BZNA_WEIGHTING_REPLACE = 1,       /* each position is an independent draw */
-    /* draws without replacement (Efraimidis and Spirakis 2006). All samples are sorted when an
-     * epoch starts, with 16 bytes each; order.kind has no effect */
-    BZNA_WEIGHTING_ONCE    = 2
 };
 
 /* Who decodes. */
@@ -3001,18 +2996,6 @@ typedef struct bzna_loader_order {
      * may repeat. NULL: all samples of the data set */
     const uint64_t *indices;
     uint64_t        index_count;      /* indices at indices */
-    /* Advanced, used for unbalanced classes and for mixtures of data sets: how likely a sample is
-     * drawn. One weight for each sample (of indices, if they are given), finite, at least 0, and
-     * one of them above 0 */
-    const double   *weights;
-    uint64_t        weight_count;     /* weights at weights */
-    uint32_t        weighting;        /* Advanced: BZNA_WEIGHTING_...; required with weights */
-    /* Advanced: 1: weights are one for each part of a concatenation, shared evenly by its samples;
-     * not together with indices */
-    uint32_t        weights_by_part;
-    /* Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with
-     * ONCE as samples that have a weight */
-    uint64_t        epoch_samples;
     /* with BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in
      * the tensor */
     double          pad_value;
@@ -3367,7 +3350,7 @@ typedef struct bzna_loader_state {
     uint64_t seed;                    /* order.seed */
     uint64_t epoch;                   /* that is under way */
     uint64_t position;                /* samples of its order already delivered, to all ranks */
-    uint64_t fingerprint;             /* of data set, indices and weights */
+    uint64_t fingerprint;             /* of data set and indices */
     /* of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch under way, and 0 at
      * the start of one */
     uint64_t sample_count;
@@ -3414,7 +3397,7 @@ BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *na
  *                                   field; or the data set has no picture at all, or lacks a field
  *                                   of fields.tensors or bytes, or one that a rule is for
  *     E_BUFFER                      output.buffers are too small
- *     E_LIMIT                       too many weights, names of fields, or numbers of a vector
+ *     E_LIMIT                       too many names of fields, or numbers of a vector
  *     E_THREAD, E_MEMORY            the system has no more
  *     E_DEVICE, E_DEVICE_LOST       config asks for the device, which cannot be used */
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,

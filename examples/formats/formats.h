@@ -45,6 +45,18 @@
  *
  * Lists are trusted, as paths are: they may name any file. Of RecordIO files, a list labels the records by their ids.
  *
+ * WEIGHTS. A loader with BZNA_ORDER_GIVEN delivers lists of samples. bzna_formats_weighted_give draws such a list by
+ * weights, for unbalanced classes and for mixtures of data sets, and gives it to the loader:
+ *
+ *     config.order.kind = BZNA_ORDER_GIVEN;
+ *     bzna_loader_open(context, dataset, &config, &loader, &err);
+ *     bzna_formats_weights drawn = { .struct_size = sizeof drawn, .weights = weights, .weight_count = n, .seed = 7 };
+ *     bzna_formats_weighted_give(loader, dataset, &drawn, 0, &err);
+ *
+ * Give each epoch its list before the loader comes to it: the next one's when a batch says last_of_epoch, or better one
+ * epoch earlier, so that its samples are read while the last batches are still in use. A list depends on seed and epoch
+ * alone. After bzna_loader_restore, give the list of state.epoch again: a run goes on with the same samples.
+ *
  * CODECS for bzna_context_config.own_codecs:
  *
  *     bzna_context_config config = { .struct_size = sizeof config };
@@ -56,7 +68,7 @@
  *
  * The file of a codec may also be copied alone, with this header, beside benzina.h and benzina.c. Its own comment says
  * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c, lists.c)
- * needs data.h and data.c, too.
+ * and weighted.c need data.h and data.c, too.
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);
@@ -191,6 +203,58 @@ BZNA_FORMATS_API bzna_status bzna_formats_open_source(bzna_context *context, con
  * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of no use. */
 BZNA_FORMATS_API bzna_status bzna_formats_braces(const char *pattern, char *dst, size_t capacity, size_t *needed,
     uint32_t *count, bzna_error *err);
+
+/* ---- Weighted orders (weighted.c) ------------------------------------------------------------- */
+
+/* How samples are drawn by weights. */
+enum {
+    BZNA_WEIGHTING_REPLACE = 1,       /* each position is an independent draw */
+    /* draws without replacement (Efraimidis and Spirakis 2006): all samples are sorted, with 16 bytes each meanwhile */
+    BZNA_WEIGHTING_ONCE    = 2
+};
+
+/* What the samples of an epoch are drawn by. Zero is the default of every member but weights. Arrays are read during
+ * the call, and not kept. */
+typedef struct bzna_formats_weights {
+    uint32_t        struct_size;      /* sizeof the struct; bzna_formats_weights_init sets it */
+    uint32_t        weighting;        /* BZNA_WEIGHTING_...; default REPLACE */
+    /* how likely a sample is drawn. One weight for each sample of the data set (of indices, if they are given), or for
+     * each part, finite, at least 0, and one of them above 0 */
+    const double   *weights;
+    uint64_t        weight_count;     /* weights at weights */
+    const uint64_t *indices;          /* the samples that are drawn from. NULL: all samples of the data set */
+    uint64_t        index_count;      /* indices at indices */
+    /* draws in an epoch. Default: as many as samples, or with ONCE as samples that have a weight */
+    uint64_t        epoch_samples;
+    uint64_t        seed;             /* of the draws: the loader's, or another */
+    /* 1: weights are one for each part of a concatenation, shared evenly by its samples; not together with indices */
+    uint32_t        by_part;
+    uint32_t        reserved0;        /* must be 0 */
+} bzna_formats_weights;
+
+/* Clears weights and sets its struct_size, in bytes: pass sizeof *weights. Any thread. */
+BZNA_FORMATS_API void bzna_formats_weights_init(bzna_formats_weights *weights, size_t struct_size);
+
+/* Draws the samples of an epoch, for bzna_loader_set_indices. A million take about 0.1 seconds, or half a second
+ * without replacement. Any thread.
+ *     dataset    that the loader is to have
+ *     weights    borrowed during the call
+ *     epoch      its number
+ *     list       receives the indices; NULL asks for their number alone
+ *     capacity   numbers at list
+ *     count      set to the number of draws in an epoch; may be NULL
+ * Statuses: E_ARGUMENT for weights that cannot be, whose message names the member; E_BUFFER if list is NULL or too
+ * small; E_LIMIT for more than 2^32 - 1 weights. */
+BZNA_FORMATS_API bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset,
+    const bzna_formats_weights *weights, uint64_t epoch, uint64_t *list, uint64_t capacity, uint64_t *count,
+    bzna_error *err);
+
+/* Draws the samples of an epoch, and gives them to a loader. Any thread.
+ *     loader     with BZNA_ORDER_GIVEN
+ * The other parameters are those of bzna_formats_weighted_list. Statuses: those of bzna_formats_weighted_list and of
+ * bzna_loader_set_indices. */
+BZNA_FORMATS_API bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *dataset,
+    const bzna_formats_weights *weights, uint64_t epoch, bzna_error *err);
 
 /* ---- For the files of this folder ------------------------------------------------------------- */
 

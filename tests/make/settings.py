@@ -29,9 +29,6 @@ order.last_batch                last_batch          -                       last
 order.seed                      seed                seed                    seed
 order.epochs                    -                   -                       epochs
 order.first_epoch               first_epoch         epoch                   first_epoch
-order.weighting                 weighting           -                       -
-order.weights_by_part           weights_by_part     weights_by_part         weights_by_part
-order.epoch_samples             epoch_samples       epoch_samples           epoch_samples
 order.pad_value                 pad_value           -                       -
 order.pad_target                pad_target          -                       -
 shard.rank                      rank                rank                    -
@@ -123,7 +120,6 @@ CHOICES = """
 LAST_               last_batch          -
 ON_ERROR_           on_error            ON_ERROR
 ON_CALLBACK_ERROR_  on_callback_error   ON_CALLBACK_ERROR
-WEIGHTING_          weighting           WEIGHTINGS      NONE=None/-
 DTYPE_              dtype               -               INT32=- INT64=- UINT64=-
 DTYPE_              rule_dtype          -               FLOAT16=- BFLOAT16=- UINT64=-
 LAYOUT_             layout              LAYOUTS         NCHW=NCHW,nchw/planes NHWC=NHWC,nhwc/pixels

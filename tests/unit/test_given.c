@@ -574,7 +574,6 @@ TEST(lists_are_checked_at_once_and_a_refused_one_changes_nothing)
 
 TEST(other_orders_take_no_lists_and_a_given_one_no_other_choice_of_samples)
 {
-    static const double weights[SAMPLES] = { 1 };
     static const uint64_t indices[2] = { 0, 1 };
     bzna_loader_config c = config_of(4, BZNA_ORDER_SHUFFLE);
     bzna_error e = { .struct_size = sizeof e };
@@ -586,17 +585,11 @@ TEST(other_orders_take_no_lists_and_a_given_one_no_other_choice_of_samples)
     CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 2, &e), BZNA_E_STATE);
     CHECK_CONTAINS(e.message, "order.kind is not BZNA_ORDER_GIVEN");
     bzna_loader_close(loader);
-    for (int i = 0; i < 4; i++) {
-        c = config_of(4, BZNA_ORDER_GIVEN);
-        c.order.indices = i == 0 ? indices : NULL;
-        c.order.index_count = i == 0 ? 2 : 0;
-        c.order.weights = i == 1 ? weights : NULL;
-        c.order.weight_count = i == 1 ? SAMPLES : 0;
-        c.order.weighting = i == 2;
-        c.order.epoch_samples = i == 3;
-        CHECK_EQ(bzna_loader_open(context, dataset, &c, &none, &e), BZNA_E_ARGUMENT);
-        CHECK_CONTAINS(e.message, "BZNA_ORDER_GIVEN");
-    }
+    c = config_of(4, BZNA_ORDER_GIVEN);
+    c.order.indices = indices;
+    c.order.index_count = 2;
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &none, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "BZNA_ORDER_GIVEN");
     bzna_dataset_close(dataset);
 }
 
@@ -735,6 +728,35 @@ TEST(a_state_inside_an_epoch_refuses_another_list_and_one_between_epochs_takes_a
     give_all(loader, &other, 1);
     walk_epoch(loader, &other, &c);
     CHECK_EQ(next_status(loader, 0, NULL), BZNA_END);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* As a program makes one that skips batches: it knows the length of the list alone. */
+TEST(a_state_without_a_hash_takes_any_list_of_its_length)
+{
+    bzna_loader_config c = config_of(4, BZNA_ORDER_GIVEN);
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_loader_state state;
+    bzna_dataset *dataset;
+    bzna_loader *loader;
+    static list l, other;
+    memory m;
+    list_draw(&l, 0, 30, 0);
+    list_know(&l, 7);
+    other = l;
+    other.count--;
+    dataset = open_records(context, &m);
+    loader = open_loader(dataset, &c);
+    state = state_of(loader);
+    CHECK(state.list == 0 && state.sample_count == 0);      /* no list was given yet */
+    state.sample_count = 30;
+    state.position = 12;
+    state.check = 0;
+    CHECK_EQ(bzna_loader_restore(loader, &state, &e), BZNA_OK);
+    CHECK_EQ(give(loader, &other, &e), BZNA_E_ARGUMENT);
+    give_all(loader, &l, 1);
+    walk(loader, &l, &c, 12, 0, 5);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
 }
@@ -1283,6 +1305,7 @@ TEST_MAIN(
     RUN(other_orders_take_no_lists_and_a_given_one_no_other_choice_of_samples)
     RUN(a_run_goes_on_in_a_list_with_other_ranks_and_leaves_nothing_out)
     RUN(a_state_inside_an_epoch_refuses_another_list_and_one_between_epochs_takes_any)
+    RUN(a_state_without_a_hash_takes_any_list_of_its_length)
     RUN(a_position_where_no_batch_of_the_list_begins_is_refused)
     RUN(a_state_of_another_order_is_refused)
     RUN(reset_forgets_all_lists_so_that_an_epoch_can_have_another_one)

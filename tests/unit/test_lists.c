@@ -60,7 +60,8 @@ TEST(lines_with_tabs_are_index_labels_path)
     CHECK(list.most_labels == 3 && list.has_fractions);
     REQUIRE(bzna_formats_list_sort(&list, "l", &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 3, "d.jpg", 1, 4.0f) && row_is(&list, 2, 12, "e.jpg", 0, 0));
-    CHECK(bzna_formats_list_find(&list, 7) == &list.rows[1] && !bzna_formats_list_find(&list, 8) && !bzna_formats_list_find(&list, 13));
+    CHECK(bzna_formats_list_find(&list, 7) == &list.rows[1]);
+    CHECK(!bzna_formats_list_find(&list, 8) && !bzna_formats_list_find(&list, 13));
     bzna_formats_list_free(&list);
 }
 

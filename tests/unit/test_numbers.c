@@ -184,9 +184,6 @@ TEST(functions_are_the_same_on_every_machine)
 
 TEST(random_numbers_and_orders_are_the_same_on_every_machine)
 {
-    enum { SAMPLES = 3000 };
-    static double weights[SAMPLES];
-    static bzi_ranked ranked[SAMPLES];
     bzna_random random = stream(9);
     BEGIN_HASH();
     drawn = 9;
@@ -199,18 +196,7 @@ TEST(random_numbers_and_orders_are_the_same_on_every_machine)
         hash_bits(bzna_order_permute(1234, 5, 1281167, 1281 * i));
         hash_bits(bzna_order_permute(1234, 5, 1ull << 52, i << 40));
     }
-    for (int i = 0; i < SAMPLES; i++)
-        weights[i] = i % 10 ? draw(0, 2) : i % 100 / 10.0;
-    bzi_order order = { .samples = SAMPLES, .length = SAMPLES, .weighting = BZNA_WEIGHTING_ONCE, .group_count = SAMPLES,
-                        .weights = weights, .ranked = ranked };
-    bzi_order_epoch(&order, 1234, 5);
-    atomic_uint taken = 0;                                      /* clang 22 takes no literal of an atomic type */
-    bzi_order_rank(&order, &taken);
-    for (uint64_t i = 0; i < SAMPLES; i++) {
-        hash_bits(bzi_order_at(&order, i));
-        hash_double(ranked[i].key < DBL_MAX ? ranked[i].key : 0);
-    }
-    CHECK_HASH(0xdac8d1c13469719eu);
+    CHECK_HASH(0x999950248ff515dcu);
 }
 
 /* Warps of every kind and law, with everything that is drawn. */

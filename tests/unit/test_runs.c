@@ -662,34 +662,23 @@ TEST(workers_that_read_try_again_and_take_other_samples)
         }
 }
 
-/* Weights and given indices put samples of all files, some twice, into one run. */
-TEST(weights_and_given_indices_are_followed_by_runs)
+/* Given indices put samples of all files, some twice, into one run. */
+TEST(given_indices_are_followed_by_runs)
 {
     static uint64_t indices[900];
-    static double weights[SAMPLES];
     bzna_dataset *dataset = open_files();
+    bzna_loader_config c = config_of(128);
+    uint64_t expected;
     for (uint64_t i = 0; i < 900; i++)
         indices[i] = i * i * 7 % SAMPLES;
-    for (int i = 0; i < SAMPLES; i++)
-        weights[i] = 1 + i % 5;
-    for (int way = 0; way < 2; way++) {
-        bzna_loader_config c = config_of(128);
-        uint64_t expected;
-        if (way) {
-            c.order.weights = weights;
-            c.order.weight_count = SAMPLES;
-            c.order.weighting = BZNA_WEIGHTING_REPLACE;
-        } else {
-            c.order.indices = indices;
-            c.order.index_count = 900;
-        }
-        c.read.ahead_samples = c.decode.threads = 1;
-        expected = hash_run(dataset, &c);
-        c.read.ahead_samples = 0;
-        c.decode.threads = 3;
-        c.read.threads = 2;
-        CHECK_EQ(hash_run(dataset, &c), expected);
-    }
+    c.order.indices = indices;
+    c.order.index_count = 900;
+    c.read.ahead_samples = c.decode.threads = 1;
+    expected = hash_run(dataset, &c);
+    c.read.ahead_samples = 0;
+    c.decode.threads = 3;
+    c.read.threads = 2;
+    CHECK_EQ(hash_run(dataset, &c), expected);
     bzna_dataset_close(dataset);
 }
 
@@ -886,7 +875,7 @@ int main(int argc, char **argv)
     RUN(vectors_are_calculated_where_the_layout_has_a_scale_or_a_bias)
     RUN(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_closed)
     RUN(workers_that_read_try_again_and_take_other_samples)
-    RUN(weights_and_given_indices_are_followed_by_runs)
+    RUN(given_indices_are_followed_by_runs)
     RUN(what_is_read_ahead_is_counted_in_bytes)
     RUN(samples_that_are_alike_are_what_they_are_when_each_is_described_anew)
     RUN(samples_of_other_sizes_between_them_change_no_picture)

@@ -590,374 +590,15 @@ TEST(two_ranges_split_a_data_set_by_position)
     bzna_dataset_close(dataset);
 }
 
-static double chi_square(const uint64_t *counts, const double *weights, uint64_t n, uint64_t draws)
-{
-    double sum = 0, chi = 0;
-    for (uint64_t i = 0; i < n; i++)
-        sum += weights[i];
-    for (uint64_t i = 0; i < n; i++) {
-        double expected = weights[i] / sum * (double)draws;
-        if (weights[i] > 0)
-            chi += ((double)counts[i] - expected) * ((double)counts[i] - expected) / expected;
-        else
-            CHECK_EQ(counts[i], 0);
-    }
-    return chi;
-}
-
-TEST(weighted_draws_with_replacement_follow_the_weights)
-{
-    enum { DRAWS = 24000 };
-    static uint64_t got[DRAWS];
-    double weights[40], by_part[3] = { 1, 0, 3 };
-    uint64_t counts[105] = { 0 };
-    memory m, n;
-    bzna_dataset *dataset = open_archive(&m, &small), *second = open_archive(&n, &other), *parts[3], *all = NULL;
-    bzna_loader_config c = plan_of(100, BZNA_ORDER_SHUFFLE);
-    bzna_loader_info info;
-    bzna_loader *loader;
-    for (int i = 0; i < 40; i++)
-        weights[i] = i % 8 == 7 || i == 0 || i == 39 ? 0 : 0.5 + i % 5;
-    c.order.weighting = BZNA_WEIGHTING_REPLACE;
-    c.order.weights = weights;
-    c.order.weight_count = 40;
-    c.order.epoch_samples = DRAWS / 2;
-    c.order.epochs = 2;
-    loader = open_loader(dataset, &c);
-    CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
-    CHECK(info.samples_per_epoch == DRAWS / 2 && info.batches_per_epoch == DRAWS / 200);
-    CHECK_EQ(collect(loader, UINT64_MAX, got, DRAWS), DRAWS);
-    bzna_loader_close(loader);
-    for (uint64_t i = 0; i < DRAWS; i++)
-        counts[got[i]]++;
-    CHECK(chi_square(counts, weights, 40, DRAWS) < 33 + 6 * 8.2); /* 34 weights: 33 degrees; 6 standard deviations */
-    uint64_t same = 0;                                      /* epochs and positions are independent: 1/34 or so agree */
-    for (uint64_t i = 0; i < DRAWS / 2; i++)
-        same += got[i] == got[i + DRAWS / 2];
-    CHECK(same > DRAWS / 2 / 80 && same < DRAWS / 2 / 15);
-
-    parts[0] = parts[2] = dataset;
-    parts[1] = second;
-    REQUIRE(bzna_dataset_concat(context, parts, 3, &all, NULL) == BZNA_OK);
-    memset(counts, 0, sizeof counts);
-    c.order.weights = by_part;
-    c.order.weight_count = 3;
-    c.order.weights_by_part = 1;
-    CHECK_EQ(collect_all(all, &c, got, DRAWS), DRAWS);
-    for (uint64_t i = 0; i < DRAWS; i++)
-        counts[got[i]]++;
-    double spread[105];
-    for (int i = 0; i < 105; i++)
-        spread[i] = i < 40 ? 1.0 / 40 : i < 65 ? 0 : 3.0 / 40; /* a part's weight is shared evenly by its samples */
-    CHECK(chi_square(counts, spread, 105, DRAWS) < 79 + 6 * 12.6);
-    bzna_dataset_close(all);
-    bzna_dataset_close(second);
-    bzna_dataset_close(dataset);
-}
-
-TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a_simulation)
-{
-    enum { EPOCHS = 4000, K = 5, N = 12 };
-    static uint64_t got[EPOCHS * K];
-    double weights[N], chi;
-    uint64_t included[N] = { 0 }, drawn_at[K][N] = { { 0 } }, simulated_at[K][N] = { { 0 } };
-    memory m;
-    bzna_dataset *whole = open_archive(&m, &small), *dataset = NULL;
-    bzna_loader_config c = plan_of(K, BZNA_ORDER_SEQUENTIAL);
-    bzna_random random;
-    REQUIRE(bzna_dataset_range(whole, 3, N, &dataset, NULL) == BZNA_OK);
-    for (int i = 0; i < N; i++)
-        weights[i] = i == 4 ? 0 : i == 9 ? 50 : (double)((i * 7) % 11 + 1);    /* one is often first */
-    c.order.weighting = BZNA_WEIGHTING_ONCE;
-    c.order.weights = weights;
-    c.order.weight_count = N;
-    c.order.epoch_samples = K;
-    c.order.epochs = EPOCHS;
-    CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * K);
-    for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
-        uint8_t seen[N] = { 0 };
-        for (uint64_t i = 0; i < K; i++) {
-            uint64_t index = got[epoch * K + i];
-            REQUIRE(index < N);
-            CHECK(!seen[index] && weights[index] > 0);
-            seen[index] = 1;
-            included[index]++;
-            drawn_at[i][index]++;
-        }
-    }
-    bzna_random_init(&random, 4711, 0, 0, 99);              /* draw, take out, draw again */
-    for (int epoch = 0; epoch < EPOCHS; epoch++) {
-        double left[N], sum = 0;
-        for (int i = 0; i < N; i++)
-            sum += left[i] = weights[i];
-        for (int k = 0; k < K; k++) {
-            double u = bzna_random_uniform(&random, 0, sum);
-            int i = 0;
-            while (i < N - 1 && (left[i] <= 0 || u >= left[i]))
-                u -= left[i++];
-            while (left[i] <= 0)
-                i--;
-            simulated_at[k][i]++;
-            sum -= left[i];
-            left[i] = 0;
-        }
-    }
-    for (int i = 0; i < N; i++) {
-        uint64_t simulated = 0;
-        double p;
-        for (int k = 0; k < K; k++) {                       /* at each place, and at any */
-            p = (double)simulated_at[k][i] / EPOCHS;
-            simulated += simulated_at[k][i];
-            CHECK_NEAR((double)drawn_at[k][i], (double)simulated_at[k][i], 5 * sqrt(2 * EPOCHS * p * (1 - p)) + 1e-9);
-        }
-        p = (double)simulated / EPOCHS;
-        CHECK_NEAR((double)included[i], (double)simulated, 5 * sqrt(2 * EPOCHS * p * (1 - p)) + 1e-9);
-    }
-    chi = chi_square(drawn_at[0], weights, N, EPOCHS);      /* what comes first is a single weighted draw */
-    CHECK(chi < 10 + 6 * 4.5);
-    c.order.epoch_samples = 0;                              /* default: all that have a weight */
-    c.order.epochs = 3;
-    CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), 3 * (N - 1));
-    c.order.epoch_samples = N;
-    bzna_loader *loader = NULL;
-    bzna_error e = { .struct_size = sizeof e };
-    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(e.message, "loader_config.order.epoch_samples");
-    c.order.weighting = BZNA_WEIGHTING_REPLACE;
-    c.order.epoch_samples = ((uint64_t)1 << 63) + 1;
-    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(e.message, "loader_config.order.epoch_samples");
-    bzna_dataset_close(dataset);
-    bzna_dataset_close(whole);
-}
-
-/* The order of Efraimidis and Spirakis: the smallest -log(1 - u) / weight first, of equal ones the first. */
-enum { DRAWN_MAX = 1000 };
-typedef struct drawn { double key; uint64_t sample; } drawn;
-
-static int drawn_compare(const void *left, const void *right)
-{
-    const drawn *a = left, *b = right;
-    if (a->key < b->key || a->key > b->key)
-        return a->key < b->key ? -1 : 1;
-    return (a->sample > b->sample) - (a->sample < b->sample);
-}
-
-static void draw_once(const double *weights, uint64_t n, uint64_t seed, uint64_t epoch, uint64_t *order)
-{
-    drawn all[DRAWN_MAX];
-    for (uint64_t i = 0; i < n; i++) {
-        bzna_random random;
-        bzna_random_init(&random, seed, epoch, i, BZNA_OPERATION_ORDER);
-        all[i].sample = i;
-        all[i].key = (double)INFINITY;
-        if (weights[i] > 0)
-            all[i].key = fmin(-log1p(-bzna_random_uniform(&random, 0, 1)) / weights[i], DBL_MAX);
-    }
-    qsort(all, n, sizeof *all, drawn_compare);
-    for (uint64_t i = 0; i < n; i++)
-        order[i] = all[i].sample;
-}
-
-TEST(an_epoch_drawn_without_replacement_is_exactly_the_order_of_its_keys)
-{
-    enum { EPOCHS = 3 };
-    static const uint64_t counts[] = { 1, 2, 3, 4, 5, 8, 13, 40, 333, DRAWN_MAX };
-    static uint64_t list[DRAWN_MAX], order[DRAWN_MAX], got[EPOCHS * DRAWN_MAX];
-    static double weights[DRAWN_MAX];
-    memory m;
-    bzna_dataset *dataset = open_archive(&m, &small);
-    for (size_t k = 0; k < COUNT(counts); k++)
-        for (int tiny = 0; tiny < 2; tiny++) {              /* all keys are the same: the own order */
-            uint64_t n = counts[k], length = 0, wrong = 0;
-            bzna_loader_config c = plan_of(50, BZNA_ORDER_SHUFFLE);
-            for (uint64_t i = 0; i < n; i++) {
-                list[i] = (i * 7 + 3) % 40;
-                weights[i] = tiny ? 4e-324 : (double)((i * 7 + 1) % 11);
-                length += weights[i] > 0;
-            }
-            c.order.indices = list;
-            c.order.weights = weights;
-            c.order.index_count = c.order.weight_count = n;
-            c.order.weighting = BZNA_WEIGHTING_ONCE;
-            c.order.epochs = EPOCHS;
-            c.order.first_epoch = 5;
-            CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * length);
-            for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
-                draw_once(weights, n, 77, 5 + epoch, order);
-                for (uint64_t i = 0; i < length; i++)
-                    wrong += got[epoch * length + i] != list[order[i]] || (tiny && order[i] != i);
-            }
-            CHECK_EQ(wrong, 0);
-        }
-    bzna_dataset_close(dataset);
-}
-
-/* One way to share weights among parts: the exact order, all of it and its beginning, and each sample at most once. */
-static void check_parts_drawn_once(bzna_dataset *dataset, const double *by_part, const uint64_t *counts, uint32_t parts)
-{
-    enum { EPOCHS = 3, FEW = 10 };
-    uint64_t order[128], got[EPOCHS * 128], n = 0, positive = 0;
-    double spread[128];
-    bzna_loader_config c = plan_of(16, BZNA_ORDER_SEQUENTIAL);
-    for (uint32_t p = 0; p < parts; p++) {
-        positive += by_part[p] > 0 ? counts[p] : 0;
-        for (uint64_t i = 0; i < counts[p]; i++)
-            spread[n++] = by_part[p] / (double)counts[p];
-    }
-    CHECK_EQ(bzna_dataset_count(dataset), n);
-    c.order.weighting = BZNA_WEIGHTING_ONCE;
-    c.order.weights = by_part;
-    c.order.weight_count = parts;
-    c.order.weights_by_part = 1;
-    c.order.epochs = EPOCHS;
-    for (int few = 0; few < 2; few++) {
-        uint64_t length = few ? FEW : positive, wrong = 0;
-        c.order.epoch_samples = few ? FEW : 0;
-        CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * length);
-        for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
-            uint8_t seen[128] = { 0 };
-            draw_once(spread, n, 77, epoch, order);
-            for (uint64_t i = 0; i < length; i++) {
-                uint64_t sample = got[epoch * length + i];
-                wrong += sample >= n || seen[sample]++ || sample != order[i] || !(spread[sample] > 0);
-            }
-        }
-        CHECK_EQ(wrong, 0);
-    }
-}
-
-/* In a process of its own: who looks for a sample's part may look for ever. */
-static void alone_parts_drawn_once(void)
-{
-    static const double weights[][4] = { { 1, 1, 1, 1 }, { 2, 0, 5, 0.5 }, { 0, 3, 0, 1 }, { 1e-300, 1, 1e300, 0 },
-                                         { 0, 0, 0, 1 } };
-    static const uint64_t counts[4] = { 40, 25, 1, 12 }, begins[4] = { 0, 40, 65, 66 };
-    enum { EPOCHS = 2000 };
-    static uint64_t got[EPOCHS];
-    uint64_t first[4] = { 0 };
-    memory m, n;
-    bzna_dataset *parts[4] = { open_archive(&m, &small), open_archive(&n, &other), NULL, NULL }, *all = NULL;
-    bzna_loader_config c = plan_of(50, BZNA_ORDER_SEQUENTIAL);
-    require(bzna_dataset_range(parts[1], 3, 1, &parts[2], NULL), "range");
-    require(bzna_dataset_range(parts[0], 5, 12, &parts[3], NULL), "range");
-    require(bzna_dataset_concat(context, parts, 4, &all, NULL), "concat");
-    for (size_t w = 0; w < COUNT(weights); w++)
-        check_parts_drawn_once(all, weights[w], counts, 4);
-    for (int k = 0; k < 2; k++) {                           /* of one part, as it is, and as a view */
-        bzna_dataset *view = NULL;
-        require(bzna_dataset_concat(context, parts + k, 1, &view, NULL), "concat");
-        check_parts_drawn_once(parts[k], &weights[1][3], counts + k, 1);
-        check_parts_drawn_once(view, &weights[1][3], counts + k, 1);
-        bzna_dataset_close(view);
-    }
-    c.order.weighting = BZNA_WEIGHTING_ONCE;
-    c.order.weights = weights[1];
-    c.order.weight_count = 4;
-    c.order.weights_by_part = 1;
-    c.order.epoch_samples = 1;
-    c.order.epochs = EPOCHS;
-    CHECK_EQ(collect_all(all, &c, got, EPOCHS), EPOCHS);
-    for (uint64_t i = 0; i < EPOCHS; i++)                   /* what comes first is a weighted draw of a part */
-        for (int p = 3; p >= 0; p--)
-            if (got[i] >= begins[p]) {
-                first[p]++;
-                break;
-            }
-    CHECK(chi_square(first, weights[1], 4, EPOCHS) < 2 + 6 * 2);           /* 2 degrees; 6 standard deviations */
-    bzna_dataset_close(all);
-    for (int p = 0; p < 4; p++)
-        bzna_dataset_close(parts[p]);
-}
-TEST(weights_of_parts_drawn_without_replacement_give_the_exact_order) { alone("parts_drawn_once"); }
-
-TEST(a_sample_of_no_weight_is_never_drawn_however_small_the_others_are)
-{
-    static const double ways[][4] = { { 0, 1, 1e-17, 0 }, { 0, 1e300, 1e-300, 1 }, { 0, 1, 4e-324, 0 } };
-    static const uint64_t positive[] = { 2, 3, 2 };
-    memory m;
-    bzna_dataset *whole = open_archive(&m, &small), *dataset = NULL;
-    REQUIRE(bzna_dataset_range(whole, 0, 4, &dataset, NULL) == BZNA_OK);
-    for (size_t w = 0; w < COUNT(ways); w++) {
-        bzna_loader_config c = plan_of(1, BZNA_ORDER_SEQUENTIAL);
-        uint64_t got[4], n;
-        uint8_t seen[4] = { 0 };
-        bzna_error e = { .struct_size = sizeof e };
-        bzna_loader *loader = NULL;
-        c.order.weighting = BZNA_WEIGHTING_ONCE;
-        c.order.weights = ways[w];
-        c.order.weight_count = 4;
-        for (c.order.epoch_samples = 0; c.order.epoch_samples <= positive[w]; c.order.epoch_samples += positive[w]) {
-            memset(seen, 0, sizeof seen);                   /* as many as there are, by default and by name */
-            n = collect_all(dataset, &c, got, 4);
-            CHECK_EQ(n, positive[w]);
-            for (uint64_t i = 0; i < n; i++) {
-                CHECK(ways[w][got[i]] > 0 && !seen[got[i]]);
-                seen[got[i]] = 1;
-            }
-        }
-        c.order.epoch_samples = positive[w] + 1;
-        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-        CHECK_CONTAINS(e.message, "loader_config.order.epoch_samples");
-    }
-    bzna_dataset_close(dataset);
-    bzna_dataset_close(whole);
-}
-
-TEST(weights_that_mean_nothing_are_refused_and_named)
-{
-    double weights[40];
-    memory m;
-    bzna_dataset *dataset = open_archive(&m, &small);
-    bzna_error e = { .struct_size = sizeof e };
-    bzna_loader *loader = NULL;
-    uint64_t index = 0;
-    for (int k = 0; k < 10; k++) {
-        static const char *const parts[] = { "weights[3]",   "weights[3]",      "weights[3]",
-                                             "sum",          "weight_count",    "only with weighting",
-                                             "weighting: 3", "not together with indices", "sum",
-                                             "order.weights_by_part: neither 0 nor 1" };
-        bzna_loader_config c = plan_of(4, BZNA_ORDER_SEQUENTIAL);
-        for (int i = 0; i < 40; i++)
-            weights[i] = k == 3 ? 0 : k == 8 ? 1e308 : 1;
-        c.order.weighting = k == 5 ? BZNA_WEIGHTING_NONE :
-                            k == 6 ? 3 :
-                            k % 2  ? BZNA_WEIGHTING_ONCE :
-                                     BZNA_WEIGHTING_REPLACE;
-        c.order.weights = weights;
-        c.order.weight_count = k == 4 ? 39 : 40;
-        weights[3] = k == 0 ? -1 : k == 1 ? (double)NAN : k == 2 ? (double)INFINITY : weights[3];
-        if (k == 7) {
-            c.order.weights_by_part = 1;
-            c.order.weight_count = c.order.index_count = 1;
-            c.order.indices = &index;
-        }
-        c.order.weights_by_part = k == 9 ? 2 : c.order.weights_by_part;
-        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-        CHECK(loader == NULL);
-        CHECK_CONTAINS(e.message, parts[k]);
-    }
-    bzna_dataset_close(dataset);
-}
-
-/* The four orders that there are, and a list. */
-enum { ORDER_KINDS = 5 };
+/* The two orders that there are, and a list. */
+enum { ORDER_KINDS = 3 };
 static bzna_loader_config order_kind(int kind, uint32_t batch_size)
 {
-    static double weights[40];
     static uint64_t list[33];
     bzna_loader_config c = plan_of(batch_size, kind ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL);
-    for (uint64_t i = 0; i < 40; i++)
-        weights[i] = (double)(1 + i % 7);
     for (uint64_t i = 0; i < 33; i++)
         list[i] = i * i % 40;
-    if (kind == 2 || kind == 3) {
-        c.order.weighting = kind == 2 ? BZNA_WEIGHTING_REPLACE : BZNA_WEIGHTING_ONCE;
-        c.order.weights = weights;
-        c.order.weight_count = 40;
-        c.order.epoch_samples = 30;
-    }
-    if (kind == 4) {
+    if (kind == 2) {
         c.order.indices = list;
         c.order.index_count = 33;
     }
@@ -968,33 +609,24 @@ static bzna_loader_config order_kind(int kind, uint32_t batch_size)
 TEST(loaders_take_the_stored_orders)
 {
     static uint64_t got[1000], list[1000];
-    double weights[40];
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     uint64_t rows = 0;
     for (uint64_t i = 0; i < 1000; i++)
         list[i] = i * 7 % 40;
-    for (uint64_t i = 0; i < 40; i++)
-        weights[i] = (double)(1 + i % 7);
     for (size_t k = 0; k < COUNT(stored_orders); k++) {
         const stored_order *o = &stored_orders[k];
         bzna_loader_config c = plan_of(7, BZNA_ORDER_SHUFFLE);
         uint64_t wrong = 0;
-        if (o->count > 1000)
+        if (o->count > 1000 || o->kind != ORDER_SHUFFLED)   /* others: test_weighted.c */
             continue;
         c.order.seed = o->seed;
         c.order.first_epoch = o->epoch;
-        if (o->kind == ORDER_SHUFFLED) {
-            c.order.indices = list;
-            c.order.index_count = o->count;
-        } else {
-            c.order.weighting = o->kind == ORDER_ONCE ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
-            c.order.weights = weights;
-            c.order.weight_count = 40;
-        }
+        c.order.indices = list;
+        c.order.index_count = o->count;
         CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), o->n);
         for (uint32_t i = 0; i < o->n; i++)
-            wrong += got[i] != (o->kind == ORDER_SHUFFLED ? list[o->at[i]] : o->at[i]);
+            wrong += got[i] != list[o->at[i]];
         CHECK_EQ(wrong, 0);
         rows++;
     }
@@ -1233,11 +865,11 @@ TEST(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
 {
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
-    for (int kind = 1; kind < ORDER_KINDS; kind += kind == 1 ? 2 : 1) {     /* shuffled, weighted once, a list */
+    for (int kind = 1; kind < ORDER_KINDS; kind++) {        /* shuffled, a list */
         bzna_loader_config c = resume_config(kind, 7);
         bzna_loader *loader = open_loader(dataset, &c);
         static uint64_t index[2][40], pixels[2][40];
-        uint64_t count = kind == 1 ? 40 : kind == 4 ? 33 : 30, cut = 0;
+        uint64_t count = kind == 1 ? 40 : 33, cut = 0;
         bzna_loader_state states[16];
         bzna_batch *batch;
         states[0] = state_of(loader);
@@ -1332,43 +964,34 @@ TEST(any_chain_of_worlds_takes_each_position_of_an_epoch_exactly_once)
     bzna_dataset_close(dataset);
 }
 
-TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
+TEST(a_state_of_other_samples_list_or_order_is_refused)
 {
     memory m, n;
     bzna_dataset *dataset = open_archive(&m, &small), *range = NULL, *twin = NULL,
                  *train = open_split(context, &n, &splits, "train");
-    double weights[40], others[40];
     uint64_t list[40], swapped[40];
-    bzna_loader_config ways[10];
-    bzna_dataset *sets[10];
-    bzna_loader *loaders[10];
+    bzna_loader_config ways[7];
+    bzna_dataset *sets[7];
+    bzna_loader *loaders[7];
     bzna_error e = { .struct_size = sizeof e };
     REQUIRE(bzna_dataset_range(dataset, 0, 39, &range, NULL) == BZNA_OK &&
             bzna_dataset_range(dataset, 1, 39, &twin, NULL) == BZNA_OK);
-    for (uint64_t i = 0; i < 40; i++) {
-        weights[i] = others[i] = 1;
+    for (uint64_t i = 0; i < 40; i++)
         list[i] = swapped[i] = i;
-    }
-    others[20] = 2;
     swapped[20] = 21;
     swapped[21] = 20;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 7; i++) {
         ways[i] = plan_of(4, i == 1 ? BZNA_ORDER_SEQUENTIAL : BZNA_ORDER_SHUFFLE);
-        sets[i] = i == 7 ? range : i == 8 ? twin : i == 9 ? train : dataset;
-        if (i >= 2 && i <= 4) {
-            ways[i].order.weighting = i == 4 ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
-            ways[i].order.weights = i == 3 ? others : weights;
-            ways[i].order.weight_count = 40;
-        }
-        if (i == 5 || i == 6) {
-            ways[i].order.indices = i == 5 ? list : swapped;
+        sets[i] = i == 4 ? range : i == 5 ? twin : i == 6 ? train : dataset;
+        if (i == 2 || i == 3) {
+            ways[i].order.indices = i == 2 ? list : swapped;
             ways[i].order.index_count = 40;
         }
         loaders[i] = open_loader(sets[i], &ways[i]);
     }
-    for (int from = 0; from < 10; from++) {
+    for (int from = 0; from < 7; from++) {
         bzna_loader_state state = state_at(loaders[from], 0, 8), damaged;
-        for (int to = 0; to < 10; to++) {
+        for (int to = 0; to < 7; to++) {
             memset(&e.message, 0, sizeof e.message);
             CHECK_EQ(bzna_loader_restore(loaders[to], &state, &e), from == to ? BZNA_OK : BZNA_E_ARGUMENT);
             if (from != to && from + to == 1)
@@ -1381,7 +1004,7 @@ TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
         CHECK_EQ(bzna_loader_restore(loaders[from], &damaged, &e), BZNA_E_ARGUMENT);
         CHECK_CONTAINS(e.message, "state.check: the state is damaged");
     }
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 7; i++) {
         uint64_t got[64];
         /* a refused state changes nothing */
         CHECK_EQ(collect(loaders[i], UINT64_MAX, got, 64), loaders[i]->plan.shard.count - 8);
@@ -1655,7 +1278,6 @@ TEST(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
 {
     static const uint64_t repeated[4] = { 7, 7, 3, 7 }, different[4] = { 7, 2, 3, 5 };
     static const uint64_t positions[4] = { 0, 1, 2, 3 }, none[4] = { 0 };
-    double weights[40] = { 0 };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
@@ -1664,14 +1286,6 @@ TEST(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, positions);
     c.order.indices = different;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
-    c.order.indices = NULL;
-    c.order.index_count = 0;
-    weights[7] = 1;
-    c.order.epoch_samples = 4;
-    c.order.weights = weights;
-    c.order.weight_count = 40;
-    c.order.weighting = BZNA_WEIGHTING_REPLACE;
-    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, positions);
     bzna_dataset_close(dataset);
 }
 
@@ -1877,7 +1491,7 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
     static const struct { uint32_t threads, readers, ahead, world, rank; int kind; } ways[] = {
         { 1, 1, 1, 1, 0, 1 }, { 2, 1, 0, 1, 0, 1 }, { 8, 4, 0, 1, 0, 1 }, { 1, 1, 0, 1, 0, 0 }, { 8, 2, 40, 1, 0, 0 },
         { 2, 1, 0, 3, 2, 1 }, { 8, 3, 0, 3, 1, 1 },
-        { 2, 2, 0, 1, 0, 2 }, { 8, 1, 1, 1, 0, 3 }, { 2, 1, 0, 2, 1, 4 },
+        { 2, 2, 0, 1, 0, 2 }, { 8, 1, 1, 1, 0, 2 }, { 2, 1, 0, 2, 1, 2 },
     };
     archive broken = damage(&small, bad, COUNT(bad));
     memory m;
@@ -1937,21 +1551,26 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
     archive_clear(&broken);
 }
 
-/* A ranked order is one array for all epochs: it stays while a slot of its epoch may still take another sample. */
 TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
 {
     enum { EPOCHS = 3, LENGTH = 30 };
     static const uint32_t batch_sizes[] = { 15, 10 };       /* the last batch is the second or third in flight */
     for (size_t k = 0; k < COUNT(batch_sizes); k++) {
-        bzna_loader_config c = order_kind(3, batch_sizes[k]);
-        uint64_t order[EPOCHS][40], at = LENGTH - batch_sizes[k], bad;
+        bzna_loader_config c = plan_of(batch_sizes[k], BZNA_ORDER_SHUFFLE);
+        uint64_t order[EPOCHS][40], list[LENGTH], at = LENGTH - batch_sizes[k], bad;
         memory m;
         bzna_dataset *dataset = open_archive(&m, &small);
         bzna_loader *loader;
         bzna_batch *batch;
         uint32_t replaced = 0;
+        c.order.seed = 78;
+        c.order.indices = list;
+        c.order.index_count = LENGTH;
         for (uint64_t e = 0; e < EPOCHS; e++)
-            draw_once(c.order.weights, 40, 77, e, order[e]);
+            for (uint64_t i = 0; i < LENGTH; i++)
+                order[e][i] = bzna_order_permute(78, e, LENGTH, i);
+        for (uint64_t i = 0; i < LENGTH; i++)
+            list[i] = i;
         bad = order[0][at];
         CHECK(order[0][at + 1] != order[1][at + 1] && order[0][at + 1] != order[2][at + 1]);
         break_sample(&m, dataset, bad, -5, -1);
@@ -3217,18 +2836,10 @@ TEST(hundreds_of_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
         bzna_dataset *dataset = NULL;
         bzna_loader *loader;
         bzna_batch *held[2] = { NULL, NULL };
-        double weights[40];
         require(bzna_dataset_open(c, path, NULL, &dataset, NULL), "dataset");
-        for (int i = 0; i < 40; i++)
-            weights[i] = i + 1;
         lc.decode.threads = 1 + (uint32_t)(dice(&dices) % 2);
         lc.read.threads = 1 + (uint32_t)(dice(&dices) % 3);
         lc.errors.policy = (uint32_t)(dice(&dices) % 3);
-        if (cycle % 5 == 0) {
-            lc.order.weighting = BZNA_WEIGHTING_ONCE;
-            lc.order.weights = weights;
-            lc.order.weight_count = 40;
-        }
         loader = open_loader_in(c, dataset, &lc);
         bzna_dataset_close(dataset);
         for (uint64_t k = dice(&dices) % 4; k > 0; k--) {
@@ -3455,12 +3066,6 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
 /* These decode nothing, so that a decoder changes nothing. */
 static void plans(void)
 {
-    RUN(weighted_draws_with_replacement_follow_the_weights)
-    RUN(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a_simulation)
-    RUN(an_epoch_drawn_without_replacement_is_exactly_the_order_of_its_keys)
-    RUN(weights_of_parts_drawn_without_replacement_give_the_exact_order)
-    RUN(a_sample_of_no_weight_is_never_drawn_however_small_the_others_are)
-    RUN(weights_that_mean_nothing_are_refused_and_named)
     RUN(loaders_take_the_stored_orders)
     RUN(an_order_is_the_same_from_whatever_position_it_is_entered)
     RUN(every_world_up_to_64_deals_each_position_once_in_equally_many_batches)
@@ -3473,7 +3078,7 @@ static void everything(void)
     if (!TEST_NVDEC || test_wanted || test_all())
         plans();
     else
-        puts("LEFT orders and weights on the fake driver");
+        puts("LEFT orders on the fake driver");
     RUN(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
     RUN(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
     RUN(a_data_set_has_at_most_65536_archives)
@@ -3484,7 +3089,7 @@ static void everything(void)
     RUN(the_next_epoch_is_ready_before_the_last_batch_of_this_one_is_taken)
     RUN(reset_gives_the_order_of_a_loader_opened_at_that_epoch)
     RUN(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
-    RUN(a_state_of_other_samples_list_weights_or_order_is_refused)
+    RUN(a_state_of_other_samples_list_or_order_is_refused)
     RUN(a_state_of_a_view_is_refused_by_views_of_other_lengths_of_the_same_parts)
     RUN(any_seed_can_be_restored_at_once)
     RUN(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
@@ -3602,7 +3207,6 @@ int main(int argc, char **argv)
     static const struct { const char *name; void (*function)(void); } tests[] = {
         { "restore_at_once", alone_restore_at_once },
         { "close_while_next_delivers_messages", alone_close_while_next_delivers_messages },
-        { "parts_drawn_once", alone_parts_drawn_once },
     };
     int result = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);

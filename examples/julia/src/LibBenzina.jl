@@ -175,6 +175,10 @@ bzna_loader_set_indices(loader, epoch, indices, count, err) =
 bzna_loader_set_batches(loader, epoch, indices, count, sizes, batch_count, err) =
     @ccall libbenzina.bzna_loader_set_batches(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
                                               sizes::Ptr{UInt32}, batch_count::UInt64, err::Ref{bzna_error})::bzna_status
+bzna_formats_weighted_give(loader, dataset, weights, epoch, err) =
+    @ccall libbenzina_formats.bzna_formats_weighted_give(loader::Ptr{bzna_loader}, dataset::Ptr{bzna_dataset},
+                                                         weights::Ref{bzna_formats_weights}, epoch::UInt64,
+                                                         err::Ref{bzna_error})::bzna_status
 bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error})::bzna_status
 bzna_loader_save(loader, state, struct_size, err) =

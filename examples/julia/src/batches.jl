@@ -203,12 +203,14 @@ function start!(loader::Loader)
         GC.@preserve loader err check(bzna_loader_reset(loader.handle, loader.epoch + 1, address(err)), err)
         loader.epoch += 1
         loader.midway = false
+        empty!(loader.drawn)
         if loader.lists !== nothing                 # the library has forgotten them
             lists = filter(pair -> pair.first >= loader.epoch, loader.lists)
             empty!(loader.lists)
             foreach(epoch -> give!(loader, epoch, lists[epoch]...), sort!(collect(keys(lists))))
         end
     end
+    GC.@preserve loader draw!(loader)
     return nothing
 end
 
@@ -310,6 +312,8 @@ function restore!(loader::Loader, bytes::AbstractVector{UInt8})
     GC.@preserve loader state err check(bzna_loader_save(loader.handle, address(state), sizeof(bzna_loader_state), address(err)), err)
     loader.epoch, loader.midway = state.epoch, false
     loader.lists === nothing || empty!(loader.lists)
+    empty!(loader.drawn)
+    GC.@preserve loader draw!(loader)
     loader.iteration += 1                           # an iteration that is under way ends here
     return loader
 end

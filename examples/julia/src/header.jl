@@ -244,11 +244,6 @@ const BZNA_LAST_DROP = UInt32(1)
 const BZNA_LAST_PAD = UInt32(2)
 const BZNA_LAST_FILL = UInt32(3)
 
-# How order.weights are used.
-const BZNA_WEIGHTING_NONE = UInt32(0)
-const BZNA_WEIGHTING_REPLACE = UInt32(1)
-const BZNA_WEIGHTING_ONCE = UInt32(2)
-
 # Who decodes.
 const BZNA_DECODER_AUTO = UInt32(0)
 const BZNA_DECODER_SOFTWARE = UInt32(1)
@@ -290,6 +285,10 @@ const BZNA_HEIF_THUMB = UInt32(1)
 const BZNA_HEIF_AUXILIARY = UInt32(2)
 const BZNA_HEIF_IMAGES = UInt32(4)
 const BZNA_HEIF_SEQUENCE = UInt32(8)
+
+# How samples are drawn by weights.
+const BZNA_WEIGHTING_REPLACE = UInt32(1)
+const BZNA_WEIGHTING_ONCE = UInt32(2)
 
 mutable struct bzna_context end
 mutable struct bzna_dataset end
@@ -1008,11 +1007,6 @@ struct bzna_loader_order
     first_epoch::UInt64
     indices::Ptr{UInt64}
     index_count::UInt64
-    weights::Ptr{Float64}
-    weight_count::UInt64
-    weighting::UInt32
-    weights_by_part::UInt32
-    epoch_samples::UInt64
     pad_value::Float64
     pad_target::Int64
     reserved::NTuple{6,UInt64}
@@ -1280,4 +1274,20 @@ mutable struct bzna_formats_config
     extensions::Cstring
     list::Cstring
     bzna_formats_config() = new()
+end
+
+# What the samples of an epoch are drawn by. Zero is the default of every member but weights. Arrays are read during
+# the call, and not kept.
+mutable struct bzna_formats_weights
+    struct_size::UInt32
+    weighting::UInt32
+    weights::Ptr{Float64}
+    weight_count::UInt64
+    indices::Ptr{UInt64}
+    index_count::UInt64
+    epoch_samples::UInt64
+    seed::UInt64
+    by_part::UInt32
+    reserved0::UInt32
+    bzna_formats_weights() = new()
 end

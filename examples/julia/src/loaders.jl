@@ -71,8 +71,11 @@ struct Settings
     outputs::Any
     buffer::Bool
     wrap::Any                         # makes x of a batch's memory; nothing: an Array
-    kept::Tuple                       # what config points to
+    kept::Tuple                       # what config and weighted point to
+    weighted::Union{Nothing,bzna_formats_weights}   # what lists are drawn by
 end
+
+const WEIGHTINGS = Dict{Symbol,UInt32}(:replace => BZNA_WEIGHTING_REPLACE, :once => BZNA_WEIGHTING_ONCE)
 
 # A struct as it is, but for the member at the end of a path through the structs in it.
 changed_at(group, path::Tuple{Symbol}, value) = changed(group; NamedTuple{path}((value,))...)
@@ -93,7 +96,8 @@ end
 # Of keywords, those that are one setting are in LOADER_KEYWORDS; `plain` are those of them that a caller has given.
 function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial::Bool = true, pad::Bool = false, data_padding = nothing,
                   label_padding = nothing, buffer::Bool = false, crop_start = nothing, image::Union{Nothing,AbstractString} = nothing,
-                  indices = nothing, weights = nothing, weighting::Symbol = :replace, tensors = nothing, bytes = nothing, rules = (),
+                  indices = nothing, weights = nothing, weighting::Symbol = :replace, weights_by_part::Bool = false,
+                  epoch_samples::Integer = 0, tensors = nothing, bytes = nothing, rules = (),
                   outputs = (), mean_image = nothing, antialias::Bool = true, no_threads::Bool = false,
                   transform = nothing, transform_user::Ptr{Cvoid} = C_NULL, picture = nothing, picture_user::Ptr{Cvoid} = C_NULL,
                   augment = (), beyond_crop::Bool = false,
@@ -106,13 +110,15 @@ function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial
     indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
     is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
     indices = is_given ? nothing : indices
+    weights === nothing && (weights_by_part || epoch_samples != 0) && throw(ArgumentError("weights_by_part, epoch_samples: only with weights"))
+    is_given && weights !== nothing && throw(ArgumentError("indices, weights: both choose the samples of an epoch"))
     config = bzna_loader_config()
     bzna_loader_config_init(config, sizeof(bzna_loader_config))
     set_keywords!(config; batchsize = 1, views = 1, no_threads = no_threads, plain...)
     config.output = changed(config.output; width = size[1], height = size[2],
                             device = cuda === nothing ? bzna_device(BZNA_DEVICE_CPU, 0) : bzna_device(BZNA_DEVICE_CUDA, cuda),
                             stream = stream)
-    config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL,
+    config.order = changed(config.order; kind = is_given || weights !== nothing ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL,
                            last_batch = data_padding !== nothing || label_padding !== nothing ? BZNA_LAST_FILL :
                                         pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
                            epochs = BZNA_EPOCHS_ENDLESS, pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
@@ -167,14 +173,18 @@ function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial
         end
         config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others),
                                 rules = isempty(raw_rules) ? Ptr{bzna_rule}(C_NULL) : pointer(raw_rules), rule_count = length(raw_rules))
-        if indices !== nothing
+        if weights !== nothing
+            weighted = sized(bzna_formats_weights)
+            weighted.weighting, weighted.by_part, weighted.epoch_samples = choice(WEIGHTINGS, weighting), weights_by_part, epoch_samples
+            weighted.weights, weighted.weight_count = pointer(likely), length(likely)
+            if indices !== nothing
+                weighted.indices, weighted.index_count = pointer(order), length(order)
+            end
+        elseif indices !== nothing
             config.order = changed(config.order; indices = pointer(order), index_count = length(order))
         end
-        if weights !== nothing
-            config.order = changed(config.order; weights = pointer(likely), weight_count = length(likely), weighting = choice(WEIGHTINGS, weighting))
-        end
     end
-    return Settings(config, callbacks, outputs, buffer, wrap, kept)
+    return Settings(config, callbacks, outputs, buffer, wrap, kept, weights === nothing ? nothing : weighted)
 end
 
 """
@@ -259,6 +269,7 @@ mutable struct Loader <: AbstractDataProvider
     midway::Bool
     iteration::Int                    # number of the one that is under way: those before it are superseded
     lists::Union{Nothing,Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}}      # by epoch, what was given; nothing: another order
+    drawn::Set{UInt64}                # epochs that have lists which were drawn by weights
     settings::Settings
     provides::Vector{Tuple{Symbol,String,Tuple}}    # of each array: its name, the tensor's, its shape
     labels::Vector{Tuple{Symbol,String,Tuple}}
@@ -274,16 +285,40 @@ mutable struct Loader <: AbstractDataProvider
             forward_messages(data.context.log)
             check(status, err, data.box)
         end
-        info = sized(bzna_loader_info)
+        info, drawn = sized(bzna_loader_info), Set{UInt64}()
+        try
+            draw!(drawn, out[], data, settings)
+        catch
+            bzna_loader_close(out[])
+            rethrow()
+        end
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
         shape = shape_of(info.image)
-        lists = config.order.kind == BZNA_ORDER_GIVEN ? Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}() : nothing
+        lists = config.order.kind == BZNA_ORDER_GIVEN && settings.weighted === nothing ? Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}() : nothing
         return finalizer(close_later, new(out[], data, shape, info.samples_per_epoch, info.batches_per_epoch,
-                                          info.batches_in_flight, Threads.Atomic{Int}(0), config.order.first_epoch, false, 0, lists, settings,
+                                          info.batches_in_flight, Threads.Atomic{Int}(0), config.order.first_epoch, false, 0, lists, drawn, settings,
                                           provided(data_name, shape, config.output.views, settings.outputs),
                                           provided_labels(label_name, label, shape[4])))
     end
 end
+
+# Draws lists by weights: that of the epoch in which the loader stands, and the next one, so that its samples are read ahead.
+function draw!(drawn::Set{UInt64}, handle::Ptr{bzna_loader}, data::Dataset, settings::Settings)
+    weighted = settings.weighted
+    weighted === nothing && return nothing
+    state, err = sized(bzna_loader_state), sized(bzna_error)
+    check(bzna_loader_save(handle, state, sizeof(bzna_loader_state), err), err)
+    filter!(epoch -> epoch >= state.epoch, drawn)
+    weighted.seed = state.seed
+    for epoch in (state.epoch, state.epoch + 1)
+        (epoch >= state.end_epoch || epoch in drawn) && continue
+        GC.@preserve settings data check(bzna_formats_weighted_give(handle, data.handle, weighted, epoch, err), err)
+        push!(drawn, epoch)
+    end
+    return nothing
+end
+
+draw!(loader) = draw!(loader.drawn, loader.handle, loader.dataset, loader.settings)
 
 # What the library calls on threads of its own: a source, or a callback.
 callable_from_threads(::Union{Nothing,MemoryBox,Ptr}, version = VERSION) = nothing

@@ -3,7 +3,6 @@
 # Names of the constants of enumerations.
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
 const ON_CALLBACK_ERROR = (stop = BZNA_ON_CALLBACK_ERROR_STOP, sample = BZNA_ON_CALLBACK_ERROR_SAMPLE)
-const WEIGHTINGS = (replace = BZNA_WEIGHTING_REPLACE, once = BZNA_WEIGHTING_ONCE)
 const LAYOUTS = (planes = BZNA_LAYOUT_NCHW, pixels = BZNA_LAYOUT_NHWC)
 const CHANNELS = (RGB = BZNA_CHANNELS_RGB, BGR = BZNA_CHANNELS_BGR, gray = BZNA_CHANNELS_GRAY,
                   grey = BZNA_CHANNELS_GRAY)
@@ -44,8 +43,6 @@ const LOADER_KEYWORDS = (
     views = ((:output, :views), nothing),
     seed = ((:order, :seed), nothing),
     epoch = ((:order, :first_epoch), nothing),
-    weights_by_part = ((:order, :weights_by_part), nothing),
-    epoch_samples = ((:order, :epoch_samples), nothing),
     rank = ((:shard, :rank), nothing),
     world_size = ((:shard, :world_size), nothing),
     warp = ((:warp, :kind), WARPS),

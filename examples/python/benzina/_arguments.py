@@ -170,7 +170,6 @@ KEYWORDS.update(
         "output.device": "memory",
         "order.kind": "shuffle",
         "order.indices": "indices",
-        "order.weights": "weights",
         "color.std": "std",
         "color.mean_image": "mean_image",
         "color.mean_image_bytes": "mean_image",

@@ -187,6 +187,7 @@ _WORDS = (
     # A context's limit is met far from where it was set.
     (re.compile(r"\bmore than context_config\.(\w+)"), lambda found: "more than Context(%s=) allows" % found[1]),
     (re.compile(r"\b(?:context|dataset|writer)_config\.(\w+)"), lambda found: found[1]),
+    (re.compile(r"\bformats_weights\.(by_part)?"), lambda found: "weights_by_part" if found[1] else ""),
     (re.compile(r"\bBZNA_E_(\w+)"), lambda found: "E_" + found[1]),
     (re.compile(r"\bbzna_(loader_next)\b"), lambda found: "the loader's next batch"),
     (

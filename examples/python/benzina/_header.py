@@ -133,8 +133,8 @@ loader_color: f32 mean[3], std[3], bias[3], scale[3], fill[3]; u32 fill_space, m
 loader_output: u32 batch_size, width, height, dtype, layout, channels, views, slices; device device; ptr stream,
     buffers; u32 buffer_count, palette; str name, field; ptr warp, filter, color, augment; u64 reserved[7]
 loader_outputs: ptr ptr; u64 count, reserved[8]
-loader_order: u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; ptr weights; u64
-    weight_count; u32 weighting, weights_by_part; u64 epoch_samples; f64 pad_value; i64 pad_target; u64 reserved[6]
+loader_order: u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; f64 pad_value; i64
+    pad_target; u64 reserved[6]
 loader_shard: u32 rank, world_size; u64 reserved[8]
 loader_fields: str image, tensors, bytes; ptr rules; u32 rule_count, geometry; u64 reserved[8]
 loader_read: u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
@@ -167,6 +167,8 @@ field_value: u32 struct_size, kind; str name; ptr data; u64 size
 writer_sample: u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name; ptr
     fields; u64 reserved[2]
 formats_config: u32 struct_size, reserved0; ptr dataset; str pairs, extensions, list
+formats_weights: u32 struct_size, weighting; ptr weights; u64 weight_count; ptr indices; u64 index_count,
+    epoch_samples, seed; u32 by_part, reserved0
 """
 
 # The result, then the arguments. &x: a pointer to one x or to several; out: where pointers go or stand.
@@ -195,6 +197,7 @@ dataset_close: i32 ptr
 dataset_concat: i32 ptr out u32 out &error
 dataset_range: i32 ptr u64 u64 out &error
 dataset_count: u64 ptr
+dataset_part_count: u64 ptr u32
 dataset_get_info: i32 ptr &dataset_info size &error
 dataset_field_info: i32 ptr u32 &field_info size &error
 dataset_track_info: i32 ptr u32 &track_info size &error
@@ -275,4 +278,7 @@ formats_open_list: i32 ptr ptr u32 &formats_config out &error
 formats_open_memory: i32 ptr ptr size &formats_config out &error
 formats_open_source: i32 ptr &source &formats_config out &error
 formats_braces: i32 str ptr size &size &u32 &error
+formats_weights_init: void &formats_weights size
+formats_weighted_list: i32 ptr &formats_weights u64 &u64 u64 &u64 &error
+formats_weighted_give: i32 ptr ptr &formats_weights u64 &error
 """

@@ -12,9 +12,6 @@ FIELDS = {
     "last_batch": "order.last_batch",
     "seed": "order.seed",
     "first_epoch": "order.first_epoch",
-    "weighting": "order.weighting",
-    "weights_by_part": "order.weights_by_part",
-    "epoch_samples": "order.epoch_samples",
     "pad_value": "order.pad_value",
     "pad_target": "order.pad_target",
     "rank": "shard.rank",
@@ -70,11 +67,6 @@ CHOICES = {
     "on_callback_error": {
         "stop": _numbers.ON_CALLBACK_ERROR_STOP,
         "sample": _numbers.ON_CALLBACK_ERROR_SAMPLE,
-    },
-    "weighting": {
-        None: _numbers.WEIGHTING_NONE,
-        "replace": _numbers.WEIGHTING_REPLACE,
-        "once": _numbers.WEIGHTING_ONCE,
     },
     "dtype": {
         "float32": _numbers.DTYPE_FLOAT32,

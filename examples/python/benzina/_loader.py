@@ -30,7 +30,7 @@ from ._modules import installed, torch_with_cuda
 from ._output import Output
 from ._remote import READ_AHEAD, READERS
 from ._rules import Rule, set_rules
-from ._samplers import Lists, check_samplers
+from ._samplers import Drawn, Lists, check_samplers
 from ._saved import check_state_dict, state_bytes, state_text
 from ._settings import (
     as_warp,
@@ -40,7 +40,7 @@ from ._settings import (
     set_colors,
     set_distortion,
     set_mean_image,
-    set_samples,
+    samples_of,
     set_transforms,
     warn_of_colors,
 )
@@ -420,10 +420,20 @@ class DataLoader(_handles.Handled):
         where = self._memory(context, output, memory if self._has_pictures else "host")
         config.output.device, config.output.stream = where, arg.stream_number(stream)
         config.order.kind = _c.ORDER_SHUFFLE if arg.flag("shuffle", shuffle) else _c.ORDER_SEQUENTIAL
-        if self._lists is not None:
+        self._drawn: Optional[Drawn] = None     # weighted lists
+        kept: List[Any] = []
+        if self._lists is None:
+            chosen = samples_of(dataset._chosen, indices)
+            epoch_samples = arg.number("epoch_samples", epoch_samples, ctypes.c_uint64)
+            weights_by_part = arg.number("weights_by_part", weights_by_part, ctypes.c_uint32)
+            if weights is not None or weighting is not None or epoch_samples or weights_by_part:
+                self._drawn = Drawn(self, chosen, weights, weighting, weights_by_part, epoch_samples)
+            elif chosen is not None:
+                kept.append(chosen)
+                config.order.indices, config.order.index_count = chosen.buffer_info()[0], len(chosen)
+        if self._lists is not None or self._drawn is not None:
             config.order.kind = _c.ORDER_GIVEN
         config.order.epochs = _c.EPOCHS_ENDLESS if epochs is None else arg.number("epochs", epochs, ctypes.c_uint64, 1)
-        kept: List[Any] = set_samples(config.order, dataset._chosen, indices, weights) if self._lists is None else []
         self._take_share(rank, world_size, shard, seed, indices if self._lists is None else "given")
         self._spreads = not drop_last and last_batch is None
         last_batch = "drop" if drop_last else last_batch or ("pad" if self.world_size > 1 else "partial")
@@ -623,9 +633,14 @@ class DataLoader(_handles.Handled):
         check(lib.bzna_loader_open(self._context.handle, self.dataset.handle, config, handle, err), err)
         self._handle = handle.value
         self._close = _handles.owned(self, lib.bzna_loader_close, handle.value, self._key)
+        if self._drawn is not None:
+            self._drawn.forget()
+            self._drawn.give()
         info = told("loader_info", lib.bzna_loader_get_info, self._handle)
         state = told("loader_state", lib.bzna_loader_save, self._handle)
         self._samples, self._batches = state.sample_count, info.batches_per_epoch       # of all ranks; of this one
+        if self._drawn is not None:
+            self._samples = self._drawn.count()
         if self._is_settled:
             self._config = None                 # the library has copied it
 
@@ -772,6 +787,9 @@ class DataLoader(_handles.Handled):
         check(lib.bzna_loader_reset(self.handle, epoch, err), err)
         self._epoch, self._inside, self._resumed, self._left = epoch, False, False, None
         self._delivered, self._length = 0, None
+        if self._drawn is not None:
+            self._drawn.forget()
+            self._drawn.give()
         if self._lists is not None:
             self._lists.moved(former, was_inside)
 
@@ -790,6 +808,8 @@ class DataLoader(_handles.Handled):
             self._held = None
             _release(self._arrived)
             self._reset(self._epoch + 1)
+        if self._drawn is not None:
+            self._drawn.give()
         if self._lists is not None:
             self._lists.begin()
         if not self._resumed:
@@ -862,7 +882,8 @@ class DataLoader(_handles.Handled):
         self._reset(self._epoch + (self._inside and not self._resumed))
         if number:
             state = told("loader_state", lib.bzna_loader_save, self.handle)
-            state.position = min(number * self.batch_size * self.world_size, state.sample_count)
+            state.sample_count = self._samples
+            state.position = min(number * self.batch_size * self.world_size, self._samples)
             state.check = 0
             self._restore(_bytes(state), number)
         return self
@@ -890,6 +911,9 @@ class DataLoader(_handles.Handled):
         self._forget()
         state = told("loader_state", lib.bzna_loader_save, self.handle)      # in this machine's byte order
         self._adopt(seed=state.seed, _epoch=state.epoch)
+        if self._drawn is not None:
+            self._drawn.forget()
+            self._drawn.give()
         self._inside = self._resumed = state.position > 0
         self._is_iterated = False
         left, step = state.sample_count - state.position, self.batch_size * self.world_size

@@ -5,12 +5,15 @@ import array
 import collections.abc
 import ctypes
 import weakref
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import Any, Dict, NamedTuple, Set, Tuple
 
 from . import _arguments as arg
 from . import _c
-from ._c import Status, lib
+from ._c import Status, formats, lib
 from ._errors import Error, check, told
+
+
+_WEIGHTINGS = {"weighting": {None: 0, "replace": _c.WEIGHTING_REPLACE, "once": _c.WEIGHTING_ONCE}}
 
 
 class Given(NamedTuple):
@@ -172,6 +175,50 @@ class Lists:
             return batch.count or int(given.ends[0])
         left = len(given.indices) - (batch.position - self._loader.rank)
         return min(len(batch), -(-left // self._loader.world_size))
+
+
+class Drawn:
+    """Lists that are drawn by weights, for one DataLoader. The library has those of two epochs, so that it reads ahead
+    into the second one."""
+
+    def __init__(self, loader: Any, indices: Any, weights: Any, weighting: Any, by_part: Any, epoch_samples: Any) -> None:
+        self._loader = weakref.proxy(loader)    # which owns this
+        self._given: Set[int] = set()
+        self._weights, self._kept = _c.new("formats_weights"), []
+        if weighting is None:
+            raise Error(Status.E_ARGUMENT, "weights, weights_by_part, epoch_samples: only with weighting")
+        self._weights.weighting = arg.choice("weighting", weighting, _WEIGHTINGS)
+        self._weights.by_part, self._weights.epoch_samples = by_part, epoch_samples
+        if weights is not None:
+            weights = arg.many("weights", weights, ctypes.c_double)
+            if not weights:
+                raise ValueError("weights: there are none")
+            self._weights.weights, self._weights.weight_count = weights.buffer_info()[0], len(weights)
+        if indices is not None:
+            self._weights.indices, self._weights.index_count = indices.buffer_info()[0], len(indices)
+        self._kept += [weights, indices]
+
+    def count(self) -> int:
+        """Draws in an epoch."""
+        count, handle, err = ctypes.c_uint64(), self._loader.dataset.handle, _c.new("error")
+        status = formats.bzna_formats_weighted_list(handle, self._weights, 0, None, 0, count, err)
+        check(Status.OK if status == Status.E_BUFFER else status, err)
+        return count.value
+
+    def forget(self) -> None:
+        """The loader is another one, or was sent elsewhere: the library has no lists any more."""
+        self._given.clear()
+
+    def give(self) -> None:
+        loader, err = self._loader, _c.new("error")
+        state = told("loader_state", lib.bzna_loader_save, loader.handle)
+        self._weights.seed = state.seed
+        self._given = {epoch for epoch in self._given if epoch >= state.epoch}
+        for epoch in (state.epoch, state.epoch + 1):
+            if epoch < state.end_epoch and epoch not in self._given:
+                dataset = loader.dataset.handle
+                check(formats.bzna_formats_weighted_give(loader.handle, dataset, self._weights, epoch, err), err)
+                self._given.add(epoch)
 
 
 def _epoch(epoch: Any) -> int:

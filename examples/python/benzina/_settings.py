@@ -171,9 +171,8 @@ def set_colors(color: Any, mean: Any, std: Any, bias: Any, norm: Any, oob: Any) 
         raise ValueError("std: nothing can be divided by 0")
 
 
-def set_samples(order: Any, chosen: Any, indices: Any, weights: Any) -> List[Any]:
-    """Returns what must live until the loader is open. chosen: of the data set, where it is a selection."""
-    kept: List[Any] = []
+def samples_of(chosen: Any, indices: Any) -> Any:
+    """An array of the indices that are loaded, or None: all. chosen: of the data set, where it is a selection."""
     if indices is not None:
         indices = arg.many("indices", indices, ctypes.c_uint64)
         if not indices:
@@ -184,16 +183,7 @@ def set_samples(order: Any, chosen: Any, indices: Any, weights: Any) -> List[Any
             if index >= count:
                 raise ValueError("indices[%d]: %d is not below the %d samples" % (i, index, count))
         indices = chosen if indices is None else array.array("Q", (chosen[i] for i in indices))
-    if indices is not None:
-        kept.append(indices)
-        order.indices, order.index_count = indices.buffer_info()[0], len(indices)
-    if weights is not None:
-        weights = arg.many("weights", weights, ctypes.c_double)
-        if not weights:
-            raise ValueError("weights: there are none")
-        kept.append(weights)
-        order.weights, order.weight_count = weights.buffer_info()[0], len(weights)
-    return kept
+    return indices
 
 
 def _constant(name: str, kind: Any, value: Any) -> Any:

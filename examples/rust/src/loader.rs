@@ -10,7 +10,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::mem::size_of;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The last batch of an epoch, when it is not full.
@@ -419,6 +419,7 @@ pub struct LoaderBuilder<'a> {
     bytes: Option<String>,
     indices: Option<Vec<u64>>,
     weights: Option<Vec<f64>>,
+    drawn_by: raw::bzna_formats_weights,
     cpus: Vec<i32>,
     outputs: Vec<Output>,
     policies: Vec<Policy>,
@@ -449,6 +450,7 @@ impl<'a> LoaderBuilder<'a> {
             bytes: None,
             indices: None,
             weights: None,
+            drawn_by: raw::bzna_formats_weights::default(),
             cpus: Vec::new(),
             outputs: Vec::new(),
             policies: Vec::new(),
@@ -646,9 +648,35 @@ impl<'a> LoaderBuilder<'a> {
 
     /// How likely each sample (of `indices`, when given) is drawn.
     pub fn weights(mut self, weighting: Weighting, weights: impl Into<Vec<f64>>) -> Self {
-        self.config.order.weighting = weighting as u32;
+        self.drawn_by.weighting = weighting as u32;
         self.weights = Some(weights.into());
         self
+    }
+
+    /// The weights are one for each part of a concatenation, shared evenly by its samples; not together with `indices`.
+    pub fn weights_by_part(mut self) -> Self {
+        self.drawn_by.by_part = 1;
+        self
+    }
+
+    /// Draws in an epoch, with weights. Default: as many as samples, or without replacement as samples that have a weight.
+    pub fn epoch_samples(mut self, epoch_samples: u64) -> Self {
+        self.drawn_by.epoch_samples = epoch_samples;
+        self
+    }
+
+    /// Takes what lists are drawn by: then the loader is given them. None without weights.
+    fn weighted(&mut self, data: &Dataset) -> Result<Option<Weighted>> {
+        let Some(weights) = self.weights.take() else {
+            let is_set = self.drawn_by.by_part != 0 || self.drawn_by.epoch_samples != 0;
+            return if is_set { Err(Error::new(raw::BZNA_E_ARGUMENT, "weights_by_part, epoch_samples: only with weights")) } else { Ok(None) };
+        };
+        if self.config.order.kind == raw::BZNA_ORDER_GIVEN {
+            return Err(Error::new(raw::BZNA_E_ARGUMENT, "weights: not with an order that is given (BZNA_ORDER_GIVEN)"));
+        }
+        self.config.order.kind = raw::BZNA_ORDER_GIVEN;
+        let data = data.context().concat(&[data])?;
+        Ok(Some(Weighted { data, weights, indices: self.indices.take(), by: self.drawn_by, given: Mutex::default() }))
     }
 
     /// How often a read that failed is tried again, and how long to wait before the first time; doubled each time.
@@ -705,15 +733,19 @@ impl<'a> LoaderBuilder<'a> {
     }
 
     /// Checks the configuration, allocates, and starts the threads: decoding begins at once. The loader keeps the data set alive.
-    pub fn open(self) -> Result<Loader> {
+    pub fn open(mut self) -> Result<Loader> {
         let Some(data) = self.data else {
             return Err(Error::new(raw::BZNA_E_ARGUMENT, "these settings are for Stream::open: a loader is made by Dataset::loader"));
         };
         let context = data.context().clone();
+        let weighted = self.weighted(data)?;
         // SAFETY: what the config points to lives for the call, and is copied; the closures live until the loader is closed.
         let (raw, hooks) =
             self.configured(|config| make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), data.as_raw(), config, out, err) }))?;
-        Ok(Loader { raw, transform: hooks.transform, picture: hooks.picture, rules: hooks.rules, panics: hooks.panics, context })
+        let (transform, picture, rules, panics) = (hooks.transform, hooks.picture, hooks.rules, hooks.panics);
+        let loader = Loader { raw, transform, picture, rules, panics, weighted, context };
+        loader.draw()?;
+        Ok(loader)
     }
 
     /// Calls open with the finished config, which points to what lives for that call. The closures must live as long as the loader.
@@ -735,9 +767,6 @@ impl<'a> LoaderBuilder<'a> {
                 return Err(Error::new(raw::BZNA_E_NO_SAMPLES, "loader_config.order.indices: there are none"));
             }
             (config.order.indices, config.order.index_count) = (indices.as_ptr(), count(indices));
-        }
-        if let Some(weights) = &self.weights {
-            (config.order.weights, config.order.weight_count) = (weights.as_ptr(), count(weights));
         }
         if !self.cpus.is_empty() {
             (config.pipeline.cpus, config.pipeline.cpu_count) = (self.cpus.as_ptr(), self.cpus.len() as u32);
@@ -788,6 +817,43 @@ impl<'a> LoaderBuilder<'a> {
     }
 }
 
+/// What the lists of a loader are drawn by.
+struct Weighted {
+    data: Dataset,
+    weights: Vec<f64>,
+    indices: Option<Vec<u64>>,
+    by: raw::bzna_formats_weights,
+    /// The epochs whose lists the loader has.
+    given: Mutex<Vec<u64>>,
+}
+
+impl Weighted {
+    /// Gives the epoch that the loader stands in its list, and the next one, so that its samples are read ahead.
+    fn give(&self, loader: &Loader) -> Result<()> {
+        let state = loader.save()?.0;
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.retain(|&epoch| epoch >= state.epoch);
+        let indices = self.indices.as_deref().unwrap_or_default();
+        let by = raw::bzna_formats_weights {
+            struct_size: size_of::<raw::bzna_formats_weights>() as u32,
+            weights: self.weights.as_ptr(),
+            weight_count: self.weights.len() as u64,
+            indices: if self.indices.is_some() { indices.as_ptr() } else { ptr::null() },
+            index_count: indices.len() as u64,
+            seed: state.seed,
+            ..self.by
+        };
+        for epoch in (state.epoch..state.end_epoch).take(2) {
+            if !given.contains(&epoch) {
+                // SAFETY: what `by` points to lives for the call, and is not kept.
+                call(|err| unsafe { raw::bzna_formats_weighted_give(loader.as_raw(), self.data.as_raw(), &by, epoch, err) })?;
+                given.push(epoch);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The closures of a loader, and where their panics are kept.
 #[cfg_attr(not(feature = "stream"), allow(dead_code))]
 pub(crate) struct Hooks {
@@ -829,6 +895,7 @@ pub struct Loader {
     picture: Option<Arc<Drawer>>,
     rules: Vec<Option<Arc<rules::Asker>>>,
     panics: Arc<host::Panics>,
+    weighted: Option<Weighted>,
     context: crate::Context,
 }
 
@@ -864,7 +931,13 @@ impl Loader {
             }
         })?;
         Ok(match NonNull::new(batch) {
-            Some(raw) => Next::Batch(Batch::new(raw, self.context.clone())?),
+            Some(raw) => {
+                let batch = Batch::new(raw, self.context.clone())?;
+                if batch.is_last_of_epoch() {
+                    self.draw()?;
+                }
+                Next::Batch(batch)
+            }
             None if status == raw::BZNA_END => Next::End,
             None => Next::Later,
         })
@@ -930,9 +1003,23 @@ impl Loader {
         call(|err| unsafe { raw::bzna_loader_stop(self.as_raw(), err) }).map(drop)
     }
 
+    /// Draws the next lists, if samples are drawn by weights.
+    fn draw(&self) -> Result<()> {
+        self.weighted.as_ref().map_or(Ok(()), |weighted| weighted.give(self))
+    }
+
+    /// Draws lists anew: the library has forgotten them.
+    fn draw_again(&self) -> Result<()> {
+        if let Some(weighted) = &self.weighted {
+            weighted.given.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+        self.draw()
+    }
+
     /// Goes to the start of an epoch, whatever is under way; batches already delivered stay valid.
     pub fn reset(&self, epoch: u64) -> Result<()> {
-        call(|err| unsafe { raw::bzna_loader_reset(self.as_raw(), epoch, err) }).map(drop)
+        call(|err| unsafe { raw::bzna_loader_reset(self.as_raw(), epoch, err) })?;
+        self.draw_again()
     }
 
     /// Where the run stands, after the last batch that was delivered.
@@ -944,7 +1031,8 @@ impl Loader {
 
     /// Goes on from a state of the same data set and order; threads, batch size and world size may differ.
     pub fn restore(&self, state: &State) -> Result<()> {
-        call(|err| unsafe { raw::bzna_loader_restore(self.as_raw(), &state.0, err) }).map(drop)
+        call(|err| unsafe { raw::bzna_loader_restore(self.as_raw(), &state.0, err) })?;
+        self.draw_again()
     }
 
     pub fn info(&self) -> Result<LoaderInfo> {

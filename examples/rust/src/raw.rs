@@ -548,8 +548,8 @@ pub const BZNA_PRESET_AUTO_IMAGENET: u32 = 2;
 pub const BZNA_ORDER_SEQUENTIAL: u32 = 0;
 /// Another permutation each epoch, by order.seed
 pub const BZNA_ORDER_SHUFFLE: u32 = 1;
-/// The caller gives each epoch's samples, by bzna_loader_set_indices or bzna_loader_set_batches: chapter 9. The members
-/// of bzna_loader_order that choose samples must be 0: indices, weights, weighting, epoch_samples
+/// The caller gives each epoch's samples, by bzna_loader_set_indices or bzna_loader_set_batches: chapter 9.
+/// order.indices must be NULL
 pub const BZNA_ORDER_GIVEN: u32 = 2;
 
 // How an epoch ends if its last batch is not full. Every rank gets the same number of batches.
@@ -563,15 +563,6 @@ pub const BZNA_LAST_PAD: u32 = 2;
 /// It is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many of its samples are real.
 /// The slots after them have the index UINT64_MAX and no fields
 pub const BZNA_LAST_FILL: u32 = 3;
-
-// How order.weights are used.
-/// There are no weights
-pub const BZNA_WEIGHTING_NONE: u32 = 0;
-/// Each position is an independent draw
-pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
-/// Draws without replacement (Efraimidis and Spirakis 2006). All samples are sorted when an epoch starts, with 16 bytes
-/// each; order.kind has no effect
-pub const BZNA_WEIGHTING_ONCE: u32 = 2;
 
 // Who decodes.
 /// NVDEC if the context has it; software if it cannot
@@ -637,6 +628,12 @@ pub const BZNA_HEIF_AUXILIARY: u32 = 2;
 pub const BZNA_HEIF_IMAGES: u32 = 4;
 /// An image sequence
 pub const BZNA_HEIF_SEQUENCE: u32 = 8;
+
+// How samples are drawn by weights.
+/// Each position is an independent draw
+pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
+/// Draws without replacement (Efraimidis and Spirakis 2006): all samples are sorted, with 16 bytes each meanwhile
+pub const BZNA_WEIGHTING_ONCE: u32 = 2;
 
 opaque! {
     /// Allocator, log, limits and device
@@ -1964,19 +1961,6 @@ structs! {
         indices: *const u64,
         /// Indices at indices
         index_count: u64,
-        /// Advanced, used for unbalanced classes and for mixtures of data sets: how likely a sample is drawn. One
-        /// weight for each sample (of indices, if they are given), finite, at least 0, and one of them above 0
-        weights: *const f64,
-        /// Weights at weights
-        weight_count: u64,
-        /// Advanced: BZNA_WEIGHTING_...; required with weights
-        weighting: u32,
-        /// Advanced: 1: weights are one for each part of a concatenation, shared evenly by its samples; not together
-        /// with indices
-        weights_by_part: u32,
-        /// Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with ONCE as samples
-        /// that have a weight
-        epoch_samples: u64,
         /// With BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in the tensor
         pad_value: f64,
         /// With BZNA_LAST_FILL: their targets
@@ -2377,7 +2361,7 @@ structs! {
         epoch: u64,
         /// Samples of its order already delivered, to all ranks
         position: u64,
-        /// Of data set, indices and weights
+        /// Of data set and indices
         fingerprint: u64,
         /// Of an epoch, for all ranks together; with BZNA_ORDER_GIVEN of the epoch under way, and 0 at the start of one
         sample_count: u64,
@@ -2490,6 +2474,32 @@ structs! {
         /// Path of a list: which files of a folder are samples, or the labels of a RecordIO file. Default: none
         list: *const c_char,
     }
+
+    /// What the samples of an epoch are drawn by. Zero is the default of every member but weights. Arrays are read
+    /// during the call, and not kept.
+    struct bzna_formats_weights {
+        /// sizeof the struct; bzna_formats_weights_init sets it
+        struct_size: u32,
+        /// BZNA_WEIGHTING_...; default REPLACE
+        weighting: u32,
+        /// How likely a sample is drawn. One weight for each sample of the data set (of indices, if they are given), or
+        /// for each part, finite, at least 0, and one of them above 0
+        weights: *const f64,
+        /// Weights at weights
+        weight_count: u64,
+        /// The samples that are drawn from. NULL: all samples of the data set
+        indices: *const u64,
+        /// Indices at indices
+        index_count: u64,
+        /// Draws in an epoch. Default: as many as samples, or with ONCE as samples that have a weight
+        epoch_samples: u64,
+        /// Of the draws: the loader's, or another
+        seed: u64,
+        /// 1: weights are one for each part of a concatenation, shared evenly by its samples; not together with indices
+        by_part: u32,
+        /// Must be 0
+        reserved0: u32,
+    }
 }
 
 extern "C" {
@@ -2547,6 +2557,8 @@ extern "C" {
     pub fn bzna_dataset_range(dataset: *mut bzna_dataset, first: u64, count: u64, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Returns how many samples dataset has; 0 for NULL.
     pub fn bzna_dataset_count(dataset: *const bzna_dataset) -> u64;
+    /// Returns the number of samples in a part of a data set: a file of several, or a range of one.
+    pub fn bzna_dataset_part_count(dataset: *const bzna_dataset, part: u32) -> u64;
     /// Says what dataset is as a whole. info is filled in, up to struct_size bytes: pass sizeof \*info.
     pub fn bzna_dataset_get_info(dataset: *const bzna_dataset, info: *mut bzna_dataset_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Describes one field of the samples of dataset. field is its number, from 0. info is filled in, up to struct_size
@@ -2718,4 +2730,10 @@ extern "C" {
     pub fn bzna_formats_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Gives the texts that the braces of a pattern stand for (paths.c).
     pub fn bzna_formats_braces(pattern: *const c_char, dst: *mut c_char, capacity: usize, needed: *mut usize, count: *mut u32, err: *mut bzna_error) -> bzna_status;
+    /// Clears weights and sets its struct_size, in bytes: pass sizeof \*weights.
+    pub fn bzna_formats_weights_init(weights: *mut bzna_formats_weights, struct_size: usize);
+    /// Draws the samples of an epoch, for bzna_loader_set_indices.
+    pub fn bzna_formats_weighted_list(dataset: *const bzna_dataset, weights: *const bzna_formats_weights, epoch: u64, list: *mut u64, capacity: u64, count: *mut u64, err: *mut bzna_error) -> bzna_status;
+    /// Draws the samples of an epoch, and gives them to a loader.
+    pub fn bzna_formats_weighted_give(loader: *mut bzna_loader, dataset: *const bzna_dataset, weights: *const bzna_formats_weights, epoch: u64, err: *mut bzna_error) -> bzna_status;
 }

@@ -61,20 +61,6 @@ impl LoaderBuilder<'_> {
         self
     }
 
-    /// `order.weights_by_part`: Advanced: 1: weights are one for each part of a concatenation, shared evenly by its
-    /// samples; not together with indices
-    pub fn weights_by_part(mut self) -> Self {
-        self.config.order.weights_by_part = 1;
-        self
-    }
-
-    /// `order.epoch_samples`: Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or
-    /// with ONCE as samples that have a weight
-    pub fn epoch_samples(mut self, epoch_samples: u64) -> Self {
-        self.config.order.epoch_samples = epoch_samples;
-        self
-    }
-
     /// `warp.law`: a \[`Law`\]
     pub fn law(mut self, law: Law) -> Self {
         self.config.warp.law = law as u32;

@@ -5,7 +5,7 @@ mod common;
 use benzina::{
     Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Filter, Image, Jitter,
     LastBatch, Law, Layout, Loader, LoaderInfo, Next, OnCallbackError, OnError, Output, Random, Rule, State, Status, Tensor, Transform,
-    Warp, Writer,
+    Warp, Weighting, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::path::PathBuf;
@@ -360,6 +360,34 @@ fn a_given_order_is_that_of_the_batches() {
     assert!(collect(again.iter().take(2)) == rest);
     let drawn = data.loader().batch_size(3).size(24, 24).open().unwrap();
     assert_eq!(drawn.set_indices(0, &order).unwrap_err().status, Status::STATE);
+}
+
+#[test]
+fn samples_are_drawn_by_weights_and_a_run_goes_on_with_them() {
+    let data = mini();
+    let weights: Vec<f64> = (0..data.len()).map(|i| if i % 3 == 0 { 0.0 } else { i as f64 }).collect();
+    for weighting in [Weighting::Replace, Weighting::Once] {
+        let builder = || data.loader().batch_size(2).size(24, 24).seed(5).random_resized_crop().weights(weighting, &weights[..]);
+        let open = || builder().epoch_samples(5).epochs(3).open().unwrap();
+        let whole = collect(open());
+        assert_eq!(whole.indices.len(), 15);
+        assert!(whole.indices.iter().all(|index| index % 3 != 0));
+        let first = open();
+        drop(collect(first.iter().take(4)));
+        let state = first.save().unwrap();
+        let again = open();
+        again.restore(&state).unwrap();
+        assert_eq!(collect(again.iter()).indices, whole.indices[7..]);
+        again.reset(0).unwrap();
+        assert!(collect(again.iter()) == whole);
+    }
+    let one = || data.loader().batch_size(2).size(8, 8);
+    let parts = data.context().concat(&[&data, &data]).unwrap();
+    let half = parts.loader().batch_size(2).size(8, 8).weights(Weighting::Replace, [0.0, 1.0]).weights_by_part();
+    assert!(collect(half.open().unwrap()).indices.iter().all(|&index| index >= data.len()));
+    assert!(one().weights(Weighting::Once, [1.0]).open().unwrap_err().message.contains("1 weights for"));
+    assert_eq!(one().weights(Weighting::Once, &weights[..]).given().open().unwrap_err().status, Status::ARGUMENT);
+    assert_eq!(one().epoch_samples(5).open().unwrap_err().status, Status::ARGUMENT);
 }
 
 #[test]

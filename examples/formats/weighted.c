@@ -1,0 +1,299 @@
+/* weighted.c - weighted orders: fills the list of an epoch, for a loader with BZNA_ORDER_GIVEN
+ *
+ * A list depends on seed and epoch alone, so that a run that goes on draws the same samples as before.
+ *
+ * It needs data.c. */
+#include "data.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Logarithms differ in the last bit from one libm to another, and so would drawn orders if two keys are close. With a
+ * fused multiply-add they would, too: the Makefile compiles with -ffp-contract=off, as benzina.c is. */
+#if defined(__clang__)
+#  pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#  pragma GCC optimize ("-ffp-contract=off")
+#endif
+
+/* What weights are for: samples, or parts of a concatenation with their samples. */
+typedef struct draws {
+    bzna_formats_weights w;
+    uint64_t  samples;                /* of the data set, or of w.indices */
+    uint64_t  groups;                 /* parts or samples, each of which has a weight */
+    uint64_t *ends;                   /* of each part, the index past its last sample; NULL: a group is one sample */
+    double   *sums;                   /* cumulated weights; they are rounded, and lose the smallest weights */
+    uint64_t  count;                  /* draws in an epoch */
+} draws;
+
+/* A sample of a draw without replacement. */
+typedef struct ranked {
+    double   key;                     /* samples with the smallest keys come first */
+    uint64_t sample;                  /* of equal keys the smaller number comes first */
+} ranked;
+
+/* ---- Checks --------------------------------------------------------------------------------- */
+
+void bzna_formats_weights_init(bzna_formats_weights *weights, size_t struct_size)
+{
+    if (!weights)
+        return;
+    memset(weights, 0, struct_size);
+    weights->struct_size = (uint32_t)struct_size;
+}
+
+/* Completes the caller's struct, and counts what the weights are for. */
+static bzna_status take(draws *d, const bzna_dataset *dataset, const bzna_formats_weights *weights, bzna_error *err)
+{
+    bzna_formats_weights *w = &d->w;
+    bzna_dataset_info info;
+
+    if (!dataset || !weights)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "bzna_formats_weighted: %s is NULL", dataset ? "weights" : "dataset");
+    if (weights->struct_size != sizeof *w)
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_weights.struct_size: not set, or of another version");
+    *w = *weights;
+    w->weighting = w->weighting ? w->weighting : BZNA_WEIGHTING_REPLACE;
+    d->samples = w->indices ? w->index_count : bzna_dataset_count(dataset);
+    d->groups = d->samples;
+    if (w->weighting > BZNA_WEIGHTING_ONCE)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.weighting: %u is not in 0..2", w->weighting);
+    if (w->by_part > 1)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.by_part: neither 0 nor 1");
+    if (w->by_part && w->indices)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.by_part: not together with indices");
+    if (w->reserved0)
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_weights.reserved0: a reserved word must be 0");
+    if (!w->indices != !w->index_count)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.indices, index_count: give both or none");
+
+    if (w->by_part) {
+        if (bzna_dataset_get_info(dataset, &info, sizeof info, err) != BZNA_OK)
+            return err->status;
+        d->groups = info.part_count;
+    }
+    if (d->groups > UINT32_MAX)
+        return DATA_FAIL(err, BZNA_E_LIMIT, "formats_weights.weights: at most %u are supported", UINT32_MAX);
+    if (!w->weights || w->weight_count != d->groups)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.weights, weight_count: %llu weights for %llu %s",
+                         (data_llu)w->weight_count, (data_llu)d->groups, w->by_part ? "parts" : "samples");
+    return BZNA_OK;
+}
+
+/* Checks the weights, and counts the draws of an epoch. */
+static bzna_status check(draws *d, const bzna_dataset *dataset, bzna_error *err)
+{
+    const bzna_formats_weights *w = &d->w;
+    uint64_t positive = 0;
+    double sum = 0;
+
+    for (uint64_t i = 0; i < d->groups; i++) {
+        if (!isfinite(w->weights[i]) || w->weights[i] < 0)
+            return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.weights[%llu]: %g is negative or not a number",
+                             (data_llu)i, w->weights[i]);
+        sum += w->weights[i];
+        if (w->weights[i] > 0)
+            positive += w->by_part ? bzna_dataset_part_count(dataset, (uint32_t)i) : 1;
+    }
+
+    if (!(sum > 0) || !isfinite(sum))
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.weights: their sum is %g", sum);
+    if (w->weighting == BZNA_WEIGHTING_ONCE && w->epoch_samples > positive)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_weights.epoch_samples: %llu draws without replacement from "
+                         "%llu samples with a weight", (data_llu)w->epoch_samples, (data_llu)positive);
+    d->count = w->epoch_samples ? w->epoch_samples : w->weighting == BZNA_WEIGHTING_ONCE ? positive : d->samples;
+    return BZNA_OK;
+}
+
+/* Adds up the weights, and finds where the parts end. */
+static bzna_status add_up(draws *d, const bzna_dataset *dataset, bzna_error *err)
+{
+    const uint32_t groups = (uint32_t)d->groups;
+    uint64_t end = 0;
+    double sum = 0;
+
+    d->sums = malloc(groups * sizeof *d->sums);
+    d->ends = d->w.by_part ? malloc(groups * sizeof *d->ends) : NULL;
+    if (!d->sums || (d->w.by_part && !d->ends))
+        return bzna_formats_data_no_memory(err);
+    for (uint32_t i = 0; i < groups; i++) {
+        d->sums[i] = sum += d->w.weights[i];
+        if (d->ends)
+            d->ends[i] = end += bzna_dataset_part_count(dataset, i);
+    }
+    return BZNA_OK;
+}
+
+/* ---- Groups --------------------------------------------------------------------------------- */
+
+static uint64_t group_begin(const draws *d, uint64_t group)
+{
+    return !group ? 0 : d->ends ? d->ends[group - 1] : group;
+}
+
+static uint64_t group_size(const draws *d, uint64_t group)
+{
+    return d->ends ? d->ends[group] - group_begin(d, group) : 1;
+}
+
+/* ---- With replacement ----------------------------------------------------------------------- */
+
+/* Draws the sample at one position. The position is the counter of the random numbers. */
+static uint64_t draw(const draws *d, uint64_t epoch, uint64_t position)
+{
+    uint64_t low = 0, high = d->groups - 1, size;
+    bzna_random random;
+    double u;
+
+    bzna_random_init(&random, d->w.seed, epoch, position, BZNA_OPERATION_ORDER);
+    u = bzna_random_uniform(&random, 0, d->sums[high]);
+    while (low < high) {                                    /* the first group whose sum is above u */
+        const uint64_t middle = low + (high - low) / 2;
+        if (d->sums[middle] > u)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    /* u can be rounded up to the whole sum: then the last group that has a weight is taken */
+    while (low && !(d->w.weights[low] > 0))
+        low--;
+
+    size = group_size(d, low);
+    u = bzna_random_uniform(&random, 0, (double)size);
+    return group_begin(d, low) + ((uint64_t)u < size - 1 ? (uint64_t)u : size - 1);
+}
+
+/* ---- Without replacement -------------------------------------------------------------------- */
+
+#define LN2_HIGH 0x1.62e42fefap-1     /* 36 bits of ln 2: the product with an exponent is exact */
+#define LN2_LOW  0x1.cf79abc9e3b3ap-40                      /* ln 2 less LN2_HIGH */
+
+/* Returns the natural logarithm of a number above 0 and at most 1, from + - x / alone, which IEEE 754 fixes: the same
+ * number on every machine. The error is below 1 ulp. Series: Abramowitz and Stegun 1964, 4.1.27. */
+static double log_of(double x)
+{
+    int k;
+
+    /* x = 2^k (1 + f), with 1 + f between the square roots of 1/2 and 2 */
+    double f = frexp(x, &k);
+    if (f < 0.70710678118654752) {
+        f *= 2;
+        k--;
+    }
+    f -= 1;
+
+    /* log(1 + f) = 2 (s + s^3/3 + s^5/5 + ...), s = f / (2 + f); 2 s = f - s f */
+    const double s = f / (2 + f), z = s * s;
+    double sum = 0;
+    for (int n = 25; n > 1; n -= 2)
+        sum = (sum + 2.0 / n) * z;
+
+    const double whole = k * LN2_HIGH, high = whole + f, low = f - (high - whole);
+    return high + (low - (s * (f - sum) - k * LN2_LOW));
+}
+
+static int by_key(const void *left, const void *right)
+{
+    const ranked *a = left, *b = right;
+
+    return a->key < b->key ? -1 : a->key > b->key ? 1 : a->sample < b->sample ? -1 : a->sample > b->sample;
+}
+
+/* Efraimidis and Spirakis (2006) order samples by u^(1/w), largest first. Here the key is -log(u)/w, smallest first,
+ * which is the same order. Samples without a weight come last. */
+static bzna_status draw_once(const draws *d, uint64_t epoch, uint64_t *list, bzna_error *err)
+{
+    ranked *all = d->samples <= SIZE_MAX / sizeof *all ? malloc((size_t)d->samples * sizeof *all) : NULL;
+    uint64_t sample = 0;
+    bzna_random random;
+
+    if (!all)
+        return bzna_formats_data_no_memory(err);
+    for (uint64_t group = 0; group < d->groups; group++) {
+        const uint64_t size = group_size(d, group);
+        const double weight = d->w.weights[group] / (double)size;
+
+        for (uint64_t i = 0; i < size; i++, sample++) {
+            bzna_random_init(&random, d->w.seed, epoch, sample, BZNA_OPERATION_ORDER);
+            all[sample].sample = sample;
+            all[sample].key = HUGE_VAL;
+            if (weight > 0)                                 /* 1 - u is exact, and never 0 */
+                all[sample].key = fmin(-log_of(1 - bzna_random_uniform(&random, 0, 1)) / weight, DBL_MAX);
+        }
+    }
+
+    qsort(all, (size_t)d->samples, sizeof *all, by_key);
+    for (uint64_t i = 0; i < d->count; i++)
+        list[i] = all[i].sample;
+    free(all);
+    return BZNA_OK;
+}
+
+/* ---- Lists ---------------------------------------------------------------------------------- */
+
+/* Fills the list of an epoch. */
+static bzna_status fill(const draws *d, uint64_t epoch, uint64_t *list, bzna_error *err)
+{
+    if (d->w.weighting == BZNA_WEIGHTING_ONCE && draw_once(d, epoch, list, err) != BZNA_OK)
+        return err->status;
+    for (uint64_t i = 0; i < d->count && d->w.weighting == BZNA_WEIGHTING_REPLACE; i++)
+        list[i] = draw(d, epoch, i);
+    for (uint64_t i = 0; i < d->count && d->w.indices; i++)
+        list[i] = d->w.indices[list[i]];
+    return BZNA_OK;
+}
+
+static bzna_status begin(draws *d, const bzna_dataset *dataset, const bzna_formats_weights *weights, bzna_error *err)
+{
+    memset(d, 0, sizeof *d);
+    if (take(d, dataset, weights, err) == BZNA_OK && check(d, dataset, err) == BZNA_OK)
+        add_up(d, dataset, err);
+    return err->status;
+}
+
+static void end(draws *d)
+{
+    free(d->sums);
+    free(d->ends);
+}
+
+bzna_status bzna_formats_weighted_list(const bzna_dataset *dataset, const bzna_formats_weights *weights, uint64_t epoch,
+                                       uint64_t *list, uint64_t capacity, uint64_t *count, bzna_error *err)
+{
+    bzna_error e;
+    draws d;
+
+    bzna_error_init(&e, sizeof e);
+    if (begin(&d, dataset, weights, &e) == BZNA_OK) {
+        if (!list || capacity < d.count)
+            DATA_FAIL(&e, BZNA_E_BUFFER, "the list needs %llu numbers, the buffer has %llu", (data_llu)d.count,
+                      (data_llu)(list ? capacity : 0));
+        else
+            fill(&d, epoch, list, &e);
+    }
+    if (count)
+        *count = d.count;
+    end(&d);
+    return bzna_formats_data_return(err, &e);
+}
+
+bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *dataset,
+                                       const bzna_formats_weights *weights, uint64_t epoch, bzna_error *err)
+{
+    uint64_t *list = NULL;
+    bzna_error e;
+    draws d;
+
+    bzna_error_init(&e, sizeof e);
+    if (begin(&d, dataset, weights, &e) == BZNA_OK) {
+        if (d.count > SIZE_MAX / sizeof *list || !(list = malloc((size_t)d.count * sizeof *list)))
+            bzna_formats_data_no_memory(&e);
+        else if (fill(&d, epoch, list, &e) == BZNA_OK)
+            bzna_loader_set_indices(loader, epoch, list, d.count, &e);
+    }
+    free(list);
+    end(&d);
+    return bzna_formats_data_return(err, &e);
+}
