@@ -2722,7 +2722,8 @@ enum {
     BZI_OF_loader_color, BZI_OF_jitter, BZI_OF_loader_fields, BZI_OF_loader_read, BZI_OF_loader_decode,
     BZI_OF_loader_errors, BZI_OF_loader_pipeline, BZI_OF_loader_augment, BZI_OF_transform, BZI_OF_writer_config,
     BZI_OF_writer_sample, BZI_OF_sink, BZI_OF_loader_config, BZI_OF_source, BZI_OF_records, BZI_OF_provider,
-    BZI_OF_codec, BZI_OF_image, BZI_OF_affine, BZI_OF_picture, BZI_OF_statistics
+    BZI_OF_provider_field, BZI_OF_policy, BZI_OF_operation, BZI_OF_codec, BZI_OF_image, BZI_OF_affine, BZI_OF_picture,
+    BZI_OF_statistics
 };
 
 #define BZI_ROW(key, type, of, member, least, most, preset)                                                            \
@@ -2901,6 +2902,15 @@ static const bzi_setting bzi_settings[] = {
     BZI_BOTH(loader_augment, policies, policy_count),
     BZI_UP_TO(SWITCH, loader_augment, beyond_crop, 1),
     BZI_PLAIN(RESERVED, loader_augment, reserved),
+
+    BZI_NUMBER(COUNT, policy, operation_count, 1, BZI_LIMIT_OPERATIONS, 0),
+    BZI_UP_TO(CHOICE, policy, law, BZNA_POLICY_CHOOSE),
+    BZI_UP_TO(REAL, policy, probability, 1),
+    BZI_PLAIN(RESERVED, policy, reserved),
+
+    BZI_UP_TO(REAL, operation, probability, 1),
+    BZI_PLAIN(RESERVED, operation, reserved0),
+    BZI_PLAIN(RESERVED, operation, reserved),
 #endif
 
     BZI_UP_TO(CHOICE, transform, filter, BZNA_FILTER_CUBIC_075),
@@ -2944,7 +2954,14 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(RESERVED, source, reserved0),
 #ifndef BENZINA_NO_RECORDS
     BZI_PLAIN(RESERVED, records, reserved0),
+    BZI_BOTH(provider, files, file_count),
+    BZI_BOTH(provider, class_names, class_count),
     BZI_PLAIN(RESERVED, provider, reserved),
+    BZI_NUMBER(COUNT, provider_field, kind, BZNA_FIELD_IMAGE, BZNA_FIELD_BYTES, 0),
+    BZI_UP_TO(SWITCH, provider_field, located, 1),
+    BZI_UP_TO(CHOICE, provider_field, layout, BZNA_LAYOUT_NHWC),
+    BZI_PLAIN(RESERVED, provider_field, reserved0),
+    BZI_PLAIN(RESERVED, provider_field, reserved),
 #endif
 
     BZI_PLAIN(RESERVED, codec, reserved0),
@@ -11159,8 +11176,6 @@ static bzna_status bzi_provider_check_raw(const bzi_container *c, bzi_provider *
 
     if (f->channels != 1 && f->channels != 3)
         return bzi_provider_fail_field(number, "channels", f->channels, "raw pixels have 1 or 3", err);
-    if (f->layout > BZNA_LAYOUT_NHWC)
-        return bzi_provider_fail_field(number, "layout", f->layout, "it must be 0 or 1", err);
     if (!f->width || f->width > edge)
         return bzi_provider_fail_field(number, "width", f->width, "it must be 1 to max_edge_px", err);
     if (!f->height || f->height > edge)
@@ -11198,13 +11213,8 @@ static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider
     const bzna_provider_field *f = &own->given[number];
     char where[32];
 
-    if (f->kind < BZNA_FIELD_IMAGE || f->kind > BZNA_FIELD_BYTES)
-        return bzi_provider_fail_field(number, "kind", f->kind, "it must be BZNA_FIELD_...", err);
-    if (f->located > 1)
-        return bzi_provider_fail_field(number, "located", f->located, "it must be 0 or 1", err);
     snprintf(where, sizeof where, "provider.fields[%u]", number);
-    if (bzi_check_reserved(where, "reserved0", &f->reserved0, sizeof f->reserved0, err) != BZNA_OK ||
-        bzi_check_reserved(where, "reserved", f->reserved, sizeof f->reserved, err) != BZNA_OK)
+    if (bzi_settings_check(BZI_OF_provider_field, f, where, err) != BZNA_OK)
         return err->status;
     if (f->located ? !own->c.locate && !own->c.places : !own->c.read)
         return BZI_MISUSE(err, "provider.%s: is NULL, but provider.fields[%u] needs it", f->located ? "locate" : "read",
@@ -11271,9 +11281,6 @@ static bzna_status bzi_provider_open_classes(bzi_container *c, bzi_provider *own
     const bzna_provider *p = &own->c;
     bzna_status status = BZNA_OK;
 
-    if (!p->class_names != !p->class_count)
-        return BZI_MISUSE(err, "provider.class_names: needs its count, and the count its array");
-
     own->classes.memory = &c->host->memory;
     for (uint64_t i = 0; i < p->class_count && status == BZNA_OK; i++)
         status = p->class_names[i] ? bzi_names_add(&own->classes, p->class_names[i], err) :
@@ -11293,8 +11300,6 @@ static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, 
     const uint64_t count = own->c.file_count;
     char path[BZI_LIMIT_PATH_BYTES];
 
-    if (!own->c.files != !count)
-        return BZI_MISUSE(err, "provider.files: needs its count, and the count its array");
     if (!count)
         return BZNA_OK;
     if (count > SIZE_MAX / sizeof *own->c.files)
@@ -15329,8 +15334,6 @@ static const char *bzi_operation_fault(const bzna_operation *o)
         return "kind";
     if (o->sign > 1 || (o->sign && !sized))
         return "sign";
-    if (!bzi_within(&o->probability, 1, 0, 1))
-        return "probability";
     if (!bzi_within(o->magnitude, 2, sized ? known->least : -FLT_MAX, sized ? most : FLT_MAX))
         return "magnitude";
     if (o->kernel_px > (o->kind == BZNA_OP_BLUR ? BZI_BLUR_MOST : 0) || (o->kernel_px && o->kernel_px % 2 == 0))
@@ -15363,12 +15366,8 @@ static const char *bzi_policy_fault(const bzna_policy *p)
 
     if (!p->operations)
         return "operations";
-    if (p->operation_count < 1 || p->operation_count > BZI_LIMIT_OPERATIONS)
-        return "operation_count";
     if (p->operation_count % size)
         return "group_size";
-    if (p->law > BZNA_POLICY_CHOOSE)
-        return "law";
     if ((p->law == BZNA_POLICY_ALL && p->draws) || p->draws > BZI_LIMIT_OPERATIONS ||
         (p->law == BZNA_POLICY_SHUFFLE && p->draws > p->operation_count / size))
         return "draws";
@@ -15376,26 +15375,24 @@ static const char *bzi_policy_fault(const bzna_policy *p)
         return "bins";
     if (p->bin[0] > p->bin[1] || p->bin[1] > (p->bins ? p->bins - 1 : 0))
         return "bin";
-    if (!bzi_within(&p->probability, 1, 0, 1))
-        return "probability";
     return NULL;
 }
 
-/* Checks that the reserved words of a policy and of its operations are 0. */
-static bzna_status bzi_policy_check_reserved(const bzna_policy *p, const char *where, uint32_t number, bzna_error *err)
+/* Checks operation number k of a policy. policy: what messages call that. moves: 1 if it may join the warp. */
+static bzna_status bzi_policy_check_operation(const bzna_operation *o, const char *policy, uint32_t k, int moves,
+                                              bzna_error *err)
 {
-    char name[128];
+    const char *const fault = bzi_operation_fault(o);
+    char name[160];
 
-    snprintf(name, sizeof name, "%s.policies[%u]", where, number);
-    if (bzi_check_reserved(name, "reserved", p->reserved, sizeof p->reserved, err) != BZNA_OK)
+    snprintf(name, sizeof name, "%s.operations[%u]", policy, k);
+    if (bzi_settings_check(BZI_OF_operation, o, name, err) != BZNA_OK)
         return err->status;
-    for (uint32_t k = 0; k < p->operation_count; k++) {
-        const bzna_operation *o = &p->operations[k];
-        snprintf(name, sizeof name, "%s.policies[%u].operations[%u]", where, number, k);
-        if (bzi_check_reserved(name, "reserved0", &o->reserved0, sizeof o->reserved0, err) != BZNA_OK ||
-            bzi_check_reserved(name, "reserved", o->reserved, sizeof o->reserved, err) != BZNA_OK)
-            return err->status;
-    }
+    if (fault)
+        return BZI_MISUSE(err, "%s.%s: out of its range, not a number, or without effect on this kind (%u)", name,
+                          fault, o->kind);
+    if (!moves && bzi_op_is(o->kind, BZI_OP_MOVES))
+        return BZI_MISUSE(err, "%s.kind: it moves pixels, and the output has the first one's warp", name);
     return BZNA_OK;
 }
 
@@ -15414,24 +15411,21 @@ BZI_COLD
 static bzna_status bzi_augment_check(const bzna_loader_augment *a, const char *where, int moves, bzna_error *err)
 {
     const char *fault;
+    char name[128];
 
     if (bzi_settings_check(BZI_OF_loader_augment, a, where, err) != BZNA_OK)
         return err->status;
 
     for (uint32_t i = 0; i < a->policy_count; i++) {
         const bzna_policy *p = &a->policies[i];
-        if ((fault = bzi_policy_fault(p)) != NULL)
-            return BZI_MISUSE(err, "%s.policies[%u].%s: out of its range", where, i, fault);
-        if (bzi_policy_check_reserved(p, where, i, err) != BZNA_OK)
+        snprintf(name, sizeof name, "%s.policies[%u]", where, i);
+        if (bzi_settings_check(BZI_OF_policy, p, name, err) != BZNA_OK)
             return err->status;
-        for (uint32_t k = 0; k < p->operation_count; k++) {
-            if ((fault = bzi_operation_fault(&p->operations[k])) != NULL)
-                return BZI_MISUSE(err, "%s.policies[%u].operations[%u].%s: out of its range, not a number, or without "
-                                  "effect on this kind (%u)", where, i, k, fault, p->operations[k].kind);
-            if (!moves && bzi_op_is(p->operations[k].kind, BZI_OP_MOVES))
-                return BZI_MISUSE(err, "%s.policies[%u].operations[%u].kind: it moves pixels, and the output has the "
-                                  "first one's warp", where, i, k);
-        }
+        if ((fault = bzi_policy_fault(p)) != NULL)
+            return BZI_MISUSE(err, "%s.%s: out of its range", name, fault);
+        for (uint32_t k = 0; k < p->operation_count; k++)
+            if (bzi_policy_check_operation(&p->operations[k], name, k, moves, err) != BZNA_OK)
+                return err->status;
     }
 
     if (bzi_augment_most(a) > BZNA_OPERATIONS_MAX)

@@ -151,8 +151,8 @@ TYPES = {
 # least, most and preset of the macros of rows, from what follows the type, the struct and the member.
 ROWS = {"NUMBER": "{0} {1} {2}", "UP_TO": "0 {0} 0", "PLAIN": "0 0 0"}
 # Structs of which not all members are settings: what they say of files and callbacks is checked elsewhere.
-PARTLY = ("records", "source", "sink", "provider", "dataset_config", "writer_config", "writer_sample", "transform",
-          "image")
+PARTLY = ("records", "source", "sink", "provider", "provider_field", "policy", "operation", "dataset_config",
+          "writer_config", "writer_sample", "transform", "image")
 
 
 class Fault(Exception):

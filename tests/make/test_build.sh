@@ -275,7 +275,7 @@ if have "${PYTHON:-python3}"; then
     check a_setting_without_a_row_is_noticed stale_bindings \
         '/BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight/d' 'no row of loader_pipeline.batches_in_flight'
     check a_setting_without_keywords_is_noticed stale_bindings \
-        's/^    uint32_t          no_threads;/    uint32_t          no_threads2;/; s/loader_pipeline, no_threads)/loader_pipeline, no_threads2)/' \
+        's/^    uint32_t          no_threads;/    uint32_t          no_threads2;/; s/loader_pipeline, no_threads, 1)/loader_pipeline, no_threads2, 1)/' \
         'no_threads'
     check the_header_says_what_defaults_and_ranges_the_table_has stale_bindings \
         's/BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3)/BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 4)/' \

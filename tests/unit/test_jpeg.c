@@ -889,6 +889,39 @@ TEST(coefficients_of_several_scans_are_bounded)
     }
 }
 
+/* libjpeg says that four components without Adobe's marker are CMYK, and djpeg makes R'G'B' of them as of Adobe's. */
+TEST(cmyk_without_adobes_marker_has_the_pixels_that_djpeg_writes)
+{
+    const bytes whole = encoded(&with_black[0]);
+    const size_t at = find(whole, 0, "\xff\xee", 2);
+    bytes bare = spliced(whole, at, NULL, 0, at + 2 + (size_t)whole.data[at + 2] * 256 + whole.data[at + 3]);
+    struct jpeg_decompress_struct info;
+    struct jpeg_error_mgr errors;
+    bzna_picture picture;
+    uint8_t row[4 * W];
+    uint32_t differ = 0;
+
+    CHECK_EQ(decode(&decoders[0], bare, H, &picture), BZNA_OK);
+    info.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&info);
+    jpeg_mem_src(&info, bare.data, (unsigned long)bare.size);
+    jpeg_read_header(&info, TRUE);
+    CHECK(!info.saw_Adobe_marker && info.out_color_space == JCS_CMYK);
+    jpeg_start_decompress(&info);
+    for (int y = 0; y < H; y++) {
+        jpeg_read_scanlines(&info, (JSAMPROW[]){ row }, 1);
+        for (int i = 0; i < 3 * W; i++) {                   /* cmyk_to_rgb() of libjpeg-turbo's cmyk.h */
+            const int value = (int)((double)row[i / 3 * 4 + i % 3] * row[i / 3 * 4 + 3] / 255 + 0.5);
+            differ += ((const uint8_t *)picture.plane[(i + 2) % 3])[y * picture.pitch[(i + 2) % 3] + i / 3] != value;
+        }
+    }
+    CHECK_EQ(differ, 0);
+    jpeg_finish_decompress(&info);
+    jpeg_destroy_decompress(&info);
+    free(bare.data);
+    free(whole.data);
+}
+
 /* ---- Through the interface --------------------------------------------------------------------------------------- */
 
 static uint64_t allocations;
@@ -1274,6 +1307,7 @@ TEST_MAIN(RUN(headers_that_only_libjpeg_turbo_may_judge_are_never_nvdecs)
           RUN(progressive_scans_need_the_tables_of_their_coefficients_alone)
           RUN(tables_of_a_picture_before_are_not_used)
           RUN(coefficients_of_several_scans_are_bounded)
+          RUN(cmyk_without_adobes_marker_has_the_pixels_that_djpeg_writes)
           RUN(a_decoder_that_has_seen_as_large_a_picture_allocates_nothing)
           RUN(a_loader_decodes_what_the_warp_reads)
           RUN(a_loader_shrinks_by_what_all_views_of_a_picture_allow)

@@ -801,7 +801,7 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.fields[1].name = "\xed\xa0\x80", BZNA_E_ARGUMENT, "provider.fields[1].name: is not UTF-8");
     REFUSE(d.fields[2].kind = 0, BZNA_E_ARGUMENT, "provider.fields[2].kind: 0");
     REFUSE(d.fields[2].kind = 6, BZNA_E_ARGUMENT, "provider.fields[2].kind: 6");
-    REFUSE(d.fields[2].located = 2, BZNA_E_ARGUMENT, "provider.fields[2].located: 2");
+    REFUSE(d.fields[2].located = 2, BZNA_E_ARGUMENT, "provider.fields[2].located: neither 0 nor 1");
     REFUSE(d.fields[2].codec = BZNA_CODEC_RAW, BZNA_E_ARGUMENT, "provider.fields[2]: codec");
     REFUSE(d.fields[2].name = NULL, BZNA_E_ARGUMENT, "provider.fields[2].name");
     REFUSE(d.fields[2].name = "", BZNA_E_ARGUMENT, "provider.fields[2].name");
