@@ -153,7 +153,7 @@ if [ -n "$(find benzina.[ch] benzina_kernels.cu $package -newer "$wheel" -name '
 licences="$t/wheel/benzina-$version.dist-info/licenses"
 check wheel_is_of_manylinux_2_28 says 'is consistent with the following platform tag: "manylinux_2_28' \
     env PATH="$build/python/tools/bin:$PATH" auditwheel show "$wheel"
-for name in LICENSE bundled/ffmpeg.txt bundled/dav1d.txt bundled/libjpeg-turbo.txt bundled/zlib.txt bundled/SOURCES.txt; do
+for name in LICENSE bundled/ffmpeg.txt bundled/dav1d.txt bundled/libjpeg-turbo.txt bundled/zlib.txt bundled/libtiff.txt bundled/openjpeg.txt bundled/SOURCES.txt; do
     check "wheel_has_${name#bundled/}" test -s "$licences/$name"
 done
 check licence_of_ffmpeg_is_the_lesser_one grep -q "GNU LESSER GENERAL PUBLIC LICENSE" "$licences/bundled/ffmpeg.txt"

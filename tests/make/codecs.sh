@@ -4,8 +4,9 @@
 #     sh tests/make/codecs.sh FOLDER          static libraries: FOLDER/lib/pkgconfig has libavcodec, libavformat,
 #                                             libswscale, libavutil, dav1d
 #     sh tests/make/codecs.sh FOLDER wheel    what a wheel bundles: FFmpeg's four libraries as shared ones, which
-#                                             whoever has the wheel can replace, with dav1d and zlib inside; a static
-#                                             libjpeg-turbo; and the headers of this system's libffmpeg-nvenc-dev
+#                                             whoever has the wheel can replace, with dav1d and zlib inside; static
+#                                             libjpeg-turbo, libtiff and OpenJPEG; and the headers of this system's
+#                                             libffmpeg-nvenc-dev
 # H.264, H.265 and the stills are FFmpeg's own decoders, AV1 is dav1d's. The sources come by apt, as the packages of
 # this system's release: see sources.sh.
 # CC: the compiler. JOBS: how many of it at a time. MACHINE: the processor that it compiles for, as aarch64, if that is
@@ -32,7 +33,7 @@ programs="nasm meson ninja dpkg-source pkg-config"
 missing=
 if [ "$kind" = wheel ]; then
     programs="$programs cmake"
-    packages="$packages zlib libjpeg-turbo"
+    packages="$packages zlib libjpeg-turbo tiff openjpeg2"
 fi
 for program in $programs; do
     command -v "$program" >/dev/null || missing="$missing $program"
@@ -87,6 +88,26 @@ if [ "$kind" = wheel ]; then
         cmake --build "$src/build_jpeg" -j "$jobs" && cmake --install "$src/build_jpeg") > "$log" 2>&1 || failed "$log"
     cat "$src"/libjpeg-turbo-*/LICENSE.md "$src"/libjpeg-turbo-*/README.ijg > "$folder/licences/libjpeg-turbo.txt"
 
+    # Static libraries are linked with what they need, which their .pc files name for --static alone. Only their own
+    # targets are built: libtiff's build has a program besides, which would be linked with this system's libraries.
+    library() { # name, target, the folder of its sources, options of cmake
+        name=$1 target=$2 from=$3 log="$src/$1.log"; shift 3
+        (cmake -S "$from" -B "$src/build_$name" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder" \
+            -DCMAKE_INSTALL_LIBDIR:PATH=lib -DCMAKE_PREFIX_PATH="$folder" -DBUILD_SHARED_LIBS=OFF \
+            -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_C_VISIBILITY_PRESET=hidden \
+            ${cross:+-DCMAKE_SYSTEM_NAME=Linux "-DCMAKE_SYSTEM_PROCESSOR=$machine" "-DCMAKE_AR=$AR" \
+                "-DCMAKE_RANLIB=$RANLIB"} "$@" &&
+            cmake --build "$src/build_$name" -j "$jobs" --target "$target" && cmake --install "$src/build_$name") \
+            > "$log" 2>&1 || failed "$log"
+        sed -i 's/^Requires.private:/Requires:/; /^Libs:/s/$/ -lm -lpthread/' "$folder/lib/pkgconfig/$name.pc"
+    }
+    library libtiff-4 tiff "$src"/tiff-*/ -Dzlib=ON -Djpeg=ON -Dold-jpeg=ON -Djbig=OFF -Dlerc=OFF -Dlzma=OFF \
+        -Dzstd=OFF -Dwebp=OFF -Dlibdeflate=OFF -Dcxx=OFF -Dtiff-tools=OFF -Dtiff-tests=OFF -Dtiff-docs=OFF \
+        -Dtiff-contrib=OFF
+    cp "$src"/tiff-*/LICENSE.md "$folder/licences/libtiff.txt"
+    library libopenjp2 openjp2 "$src"/openjpeg2-*/ -DBUILD_CODEC=OFF
+    cp "$src"/openjpeg2-*/LICENSE "$folder/licences/openjpeg.txt"
+
     headers=$(pkg-config --variable=includedir ffnvcodec)
     mkdir -p "$folder/include" && cp -R "$headers/ffnvcodec" "$folder/include/"
     printf 'Name: ffnvcodec\nDescription: headers\nVersion: %s\nCflags: -I%s/include\n' \
@@ -96,7 +117,7 @@ fi
 # --- FFmpeg: LGPL 2.1, since neither --enable-gpl nor --enable-nonfree is given ---
 if [ "$kind" = wheel ]; then
     export PKG_CONFIG_LIBDIR="$folder/lib/pkgconfig"                   # nothing of the system's
-    set -- --disable-static --enable-shared --enable-encoder=png,mjpeg,ppm \
+    set -- --disable-static --enable-shared --enable-encoder=png,ppm \
         --enable-parser=h264,hevc,av1,mjpeg,png --enable-demuxer=image2,image2pipe,gif,mov,matroska,webp_pipe \
         --enable-demuxer='image_*_pipe' --enable-protocol=file,pipe --extra-cflags="-I$folder/include" --extra-ldflags="-L$folder/lib"
 else
@@ -131,8 +152,9 @@ if [ "$kind" = wheel ]; then
         cat <<'END'
 This wheel bundles libavcodec, libavformat, libswscale and libavutil of FFmpeg (LGPL 2.1 or later), built without any part that is GPL or
 non-free. They are shared libraries, which you may replace by others with the same interface. Inside libavcodec are
-dav1d (BSD, 2 clauses) and zlib (zlib's license). Inside libbenzina.so is libjpeg-turbo (IJG; BSD, 3 clauses; zlib's
-license). Their licenses stand beside this file.
+dav1d (BSD, 2 clauses) and zlib (zlib's license). Inside libbenzina.so, libbenzina_formats.so and bzna is libjpeg-turbo
+(IJG; BSD, 3 clauses; zlib's license). Inside libbenzina_formats.so are libtiff (its own license) and OpenJPEG (BSD, 2
+clauses). Their licenses are beside this file.
 
 All are built from Debian's source packages, with Debian's patches and no others:
 

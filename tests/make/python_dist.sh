@@ -3,7 +3,8 @@
 #     sh tests/make/python_dist.sh sdist BUILD VERSION    benzina-VERSION.tar.gz: the package with the pair inside,
 #                                                         which pip compiles where libavcodec and libjpeg-turbo are
 #     sh tests/make/python_dist.sh wheel BUILD VERSION    a wheel of that, for glibc 2.28 and later, with FFmpeg (LGPL)
-#                                                         and libjpeg-turbo inside: it needs no library of the system
+#                                                         libjpeg-turbo, libtiff and OpenJPEG inside: it needs no
+#                                                         library of the system
 # MACHINE: the processor of the wheel, x86_64 or aarch64, if it is not this machine's.
 # PYTHON: the interpreter whose venv, BUILD/python/tools, gets what is needed from PyPI. JOBS: compilers at a time.
 set -e
@@ -70,7 +71,7 @@ rm -rf "${work:?}/$name" "$work/plain"
 tar -C "$work" -xzf "$out/$name.tar.gz"
 mkdir "$work/$name/bundled" "$work/plain"
 cp "$codecs/licences"/* "$codecs/SOURCES.txt" "$work/$name/bundled/"
-licences="MIT AND LGPL-2.1-or-later AND BSD-2-Clause AND BSD-3-Clause AND IJG AND Zlib"
+licences="MIT AND LGPL-2.1-or-later AND BSD-2-Clause AND BSD-3-Clause AND IJG AND Zlib AND libtiff"
 sed -i "s/^license = .*/license = \"$licences\"/
     s/^license-files = .*/license-files = [\"LICENSE\", \"bundled\/*\"]/" "$work/$name/pyproject.toml"
 log="$work/wheel.log"
