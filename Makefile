@@ -423,8 +423,8 @@ TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)
 TEST_STREAM = $(if $(filter %_stream,$@),-Iexamples/formats $(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
 # Suites whose contexts have the formats' codecs (tests/unit/with_formats.h), or that open by them.
-FORMATS_SUITES = changes codec contract decode faults files folder joint limits lists outputs paths pictures platforms \
-              provider provider_files qoi recordio rules soak stream tar weighted
+FORMATS_SUITES = changes codec contract decode faults files folder formats_codecs joint limits lists outputs paths \
+              pictures platforms provider provider_files qoi recordio rules soak stream tar weighted
 TEST_FORMATS = $(if $(filter $(FORMATS_SUITES:%=test_%) $(FORMATS_SUITES:%=test_%_%),$*),$(BUILD)/libbenzina_formats.a \
               $(FORMATS_LIBS))
 TEST_FAKES  = $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))

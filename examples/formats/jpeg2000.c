@@ -11,7 +11,8 @@
  * Alpha is dropped. Samples that are signed are moved up by half of their range. Other color spaces are refused.
  *
  * The parts of pictures that are not needed are not decoded. What inspect needs is read here. OpenJPEG allocates notes
- * on each tile, code block and precinct before it decodes, so their number is limited by the bytes of the file. */
+ * on each tile, code block and precinct before it decodes, so their number is limited by the bytes of the file. It does
+ * not check all of its allocations: version 2.5 may crash when memory ends. */
 #include "formats.h"
 
 #include <string.h>
@@ -280,7 +281,7 @@ static bzna_status j2k_inspect(void *state, const void *data, uint64_t bytes, bz
     return BZNA_OK;
 }
 
-/* Gives the palette: a number of colors, of columns, the bits of each column; then the values. */
+/* Gives the palette: a number of colors, of columns, the bits of each column, at most 32; then the values. */
 static int j2k_palette(j2k_reader r, uint8_t palette[768])
 {
     const uint32_t colors = j2k_number(&r, 2), columns = j2k_number(&r, 1);
@@ -290,10 +291,11 @@ static int j2k_palette(j2k_reader r, uint8_t palette[768])
         bits[i] = (uint8_t)((j2k_number(&r, 1) & 127) + 1);
     for (uint32_t i = 0; i < colors * columns; i++) {
         const uint32_t c = i % columns, value = j2k_number(&r, (bits[c] + 7u) / 8);
-        const uint8_t byte = (uint8_t)(bits[c] > 8 ? value >> (bits[c] - 8) : value * 255 / ((1u << bits[c]) - 1));
+        uint8_t byte;
 
-        if (r.ended || i / columns > 255)
+        if (r.ended || i / columns > 255 || bits[c] > 32)
             return 0;
+        byte = (uint8_t)(bits[c] > 8 ? value >> (bits[c] - 8) : value * 255 / ((1u << bits[c]) - 1));
         for (uint32_t k = 0; k < 3; k++)
             if (k == c || columns < 3)
                 palette[3 * (i / columns) + k] = c && columns < 3 ? palette[3 * (i / columns) + k] : byte;

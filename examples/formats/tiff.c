@@ -16,7 +16,9 @@
  *
  * Less than 8 bits are stretched to 0..255, of 32 the upper 16 are taken. Signed samples are moved up by half of their
  * range, so that the lowest becomes 0. Alpha is dropped; colors that were multiplied by it are divided by it, as Pillow
- * does. Floats and other color spaces are refused. The planes are as they are stored: the orientation is the warp's. */
+ * does. Floats and other color spaces are refused. The planes are as they are stored: the orientation is the warp's.
+ *
+ * libtiff does not check all of its allocations: version 4.5 may crash when memory ends. */
 #include "formats.h"
 
 #include <string.h>

@@ -65,6 +65,26 @@ static void ledger_release(void *user, void *ptr, size_t size)
     free(ptr);
 }
 
+#ifdef BENZINA_TEST_HEIF_H
+/* The codecs of examples/formats that the program has: that of HEIF is the first. */
+enum { FUZZ_CODECS = 6 };
+
+static uint32_t fuzz_codecs(bzna_codec codecs[FUZZ_CODECS])
+{
+    bzna_formats_heif(&codecs[0]);
+#ifdef FUZZ_FORMATS
+    bzna_formats_gif(&codecs[1]);
+    bzna_formats_bmp(&codecs[2]);
+    bzna_formats_pnm(&codecs[3]);
+    bzna_formats_tiff(&codecs[4]);
+    bzna_formats_jpeg2000(&codecs[5]);
+    return 6;
+#else
+    return 1;
+#endif
+}
+#endif
+
 static bzna_context *fuzz_context_open(int32_t device, uint32_t no_threads)
 {
     bzna_context_config config;
@@ -77,13 +97,14 @@ static bzna_context *fuzz_context_open(int32_t device, uint32_t no_threads)
     config.max_sample_bytes = 1 << 20;
     config.sessions = 2;
     config.no_threads = no_threads;
-#ifdef BENZINA_TEST_HEIF_H
-    return heif_context(&config);
-#else
     bzna_context *context = NULL;
+#ifdef BENZINA_TEST_HEIF_H
+    bzna_codec codecs[FUZZ_CODECS];
+    config.own_codecs.count = fuzz_codecs(codecs);
+    config.own_codecs.ptr = codecs;
+#endif
     bzna_context_open(&config, &context, NULL);
     return context;
-#endif
 }
 
 /* One that lasts as long as the program; it starts no threads. */

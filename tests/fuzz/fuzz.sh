@@ -14,16 +14,17 @@ export LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0
 PARSE="archive heif avif jpeg stills tar tar_index recordio recordio_index lists records patterns codecs state"
 WRITE="writer"
 DECODE="decode_archive decode_heif decode_jpeg decode_stills loader loader_gpu"
+FORMATS="decode_tiff decode_jpeg2000 decode_gif_bmp_pnm"
 TOOL="tool_arguments tool_lists tool_targets tool_journal tool_index tool_json"
 NO_DECODERS="-DBENZINA_STATIC -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_CUDA"
 # those of the arguments that TARGETS names
 only() { for t in $TARGETS; do case " $* " in *" $t "*) printf '%s ' "$t" ;; esac; done; }
 # shellcheck disable=SC2086
-[ -z "$TARGETS" ] || { PARSE=$(only $PARSE); WRITE=$(only $WRITE); DECODE=$(only $DECODE); TOOL=$(only $TOOL); }
+[ -z "$TARGETS" ] || { PARSE=$(only $PARSE); WRITE=$(only $WRITE); DECODE=$(only $DECODE); FORMATS=$(only $FORMATS); TOOL=$(only $TOOL); }
 
 program() { # name, sources and flags...: if it has become older than the sources
     name=$1; shift
-    newer=$(find benzina.c benzina.h tests/fuzz tests/fake examples/bzna -newer "$F/$name" 2>/dev/null | head -n 1)
+    newer=$(find benzina.c benzina.h tests/fuzz tests/fake examples/bzna examples/formats -newer "$F/$name" 2>/dev/null | head -n 1)
     [ -x "$F/$name" ] && [ -z "$newer" ] && return 0
     # shellcheck disable=SC2086
     $CLANG $FLAGS -fsanitize=fuzzer -DBENZINA_LIBFUZZER -o "$F/$name" "$@" -lm -lpthread -ldl
@@ -39,12 +40,17 @@ build() {
     [ -z "$DECODE" ] || program decode -DBENZINA_STATIC $CUDA_FLAGS "-Wl,--disable-new-dtags,-rpath,$PWD/$F/fake" \
         tests/fuzz/main.c $LIBS || return 1
     # shellcheck disable=SC2086
+    [ -z "$FORMATS" ] || program formats -DBENZINA_NO_CUDA -DFUZZ_FORMATS $FORMATS_FLAGS \
+        tests/fuzz/main.c examples/formats/stills.c examples/formats/tiff.c examples/formats/jpeg2000.c \
+        $FORMATS_LIBS $LIBS || return 1
+    # shellcheck disable=SC2086
     [ -z "$TOOL" ] || program tool $TOOL_FLAGS tests/fuzz/tool.c $TOOL_SOURCES "$BUILD/libbenzina.a" $TOOL_LIBS $LIBS
 }
 
 . tests/fuzz/seeds.sh
 program_of() { # target
     case " $DECODE " in *" $1 "*) echo decode; return ;; esac
+    case " $FORMATS " in *" $1 "*) echo formats; return ;; esac
     case " $TOOL " in *" $1 "*) echo tool; return ;; esac
     case " $WRITE " in *" $1 "*) echo write; return ;; esac
     echo parse
@@ -99,7 +105,7 @@ pack() { # target
     find "$F/least" -type f | sort | xargs "$F/$of" "$1" pack "tests/data/fuzz/$1.pack" 8192
 }
 
-all="$PARSE $WRITE $DECODE $TOOL"
+all="$PARSE $WRITE $DECODE $FORMATS $TOOL"
 case $1 in
 build) build ;;
 run | long)

@@ -16,6 +16,9 @@
 #include "mutate.h"
 #include "files.h"
 #include "codecs.h"
+#ifdef FUZZ_FORMATS
+#  include "formats.h"
+#endif
 #include "states.h"
 #include "writers.h"
 #if !defined(BENZINA_NO_AVCODEC) || !defined(BENZINA_NO_JPEG)
@@ -43,6 +46,11 @@ static const fuzz_target targets[] = {
     { "decode_heif", run_heif, mutate_file, NULL, NULL },
     { "decode_jpeg", run_picture, mutate_file, NULL, NULL },
     { "decode_stills", run_picture, mutate_file, NULL, NULL },
+#  ifdef FUZZ_FORMATS                                       /* linked with the files of these codecs */
+    { "decode_tiff", run_formats, NULL, NULL, NULL },
+    { "decode_jpeg2000", run_formats, mutate_file, NULL, NULL },
+    { "decode_gif_bmp_pnm", run_formats, NULL, NULL, NULL },
+#  endif
     { "loader", run_loader, mutate_loader, seeds_loader, NULL },
 #  ifndef BENZINA_NO_CUDA
     { "loader_gpu", run_loader_gpu, mutate_loader, seeds_loader, NULL },

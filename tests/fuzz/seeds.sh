@@ -11,8 +11,10 @@ seeds() { # target, program, folder
     avif) from="$d/heif/*.avif" ;;
     jpeg | decode_jpeg) from="$d/pictures/*.jpg" ;;
     stills | decode_stills)
-        from="$d/pictures/*.png $d/pictures/*.webp $d/pictures/*.gif $d/pictures/*.tif $d/pictures/*.bmp"
-        from="$from $d/pictures/*.j?? $d/seeds/*.p?? $d/seeds/*.bmp $d/seeds/*.webp" ;;
+        from="$d/pictures/*.png $d/pictures/*.webp $d/seeds/*.png $d/seeds/*.webp" ;;
+    decode_tiff) from="$d/pictures/*.tif $d/seeds/*.tif" ;;
+    decode_jpeg2000) from="$d/pictures/*.j?[2k] $d/seeds/*.j?[2k]" ;;
+    decode_gif_bmp_pnm) from="$d/pictures/*.gif $d/pictures/*.bmp $d/seeds/*.p?m $d/seeds/*.bmp $d/seeds/*.gif" ;;
     tar) from="$d/seeds/*.tar" ;;
     recordio) from="$d/seeds/*.rec" ;;
     *) from= ;;

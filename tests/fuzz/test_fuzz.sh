@@ -16,8 +16,10 @@ mkdir -p "$BUILD/tests"
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) ||
     JPEG_CFLAGS=-DBENZINA_NO_JPEG
 # shellcheck disable=SC2086
-$cc -std=c11 "$optimized" -I. -DBENZINA_STATIC -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec \
-    libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz" tests/fuzz/main.c \
+$cc -std=c11 "$optimized" -I. -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec \
+    libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz" -DFUZZ_FORMATS $(make --no-print-directory -s print-FORMATS_CFLAGS) \
+    tests/fuzz/main.c examples/formats/stills.c examples/formats/tiff.c examples/formats/jpeg2000.c \
+    $(make --no-print-directory -s print-FORMATS_LIBS) \
     $(pkg-config --libs libavcodec libavutil) $JPEG_LIBS -lm -lpthread || { echo "tests/fuzz/test_fuzz.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
 run() { # name, arguments of the program...
     name=$1; shift
@@ -39,18 +41,22 @@ for file in tests/data/seeds/* $heif/grid.heic $heif/grid.avif $heif/identity.he
     $heif/alpha.avif $heif/sequence.heics \
     $pictures/jpeg_420_progressive.jpg $pictures/jpeg_exif_6.jpg $pictures/jpeg_arithmetic.jpg \
     $pictures/jpeg_ycck_420_scans.jpg $pictures/png_palette_clear.png \
-    $pictures/webp_lossy_clear.webp $pictures/gif_animated_clear.gif $pictures/tiff_lzw.tif $pictures/jpeg2000.jp2 $pictures/bmp_palette_8.bmp; do
+    $pictures/webp_lossy_clear.webp $pictures/gif_animated_clear.gif $pictures/tiff_lzw.tif $pictures/tiff_cmyk.tif $pictures/jpeg2000.jp2 \
+    $pictures/jpeg2000_gray.j2k $pictures/bmp_palette_8.bmp; do
     seed=$(basename "$file" | tr . _)
     case $file in
     *.py) continue ;;
     *.tar) with=; parsed=tar ;;
     *.rec) with=; parsed=recordio ;;
     *.hei? | *.heics | *.avif) with=decode_heif; parsed=heif ;;
-    $pictures/* | *.p?? | *.bmp | *.webp) with=decode_stills; parsed=stills ;;
+    *.tif) with=decode_tiff; parsed= ;;
+    *.jp2 | *.j2k) with=decode_jpeg2000; parsed= ;;
+    *.gif | *.bmp | *.p?m) with=decode_gif_bmp_pnm; parsed= ;;
+    $pictures/* | *.p?? | *.webp) with=decode_stills; parsed=stills ;;
     *) with=decode_archive; parsed=archive ;;
     esac
     [ -z "$with" ] || run "corruptions_of_small_${seed}_do_no_harm" "$with" corrupt "$file" 0 2000 "$step"
-    run "corruptions_of_small_${seed}_are_parsed" "$parsed" corrupt "$file" 0 20000 "$step"
+    [ -z "$parsed" ] || run "corruptions_of_small_${seed}_are_parsed" "$parsed" corrupt "$file" 0 20000 "$step"
 done
 plain() { # name, encoder and its options...
     name=$1; shift

@@ -329,6 +329,56 @@ for file in $(grep '\.c$' "$T/listed" | grep -v '^formats\.c$'); do
     else skip "format_${file%.c}_is_compiled_alone" "no compiler here [gcc clang]"; fi
 done
 
+# A program with the library and one codec alone decodes a picture by it.
+cat > "$T/with_codec.c" <<'EOF'
+#include "benzina.h"
+#include "formats.h"
+
+int main(int argc, char **argv)
+{
+    static unsigned char data[1 << 20];
+    bzna_codec codec;
+    bzna_context *context = NULL;
+    bzna_decoder *decoder = NULL;
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_context_config config = { .struct_size = sizeof config };
+    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_OWN, .data = data };
+    bzna_picture picture = { .struct_size = sizeof picture };
+    FILE *file = fopen(argv[argc - 1], "rb");
+    if (!file) return 2;
+    image.data_size = fread(data, 1, sizeof data, file);
+    fclose(file);
+    CODEC(&codec);
+    config.own_codecs.ptr = &codec;
+    config.own_codecs.count = 1;
+    if (bzna_context_open(&config, &context, &err) < 0 || bzna_decoder_open(context, &decoder, &err) < 0 ||
+        bzna_decoder_decode(decoder, &image, &picture, &err) < 0)
+        return puts(err.message), 1;
+    printf("%s: %u x %u\n", codec.name, picture.width, picture.height);
+    bzna_decoder_close(decoder);
+    bzna_context_close(context);
+    return 0;
+}
+EOF
+decodes_alone() { # codec, its file, a picture
+    # shellcheck disable=SC2046
+    ${CC:-cc} -std=c11 -O0 -I"$T/with_formats" -I"$T/with_formats/formats" "-DCODEC=bzna_formats_$1" \
+        $(make --no-print-directory -s print-FORMATS_CFLAGS) "$T/with_codec.c" "$T/with_formats/formats/$2.c" \
+        "$BUILD/libbenzina.a" -Wl,--allow-shlib-undefined $(make --no-print-directory -s print-FORMATS_LIBS) \
+        $(pkg-config --libs libavcodec libavutil libjpeg 2>/dev/null) -lm -lpthread -ldl -o "$T/with_codec" &&
+        "$T/with_codec" "$3" > "$T/decoded" && cat "$T/decoded" && grep -q ' x ' "$T/decoded"
+}
+if [ -n "$SANITIZE" ]; then skip "codecs alone decode" "the library is built with a sanitizer"
+elif make --no-print-directory -s print-FORMATS_CFLAGS | grep -q _NO_; then
+    skip "codecs alone decode" "not all libraries are here [libavcodec-dev libtiff-dev libopenjp2-7-dev libjxl-dev]"
+else
+    for one in heif:heif:heif/alpha.avif gif:stills:pictures/gif_87.gif bmp:stills:pictures/bmp_1.bmp \
+        pnm:stills:seeds/plain.ppm tiff:tiff:pictures/tiff_lzw.tif jpeg2000:jpeg2000:pictures/jpeg2000.jp2; do
+        file=${one#*:}
+        check "the_codec_of_${one%%:*}_alone_decodes" decodes_alone "${one%%:*}" "${file%%:*}" "tests/data/${file#*:}"
+    done
+fi
+
 # --- the table of examples/vendoring/README.md ---
 table() { grep -E '^\| (nothing|`[A-Z ]+`) \| [0-9]' examples/vendoring/README.md; }
 lines_hold() { # within 3 %

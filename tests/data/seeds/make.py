@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes seeds of forms that ffmpeg and Pillow do not write: EXIF data in a PNG, run lengths in a BMP, notes in a WebP, sizes of
-samples in 16 bits in an mp4. Their pixels need not make sense.
+samples in 16 bits in an mp4, a palette in a JP2. Their pixels need not make sense.
 
     python3 tests/data/seeds/make.py                from the repository's root
 """
@@ -46,6 +46,21 @@ def short_sizes(mp4):
     return mp4[:at - 4] + b"stz2" + box + mp4[at + len(box):]
 
 
+def jp2_palette(bits):
+    """A JP2 of one component, whose values are numbers of two colors with so many bits each."""
+    def box(kind, body):
+        return struct.pack(">I", 8 + len(body)) + kind + body
+    code = (DATA / "pictures/jpeg2000_gray.j2k").read_bytes()
+    right, bottom, left, top = struct.unpack_from(">4I", code, 8)
+    width = (bits + 7) // 8
+    colors = b"".join(value.to_bytes(width, "big") for value in (0, 1, 2, (1 << bits) - 1, 1 << (bits - 1), 3))
+    head = box(b"ihdr", struct.pack(">IIHBBBB", bottom - top, right - left, 1, 7, 7, 0, 0)) + \
+        box(b"colr", struct.pack(">BBBI", 1, 0, 0, 16)) + \
+        box(b"pclr", struct.pack(">HB3B", 2, 3, bits - 1, bits - 1, bits - 1) + colors) + \
+        box(b"cmap", b"".join(struct.pack(">HBB", 0, 1, i) for i in range(3)))
+    return box(b"jP  ", b"\r\n\x87\n") + box(b"ftyp", b"jp2 \0\0\0\0jp2 ") + box(b"jp2h", head) + box(b"jp2c", code)
+
+
 def main():
     files = {
         "exif.png": png((b"eXIf", TIFF)),
@@ -54,6 +69,9 @@ def main():
         "notes.webp": webp((b"VP8X", b"\x0c\0\0\0\1\0\0\1\0\0"),
                            (b"VP8L", (DATA / "pictures/webp_lossless_clear.webp").read_bytes()[20:200]),
                            (b"EXIF", b"Exif\0\0" + TIFF), (b"XMP ", XMP)),
+        "palette.jp2": jp2_palette(8),
+        "palette_16.jp2": jp2_palette(16),
+        "../crashers/palette_of_128_bits.jp2": jp2_palette(128),
         "short_sizes.mp4": short_sizes((SEEDS / "h264.mp4").read_bytes()),
     }
     for name, data in files.items():

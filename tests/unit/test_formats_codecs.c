@@ -1,0 +1,380 @@
+/* The codecs of examples/formats that libraries decode (GIF, BMP, PNM, TIFF, JPEG 2000), called as the library calls
+ * them: parts of pictures, memory that ends, and what the libraries' own programs make of the same files. What they make
+ * of whole pictures is compared with Pillow in test_pictures. */
+#include "../../benzina.h"
+#include "test.h"
+#include "../../examples/formats/formats.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const paths[] = {
+    "tests/data/pictures/tiff_lzw.tif",    "tests/data/pictures/tiff_fax.tif",  "tests/data/pictures/tiff_jpeg.tif",
+    "tests/data/pictures/tiff_cmyk.tif",   "tests/data/pictures/tiff_palette.tif",
+    "tests/data/pictures/jpeg2000.jp2",    "tests/data/pictures/jpeg2000_gray.j2k", "tests/data/seeds/palette.jp2",
+    "tests/data/pictures/gif_87.gif",      "tests/data/pictures/gif_animated_clear.gif",
+    "tests/data/pictures/bmp_1.bmp",       "tests/data/pictures/bmp_palette_8.bmp",
+    "tests/data/seeds/gray.pam",           "tests/data/seeds/plain.ppm",
+};
+
+/* A file, and the planes that its codec decodes it to. */
+typedef struct decoding {
+    bzna_codec        codec;
+    void             *state;
+    uint8_t          *data;
+    size_t            size;
+    bzna_codec_shape  shape;
+    bzna_codec_planes planes;
+    uint8_t           palette[768];
+    bzna_error        err;
+} decoding;
+
+static size_t samples_of(const bzna_codec_shape *s, int plane, size_t *width)
+{
+    const uint32_t x = plane ? s->chroma_shift_x : 0, y = plane ? s->chroma_shift_y : 0;
+    *width = (s->width + (1u << x) - 1) >> x;
+    return (s->height + (1u << y) - 1) >> y;
+}
+
+static int planes_alloc(decoding *d)
+{
+    const int count = d->shape.pixels == BZNA_PIXELS_GRAY || d->shape.pixels == BZNA_PIXELS_INDEX ||
+                      d->shape.interleaved ? 1 : 3;
+    d->planes = (bzna_codec_planes){ .struct_size = sizeof d->planes, .width = d->shape.width,
+                                     .height = d->shape.height };
+    d->planes.step = (d->shape.depth > 8 ? 2u : 1u) * (d->shape.interleaved ? 3 : 1);
+    for (int i = 0; i < count; i++) {
+        size_t width, height = samples_of(&d->shape, i, &width);
+        d->planes.pitch[i] = (int64_t)((width * d->planes.step + 63) / 64 * 64);
+        d->planes.plane[i] = aligned_alloc(64, (size_t)d->planes.pitch[i] * height);
+        if (!d->planes.plane[i])
+            return 0;
+        memset(d->planes.plane[i], 0, (size_t)d->planes.pitch[i] * height);
+    }
+    if (d->shape.interleaved)
+        for (int i = 1; i < 3; i++)
+            d->planes.plane[i] = (uint8_t *)d->planes.plane[0] + (uint32_t)i * d->planes.step / 3;
+    if (d->shape.pixels == BZNA_PIXELS_INDEX)
+        d->planes.palette = memset(d->palette, 0, sizeof d->palette);
+    return 1;
+}
+
+static void planes_free(decoding *d)
+{
+    for (int i = 0; i < (d->shape.interleaved ? 1 : 3); i++)
+        free(d->planes.plane[i]);
+    memset(&d->planes, 0, sizeof d->planes);
+}
+
+static void decoding_close(decoding *d)
+{
+    planes_free(d);
+    if (d->codec.thread_end && d->state)
+        d->codec.thread_end(d->codec.user, d->state);
+    d->state = NULL;
+}
+
+/* Reads a file, and finds its codec. Returns 0 if this build has no such codec. */
+static int decoding_open(decoding *d, const char *path)
+{
+    static uint8_t bytes[1 << 22];
+    FILE *f = fopen(path, "rb");
+    uint64_t count;
+    const bzna_codec *codecs = bzna_formats_codecs(&count);
+    memset(d, 0, sizeof *d);
+    if (!f)
+        return 0;
+    d->size = fread(bytes, 1, sizeof bytes, f);
+    d->data = bytes;
+    fclose(f);
+    const uint32_t number = bzna_formats_recognize(d->data, d->size);
+    if (number < BZNA_CODEC_OWN || number - BZNA_CODEC_OWN >= count)
+        return 0;
+    d->codec = codecs[number - BZNA_CODEC_OWN];
+    d->err.struct_size = sizeof d->err;
+    return d->codec.decode != NULL;
+}
+
+/* Everything that the library does for a picture, once. */
+static bzna_status decode_all(decoding *d)
+{
+    d->shape = (bzna_codec_shape){ .struct_size = sizeof d->shape, .depth = 8 };
+    bzna_status status = d->codec.thread_begin ? d->codec.thread_begin(d->codec.user, &d->state, &d->err) : BZNA_OK;
+    if (status == BZNA_OK)
+        status = d->codec.inspect(d->state, d->data, d->size, &d->shape, &d->err);
+    if (status != BZNA_OK)
+        return status;
+    if (!planes_alloc(d))
+        return d->err.message[0] = '-', BZNA_E_MEMORY;
+    const bzna_rectangle whole = { 0, 0, d->shape.width, d->shape.height };
+    return d->codec.decode(d->state, d->data, d->size, &whole, &d->planes, &d->err);
+}
+
+/* Whether two decodings are the same within a rectangle, in all planes. */
+static int same_within(const decoding *a, const decoding *b, bzna_rectangle r)
+{
+    for (int i = 0; i < (a->shape.interleaved ? 1 : 3) && a->planes.plane[i]; i++) {
+        const uint32_t x = i ? a->shape.chroma_shift_x : 0, y = i ? a->shape.chroma_shift_y : 0;
+        const size_t x0 = r.x0 >> x, x1 = ((r.x1 - 1) >> x) + 1;
+        for (size_t row = r.y0 >> y; row <= (r.y1 - 1) >> y; row++)
+            if (memcmp((uint8_t *)a->planes.plane[i] + (int64_t)row * a->planes.pitch[i] + x0 * a->planes.step,
+                       (uint8_t *)b->planes.plane[i] + (int64_t)row * b->planes.pitch[i] + x0 * b->planes.step,
+                       (x1 - x0) * a->planes.step))
+                return 0;
+    }
+    return !memcmp(a->palette, b->palette, sizeof a->palette);
+}
+
+TEST(a_part_of_a_picture_is_that_of_the_whole)
+{
+    uint64_t random = 1;
+    int files = 0;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        decoding whole, part;
+        if (!decoding_open(&whole, paths[i]))
+            continue;
+        files++;
+        CHECK_EQ(decode_all(&whole), BZNA_OK);
+        part = whole;
+        for (int round = 0; round < ROUNDS(300, 40); round++) {
+            uint32_t draw[4];
+            for (int k = 0; k < 4; k++) {
+                random = random * 6364136223846793005u + 1442695040888963407u;
+                draw[k] = (uint32_t)(random >> 33);
+            }
+            const uint32_t x = draw[0] % whole.shape.width, y = draw[1] % whole.shape.height;
+            const bzna_rectangle r = { x, y, x + 1 + draw[2] % (whole.shape.width - x),
+                                       y + 1 + draw[3] % (whole.shape.height - y) };
+            REQUIRE(planes_alloc(&part));
+            CHECK_EQ(part.codec.decode(part.state, part.data, part.size, &r, &part.planes, &part.err), BZNA_OK);
+            if (!same_within(&whole, &part, r)) {
+                printf("%s: %u,%u to %u,%u\n", paths[i], r.x0, r.y0, r.x1, r.y1);
+                CHECK(0);
+            }
+            planes_free(&part);
+        }
+        decoding_close(&whole);
+    }
+    if (!files)
+        SKIP("this build decodes none of them");
+}
+
+#if defined(__GLIBC__) && !SANITIZED
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The functions of glibc that these stand before. While `armed`, allocation number `failing` of any kind fails. */
+extern void *__libc_malloc(size_t size), *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *p, size_t size), *__libc_memalign(size_t align, size_t size);
+extern int posix_memalign(void **p, size_t align, size_t size);
+static long allocations, failing;
+static int armed;
+
+#pragma GCC visibility push(default)
+static int allocation_fails(void) { return armed && ++allocations == failing; }
+void *malloc(size_t size) { return allocation_fails() ? NULL : __libc_malloc(size); }
+void *calloc(size_t count, size_t size) { return allocation_fails() ? NULL : __libc_calloc(count, size); }
+void *realloc(void *p, size_t size) { return allocation_fails() ? NULL : __libc_realloc(p, size); }
+void *aligned_alloc(size_t align, size_t size) { return allocation_fails() ? NULL : __libc_memalign(align, size); }
+
+int posix_memalign(void **p, size_t align, size_t size)
+{
+    *p = allocation_fails() ? NULL : __libc_memalign(align, size);
+    return *p ? 0 : ENOMEM;
+}
+#pragma GCC visibility pop
+
+enum { END_WHOLE, END_ERROR, END_WRONG, END_ALL, END_CRASH, ENDS };
+
+/* How a decoding ends of which one allocation fails. END_ALL: there are fewer. */
+static int ends_of_failing(const char *path, const decoding *whole, long number)
+{
+    int state = 0;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (!child) {
+        decoding d;
+        decoding_open(&d, path);
+        failing = number;
+        armed = 1;
+        const bzna_status status = decode_all(&d);
+        armed = 0;
+        if (status != BZNA_OK && !*d.err.message)
+            fprintf(stderr, "%s: allocation %ld: no message\n", path, number), _exit(END_WRONG);
+        if (status != BZNA_OK)
+            _exit(allocations < number ? END_WRONG : END_ERROR);
+        const bzna_rectangle all = { 0, 0, whole->shape.width, whole->shape.height };
+        if (!same_within(whole, &d, all))
+            fprintf(stderr, "%s: allocation %ld: other pixels\n", path, number), _exit(END_WRONG);
+        decoding_close(&d);
+        _exit(allocations < number ? END_ALL : END_WHOLE);
+    }
+    if (child < 0 || waitpid(child, &state, 0) != child)
+        return END_WRONG;
+    return WIFEXITED(state) ? WEXITSTATUS(state) : END_CRASH;
+}
+
+/* libtiff 4.5 and OpenJPEG 2.5 do not check all of their allocations, so that some crash, which is counted. */
+TEST(whichever_allocation_fails_a_picture_is_whole_or_an_error)
+{
+    int files = 0;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        decoding whole;
+        int ends[ENDS] = { 0 };
+        if (!decoding_open(&whole, paths[i]))
+            continue;
+        files++;
+        CHECK_EQ(decode_all(&whole), BZNA_OK);
+        for (long number = 1; !ends[END_ALL] && number < 5000; number += ROUNDS(1, 3))
+            ends[ends_of_failing(paths[i], &whole, number)]++;
+        printf("%s: %d whole, %d errors, %d crashes of its library\n", paths[i], ends[END_WHOLE], ends[END_ERROR],
+               ends[END_CRASH]);
+        CHECK_EQ(ends[END_WRONG], 0);
+        if (!strstr(paths[i], ".tif") && !strstr(paths[i], ".j"))
+            CHECK_EQ(ends[END_CRASH], 0);
+        CHECK(ends[END_ERROR] > 0 && ends[END_ALL] == 1);
+        decoding_close(&whole);
+    }
+    if (!files)
+        SKIP("this build decodes none of them");
+}
+#else
+TEST(whichever_allocation_fails_a_picture_is_whole_or_an_error)
+{
+    SKIP("glibc's malloc is stood before, which a sanitizer does, too");
+}
+#endif
+
+/* ---- The conformance files of JPEG 2000, part 1 ---- */
+
+/* One component as opj_decompress writes it: "PG ML + 8 640 480\n", then rows, big-endian. */
+typedef struct component {
+    int      is_signed;
+    unsigned bits, width, height;
+    FILE    *file;
+} component;
+
+static int component_open(component *c, int number)
+{
+    char path[512], sign[8] = "";
+    snprintf(path, sizeof path, "%s/tests/j2k_%d.pgx", TEST_BUILD, number);
+    c->file = fopen(path, "rb");
+    if (!c->file)
+        return 0;
+    if (fscanf(c->file, "PG ML %1[+-] %u %u %u", sign, &c->bits, &c->width, &c->height) != 4) {
+        fclose(c->file);
+        return 0;
+    }
+    fgetc(c->file);
+    c->is_signed = *sign == '-';
+    return 1;
+}
+
+/* The next sample as planes have it. */
+static uint32_t component_next(const component *c)
+{
+    uint32_t value = 0;
+    for (unsigned i = 0; i < (c->bits <= 8 ? 1u : c->bits <= 16 ? 2u : 4u); i++)
+        value = value << 8 | (uint32_t)fgetc(c->file);
+    value += c->is_signed ? 1u << (c->bits - 1) : 0;
+    value &= c->bits < 32 ? (1u << c->bits) - 1 : UINT32_MAX;
+    return c->bits < 8 ? value * 255 / ((1u << c->bits) - 1) : c->bits > 16 ? value >> (c->bits - 16) : value;
+}
+
+/* Returns how many samples differ, or -1 if OpenJPEG's program says other sizes. */
+static long differences(const decoding *d)
+{
+    long count = 0;
+    for (int plane = 0; plane < (d->planes.plane[1] ? 3 : 1); plane++) {
+        component c;
+        if (!component_open(&c, plane))
+            return -1;
+        const int fits = c.width == d->shape.width && c.height == d->shape.height;
+        for (uint32_t y = 0; fits && y < c.height; y++)
+            for (uint32_t x = 0; x < c.width; x++) {
+                const uint8_t *at = (const uint8_t *)d->planes.plane[plane] + (int64_t)y * d->planes.pitch[plane] +
+                                    (size_t)x * d->planes.step;
+                const uint32_t value = d->shape.depth > 8 ? *(const uint16_t *)(const void *)at : *at;
+                count += value != component_next(&c);
+            }
+        fclose(c.file);
+        if (!fits)
+            return -1;
+    }
+    return count;
+}
+
+/* Whether a file has an ICC profile, which opj_decompress applies, and this library does not. */
+static int has_profile(const decoding *d)
+{
+    for (size_t i = 0; i + 5 <= d->size && i < 4096; i++)
+        if (!memcmp(d->data + i, "colr\2", 5))
+            return 1;
+    return 0;
+}
+
+TEST(conformance_files_of_jpeg_2000_are_decoded_as_by_opj_decompress)
+{
+    const char *data = getenv("OPENJPEG_DATA");
+    int compared = 0, refused = 0;
+    if (!data)
+        SKIP("OPENJPEG_DATA does not name a checkout of uclouvain/openjpeg-data");
+    if (system("command -v opj_decompress >/dev/null 2>&1") != 0)
+        SKIP("no opj_decompress [libopenjp2-tools]");
+    for (int kind = 0; kind < 3; kind++)
+        for (int number = 1; number <= 16; number++) {
+            char path[512], command[1400];
+            decoding d;
+            if (kind == 2) snprintf(path, sizeof path, "%s/input/conformance/file%d.jp2", data, number);
+            else snprintf(path, sizeof path, "%s/input/conformance/p%d_%02d.j2k", data, kind, number);
+            if (!decoding_open(&d, path))
+                continue;
+            snprintf(command, sizeof command, "rm -f %s/tests/j2k_*.pgx; opj_decompress -i '%s' -o %s/tests/j2k.pgx "
+                     ">/dev/null 2>&1; cd %s/tests; [ ! -e j2k.pgx ] || mv j2k.pgx j2k_0.pgx", TEST_BUILD, path,
+                     TEST_BUILD, TEST_BUILD);
+            REQUIRE(system(command) == 0);
+            const bzna_status status = decode_all(&d);
+            const char *name = strrchr(path, '/') + 1;
+            if (status != BZNA_OK) {
+                printf("%s: %s\n", name, d.err.message);
+                refused++;
+            } else if (has_profile(&d)) {
+                printf("%s: decoded, without its ICC profile\n", name);
+            } else if (d.shape.pixels == BZNA_PIXELS_GRAY || d.shape.pixels == BZNA_PIXELS_RGB) {
+                const long differing = differences(&d);
+                if (differing)
+                    printf("%s: %ld samples differ\n", name, differing);
+                CHECK_EQ(differing, 0);
+                compared++;
+            } else {
+                printf("%s: decoded, as Y'CbCr or numbers of colors, which opj_decompress makes RGB\n", name);
+            }
+            decoding_close(&d);
+        }
+    printf("%d files have opj_decompress's samples, %d are refused\n", compared, refused);
+    CHECK(compared > 10);
+}
+
+/* A palette may say how many bits its colors have, of which a number of 32 bits holds no more than 32. */
+TEST(palettes_of_more_than_32_bits_are_damage)
+{
+    decoding d;
+    if (!decoding_open(&d, "tests/data/crashers/palette_of_128_bits.jp2"))
+        SKIP("this build has no OpenJPEG [libopenjp2-7-dev]");
+    CHECK_EQ(decode_all(&d), BZNA_E_DECODE);
+    CHECK_STR(d.err.message, "its palette is damaged");
+    decoding_close(&d);
+    REQUIRE(decoding_open(&d, "tests/data/seeds/palette_16.jp2"));
+    CHECK_EQ(decode_all(&d), BZNA_OK);
+    CHECK_EQ(d.palette[3], 255);                            /* the second color is (65535, 32768, 3) */
+    CHECK_EQ(d.palette[4], 128);
+    CHECK_EQ(d.palette[5], 0);
+    decoding_close(&d);
+}
+
+TEST_MAIN(RUN(a_part_of_a_picture_is_that_of_the_whole)
+          RUN(whichever_allocation_fails_a_picture_is_whole_or_an_error)
+          RUN(palettes_of_more_than_32_bits_are_damage)
+          RUN(conformance_files_of_jpeg_2000_are_decoded_as_by_opj_decompress))
