@@ -183,12 +183,13 @@ BZNA_FORMATS_API bzna_status bzna_formats_open(bzna_context *context, const char
 BZNA_FORMATS_API bzna_status bzna_formats_open_list(bzna_context *context, const char *const *paths, uint32_t count,
     const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Opens a file that lies in memory, as bzna_dataset_open_memory does, which describes the parameters. Any thread. */
+/* Opens a file that lies in memory, as bzna_dataset_open_memory does, which describes the parameters; or a picture of a
+ * codec of this folder, which is one sample, with the field "image". Any thread. */
 BZNA_FORMATS_API bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
     const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Opens a file that the caller's functions read, as bzna_dataset_open_source does, which describes the parameters. Any
- * thread. */
+/* Opens a file that the caller's functions read, as bzna_dataset_open_source does, which describes the parameters; or a
+ * picture of a codec of this folder, which is one sample, with the field "image". Any thread. */
 BZNA_FORMATS_API bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *source,
     const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 

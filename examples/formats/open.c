@@ -176,6 +176,81 @@ static bzna_status config_of_one(completed *own, const bzna_formats_config *conf
     return err->status;
 }
 
+/* A picture that is no file: what reads it, and where it lies if that is in memory. */
+typedef struct held_picture {
+    bzna_source source;
+    uint64_t    size;                 /* bytes */
+    bzna_place  place;
+} held_picture;
+
+static void picture_close(void *user)
+{
+    held_picture *p = user;
+
+    if (p->source.close)
+        p->source.close(p->source.user);
+    free(p);
+}
+
+/* Reads the first bytes of a picture. */
+static bzna_status picture_head(const held_picture *p, void *to, uint64_t bytes, bzna_error *err)
+{
+    for (uint64_t at = 0; at < bytes;) {
+        const int64_t count = p->source.read_at(p->source.user, at, (uint8_t *)to + at, bytes - at);
+
+        if (count > 0 && (uint64_t)count <= bytes - at) {
+            at += (uint64_t)count;
+            continue;
+        }
+        err->native_code = count < 0 && count >= INT32_MIN ? (int32_t)count : 0;
+        return count < 0 ? bzna_formats_fail(err, BZNA_E_IO, "the source cannot be read") :
+               count ? bzna_formats_fail(err, BZNA_E_CALLBACK, "read_at returned more than it was asked for") :
+                       bzna_formats_fail(err, BZNA_E_TRUNCATED, "the source ends too early");
+    }
+    return BZNA_OK;
+}
+
+static bzna_status picture_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                                uint64_t *size, bzna_error *err)
+{
+    const held_picture *p = user;
+
+    (void)index, (void)field;
+    *size = p->size;
+    return p->size > capacity ? BZNA_OK : picture_head(p, buffer, p->size, err);
+}
+
+/* Opens a picture of the codecs in this folder that a source gives, after the library has refused it. Keeps that error
+ * if it is none. */
+static bzna_status open_held_picture(bzna_context *context, const bzna_source *source, uint64_t size,
+                                     const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
+{
+    uint8_t head[512];
+    const uint64_t bytes = size < sizeof head ? size : sizeof head;
+    bzna_error e;
+    bzna_provider_field field = { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = source->memory != NULL };
+    held_picture *p = malloc(sizeof *p);
+    bzna_provider provider = { .struct_size = sizeof provider, .count = 1, .fields = &field, .field_count = 1,
+                               .user = p, .close = picture_close };
+
+    bzna_error_init(&e, sizeof e);
+    if (!p)
+        return bzna_formats_data_no_memory(err);
+    *p = (held_picture){ *source, size, { .data = source->memory, .size = size } };
+    if (!source->memory)
+        provider.read = picture_read;
+    else
+        provider.places = &p->place;
+    if ((source->memory || picture_head(p, head, bytes, &e) == BZNA_OK) &&
+        bzna_formats_recognize(source->memory ? source->memory : head, bytes) != BZNA_CODEC_UNKNOWN) {
+        bzna_error_init(err, sizeof *err);
+        if (bzna_dataset_open_provider(context, &provider, c->dataset, out, err) == BZNA_OK)
+            return BZNA_OK;
+    }
+    free(p);
+    return err->status;
+}
+
 bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -188,6 +263,9 @@ bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, s
     bzna_error_init(&e, sizeof e);
     if (config_of_one(&own, config, &e) == BZNA_OK)
         bzna_dataset_open_memory(context, bytes, size, c->dataset, out, &e);
+    if (e.status == BZNA_E_UNSUPPORTED && bytes)
+        open_held_picture(context, &(bzna_source){ .struct_size = sizeof(bzna_source), .memory = bytes }, size, c, out,
+                          &e);
     return bzna_formats_data_return(err, &e);
 }
 
@@ -196,12 +274,18 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
 {
     completed own;
     const bzna_formats_config *c = &own.formats;
+    bzna_source whole = { .user = NULL };                   /* that of an older header is shorter */
     bzna_error e;
+    int64_t size;
 
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
     if (config_of_one(&own, config, &e) == BZNA_OK)
         bzna_dataset_open_source(context, source, c->dataset, out, &e);
+    if (e.status == BZNA_E_UNSUPPORTED && (size = source->size(source->user)) > 0) {
+        memcpy(&whole, source, source->struct_size < sizeof whole ? source->struct_size : sizeof whole);
+        open_held_picture(context, &whole, (uint64_t)size, c, out, &e);
+    }
     return bzna_formats_data_return(err, &e);
 }

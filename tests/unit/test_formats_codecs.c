@@ -1,6 +1,6 @@
 /* The codecs of examples/formats that libraries decode (GIF, BMP, PNM, TIFF, JPEG 2000), called as the library calls
- * them: parts of pictures, memory that ends, and what the libraries' own programs make of the same files. What they make
- * of whole pictures is compared with Pillow in test_pictures. */
+ * them: parts of pictures, memory that ends, and what the libraries' own programs make of the same files. What they
+ * make of whole pictures is compared with Pillow in test_pictures. */
 #include "../../benzina.h"
 #include "test.h"
 #include "../../examples/formats/formats.h"
@@ -247,6 +247,89 @@ TEST(whichever_allocation_fails_a_picture_is_whole_or_an_error)
 }
 #endif
 
+/* ---- Pictures that are opened from memory and by a source ---- */
+
+static int closes, failing_reads;
+
+static int64_t read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    const decoding *d = user;
+    size = size > 100 ? 100 : size;                         /* a source may give less than it is asked for */
+    if (failing_reads)
+        return -7;
+    if (offset >= d->size)
+        return 0;
+    if (size > d->size - offset)
+        size = d->size - offset;
+    memcpy(dst, d->data + offset, (size_t)size);
+    return (int64_t)size;
+}
+
+static int64_t size_of(void *user) { return (int64_t)((const decoding *)user)->size; }
+static void close_it(void *user) { (void)user, closes++; }
+
+/* The sum of a batch of one sample, or -1 if it failed. */
+static double sum_of(bzna_context *context, bzna_dataset *dataset)
+{
+    bzna_loader_config config = { .struct_size = sizeof config };
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_batch_info info;
+    double sum = -1;
+    config.output.batch_size = 1;
+    config.output.width = config.output.height = 16;
+    if (bzna_dataset_count(dataset) == 1 && bzna_loader_open(context, dataset, &config, &loader, NULL) == BZNA_OK &&
+        bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK &&
+        bzna_batch_get_info(batch, &info, sizeof info, NULL) == BZNA_OK && !info.failed) {
+        sum = 0;
+        for (size_t i = 0; i < 3 * 16 * 16; i++)
+            sum += (double)((const float *)info.image.data)[i];
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    return sum;
+}
+
+TEST(a_picture_in_memory_or_of_a_source_is_the_sample_that_it_is_as_a_file)
+{
+    static const char *const files[] = { "tests/data/heif/alpha.avif", "tests/data/pictures/tiff_lzw.tif",
+                                         "tests/data/pictures/gif_87.gif" };
+    bzna_context_config config = { .struct_size = sizeof config };
+    bzna_context *context = NULL;
+    bzna_error err = { .struct_size = sizeof err };
+    config.own_codecs.ptr = bzna_formats_codecs(&config.own_codecs.count);
+    config.device.kind = BZNA_DEVICE_CPU;
+    REQUIRE(bzna_context_open(&config, &context, &err) == BZNA_OK);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        bzna_dataset *file = NULL, *memory = NULL, *source = NULL;
+        decoding d;
+        decoding_open(&d, files[i]);
+        REQUIRE(d.size > 0);
+        const bzna_source s = { .struct_size = sizeof s, .user = &d, .read_at = read_at, .size = size_of,
+                                .close = close_it };
+        closes = failing_reads = 0;
+        REQUIRE(bzna_formats_open(context, files[i], NULL, &file, &err) == BZNA_OK);
+        REQUIRE(bzna_formats_open_memory(context, d.data, d.size, NULL, &memory, &err) == BZNA_OK);
+        REQUIRE(bzna_formats_open_source(context, &s, NULL, &source, &err) == BZNA_OK);
+        const double whole = sum_of(context, file);
+        CHECK_EQ(sum_of(context, memory), whole);
+        CHECK_EQ(closes, 0);
+        CHECK_EQ(sum_of(context, source), whole);
+        CHECK_EQ(closes, 1);
+        REQUIRE(bzna_formats_open_source(context, &s, NULL, &source, &err) == BZNA_OK);
+        failing_reads = 1;
+        CHECK_EQ(sum_of(context, source), -1);
+        CHECK_EQ(closes, 2);
+        failing_reads = 0;
+        d.size = 2;                                         /* no picture: refused as before, and not closed */
+        CHECK_EQ(bzna_formats_open_source(context, &s, NULL, &source, &err) < 0, 1);
+        CHECK(source == NULL);
+        CHECK_EQ(closes, 2);
+    }
+    bzna_context_close(context);
+}
+
 /* ---- The conformance files of JPEG 2000, part 1 ---- */
 
 /* One component as opj_decompress writes it: "PG ML + 8 640 480\n", then rows, big-endian. */
@@ -376,5 +459,6 @@ TEST(palettes_of_more_than_32_bits_are_damage)
 
 TEST_MAIN(RUN(a_part_of_a_picture_is_that_of_the_whole)
           RUN(whichever_allocation_fails_a_picture_is_whole_or_an_error)
+          RUN(a_picture_in_memory_or_of_a_source_is_the_sample_that_it_is_as_a_file)
           RUN(palettes_of_more_than_32_bits_are_damage)
           RUN(conformance_files_of_jpeg_2000_are_decoded_as_by_opj_decompress))

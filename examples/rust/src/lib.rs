@@ -41,6 +41,11 @@
 
 #![warn(missing_debug_implementations)]
 
+/// The README's program is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod augment;
 mod formats;
 mod host;
@@ -473,6 +478,8 @@ pub struct Context(Arc<ContextInner>);
 
 struct ContextInner {
     raw: NonNull<raw::bzna_context>,
+    /// Those of the context's own codecs, with blanks between them: pairs list files by them.
+    extensions: CString,
     _host: Arc<host::Host>,
 }
 
@@ -534,6 +541,10 @@ impl Context {
         let ContextConfig { mut config, allocator, log, codecs } = config;
         let mut codecs = codecs.into_iter().collect::<Result<Vec<_>>>()?;
         let raw_codecs: Vec<_> = codecs.iter().map(|codec| codec.raw).chain(formats::codecs().iter().copied()).collect();
+        // SAFETY: the texts of codecs live until the context is made.
+        let extensions =
+            codecs.iter().filter(|codec| !codec.raw.extensions.is_null()).map(|codec| unsafe { CStr::from_ptr(codec.raw.extensions) });
+        let extensions = CString::new(extensions.map(CStr::to_bytes).collect::<Vec<_>>().join(&b' ')).unwrap_or_default();
         // Behind an Arc from the start: C is given its address, which a move of a Box would put into question.
         let host = Arc::new(host::Host { allocator, log });
         let user: *mut c_void = Arc::as_ptr(&host).cast_mut().cast();
@@ -551,7 +562,7 @@ impl Context {
         // SAFETY: the config is whole, and `host` lives as long as the context, which every object of this crate keeps alive.
         let raw = make(|out, err| unsafe { raw::bzna_context_open(&config, out, err) })?;
         codecs.iter_mut().for_each(|codec| codec.taken = true); // the library closes them
-        Ok(Context(Arc::new(ContextInner { raw, _host: host })))
+        Ok(Context(Arc::new(ContextInner { raw, extensions, _host: host })))
     }
 
     /// Opens an archive, or whatever else the library finds the path to be: a folder of pictures, a tar shard, a .rec. Where
@@ -562,7 +573,7 @@ impl Context {
 
     pub fn open_with(&self, path: impl AsRef<Path>, options: DatasetOptions<'_>) -> Result<Dataset> {
         let path = c_path(path.as_ref())?;
-        with_options(options, |config| {
+        with_options(self, options, |config| {
             // SAFETY: strings and config live for the call; the library copies them.
             make(|out, err| unsafe { raw::bzna_formats_open(self.as_raw(), path.as_ptr(), config, out, err) })
         })
@@ -574,7 +585,7 @@ impl Context {
         let paths = paths.iter().map(|path| c_path(path.as_ref())).collect::<Result<Vec<_>>>()?;
         let paths: Vec<_> = paths.iter().map(|path| path.as_ptr()).collect();
         let count = u32::try_from(paths.len()).map_err(|_| Error::new(raw::BZNA_E_LIMIT, "open_list: too many files"))?;
-        with_options(options, |config| {
+        with_options(self, options, |config| {
             // SAFETY: as above.
             make(|out, err| unsafe { raw::bzna_formats_open_list(self.as_raw(), paths.as_ptr(), count, config, out, err) })
         })
@@ -584,7 +595,7 @@ impl Context {
     /// Opens an archive that lies anywhere; files and byte slices are sources too.
     pub fn open_source(&self, source: impl Source + 'static, options: DatasetOptions<'_>) -> Result<Dataset> {
         let source = host::source(source);
-        let opened = with_options(options, |config| {
+        let opened = with_options(self, options, |config| {
             // SAFETY: the callbacks fit the user pointer; on success the data set closes it, exactly once.
             make(|out, err| unsafe { raw::bzna_formats_open_source(self.as_raw(), &source, config, out, err) })
         });
@@ -603,7 +614,7 @@ impl Context {
     /// Opens samples that a program gives by itself.
     pub fn open_provider(&self, provider: impl Provider + 'static, options: DatasetOptions<'_>) -> Result<Dataset> {
         provider::open(provider, |provider| {
-            with_options(options, |config| {
+            with_options(self, options, |config| {
                 // SAFETY: the callbacks fit the user pointer; the library copies the struct and what it points to.
                 make(|out, err| unsafe { raw::bzna_dataset_open_provider(self.as_raw(), provider, (*config).dataset, out, err) })
             })
@@ -673,7 +684,11 @@ impl Context {
     }
 }
 
-fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_formats_config) -> Result<T>) -> Result<T> {
+fn with_options<T>(
+    context: &Context,
+    options: DatasetOptions<'_>,
+    open: impl FnOnce(*const raw::bzna_formats_config) -> Result<T>,
+) -> Result<T> {
     let [name, split, format, list, pairs, target] =
         [options.name, options.split, options.format, options.list, options.pairs, options.target]
             .map(|text| text.map(c_string).transpose());
@@ -705,6 +720,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         struct_size: size_of::<raw::bzna_formats_config>() as u32,
         dataset: &config,
         pairs: pointer(&pairs),
+        extensions: context.0.extensions.as_ptr(),
         list: pointer(&list),
         ..Default::default()
     })

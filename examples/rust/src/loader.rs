@@ -669,7 +669,11 @@ impl<'a> LoaderBuilder<'a> {
     fn weighted(&mut self, data: &Dataset) -> Result<Option<Weighted>> {
         let Some(weights) = self.weights.take() else {
             let is_set = self.drawn_by.by_part != 0 || self.drawn_by.epoch_samples != 0;
-            return if is_set { Err(Error::new(raw::BZNA_E_ARGUMENT, "weights_by_part, epoch_samples: only with weights")) } else { Ok(None) };
+            return if is_set {
+                Err(Error::new(raw::BZNA_E_ARGUMENT, "weights_by_part, epoch_samples: only with weights"))
+            } else {
+                Ok(None)
+            };
         };
         if self.config.order.kind == raw::BZNA_ORDER_GIVEN {
             return Err(Error::new(raw::BZNA_E_ARGUMENT, "weights: not with an order that is given (BZNA_ORDER_GIVEN)"));

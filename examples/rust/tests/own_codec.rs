@@ -7,9 +7,9 @@ use benzina::{
     Shape, Status, ValueWriter, Wrapped,
 };
 use common::{collect, quiet};
-use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
+use std::{fs, io};
 
 const WIDTH: u32 = 40;
 const HEIGHT: u32 = 33;
@@ -122,6 +122,23 @@ fn pixels_of_a_codec_are_those_of_ppm_files() {
     assert_eq!(Arc::strong_count(&decodes), 2);
     drop(ctx);
     assert_eq!(Arc::strong_count(&decodes), 1); // the library has closed the codec
+}
+
+#[test]
+fn pairs_of_folders_have_files_of_a_codec() {
+    let root = std::env::temp_dir().join(format!("benzina_pairs_{}", std::process::id()));
+    for (folder, kind) in [("images", 0), ("masks", 2)] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+        for i in 0..3 {
+            fs::write(root.join(folder).join(format!("{i}.plain")), plain(kind, i)).unwrap();
+        }
+    }
+    let ctx = Context::new(ContextConfig::default().cpu().codec(Plain::default())).unwrap();
+    let options = DatasetOptions { pairs: Some("images,masks"), ..Default::default() };
+    let data = ctx.open_with(&root, options).unwrap();
+    let batch = data.loader().batch_size(3).size(24, 24).open().unwrap().next_batch().unwrap().unwrap();
+    assert_eq!((batch.count(), batch.failed()), (3, 0));
+    fs::remove_dir_all(&root).unwrap();
 }
 
 #[test]
