@@ -1815,7 +1815,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
 /* Returns how many samples dataset has; 0 for NULL. Any thread. */
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
 
-/* Returns the number of samples in a part of a data set: a file of several, or a range of one. Parts
+/* Returns how many samples one part of dataset has: a file of several, or a range of one. Parts
  * follow each other. Returns 0 from part number bzna_dataset_info.part_count on. Any thread. */
 BZNA_API uint64_t bzna_dataset_part_count(const bzna_dataset *dataset, uint32_t part);
 

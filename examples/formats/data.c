@@ -163,13 +163,11 @@ data_span bzna_formats_data_line(data_span *rest)
     return line;
 }
 
-static int is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 data_span bzna_formats_data_trim(data_span text)
 {
-    while (text.size && is_blank(text.data[0]))
+    while (text.size && data_is_blank(text.data[0]))
         text = (data_span){ text.data + 1, text.size - 1 };
-    while (text.size && is_blank(text.data[text.size - 1]))
+    while (text.size && data_is_blank(text.data[text.size - 1]))
         text.size--;
     return text;
 }

@@ -60,6 +60,8 @@ typedef struct data_span {
     size_t      size;
 } data_span;
 
+static inline int data_is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
 /* Takes the text up to a character, which is taken, too. Returns 1, or 0 if the character is not there: then all of the
  * text is taken. */
 int bzna_formats_data_take(data_span *rest, char stop, data_span *part);

@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 static data_span skip(data_span text, size_t size) { return (data_span){ text.data + size, text.size - size }; }
 
 static int has_byte(data_span text, char byte) { return text.size && memchr(text.data, byte, text.size) != NULL; }
@@ -218,10 +216,10 @@ static const char *split_blanks(list_line *line)
     const char *const end = text.data + text.size, *labels = end, *word;
 
     for (const char *p = end; p > text.data; p = word) {
-        while (p > text.data && is_blank(p[-1]))
+        while (p > text.data && data_is_blank(p[-1]))
             p--;
 
-        for (word = p; word > text.data && !is_blank(word[-1]); word--)
+        for (word = p; word > text.data && !data_is_blank(word[-1]); word--)
             continue;
 
         if (word == text.data || !is_label(between(word, p)))
@@ -347,9 +345,9 @@ static char separator_of(data_span line)
     const data_span text = bzna_formats_data_trim(line);
     size_t word = text.size, end;
 
-    while (word && !is_blank(text.data[word - 1]))
+    while (word && !data_is_blank(text.data[word - 1]))
         word--;
-    for (end = word; end && is_blank(text.data[end - 1]); end--)
+    for (end = word; end && data_is_blank(text.data[end - 1]); end--)
         continue;
 
     if (has_byte(line, '\t'))

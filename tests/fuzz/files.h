@@ -197,21 +197,24 @@ static void seeds_recordio_index(fuzz_give *give, void *user)
 
 static void run_list(const uint8_t *data, size_t size)
 {
-    const bzi_memory *memory = &fuzz_context()->host->memory;
-    bzi_arena arena = { .memory = memory };
-    bzi_list list = { .text = { bzi_arena_copy(&arena, data, size, 1), size } };
-    bzna_error err;
-    if (list.text.data && bzi_list_parse(&list, &arena, &err) == BZNA_OK &&
-        bzi_list_sort(&list, "list", &err) == BZNA_OK)
+    char *text = malloc(size + 1);
+    data_list list = { .text = { text, size } };
+    bzna_error err = { .struct_size = sizeof err };
+
+    FUZZ_CHECK(text);
+    memcpy(text, data, size);
+    if (parse(&list, &err) == BZNA_OK && bzna_formats_list_sort(&list, "list", &err) == BZNA_OK)
         for (uint64_t i = 0; i < list.count; i++) {
-            const bzi_list_row *row = &list.rows[i];
-            FUZZ_CHECK(bzi_list_find(&list, row->index) == row);
-            FUZZ_CHECK(row->path_at <= size && row->path_size <= size - row->path_at);
-            FUZZ_CHECK(row->labels_at <= size && row->labels_size <= size - row->labels_at);
-            (void)bzi_list_target(&list, row);
-            (void)bzi_list_put_labels(&list, row, &(bzi_value){ 0 }, &err);
+            const data_list_row *row = &list.rows[i];
+            uint64_t count;
+            FUZZ_CHECK(bzna_formats_list_find(&list, row->index) == row);
+            FUZZ_CHECK(row->path_at + row->path_size <= list.text.size);
+            FUZZ_CHECK(row->labels_at + row->labels_size <= list.text.size);
+            (void)bzna_formats_list_target(&list, row);
+            (void)bzna_formats_list_labels(&list, row, NULL, 0, &count, &err);
+            FUZZ_CHECK(count <= size / 2 + 1);
         }
-    bzi_arena_free(&arena);
+    bzna_formats_list_free(&list);
 }
 
 static void seeds_list(fuzz_give *give, void *user)

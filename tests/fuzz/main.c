@@ -4,6 +4,7 @@
  * program_main.h says how it is called. */
 #include "../../benzina.c"
 #include "../../examples/formats/data.c"
+#include "../../examples/formats/lists.c"
 #include "../../examples/formats/paths.c"
 #ifndef BENZINA_NO_CUDA
 #  include "../fake/fake.h"

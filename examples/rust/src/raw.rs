@@ -2557,7 +2557,7 @@ extern "C" {
     pub fn bzna_dataset_range(dataset: *mut bzna_dataset, first: u64, count: u64, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Returns how many samples dataset has; 0 for NULL.
     pub fn bzna_dataset_count(dataset: *const bzna_dataset) -> u64;
-    /// Returns the number of samples in a part of a data set: a file of several, or a range of one.
+    /// Returns how many samples one part of dataset has: a file of several, or a range of one.
     pub fn bzna_dataset_part_count(dataset: *const bzna_dataset, part: u32) -> u64;
     /// Says what dataset is as a whole. info is filled in, up to struct_size bytes: pass sizeof \*info.
     pub fn bzna_dataset_get_info(dataset: *const bzna_dataset, info: *mut bzna_dataset_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
