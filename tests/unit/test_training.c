@@ -3214,7 +3214,7 @@ int main(int argc, char **argv)
     if (argc == 6 && !strcmp(argv[1], "resume")) {
         result = resume_main(argv + 2);
     } else if (argc == 3 && !strcmp(argv[1], "alone")) {
-        alarm(20);
+        alarm((unsigned)(HANG_NS / 1000000000));
         for (size_t i = 0; i < COUNT(tests); i++)
             if (!strcmp(argv[2], tests[i].name))
                 tests[i].function();
