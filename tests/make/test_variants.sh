@@ -19,9 +19,8 @@ NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_k
 ZIG=${ZIG:-$(command -v zig || { python3 -c 'import ziglang' 2>/dev/null && echo python3 -m ziglang; })}
 export CUDA_VISIBLE_DEVICES=                                # the suites are of the CPU
 
-# What suites of formats are compiled with: the formats that need no library.
-formats=$(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/-D\1/p' examples/formats/formats.h)
-formats="$formats $(echo examples/formats/*.c)"
+# The formats that need no library, for suites of formats.
+less=$(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/-D\1/p' examples/formats/formats.h)
 
 # What a variant is compiled with (cc, flags, libs) and run with (run), which suites of it are run, and what is found in
 # all suites that know its switch.
@@ -88,17 +87,19 @@ job() { # VARIANT/JOB
     mkdir -p "$dir/tests"
     case $name in
     library) compiles library $cc $flags -O3 ${run:+$lenient} -c benzina.c -o "$dir/benzina.o" ;;
-    formats) for source in $formats; do
-                 case $source in
-                 *.c) compiles "$source" $cc $flags ${formats%% examples*} -c "$source" -o "$dir/formats.o" ;;
-                 esac
+    formats) for source in examples/formats/*.c; do
+                 compiles "$source" $cc $flags $less -c "$source" -o "$dir/formats.o"
              done ;;
     rest)    for source in $(grep -l "$switch" tests/unit/test_*.c); do
                  case " $suites " in *" $(basename "${source#tests/unit/test_}" .c) "*) continue ;; esac
                  compiles "$(basename "$source" .c)" $cc $flags -flto "-DTEST_BUILD=\"$dir\"" -c -o "$dir/rest.o" \
                      "$source"
              done ;;
-    *)       grep -q -e examples/formats -e with_formats.h "tests/unit/test_$name.c" || formats=
+    *)       formats=$less
+             for source in examples/formats/*.c; do         # but those that the suite includes
+                 grep -q "include.*/${source##*/}\"" "tests/unit/test_$name.c" || formats="$formats $source"
+             done
+             grep -q -e examples/formats -e with_formats.h "tests/unit/test_$name.c" || formats=
              if [ -n "$linked" ]; then
                  compiles "$name" $cc $flags "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" \
                      "tests/unit/test_$name.c" $formats -lm
