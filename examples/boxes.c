@@ -10,11 +10,8 @@
  * A rule makes a tensor of them on the decoder threads: up to 100 boxes a sample, each left, top, right, bottom in
  * pixels of the output and the category, clipped to what the random crop shows. Boxes of which nothing is left are
  * dropped. The first batch is written as a sheet, with the boxes drawn in. */
-#include "../benzina.h"
+#include "example.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SIZE = 224, BATCH = 8, BOXES = 100, NUMBERS = 5 };
@@ -122,30 +119,17 @@ static void draw_frame(uint8_t *picture, const float *box)
     }
 }
 
-/* The pictures of a batch, one below the other. */
-static void write_sheet(const bzna_batch_info *info, const char *path)
-{
-    FILE *out = fopen(path, "wb");
-    if (!out) { perror(path); return; }
-    fprintf(out, "P6\n%d %u\n255\n", SIZE, info->count * SIZE);
-    fwrite(info->image.data, (size_t)SIZE * SIZE * 3, info->count, out);
-    if (fclose(out)) perror(path);
-}
-
 /* Prints the boxes of a batch; with a sheet, draws them in and writes it. */
-static bzna_status show(bzna_batch *batch, const char *sheet, bzna_error *err)
+static void show(bzna_batch *batch, const char *sheet, bzna_error *err)
 {
     bzna_batch_info info;
     bzna_tensor     boxes, counts;
-    bzna_status     status;
-    if ((status = bzna_batch_get_info(batch, &info, sizeof info, err)) < 0 ||
-        (status = bzna_batch_tensor(batch, "boxes", &boxes, sizeof boxes, err)) < 0 ||
-        (status = bzna_batch_tensor(batch, "boxes_count", &counts, sizeof counts, err)) < 0)
-        return status;
-    if (info.failed) fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
+    check(bzna_batch_get_info(batch, &info, sizeof info, err), err);
+    check(bzna_batch_tensor(batch, "boxes", &boxes, sizeof boxes, err), err);
+    check(bzna_batch_tensor(batch, "boxes_count", &counts, sizeof counts, err), err);
+    report_failed(batch, &info);
     for (uint32_t slot = 0; slot < info.count; slot++) {
         const int64_t count = ((const int64_t *)counts.data)[slot];
-        if (info.status[slot] < 0 && bzna_batch_error(batch, slot, err) < 0) fprintf(stderr, "%s\n", err->message);
         for (int64_t i = 0; i < count; i++) {
             const float *box = (const float *)boxes.data + (slot * BOXES + i) * NUMBERS;
             printf("%" PRIu64 ": category %g at %.1f %.1f %.1f %.1f\n", info.indices[slot], (double)box[4],
@@ -153,8 +137,7 @@ static bzna_status show(bzna_batch *batch, const char *sheet, bzna_error *err)
             if (sheet) draw_frame((uint8_t *)info.image.data + (size_t)slot * SIZE * SIZE * 3, box);
         }
     }
-    if (sheet) write_sheet(&info, sheet);
-    return BZNA_OK;
+    if (sheet) write_ppm(sheet, info.image.data, SIZE, (int64_t)SIZE * info.count);     /* one below the other */
 }
 
 int main(int argc, char **argv)
@@ -192,18 +175,18 @@ int main(int argc, char **argv)
     config.fields.rules       = &rule;
     config.fields.rule_count  = 1;
 
-    if ((status = bzna_context_open(NULL, &context, &err)) >= 0 &&
-        (status = bzna_dataset_open(context, argv[1], NULL, &dataset, &err)) >= 0)
-        status = bzna_loader_open(context, dataset, &config, &loader, &err);
+    check(bzna_context_open(NULL, &context, &err), &err);
+    check(bzna_dataset_open(context, argv[1], NULL, &dataset, &err), &err);
+    check(bzna_loader_open(context, dataset, &config, &loader, &err), &err);
     const char *sheet = argc > 2 ? argv[2] : NULL;
-    while (status >= 0 && (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
-        status = show(batch, sheet, &err);
+    while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
+        show(batch, sheet, &err);
         sheet = NULL;
         bzna_batch_release(batch);
     }
-    if (status < 0) fprintf(stderr, "%s\n", err.message);
+    check(status, &err);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
-    return status < 0;
+    return 0;
 }

@@ -5,12 +5,9 @@
  *
  * The library asks for values by number, on its reader threads, several at once. Here a sample's random numbers come
  * from its number alone, so that each epoch, run and machine draws the same pictures. */
-#include "../benzina.h"
+#include "example.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { EDGE = 64, BATCH = 16 };
@@ -77,37 +74,27 @@ static bzna_status generator_read(void *user, uint64_t index, uint32_t field, vo
     return BZNA_OK;
 }
 
-static bzna_status write_ppm(const char *path, const bzna_batch_info *info)
-{
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return BZNA_E_IO;
-    fprintf(file, "P6\n%d %" PRIu32 "\n255\n", EDGE, EDGE * info->count);
-    fwrite(info->image.data, 3 * EDGE * EDGE, info->count, file);
-    return fclose(file) ? BZNA_E_IO : BZNA_OK;
-}
-
-static bzna_status run(bzna_loader *loader, const char *path, bzna_error *err)
+static void run(bzna_loader *loader, const char *path, bzna_error *err)
 {
     uint64_t counts[3] = { 0 }, batches = 0, failed = 0;
     bzna_batch *batch = NULL;
-    bzna_status status = BZNA_OK;
+    bzna_status status;
 
-    while (status == BZNA_OK && (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
+    while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         bzna_batch_info info;
-        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        check(bzna_batch_get_info(batch, &info, sizeof info, err), err);
         for (uint32_t i = 0; i < info.count; i++)
             if (info.targets[i] >= 0)
                 counts[info.targets[i] % 3]++;
         failed += info.failed;
         if (batches++ == 0)
-            status = write_ppm(path, &info);
+            write_ppm(path, info.image.data, EDGE, (int64_t)EDGE * info.count);
         bzna_batch_release(batch);
     }
+    check(status, err);
     for (int i = 0; i < 3; i++)
         printf("%" PRIu64 " %s%s, ", counts[i], classes[i], counts[i] == 1 ? "" : "s");
     printf("%" PRIu64 " failed\n", failed);
-    return status;
 }
 
 int main(int argc, char **argv)
@@ -118,7 +105,6 @@ int main(int argc, char **argv)
     bzna_dataset *dataset = NULL;
     bzna_loader *loader = NULL;
     bzna_error err;
-    bzna_status status;
 
     if (argc < 2) { fprintf(stderr, "usage: %s SHEET.PPM [COUNT [READERS]]\n", argv[0]); return 2; }
     bzna_error_init(&err, sizeof err);
@@ -139,18 +125,12 @@ int main(int argc, char **argv)
     config.fields.tensors = "center";
     config.read.threads = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 2;      /* they draw */
 
-    status = bzna_context_open(NULL, &context, &err);
-    if (status == BZNA_OK)
-        status = bzna_dataset_open_provider(context, &provider, NULL, &dataset, &err);
-    if (status == BZNA_OK)
-        status = bzna_loader_open(context, dataset, &config, &loader, &err);
-    if (status == BZNA_OK)
-        status = run(loader, argv[1], &err);
-    if (status < 0)
-        fprintf(stderr, "%s\n", err.message[0] ? err.message : bzna_status_text(status));
-
+    check(bzna_context_open(NULL, &context, &err), &err);
+    check(bzna_dataset_open_provider(context, &provider, NULL, &dataset, &err), &err);
+    check(bzna_loader_open(context, dataset, &config, &loader, &err), &err);
+    run(loader, argv[1], &err);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
-    return status < 0;
+    return 0;
 }
