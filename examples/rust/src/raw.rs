@@ -2724,9 +2724,11 @@ extern "C" {
     pub fn bzna_formats_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens several paths as one data set, in which they lie end to end.
     pub fn bzna_formats_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Opens a file that lies in memory, as bzna_dataset_open_memory does, which describes the parameters.
+    /// Opens a file that lies in memory, as bzna_dataset_open_memory does, which describes the parameters; or a picture
+    /// of a codec of this folder, which is one sample, with the field "image".
     pub fn bzna_formats_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Opens a file that the caller's functions read, as bzna_dataset_open_source does, which describes the parameters.
+    /// Opens a file that the caller's functions read, as bzna_dataset_open_source does, which describes the parameters;
+    /// or a picture of a codec of this folder, which is one sample, with the field "image".
     pub fn bzna_formats_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Gives the texts that the braces of a pattern stand for (paths.c).
     pub fn bzna_formats_braces(pattern: *const c_char, dst: *mut c_char, capacity: usize, needed: *mut usize, count: *mut u32, err: *mut bzna_error) -> bzna_status;
