@@ -2593,9 +2593,6 @@ static bzna_status bzi_source_hold(bzi_source *source, bzi_arena *arena, bzna_er
     return BZNA_OK;
 }
 
-/* Returns 1 for a file that bzi_source_hold has read, else 0. */
-static int bzi_source_is_held_file(const bzi_source *source) { return source->path && !source->is_file; }
-
 /* Gives a range as memory that lasts: of a held source what is there, else a copy in the arena. */
 static bzna_status bzi_source_span(const bzi_source *source, bzi_arena *arena, uint64_t offset, bzi_span *span,
                                    bzna_error *err)
@@ -4682,11 +4679,6 @@ static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
     return value;
 }
 
-static bzna_status bzi_still_refuse(bzna_error *err, const char *what)
-{
-    return BZI_FAIL(err, BZNA_E_CODEC, "%s is not supported", what);
-}
-
 /* --- PNG --- */
 
 enum { BZI_PNG_HEADER = 8 + 8 + 13 + 4 };                   /* the signature; then IHDR: length and type, data, CRC */
@@ -4832,7 +4824,7 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
         bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
 
         if (type == bzi_type("VP8X") && (bzi_cursor_u8(&chunk) & 2))
-            return bzi_still_refuse(err, "animated WebP");
+            return BZI_FAIL(err, BZNA_E_CODEC, "animated WebP is not supported");
         if ((type == bzi_type("VP8 ") || type == bzi_type("VP8L")) && !format->width &&
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
@@ -5723,19 +5715,13 @@ static uint32_t bzi_kind_of_name(const char *name)
     return *name ? bzi_be32(text) : 0;
 }
 
-/* Returns the kind of a file with one picture, in small letters: "jpeg", "png ". 0: it is not known. */
-static uint32_t bzi_image_kind(const bzna_image *image)
-{
-    return bzi_kind_of_name(image->codec ? bzi_image_codec_name(image) : "");
-}
-
 /* Describes a picture that is a file, at offset in the one that holds it. Its first bytes tell its kind. */
 static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
     const uint32_t codec = bzi_codec_recognize(bytes);
 
     *image = bzi_image_of_bytes(codec, bytes, offset);
-    image->fourcc = bzi_image_kind(&image->coded);
+    image->fourcc = bzi_kind_of_name(codec ? bzi_image_codec_name(&image->coded) : "");
 
     if (bytes.size == 0)
         return BZI_FAIL_AT(err, BZNA_E_FORMAT, offset, "the picture has no bytes");
@@ -11323,14 +11309,6 @@ static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, 
     return BZNA_OK;
 }
 
-/* Sets what the kinds of fields tell of all samples: whether they differ in nothing but their bytes. */
-static void bzi_provider_set_traits(bzi_container *c, const bzi_provider *own)
-{
-    const bzna_provider_field *first = &own->given[own->picture];
-
-    c->alike = own->pictures == 1 && first->codec == BZNA_CODEC_RAW;
-}
-
 /* Opens a provider, which belongs to the caller until all has succeeded. */
 static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -11358,7 +11336,7 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
         bzi_provider_open_files(c, own, err) != BZNA_OK)
         return err->status;
 
-    bzi_provider_set_traits(c, own);
+    c->alike = own->pictures == 1 && own->given[own->picture].codec == BZNA_CODEC_RAW;
     c->class_count = provider->class_count;
     bzi_string_copy(own->kind, sizeof own->kind, provider->kind ? provider->kind : c->ops->name);
     own->c.files = own->c.class_names = NULL;
@@ -12768,9 +12746,10 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
     info->part_count = dataset->part_count;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_part *part = &dataset->parts[i];
+        const bzi_source *source = &part->container->source;
         uint64_t all = part->container->target_count;
-        info->size_bytes += part->container->source.size + part->container->size_bytes;
-        info->held_bytes += bzi_source_is_held_file(&part->container->source) ? part->container->source.size : 0;
+        info->size_bytes += source->size + part->container->size_bytes;
+        info->held_bytes += source->path && !source->is_file ? source->size : 0;    /* bzi_source_hold has read it */
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
