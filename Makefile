@@ -414,6 +414,13 @@ $(BETWEEN:%=$(LIBRARY)/test_%.o): $(LIBRARY)/test_%.o: $(LIBRARY)/library.o
 	objcopy --redefine-syms=$@.calls $< $@
 $(BETWEEN:%=$(BUILD)/tests/test_%): $(BUILD)/tests/test_%: $(LIBRARY)/test_%.o
 
+# The formats' own calls of test_faults, which come before those of their library.
+$(LIBRARY)/test_faults.data.o: $(BUILD)/formats/data.o
+	nm -u $< | awk -v calls=" $(CALLS_faults) " '{ call = $$2; sub(/64$$/, "", call) } \
+	    index(calls, " " call " ") { print $$2, "test_" call }' > $@.calls
+	objcopy --redefine-syms=$@.calls $< $@
+$(BUILD)/tests/test_faults: $(LIBRARY)/test_faults.data.o
+
 # One test binary. Suites ON_FAKE find the fake driver beside them.
 ON_FAKE     = %_nvdec %_device %_devices %_driver %_sessions %_soak %_races %_threads %_limits %_nvparser
 TEST_RPATH  = $(if $(filter $(ON_FAKE),$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake')
@@ -423,10 +430,11 @@ TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)
 TEST_STREAM = $(if $(filter %_stream,$@),-Iexamples/formats $(STREAM_CFLAGS) $(STREAM) $(STREAM_LIBS))
 # Suites whose contexts have the formats' codecs (tests/unit/with_formats.h), or that open by them.
-FORMATS_SUITES = changes codec contract decode faults files folder formats_codecs joint limits lists outputs paths \
-              pictures platforms provider provider_files qoi recordio rules soak stream tar weighted
-TEST_FORMATS = $(if $(filter $(FORMATS_SUITES:%=test_%) $(FORMATS_SUITES:%=test_%_%),$*),$(BUILD)/libbenzina_formats.a \
-              $(FORMATS_LIBS))
+FORMATS_SUITES = augment changes codec contract decode faults fields files folder formats_codecs given joint limits \
+              lists numbers outputs paths pictures platforms provider provider_files qoi races recordio records \
+              refusals rules runs soak statistics stream tar threads weighted
+TEST_FORMATS = $(if $(filter $(FORMATS_SUITES:%=test_%) $(FORMATS_SUITES:%=test_%_%),$*),$(filter %.data.o,$^) \
+              $(BUILD)/libbenzina_formats.a $(FORMATS_LIBS))
 TEST_FAKES  = $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 $(BUILD)/tests/%: tests/unit/%.c $(wildcard tests/unit/*.h tests/windows/*.h) benzina.c benzina.h benzina_kernels.cu \
               $(PTX) $(SUITE_H).gch $(LIBRARY)/library.o $(BUILD)/libbenzina_formats.a $(TEST_FAKES)
@@ -551,13 +559,13 @@ results:
 bench-speed: all $(BUILD)/bench/small
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" ONLY="$(ONLY)" $(PYTHON) \
 	    tests/bench/bench_speed.py
-$(BUILD)/bench/small: tests/bench/bench_small.c tests/bench/library.h benzina.h
+$(BUILD)/bench/small: tests/bench/bench_small.c tests/bench/library.h examples/formats/formats.h benzina.h
 	@mkdir -p $(@D)
-	$(CC) -O2 -std=c11 -I. -o $@ tests/bench/bench_small.c -ldl
+	$(CC) -O2 -std=c11 -I. -Iexamples/formats -o $@ tests/bench/bench_small.c -ldl
 # whether two libraries deliver the same batches
-$(BUILD)/bench/digests: tests/bench/bench_digests.c tests/bench/library.h benzina.h
+$(BUILD)/bench/digests: tests/bench/bench_digests.c tests/bench/library.h examples/formats/formats.h benzina.h
 	@mkdir -p $(@D)
-	$(CC) -O2 -std=c11 -I. -o $@ tests/bench/bench_digests.c -ldl
+	$(CC) -O2 -std=c11 -I. -Iexamples/formats -o $@ tests/bench/bench_digests.c -ldl
 $(BUILD)/bench/jpeg_rows: tests/bench/bench_jpeg_rows.c benzina.c benzina.h benzina_kernels.cu
 	@mkdir -p $(@D)
 	$(CC) $(BASE_CFLAGS) -DBENZINA_NO_CUDA $(AV_CFLAGS) -o $@ $< $(LIBS)
@@ -569,9 +577,9 @@ $(BUILD)/bench/jpeg: tests/bench/bench_jpeg.c
 bench-scaling: all $(BUILD)/bench/bench_scaling
 	@[ -d $(BUILD)/bench/scaling/small ] || sh tests/make/scaling.sh data $(BUILD) $(PHOTOS) $(BUILD)/bench/scaling
 	@SCALING_PROGRAM=$(BUILD)/bench/bench_scaling sh tests/make/scaling.sh run $(BUILD)/bench/scaling $(SCALING_OPTIONS)
-$(BUILD)/bench/bench_scaling: tests/bench/bench_scaling.c benzina.h $(BUILD)/libbenzina.a
+$(BUILD)/bench/bench_scaling: tests/bench/bench_scaling.c benzina.h examples/formats/formats.h $(WITH_FORMATS)
 	@mkdir -p $(BUILD)/bench
-	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
+	$(CC) $(BASE_CFLAGS) -Iexamples/formats -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(WITH_FORMATS) $(FORMATS_LIBS) $(LIBS)
 
 $(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench/bench_%.c \
               tests/bench/null_driver.h benzina.c $(PTX)

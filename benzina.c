@@ -24,35 +24,34 @@
  *      30  lists             of samples, as text
  *   31-32  folders           directories; pictures that are files
  *   33-36  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      37  records           of one size
- *      38  providers         samples that the caller's functions give
- *      39  paths             the files that a path stands for
- *      40  opening           the table of containers
- *   41-42  data sets         a sample, its pictures and fields; parts over containers
- *   43-45  writer            the same boxes, the other way: pictures, tracks, archives
- *      46  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
- *      47  random, order     Philox, the keyed permutation, shards
- *      48  transforms        parameters -> homography
- *      49  color             jitter, color -> matrix
- *      50  policies          operations that are drawn for a view
- *      51  kernels           a picture and a transform -> what the kernels read
- *      52  operations        what is drawn -> the passes of the kernels
- *      53  JPEG decode       libjpeg-turbo; nothing else touches it
- *   54-55  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
- *   56-58  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   59-62  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   63-64  loader            its state; the locks live here; its tensors
- *      65  queues            runs of samples, what is read ahead
- *   66-71  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
- *   72-73  readers           threads that read samples in the planned order; reading
- *   74-78  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      79  contexts          the host, the device and its pool
- *      80  parts, closing    a loader's batches, queues, order, threads
- *      81  without threads   the caller's thread reads and decodes
- *   82-83  delivering        what the consumer's calls do; positions
- *      84  statistics        what was counted, and what limits a loader
- *   85-87  configuration     defaults, checks; outputs; opening
- *   88-93  public API        validate, delegate
+ *      37  providers         samples that the caller's functions give
+ *      38  paths             the files that a path stands for
+ *      39  opening           the table of containers
+ *   40-41  data sets         a sample, its pictures and fields; parts over containers
+ *   42-44  writer            the same boxes, the other way: pictures, tracks, archives
+ *      45  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
+ *      46  random, order     Philox, the keyed permutation, shards
+ *      47  transforms        parameters -> homography
+ *      48  color             jitter, color -> matrix
+ *      49  policies          operations that are drawn for a view
+ *      50  kernels           a picture and a transform -> what the kernels read
+ *      51  operations        what is drawn -> the passes of the kernels
+ *      52  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
+ *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   58-61  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   62-63  loader            its state; the locks live here; its tensors
+ *      64  queues            runs of samples, what is read ahead
+ *   65-70  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
+ *   71-72  readers           threads that read samples in the planned order; reading
+ *   73-77  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      78  contexts          the host, the device and its pool
+ *      79  parts, closing    a loader's batches, queues, order, threads
+ *      80  without threads   the caller's thread reads and decodes
+ *   81-82  delivering        what the consumer's calls do; positions
+ *      83  statistics        what was counted, and what limits a loader
+ *   84-86  configuration     defaults, checks; outputs; opening
+ *   87-92  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -88,19 +87,19 @@
     defined(BENZINA_NO_HEIFS) || defined(BENZINA_NO_AVIF) || defined(BENZINA_NO_STILL) || defined(BENZINA_NO_PNG) || \
     defined(BENZINA_NO_TIFF) || defined(BENZINA_NO_TIFFS) || defined(BENZINA_NO_WEBP) || \
     defined(BENZINA_NO_FOLDER) || defined(BENZINA_NO_DIRECTORIES) || defined(BENZINA_NO_RECORD) || \
-    defined(BENZINA_NO_PROVIDER) || defined(BENZINA_NO_PROVIDERS) || defined(BENZINA_NO_AUGMENTS) || \
+    defined(BENZINA_NO_PROVIDER) || defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_AUGMENTS) || \
     defined(BENZINA_NO_AUGMENTATION) || defined(BENZINA_NO_AUGMENTATIONS) || defined(BENZINA_NO_POLICIES) || \
     defined(BENZINA_NO_THREAD) || defined(BENZINA_NO_PTHREAD) || defined(BENZINA_NO_PTHREADS) || \
     defined(BENZINA_WITHOUT_CUDA) || defined(BENZINA_WITHOUT_AVCODEC) || defined(BENZINA_WITHOUT_JPEG) || \
     defined(BENZINA_WITHOUT_WRITER) || defined(BENZINA_WITHOUT_SHARDS) || defined(BENZINA_WITHOUT_HEIF) || \
-    defined(BENZINA_WITHOUT_STILLS) || defined(BENZINA_WITHOUT_FOLDERS) || defined(BENZINA_WITHOUT_RECORDS) || \
+    defined(BENZINA_WITHOUT_STILLS) || defined(BENZINA_WITHOUT_FOLDERS) || defined(BENZINA_WITHOUT_PROVIDERS) || \
     defined(BENZINA_WITHOUT_AUGMENT) || defined(BENZINA_WITHOUT_THREADS) || defined(BENZINA_NOCUDA) || \
     defined(BENZINA_NOAVCODEC) || defined(BENZINA_NOJPEG) || defined(BENZINA_NOWRITER) || \
     defined(BENZINA_NOSHARDS) || defined(BENZINA_NOHEIF) || defined(BENZINA_NOSTILLS) || \
-    defined(BENZINA_NOFOLDERS) || defined(BENZINA_NORECORDS) || defined(BENZINA_NOAUGMENT) || \
+    defined(BENZINA_NOFOLDERS) || defined(BENZINA_NOPROVIDERS) || defined(BENZINA_NOAUGMENT) || \
     defined(BENZINA_NOTHREADS) || defined(BZNA_NO_CUDA) || defined(BZNA_NO_AVCODEC) || defined(BZNA_NO_JPEG) || \
     defined(BZNA_NO_WRITER) || defined(BZNA_NO_SHARDS) || defined(BZNA_NO_HEIF) || defined(BZNA_NO_STILLS) || \
-    defined(BZNA_NO_FOLDERS) || defined(BZNA_NO_RECORDS) || defined(BZNA_NO_AUGMENT) || defined(BZNA_NO_THREADS)
+    defined(BZNA_NO_FOLDERS) || defined(BZNA_NO_PROVIDERS) || defined(BZNA_NO_AUGMENT) || defined(BZNA_NO_THREADS)
 #  error "this switch is unknown, or misspelt: chapter 1 of benzina.h lists the switches BENZINA_NO_..."
 #endif
 
@@ -221,7 +220,6 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_RUN_BYTES            (512u << 10)
 #define BZI_PREFETCH_BYTES       4096u           /* of a sample; those that follow are fetched as it is read */
 #define BZI_CACHE_LINE           64u
-#define BZI_HOLD_BYTES           (256u << 20)    /* CIFAR's files are 180 MB; a file in memory takes no call a sample */
 #define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
@@ -2361,7 +2359,6 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
  *
  *     bytes are     which is known by           in memory of               made so by
  *     outside       held, extent.data NULL      nobody                     bzi_source_open_path, _open_file, _open_user
- *     held          source.held                 the container's arena      bzi_source_hold, for bzi_dataset_hold
  *     held          source.held                 the caller                 bzi_source_open_user (bzna_source.memory)
  *     provided      extent.data                 the provider               its row's `locate`
  *     read          sample.bytes                whoever reads: a buffer    bzi_reading_read, bzi_reading_view
@@ -2574,25 +2571,6 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
     return status;
 }
 
-/* Reads a whole file into an arena, and closes it: from then on the source is held. On failure it is as it was. */
-static bzna_status bzi_source_hold(bzi_source *source, bzi_arena *arena, bzna_error *err)
-{
-    bzi_arena loaded = { .memory = arena->memory };
-    uint8_t *bytes = bzi_arena_alloc(&loaded, source->size, 1);
-    bzna_status status = bytes ? bzi_source_read(source, 0, bytes, source->size, err) :
-                                 bzi_fail_memory(err, "the bytes of a file");
-
-    if (status != BZNA_OK) {
-        bzi_arena_free(&loaded);
-        return status;
-    }
-    bzi_arena_join(arena, &loaded);
-    bzi_source_close_file(source);
-    source->is_file = 0;
-    source->held = bytes;
-    return BZNA_OK;
-}
-
 /* Gives a range as memory that lasts: of a held source what is there, else a copy in the arena. */
 static bzna_status bzi_source_span(const bzi_source *source, bzi_arena *arena, uint64_t offset, bzi_span *span,
                                    bzna_error *err)
@@ -2718,7 +2696,7 @@ enum {
     BZI_OF_loader_outputs, BZI_OF_loader_order, BZI_OF_loader_shard, BZI_OF_warp, BZI_OF_loader_filter,
     BZI_OF_loader_color, BZI_OF_jitter, BZI_OF_loader_fields, BZI_OF_loader_read, BZI_OF_loader_decode,
     BZI_OF_loader_errors, BZI_OF_loader_pipeline, BZI_OF_loader_augment, BZI_OF_transform, BZI_OF_writer_config,
-    BZI_OF_writer_sample, BZI_OF_sink, BZI_OF_loader_config, BZI_OF_source, BZI_OF_records, BZI_OF_provider,
+    BZI_OF_writer_sample, BZI_OF_sink, BZI_OF_loader_config, BZI_OF_source, BZI_OF_provider,
     BZI_OF_provider_field, BZI_OF_policy, BZI_OF_operation, BZI_OF_codec, BZI_OF_image, BZI_OF_affine, BZI_OF_picture,
     BZI_OF_statistics
 };
@@ -2759,7 +2737,6 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(CHOICE, dataset_config, orientation, BZNA_ORIENTATION_IGNORE),
     BZI_UP_TO(CHOICE, dataset_config, palette, BZNA_PALETTE_INDEX),
     BZI_BOTH(dataset_config, index, index_bytes),
-    BZI_PLAIN(FREE, dataset_config, hold_bytes),
 
     BZI_NUMBER(COUNT, output, width, 1, BZI_LIMIT_EDGE, 0),
     BZI_NUMBER(COUNT, output, height, 1, BZI_LIMIT_EDGE, 0),
@@ -2949,8 +2926,7 @@ static const bzi_setting bzi_settings[] = {
 
     BZI_PLAIN(RESERVED, loader_config, reserved0),
     BZI_PLAIN(RESERVED, source, reserved0),
-#ifndef BENZINA_NO_RECORDS
-    BZI_PLAIN(RESERVED, records, reserved0),
+#ifndef BENZINA_NO_PROVIDERS
     BZI_BOTH(provider, files, file_count),
     BZI_BOTH(provider, class_names, class_count),
     BZI_PLAIN(RESERVED, provider, reserved),
@@ -5402,7 +5378,7 @@ static const struct bzi_unread {
     { "ARROW1", 6, 0, "an Arrow file" BZI_UNREAD },
     { "\x89HDF\r\n\x1a\n", 8, 0, "an HDF5 file" BZI_UNREAD },
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 12, 8, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
+    { "\x93NUMPY", 6, 0, "a numpy array (.npy): examples/formats/records.c reads its bytes after the header" },
     { "\0\0\0\x0cJXL ", 8, 0, "a JPEG XL picture" BZI_BY_CODEC("jxl.c") },
     { "\xff\x0a", 2, 0, "a JPEG XL picture" BZI_BY_CODEC("jxl.c") },
     { "\0\0\0\x0cjP  ", 8, 0, "a JPEG 2000 picture" BZI_BY_CODEC("jpeg2000.c") },
@@ -6655,7 +6631,7 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
  *
  * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
  * row of operations. An open container is immutable, but for the samples that it holds, and any thread may use it. No
- * code outside of rooms 24 to 42 knows which type of container a sample comes from. */
+ * code outside of rooms 24 to 41 knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file that is opened to read them, or in memory. */
 typedef struct bzi_extent {
@@ -8021,7 +7997,7 @@ static const char *bzi_names_get(const bzi_names *names, uint64_t i)
     return (const char *)names->text.data + at;
 }
 
-#ifndef BENZINA_NO_RECORDS
+#ifndef BENZINA_NO_PROVIDERS
 /* --- Paths of a provider's files --- */
 
 /* Paths of files, without the folder that holds all of them. */
@@ -10809,315 +10785,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-#ifndef BENZINA_NO_RECORDS
-/* ==== 37. Containers: raw records ===================================================================================
- * Calls: rooms 2, 9, 21, 25.
- *
- * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
- * and tensors written as they lie in memory. */
-
-typedef struct bzi_records {
-    bzna_records c;                   /* the caller's, checked; stride and scale are not 0 */
-    uint64_t     numbers;             /* how many a picture or vector has */
-    uint64_t     bytes;               /* of a record, up to the end of both data and label */
-    uint32_t     is_picture;          /* 1: the data are a picture; 0: a vector */
-    uint8_t      layout[2];           /* of pictures, as bzna_image.config has it */
-    bzi_field    fields[2];           /* image or data; target or label, or neither */
-} bzi_records;
-
-enum { BZI_RECORDS_DATA, BZI_RECORDS_LABEL };
-
-/* Returns the bytes of a number of type BZNA_RECORD_...; 0 if there is no such type. */
-static uint32_t bzi_records_type_bytes(uint32_t type)
-{
-    static const uint8_t bytes[] = { 0, 1, 4, 8, 4 };
-    return type < sizeof bytes ? bytes[type] : 0;
-}
-
-/* Returns 1 if the label is a target, which it is if it is an integer, else 0. */
-static int bzi_records_has_target(const bzi_records *own)
-{
-    return own->c.label_type != BZNA_RECORD_NONE && own->c.label_type != BZNA_RECORD_FLOAT32;
-}
-
-static bzna_status bzi_records_fail(const char *field, uint64_t value, const char *why, bzna_error *err)
-{
-    return BZI_MISUSE(err, "dataset_config.records.%s: %llu; %s", field, (bzi_llu)value, why);
-}
-
-/* Checks types and sizes, each by itself. Sets is_picture and numbers. */
-static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, bzna_error *err)
-{
-    bzna_records *r = &own->c;
-    const uint32_t edge = c->host->max_edge_px;
-    uint64_t pixels = (uint64_t)r->width * r->height;
-
-    own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
-
-    if (!bzi_records_type_bytes(r->data_type))
-        return bzi_records_fail("data_type", r->data_type, "it must be 1 to 4", err);
-    if (r->label_type && !bzi_records_type_bytes(r->label_type))
-        return bzi_records_fail("label_type", r->label_type, "it must be 0 to 4", err);
-    if (r->layout > BZNA_LAYOUT_NHWC)
-        return bzi_records_fail("layout", r->layout, "it must be 0 or 1", err);
-
-    if (!pixels)
-        return bzi_records_fail(r->width ? "height" : "width", 0, "a size is needed", err);
-    if (!r->channels)
-        return bzi_records_fail("channels", 0, "1 or more are needed", err);
-    if (own->is_picture && (r->width > edge || r->height > edge))
-        return bzi_records_fail(r->width > edge ? "width" : "height", r->width > edge ? r->width : r->height,
-                                "more than max_edge_px", err);
-
-    if (own->is_picture && (r->scale != 0 || r->bias != 0))
-        return BZI_MISUSE(err, "dataset_config.records.scale, bias: they have no effect on pictures, which the loader "
-                          "normalizes");
-
-    if (!own->is_picture && r->layout)
-        return bzi_records_fail("layout", r->layout, "it has no effect on vectors", err);
-    if (!r->label_type && r->label_offset)
-        return bzi_records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
-
-    if (!isfinite(r->scale) || !isfinite(r->bias))
-        return BZI_MISUSE(err, "dataset_config.records.scale, bias: %g, %g; both must be finite", (double)r->scale,
-                          (double)r->bias);
-    if (!bzi_mul(pixels, r->channels, &own->numbers) || own->numbers > UINT64_MAX / 16)
-        return bzi_records_fail("channels", r->channels, "too many for this width and height", err);
-    return BZNA_OK;
-}
-
-/* Sets the bytes that a record needs, checks that the stride has room for them, and fills in defaults. */
-static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own, bzna_error *err)
-{
-    bzna_records *r = &own->c;
-    const uint64_t limit = c->host->max_sample_bytes;
-    uint64_t data_end, label_end = 0;
-
-    if (!bzi_add(r->data_offset, own->numbers * bzi_records_type_bytes(r->data_type), &data_end) || data_end > limit)
-        return bzi_records_fail("data_offset", r->data_offset, "data end past max_sample_bytes", err);
-    if (r->label_type &&
-        (!bzi_add(r->label_offset, bzi_records_type_bytes(r->label_type), &label_end) || label_end > limit))
-        return bzi_records_fail("label_offset", r->label_offset, "the label ends past max_sample_bytes", err);
-
-    own->bytes = bzi_max(data_end, label_end);
-    if (r->stride && r->stride < own->bytes)
-        return BZI_MISUSE(err, "dataset_config.records.stride: %llu; data and label need %llu bytes",
-                          (bzi_llu)r->stride, (bzi_llu)own->bytes);
-
-    r->stride = r->stride ? r->stride : own->bytes;
-    r->scale = r->scale != 0 ? r->scale : 1;
-    own->layout[0] = (uint8_t)r->channels;
-    own->layout[1] = (uint8_t)r->layout;
-    return BZNA_OK;
-}
-
-/* Counts the records. A file that does not consist of whole records most likely has records of another size. */
-static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, bzna_error *err)
-{
-    const uint64_t header = own->c.header_bytes, size = c->source.size, stride = own->c.stride;
-    const uint64_t tail = size > header ? (size - header) % stride : 0;
-
-    if (size < header)
-        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size, "the file has %llu bytes, fewer than the header of %llu "
-                           "(dataset_config.records.header_bytes)", (bzi_llu)size, (bzi_llu)header);
-    if (size == header)
-        return BZI_FAIL_AT(err, BZNA_E_NO_SAMPLES, size,
-                           "nothing follows the header of %llu bytes (dataset_config.records.header_bytes)",
-                           (bzi_llu)header);
-    if (tail)
-        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size - tail, "%llu bytes are not a whole record of %llu "
-                           "(dataset_config.records: header_bytes, stride, sizes)", (bzi_llu)tail, (bzi_llu)stride);
-
-    c->count = (size - header) / stride;
-    return BZNA_OK;
-}
-
-/* Opens a file as the caller describes its records, and says which fields they have. */
-BZI_COLD
-static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
-{
-    bzi_records *own = c->own;
-
-    if (!config->records)
-        return BZI_MISUSE(err, "dataset_config.records: is needed to describe the records");
-
-    own->c = *config->records;
-    if (bzi_records_check(c, own, err) != BZNA_OK ||
-        bzi_records_measure(c, own, err) != BZNA_OK ||
-        bzi_records_count(c, own, err) != BZNA_OK)
-        return err->status;
-
-    c->alike = 1;
-    if (own->is_picture)
-        bzi_container_add_field(c, own->fields, BZNA_FIELD_IMAGE, 1, "image");
-    else
-        bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "data");
-
-    if (own->c.label_type == BZNA_RECORD_FLOAT32)
-        bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "label");
-    if (!bzi_records_has_target(own))
-        return BZNA_OK;
-
-    bzi_container_add_field(c, own->fields, BZNA_FIELD_INTEGER, 1, "target");
-    c->target_count = c->count;
-    c->target_field = BZI_RECORDS_LABEL;
-    return BZNA_OK;
-}
-
-/* Recognizes IDX, MNIST's format: two zeros, the type of the numbers (8: bytes), the count of sizes, the sizes with 32
- * bits each, then the numbers. Returns 1 and writes how to open the file, or returns 0. */
-static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, size_t capacity)
-{
-    uint64_t sizes[3] = { 1, 1, 1 }, at = 4, numbers = 1, end = 0;
-    const uint32_t dimensions = head.size >= 4 && !memcmp(head.data, "\0\0\x08", 3) ? head.data[3] : 0;
-
-    if (dimensions == 0 || dimensions > 3 || head.size < 4 + 4 * dimensions)
-        return 0;
-
-    for (uint32_t i = 0; i < dimensions; i++, at += 4) {
-        sizes[i] = bzi_be32(head.data + at);
-        if (!bzi_mul(numbers, sizes[i], &numbers))
-            return 0;
-    }
-
-    if (!bzi_add(numbers, at, &end) || !numbers || sizes[1] > 65536 || sizes[2] > 65536)
-        return 0;
-
-    if (end != file_size)
-        snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
-                 "%llu bytes instead of %llu", (bzi_llu)sizes[0], (bzi_llu)sizes[2],
-                 (bzi_llu)sizes[1], (bzi_llu)file_size, (bzi_llu)end);
-    else if (dimensions == 1)
-        snprintf(text, capacity,
-                 "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the pictures",
-                 (bzi_llu)sizes[0]);
-    else
-        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
-                 "dataset_config.records (header_bytes %llu)", (bzi_llu)sizes[0],
-                 (bzi_llu)sizes[2], (bzi_llu)sizes[1], (bzi_llu)at);
-    return 1;
-}
-
-/* Recognizes files of records that cannot be opened without the caller's word, because nothing in them is a reliable
- * sign. Returns 1 and writes how to open them, or returns 0 for other files. */
-static int bzi_records_guess(bzi_span head, uint64_t file_size, char *text, size_t capacity)
-{
-    const int is_100 = file_size % 3073 != 0;
-
-    if (bzi_records_guess_idx(head, file_size, text, capacity))
-        return 1;
-    if (file_size % 10000 || (is_100 && file_size % 3074) || head.data[0] > 19)
-        return 0;
-    snprintf(text, capacity, "by its size, it is a binary file of CIFAR-%s: open it with dataset_config.records "
-             "(32x32, 3 channels in planes, label%s first)", is_100 ? "100" : "10", is_100 ? "s" : "");
-    return 1;
-}
-
-static bzna_status bzi_records_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
-{
-    const bzi_records *own = c->own;
-    (void)err;
-    extent->offset = own->c.header_bytes + index * own->c.stride;
-    extent->size = own->bytes;
-    return BZNA_OK;
-}
-
-static int64_t bzi_records_integer(const uint8_t *p, uint32_t type)
-{
-    if (type == BZNA_RECORD_UINT8)
-        return *p;
-    return type == BZNA_RECORD_INT32 ? (int32_t)bzi_le32(p) : (int64_t)bzi_le64(p);
-}
-
-static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, float bias)
-{
-    const double number = type == BZNA_RECORD_FLOAT32 ? (double)bzi_le_float(p) : (double)bzi_records_integer(p, type);
-    return (float)(number * (double)scale + (double)bias);
-}
-
-/* Puts `count` numbers as float32. Only data are scaled. Those that are float32 already are copied bit by bit. */
-static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const bzi_records *own, int is_data,
-                                    bzi_value *value)
-{
-    const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
-    const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
-
-    if (type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0 && !bzi_is_big_endian()) {
-        bzi_value_put(value, from, count * sizeof(float));
-        return;
-    }
-
-    value->size = count * sizeof(float);
-    for (uint64_t i = 0; i < count && value->size <= value->capacity; i++) {
-        const float number = bzi_records_number(from + i * bytes, type, scale, bias);
-        memcpy(value->data + i * sizeof number, &number, sizeof number);
-    }
-}
-
-static bzna_status bzi_records_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
-                                     bzi_value *value, bzna_error *err)
-{
-    const bzi_records *own = c->own;
-    const uint8_t *const label = sample->bytes + own->c.label_offset;
-    int64_t target;
-    (void)err;
-
-    if (number == BZI_RECORDS_DATA) {
-        bzi_records_put_numbers(sample->bytes + own->c.data_offset, own->numbers, own, 1, value);
-    } else if (!bzi_records_has_target(own)) {
-        bzi_records_put_numbers(label, 1, own, 0, value);
-    } else {
-        target = bzi_records_integer(label, own->c.label_type);
-        value->absent = target == BZNA_TARGET_NONE;
-        bzi_value_put(value, &target, sizeof target);
-    }
-    return BZNA_OK;
-}
-
-static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                     bzi_image *image, bzna_error *err)
-{
-    const bzi_records *own = c->own;
-    const uint64_t at = own->c.data_offset;
-    (void)pick, (void)err;
-
-    *image = bzi_image_of_bytes(BZNA_CODEC_RAW, (bzi_span){ sample->bytes + at, own->numbers },
-                                sample->extent.offset + at);
-    bzi_image_set_raw(image, own->c.width, own->c.height, own->layout);
-    return BZNA_OK;
-}
-
-static int bzi_records_alike(const bzi_container *a, const bzi_container *b)
-{
-    const bzi_records *own = a->own, *other = b->own;
-    return memcmp(&own->c, &other->c, sizeof own->c) == 0;
-}
-
-/* Tells files apart by their size and by how the caller describes their records. */
-static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
-{
-    const bzna_records *r = &((const bzi_records *)c->own)->c;
-    const uint64_t words[] = { c->source.size, r->data_type,   r->layout,       r->width,        r->height,
-                               r->channels,    r->header_bytes, r->stride,      r->data_offset,  r->label_offset,
-                               r->label_type };
-    const float scaling[] = { r->scale, r->bias };
-
-    return bzi_hash_numbers(bzi_hash_numbers(hash, words, sizeof words, 8), scaling, sizeof scaling, 4);
-}
-
-static const bzi_container_ops bzi_records_ops = {
-    .name = "records",
-    .own_bytes = sizeof(bzi_records),
-    .open = bzi_records_open,
-    .locate = bzi_records_locate,
-    .field = bzi_records_field,
-    .image = bzi_records_image,
-    .alike = bzi_records_alike,
-    .fingerprint = bzi_records_fingerprint
-};
-
-
-/* ==== 38. Containers: providers ====================================================================================
+#ifndef BENZINA_NO_PROVIDERS
+/* ==== 37. Containers: providers ====================================================================================
  * Calls: rooms 2, 7-9, 11-12, 21, 25-26, 29.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
@@ -11674,7 +11343,7 @@ static const bzi_container_ops bzi_provider_ops = {
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 39. Paths =====================================================================================================
+/* ==== 38. Paths =====================================================================================================
  * Calls: rooms 4, 8-9, 29, 31.
  *
  * The files that a caller's path stands for: itself, or the archives and shards in it if it is a folder of such. */
@@ -11744,8 +11413,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 #endif
 
 
-/* ==== 40. Containers: opening =======================================================================================
- * Calls: rooms 2, 8-11, 20, 25, 28, 32, 35-37.
+/* ==== 39. Containers: opening =======================================================================================
+ * Calls: rooms 2, 8-11, 20, 25, 28, 32, 35-36.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -11757,10 +11426,7 @@ static const bzi_container_ops *const bzi_containers[] = {
     &bzi_recordio_ops,
 #endif
     &bzi_mp4_archive,
-    &bzi_mp4_video,
-#ifndef BENZINA_NO_RECORDS
-    &bzi_records_ops
-#endif
+    &bzi_mp4_video
 };
 
 /* The rows that settings ask for; NULL: this build has none. */
@@ -11768,11 +11434,6 @@ static const bzi_container_ops *const bzi_containers[] = {
 #  define BZI_FOLDER_ROW  (&bzi_folder_ops)
 #else
 #  define BZI_FOLDER_ROW  NULL
-#endif
-#ifndef BENZINA_NO_RECORDS
-#  define BZI_RECORDS_ROW (&bzi_records_ops)
-#else
-#  define BZI_RECORDS_ROW NULL
 #endif
 
 #ifdef BENZINA_NO_SHARDS
@@ -11803,11 +11464,9 @@ static void bzi_container_drop(bzi_container *c)
 }
 
 /* Fails because no row has taken the file. Says what the file is, if that can be told. */
-static bzna_status bzi_container_fail_kind(const bzi_container *c, bzi_span head, const char *format,
-                                           bzna_error *err)
+static bzna_status bzi_container_fail_kind(bzi_span head, const char *format, bzna_error *err)
 {
     const char *what = bzi_codec_unread(head);
-    char guess[160] = "";
 
     if (what)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is %s", what);
@@ -11816,13 +11475,6 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, bzi_span head
                            format);
     if (bzi_codec_recognize(head) != BZNA_CODEC_UNKNOWN)
         return BZI_FAIL(err, BZNA_E_FORMAT, "it is one picture: open the folder that holds it");
-#ifndef BENZINA_NO_RECORDS
-    bzi_records_guess(head, c->source.size, guess, sizeof guess);
-#else
-    (void)c;
-#endif
-    if (*guess)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "%s", guess);
     return BZI_FAIL(err, BZNA_E_FORMAT,
                        "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
@@ -11843,7 +11495,6 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
           "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
         { "palette", config->palette != 0, c->still || ops == &bzi_mp4_archive,
           "folders, archives, tars, RecordIO files and providers" },
-        { "records", config->records != NULL, ops == BZI_RECORDS_ROW, "the format \"records\"" },
     };
 
     for (size_t i = 0; i < BZI_LENGTH(settings); i++)
@@ -11871,7 +11522,7 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
 {
     if (config->format)
         return !strcmp(config->format, ops->name) && !bzi_container_is_other(ops, head);
-    return config->records ? ops == BZI_RECORDS_ROW : ops->probe && ops->probe(head);
+    return ops->probe && ops->probe(head);
 }
 
 /* Makes the field that the caller names the target. A track was taken when the file was opened. */
@@ -11918,10 +11569,6 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     const bzi_span head = { bytes, bzi_min(c->source.size, sizeof bytes) };
     bzna_status status = BZNA_AGAIN;
 
-#ifdef BENZINA_NO_RECORDS
-    if (config->records)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dataset_config.records: this build reads none (BENZINA_NO_RECORDS)");
-#endif
     if (head.size == 0)
         return BZI_FAIL(err, BZNA_E_FORMAT, "the file is empty");
     if (bzi_source_read(&c->source, 0, bytes, head.size, err) != BZNA_OK)
@@ -11930,7 +11577,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++)
         if (bzi_container_suits(bzi_containers[i], config, head))
             status = bzi_container_become(c, bzi_containers[i], config, err);
-    return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, config->format, err) : status;
+    return status == BZNA_AGAIN ? bzi_container_fail_kind(head, config->format, err) : status;
 }
 
 /* What a container is opened from: a source, whose kind its bytes tell, or what is of a kind by the caller's word. */
@@ -12001,7 +11648,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 41. Samples ===================================================================================================
+/* ==== 40. Samples ===================================================================================================
  * Calls: rooms 2, 8-9, 11, 20-21, 25-26.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
@@ -12379,8 +12026,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 42. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8-11, 29, 32, 40.
+/* ==== 41. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 8-11, 29, 32, 39.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -12553,30 +12200,13 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Reads the files of records into memory, if all of them together have at most so many bytes. One that cannot be read
- * is left as it is, so that only those of its samples fail that cannot be read. */
-static void bzi_dataset_hold(bzna_dataset *dataset, uint64_t most)
-{
-    uint64_t bytes = 0;
-    bzna_error err;
-
-    for (uint32_t i = 0; i < dataset->part_count; i++)
-        if (!bzi_add(bytes, dataset->parts[i].container->source.size, &bytes) || bytes > most)
-            return;
-    for (uint32_t i = 0; i < dataset->part_count; i++) {
-        bzi_container *c = dataset->parts[i].container;
-        if (bzi_source_hold(&c->source, &c->arena, &err) != BZNA_OK)
-            bzi_log(c->host, BZNA_LOG_WARNING, err.status, "%s: is not held in memory: %s", c->name, err.message);
-    }
-}
-
 /* Opens all that paths stand for, on several threads, and lays it end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzi_opening opening = { .paths.memory = &host->memory, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
-    const uint64_t found = opening.paths.count, hold_bytes = config->hold_bytes ? config->hold_bytes : BZI_HOLD_BYTES;
+    const uint64_t found = opening.paths.count;
     bzna_dataset *all;
 
     if (status == BZNA_OK && config->index && found > 1)
@@ -12596,8 +12226,6 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     }
     if (status == BZNA_OK && all->part_count == 0)
         status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "all of the %llu files are empty", (bzi_llu)found);
-    if (status == BZNA_OK && config->records)
-        bzi_dataset_hold(all, hold_bytes);
     for (uint64_t i = all ? all->part_count : found; i < found; i++)    /* after a failure */
         if (all->parts[i].container)
             bzi_container_drop(all->parts[i].container);
@@ -12746,10 +12374,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
     info->part_count = dataset->part_count;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_part *part = &dataset->parts[i];
-        const bzi_source *source = &part->container->source;
         uint64_t all = part->container->target_count;
-        info->size_bytes += source->size + part->container->size_bytes;
-        info->held_bytes += source->path && !source->is_file ? source->size : 0;    /* bzi_source_hold has read it */
+        info->size_bytes += part->container->source.size + part->container->size_bytes;
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
@@ -12762,7 +12388,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 43. Writer: pictures ==========================================================================================
+/* ==== 42. Writer: pictures ==========================================================================================
  * Calls: rooms 2, 8-9, 13-15, 17, 19-21.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
@@ -13188,8 +12814,8 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 44. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 20, 22, 25-26, 43.
+/* ==== 43. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 20, 22, 25-26, 42.
  *
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
@@ -13706,8 +13332,8 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 
 
 #ifndef BENZINA_NO_WRITER
-/* ==== 45. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 43-44.
+/* ==== 44. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 42-43.
  *
  * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
  * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
@@ -14207,7 +13833,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 #endif
 
 
-/* ==== 46. Elementary functions ======================================================================================
+/* ==== 45. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -14367,7 +13993,7 @@ static double bzi_math_tan(double degrees)
 #include "benzina_kernels.cu"
 
 
-/* ==== 47. Random numbers, order =====================================================================================
+/* ==== 46. Random numbers, order =====================================================================================
  * Calls: rooms 2.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
@@ -14630,8 +14256,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 48. Transforms ================================================================================================
- * Calls: rooms 2, 9, 12, 46-47.
+/* ==== 47. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 12, 45-46.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -15090,8 +14716,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 }
 
 
-/* ==== 49. Transforms: color =========================================================================================
- * Calls: rooms 2, 47-48.
+/* ==== 48. Transforms: color =========================================================================================
+ * Calls: rooms 2, 46-47.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -15184,8 +14810,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 50. Policies =================================================================================================
- * Calls: rooms 2, 9, 12, 46-48.
+/* ==== 49. Policies =================================================================================================
+ * Calls: rooms 2, 9, 12, 45-47.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -15704,8 +15330,8 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 #endif
 
 
-/* ==== 51. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 9, 12, 16, 49-50.
+/* ==== 50. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 12, 16, 48-49.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -16097,8 +15723,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 52. Operations ===============================================================================================
- * Calls: rooms 2, 46, 50-51.
+/* ==== 51. Operations ===============================================================================================
+ * Calls: rooms 2, 45, 49-50.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -16300,7 +15926,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 }
 
 
-/* ==== 53. JPEG decode ===============================================================================================
+/* ==== 52. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8-9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -16758,8 +16384,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 54. Software decode ===========================================================================================
- * Calls: rooms 2, 8-9, 17, 19-20, 26, 53.
+/* ==== 53. Software decode ===========================================================================================
+ * Calls: rooms 2, 8-9, 17, 19-20, 26, 52.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -17300,8 +16926,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 55. Software decode: own codecs ===============================================================================
- * Calls: rooms 2, 7-9, 26, 51, 54.
+/* ==== 54. Software decode: own codecs ===============================================================================
+ * Calls: rooms 2, 7-9, 26, 50, 53.
  *
  * Codecs of the program's own write planes that are made here, and what they leave or overwrite is looked for. */
 
@@ -17608,7 +17234,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 }
 
 
-/* ==== 56. CUDA: the driver ==========================================================================================
+/* ==== 55. CUDA: the driver ==========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -17802,8 +17428,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 57. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7-9, 19-20, 56, and the kernels' structs.
+/* ==== 56. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-9, 19-20, 55, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -18312,8 +17938,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 58. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-9, 19-20, 49, 51, 56-57.
+/* ==== 57. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 3-4, 7-9, 19-20, 48, 50, 55-56.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -18776,8 +18402,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 59. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 20, 57.
+/* ==== 58. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 20, 56.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -19212,8 +18838,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 60. NVDEC sessions ============================================================================================
- * Calls: rooms 8-9, 19-20, 54, 57, 59.
+/* ==== 59. NVDEC sessions ============================================================================================
+ * Calls: rooms 8-9, 19-20, 53, 56, 58.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -19562,8 +19188,8 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 
 #endif
 
-/* ==== 61. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 4, 8-9, 54, 56-60.
+/* ==== 60. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 4, 8-9, 53, 55-59.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -19765,8 +19391,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 62. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 9, 20-21, 54-55, 57-61.
+/* ==== 61. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 7, 9, 20-21, 53-54, 56-60.
  *
  * The first picture of a kind, which is a codec, a chroma format and a depth, is decoded by NVDEC and by the CPU, and
  * the two are compared: by bits, but for JPEG, whose decoders round in different ways. The kernel that reads the
@@ -20033,7 +19659,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
 #endif
 
 
-/* ==== 63. Loader: state =============================================================================================
+/* ==== 62. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -20618,8 +20244,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 64. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 51.
+/* ==== 63. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 50.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -20718,7 +20344,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 }
 
 
-/* ==== 65. Loader: queues ===========================================================================================
+/* ==== 64. Loader: queues ===========================================================================================
  * Calls: rooms 2, 4.
  *
  * The table of entries, and what follows from their states. */
@@ -20917,8 +20543,8 @@ static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *wh
 }
 
 
-/* ==== 66. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 20, 41-42, 47, 57, 65.
+/* ==== 65. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 20, 40-41, 46, 56, 64.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_entry_plan are called with the loader's lock held. */
@@ -21282,8 +20908,8 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 }
 
 
-/* ==== 67. Loader: waiting ===========================================================================================
- * Calls: rooms 4, 57, 65-66.
+/* ==== 66. Loader: waiting ===========================================================================================
+ * Calls: rooms 4, 56, 64-65.
  *
  * Who waits for what, and the one place that wakes threads.
  *
@@ -21477,8 +21103,8 @@ static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t 
 }
 
 
-/* ==== 68. Loader: given orders =====================================================================================
- * Calls: rooms 2, 8-9, 47, 66-67.
+/* ==== 67. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 8-9, 46, 65-66.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -21721,8 +21347,8 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 }
 
 
-/* ==== 69. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 20, 40-41, 64.
+/* ==== 68. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8-9, 12, 20, 39-40, 63.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -22251,8 +21877,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 70. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 9, 47-52, 55.
+/* ==== 69. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 9, 46-51, 54.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -22481,8 +22107,8 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 }
 
 
-/* ==== 71. Loader: rules ============================================================================================
- * Calls: rooms 7, 9, 51, 69-70.
+/* ==== 70. Loader: rules ============================================================================================
+ * Calls: rooms 7, 9, 50, 68-69.
  *
  * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
  * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
@@ -22714,8 +22340,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 72. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8-9, 57-58, 65-67.
+/* ==== 71. Readers ===================================================================================================
+ * Calls: rooms 2, 4, 8-9, 56-57, 64-66.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -22905,8 +22531,8 @@ static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry
 }
 
 
-/* ==== 73. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9, 11, 26, 41, 65-67, 69, 72.
+/* ==== 72. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9, 11, 26, 40, 64-66, 68, 71.
  *
  * What readers do with an entry: bytes, targets and fields of its samples, several of them in one read where they lie
  * side by side; retries; handing on. */
@@ -23214,8 +22840,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 74. Decode stages: lanes ======================================================================================
- * Calls: rooms 2, 4, 10, 40, 51-52, 58, 64-67, 71.
+/* ==== 73. Decode stages: lanes ======================================================================================
+ * Calls: rooms 2, 4, 10, 39, 50-51, 57, 63-66, 70.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -23630,8 +23256,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 }
 
 
-/* ==== 75. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-9, 20-21, 26, 51-52, 55, 58, 64, 66, 70-71, 74.
+/* ==== 74. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 4, 7-9, 20-21, 26, 50-51, 54, 57, 63, 65, 69-70, 73.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -23883,7 +23509,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 76. Decode stages: workers, samples =================================================================== *
+/* ==== 75. Decode stages: workers, samples =================================================================== *
  * What workers do with samples, and with entries of them. */
 
 /* Returns how long it is since the last call. */
@@ -24136,8 +23762,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 77. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9-10, 19, 57-62, 65-67, 70-71, 74.
+/* ==== 76. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9-10, 19, 56-61, 64-66, 69-70, 73.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  */
@@ -24458,8 +24084,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 #endif
 
-/* ==== 78. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-9, 21, 26, 57-58, 60-61, 64, 66, 77.
+/* ==== 77. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-9, 21, 26, 56-57, 59-60, 63, 65, 76.
  *
  * The thread of a session takes samples from the pool, and submits their pictures. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -24686,8 +24312,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 79. Contexts ==================================================================================================
- * Calls: rooms 7-10, 26, 56-58, 78.
+/* ==== 78. Contexts ==================================================================================================
+ * Calls: rooms 7-10, 26, 55-57, 77.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -24806,8 +24432,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 80. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-9, 42, 54, 57-59, 65-69, 72-73, 75-76, 79.
+/* ==== 79. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-9, 41, 53, 56-58, 64-68, 71-72, 74-75, 78.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -25164,8 +24790,8 @@ static void bzi_loader_unref(bzna_loader *loader)
 }
 
 
-/* ==== 81. Without threads ============================================================================================
- * Calls: rooms 9, 57, 65-67, 72, 76.
+/* ==== 80. Without threads ============================================================================================
+ * Calls: rooms 9, 56, 64-66, 71, 75.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
@@ -25203,8 +24829,8 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 82. Delivering ================================================================================================
- * Calls: rooms 2, 4, 9-10, 57-58, 64-67, 80-81.
+/* ==== 81. Delivering ================================================================================================
+ * Calls: rooms 2, 4, 9-10, 56-57, 63-66, 79-80.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -25502,8 +25128,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 83. Positions ==================================================================================================
- * Calls: rooms 2, 9-10, 26, 57, 65-68, 80.
+/* ==== 82. Positions ==================================================================================================
+ * Calls: rooms 2, 9-10, 26, 56, 64-67, 79.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -25735,8 +25361,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
-/* ==== 84. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 58, 65, 67.
+/* ==== 83. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 57, 64, 66.
  *
  * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -25923,8 +25549,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 85. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 12, 47, 51, 68.
+/* ==== 84. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 12, 46, 50, 67.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -26130,8 +25756,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 86. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 12, 48-51, 85.
+/* ==== 85. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 12, 47-50, 84.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -26295,8 +25921,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 }
 
 
-/* ==== 87. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-10, 20, 40-42, 52, 57-58, 62, 64, 68-69, 74, 79-80, 85-86.
+/* ==== 86. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7-10, 20, 39-41, 51, 56-57, 61, 63, 67-68, 73, 78-79, 84-85.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -26699,7 +26325,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 88. Public API: contexts ======================================================================================
+/* ==== 87. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Returns how many bytes of an error a caller's struct takes: whole members, and as much of the message as fits. */
@@ -26831,12 +26457,11 @@ BZI_API_INIT(context_config)
 BZI_API_INIT(image)
 BZI_API_INIT(picture)
 BZI_API_INIT(dataset_config)
-BZI_API_INIT(records)
 BZI_API_INIT(rule)
 BZI_API_INIT(output)
 BZI_API_INIT(affine)
 BZI_API_INIT(loader_config)
-#ifndef BENZINA_NO_RECORDS
+#ifndef BENZINA_NO_PROVIDERS
 BZI_API_INIT(provider)
 #endif
 #ifndef BENZINA_NO_WRITER
@@ -26954,7 +26579,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 89. Public API: data sets =====================================================================================
+/* ==== 88. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 /* Finds the container of a sample, and makes its index the one in there. */
@@ -26962,20 +26587,15 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (!((c) = bzi_dataset_find(dataset, (index), &e)))                                     \
     BZI_API_END(e.status)
 
-/* Completes the caller's config in *c, and checks its enumerations, reserved words and classes. `records` is room for
- * what it points to. */
-static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
-                                          bzna_records *records, bzna_error *err)
+/* Completes the caller's config in *c, and checks its enumerations, reserved words and classes. */
+static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c, bzna_error *err)
 {
     memset(c, 0, sizeof *c);
     if (!config)
         return BZNA_OK;
 
-    if (bzi_settings_in(c, sizeof *c, config, BZI_OF_dataset_config, "dataset_config", err) != BZNA_OK ||
-        (c->records && bzi_settings_in(records, sizeof *records, c->records, BZI_OF_records, "dataset_config.records",
-                                       err) != BZNA_OK))
+    if (bzi_settings_in(c, sizeof *c, config, BZI_OF_dataset_config, "dataset_config", err) != BZNA_OK)
         return err->status;
-    c->records = c->records ? records : NULL;
     if (c->list && !*c->list)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.list: the path is empty");
     if (c->name && !bzi_text_is_utf8(c->name))
@@ -26994,12 +26614,11 @@ static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *
                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
-    bzna_records records;
 
     for (uint32_t i = 0; i < count; i++)
         if (!*paths[i])
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, count == 1 ? "the path is empty" : "path %u is empty", i);
-    if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+    if (bzi_api_dataset_config(config, &c, err) != BZNA_OK)
         return err->status;
     return bzi_api_logged(context->host, bzi_dataset_open_list(context->host, paths, count, &c, out, err));
 }
@@ -27036,11 +26655,10 @@ static bzna_status bzi_api_open_input(bzna_context *context, bzi_input input, co
 {
     bzi_source source = { .size = 0 };
     bzna_dataset_config c;
-    bzna_records records;
     const char *name;
     bzna_status status = BZNA_OK;
 
-    if (bzi_api_dataset_config(config, &c, &records, err) != BZNA_OK)
+    if (bzi_api_dataset_config(config, &c, err) != BZNA_OK)
         return err->status;
 
     input.source = callbacks ? &source : input.source;
@@ -27077,7 +26695,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     BZI_API_END(bzi_api_open_input(context, (bzi_input){ .kind = "source" }, &callbacks, config, out, &e));
 }
 
-#ifndef BENZINA_NO_RECORDS
+#ifndef BENZINA_NO_PROVIDERS
 BZI_COLD
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context, const bzna_provider *provider,
                                                 const bzna_dataset_config *config, bzna_dataset **out,
@@ -27280,7 +26898,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 90. Public API: pictures, numbers, warps ======================================================================
+/* ==== 89. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 struct bzna_decoder {
@@ -27610,7 +27228,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 91. Public API: loaders =======================================================================================
+/* ==== 90. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
@@ -27871,7 +27489,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 92. Public API: batches =======================================================================================
+/* ==== 91. Public API: batches =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
@@ -28029,7 +27647,7 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 }
 
 
-/* ==== 93. Public API: writers ======================================================================================
+/* ==== 92. Public API: writers ======================================================================================
  * Calls: all rooms above. */
 
 #ifndef BENZINA_NO_WRITER

@@ -49,7 +49,7 @@
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_STILLS    neither PNG nor WebP
  *     BENZINA_NO_FOLDERS   no folders, nor lists of their samples: a path is that of a file
- *     BENZINA_NO_RECORDS   no dataset_config.records, and no providers
+ *     BENZINA_NO_PROVIDERS no providers
  *     BENZINA_NO_AUGMENT   no policies: settings with some are refused, and transforms with
  *                          operations
  *     BENZINA_NO_THREADS   no threads, so -lpthread is not needed: one thread alone may use the
@@ -236,11 +236,7 @@
  *                                  folders that all of them have in common, and 8 bytes for each
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     RecordIO                     8 bytes a record
- *     records, opened by path      all bytes of the files, if these are at most 256 MiB together
  *     folder                       names
- *
- * dataset_config.hold_bytes is the limit that takes the place of 256 MiB, and
- * bzna_dataset_info.held_bytes says how many bytes are held.
  *
  * Memory that is opened as a data set must stay as it is until the data set is closed. If that
  * memory is a mapped file, the file must not be shortened meanwhile.
@@ -420,10 +416,6 @@
  *     - A file that was removed, or replaced by another of its name, is read on while it is open.
  *     - A file that was written over in place is read as it is then, so samples may be wrong or
  *       fail. To change a data set, write another file and rename it.
- *     - Files of records are held in memory (dataset_config.hold_bytes). They are not read again,
- *       so that none of this happens to them, and a change is not seen before the data set is
- *       opened anew. A file of records that cannot be read as a whole is not held, and a message
- *       with the reason is logged.
  *
  * 9. DETERMINISM AND RESUMING
  *
@@ -470,7 +462,7 @@
  *     pixels made of the same decoded planes     on every machine, with every compiler, on CPUs
  *                                                and GPUs
  *     decoded planes of H.264, H.265, AV1,       from every decoder: their standards define them
- *     WebP, lossless pictures, raw records
+ *     WebP, lossless pictures, raw pixels
  *     decoded planes of JPEG and lossy           only from the same version of the same decoder:
  *     JPEG 2000                                  their standards leave rounding to the decoder.
  *                                                NVDEC's differ from software's
@@ -645,7 +637,8 @@
  * PATHS. A path names a file or a folder. A folder that holds *.bzna, *.tar or *.rec files stands
  * for those, in the order of their names. Patterns of several paths, such as
  * "shard-{000..146}.tar" and "a.tar::b.tar", are opened by bzna_formats_open of examples/formats,
- * as the program bzna and the bindings do.
+ * as the program bzna and the bindings do. So are folders side by side (images, masks) and files of
+ * records of one size (CIFAR, MNIST, raw tensors).
  *
  * MANY FILES. If a data set has many files, at most 64 of them are open at a time, or a quarter of
  * the files that the process may open, if that is less. The others are opened for each read, which
@@ -738,8 +731,6 @@
  * scan finds. An index of another file is refused with E_FORMAT, when the file is opened or when a
  * sample is used.
  *
- * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records.
- *
  * PROVIDERS are your own code: a database, a generator, a list of files, or files of your own
  * format. A bzna_provider says which fields samples have, and how each field's values are got:
  *
@@ -747,8 +738,8 @@
  *     locate    a function says the same
  *     read      a function writes them into the library's buffer
  *
- * The pixels of a picture may be RAW. RAW pixels that lie in memory are used there, and are as fast
- * as records; `read` costs a copy. A million files are a provider whose places are whole files:
+ * The pixels of a picture may be RAW. RAW pixels that lie in memory are used there; `read` costs
+ * a copy. A million files are a provider whose places are whole files:
  *
  *     bzna_place place = { .file = i, .size = BZNA_SIZE_UNKNOWN };
  *
@@ -1562,43 +1553,6 @@ enum {
     BZNA_CLASS_ORDER_NUMERIC = 1      /* by their names as numbers: "2" comes before "10" */
 };
 
-/* Types of numbers in records of one size. They are little-endian. */
-enum {
-    BZNA_RECORD_NONE    = 0,          /* there is no label */
-    BZNA_RECORD_UINT8   = 1,
-    BZNA_RECORD_INT32   = 2,
-    BZNA_RECORD_INT64   = 3,
-    BZNA_RECORD_FLOAT32 = 4
-};
-
-/* A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then
- * whole records; bytes after the last whole record are E_TRUNCATED. Data are a picture, the field
- * "image", if data_type is UINT8 and channels is 1 or 3. Else they are the field "data", a vector
- * of channels * height * width float32. */
-typedef struct bzna_records {
-    uint32_t struct_size;             /* sizeof the struct; bzna_records_init sets it */
-    uint32_t data_type;               /* BZNA_RECORD_..., but not NONE */
-    /* BZNA_LAYOUT_... of a picture's bytes: one plane for each channel, or channels interleaved.
-     * Must be 0 for vectors */
-    uint32_t layout;
-    uint32_t width;                   /* pixels, or a factor of the vector's length; at least 1 */
-    uint32_t height;                  /* likewise */
-    uint32_t channels;                /* at least 1 */
-    /* bytes before the first record; a file that has fewer is E_TRUNCATED */
-    uint64_t header_bytes;
-    uint64_t stride;                  /* bytes of a record; 0: what data and label need */
-    uint64_t data_offset;             /* where the data begin in a record, in bytes */
-    uint64_t label_offset;            /* where the label begins in a record, in bytes */
-    /* BZNA_RECORD_... An integer is the field "target", a FLOAT32 the field "label", a vector of
-     * one number. NONE: there is no label */
-    uint32_t label_type;
-    /* numbers of vectors are x * scale + bias; 0 counts as 1. If both are 0, the bits of FLOAT32
-     * stay as they are */
-    float    scale;
-    float    bias;                    /* likewise. Both must be 0 for pictures */
-    uint32_t reserved0;               /* must be 0 */
-} bzna_records;
-
 /* How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of
  * file is E_ARGUMENT. Zero is the default of every member. */
 typedef struct bzna_dataset_config {
@@ -1624,7 +1578,6 @@ typedef struct bzna_dataset_config {
     uint32_t            class_order;  /* BZNA_CLASS_ORDER_...; not together with classes */
     uint32_t            orientation;  /* BZNA_ORIENTATION_... */
     uint32_t            palette;      /* BZNA_PALETTE_... */
-    const bzna_records *records;      /* how records of one size lie; NULL: the file has none */
     /* which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files
      * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
      * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
@@ -1634,10 +1587,6 @@ typedef struct bzna_dataset_config {
      * Default: the file next to it, if the data set is opened by a path */
     const void         *index;
     uint64_t            index_bytes;  /* bytes at index */
-    /* how many bytes of files of records that are opened by their paths may be held in memory, so
-     * that they are not read again; 1: none. They are read when they are opened, if all of them
-     * together have at most so many bytes. Default: 256 MiB */
-    uint64_t            hold_bytes;
 } bzna_dataset_config;
 
 /* A data set as a whole. */
@@ -1654,11 +1603,9 @@ typedef struct bzna_dataset_info {
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
     /* of the first file: "archive", "mp4 video", "folder", "tar",
-     * "RecordIO", "records", "provider" */
+     * "RecordIO", "provider", or a provider's kind */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
-    /* of its files of records, in memory (dataset_config.hold_bytes) */
-    uint64_t held_bytes;
 } bzna_dataset_info;
 
 /* Kinds of fields. */
@@ -1735,10 +1682,6 @@ typedef struct bzna_image_info {
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
  * sizeof *config. Any thread. */
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
-
-/* Clears records and sets its struct_size, in bytes: pass sizeof *records. After that, set
- * data_type, width, height and channels. Any thread. */
-BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
 /* Opens what path names, and finds out by its content what it is. Chapter 12 has the kinds, and the
  * patterns that stand for several files. The cost does not grow with the number of samples of an
@@ -1884,7 +1827,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
  *     capacity   bytes at buffer; at least bzna_sample_ref.size. If a codec of the program's own
  *                copies bytes to unwrap the sample, they follow it, and need more: E_BUFFER
  *     image      prepared by bzna_image_init, and filled in. Its config and data point into buffer.
- *                The config of plain videos, of records and of a provider's RAW pixels points into
+ *                The config of plain videos and of a provider's RAW pixels points into
  *                the data set, since all samples share it
  * Statuses: E_RANGE past the last sample; E_NOT_FOUND if there is no such image; E_BUFFER if
  * capacity is too small; E_IO, E_TRUNCATED, E_BOX, E_CODEC, ... */
@@ -1901,7 +1844,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
 BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64_t index,
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
 
-#ifndef BENZINA_NO_RECORDS
+#ifndef BENZINA_NO_PROVIDERS
 /* ---- Providers ---------------------------------------------------------------------------- */
 /* One field of a provider's samples. Zero is the default of every member that does not say
  * otherwise. */

@@ -96,7 +96,7 @@
 #define BENZINA_STREAM_H
 
 #include "../benzina.h"
-#if defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_FOLDERS)
+#if defined(BENZINA_NO_PROVIDERS) || defined(BENZINA_NO_FOLDERS)
 #  error "streams are providers, and expand patterns: they need what these switches leave out"
 #endif
 

@@ -92,7 +92,7 @@ static bzna_status open_source(archive *a, const char *path, bzna_dataset_config
                                const bzna_formats_config *formats, const bzna_source *source, bzna_error *err)
 {
     if (!source->read_at && streamed_is(path)) {
-        if (!formats->list) return streamed_open(a, path, config, err);
+        if (!formats->list) return streamed_open(a, path, formats, err);
         snprintf(err->message, sizeof err->message, "--list: it has an effect on folders and RecordIO files only");
         return err->status = BZNA_E_ARGUMENT;
     }
@@ -110,8 +110,8 @@ static bzna_status open_source(archive *a, const char *path, bzna_dataset_config
 static bzna_status open_dataset(archive *a, const tool_options *o, const char *list, bzna_error *err)
 {
     bzna_dataset_config config;
-    const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = &config, .pairs = o->pairs,
-                                          .list = list };
+    bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = &config, .pairs = o->pairs,
+                                    .list = list };
     records_idx idx = { .source = { .read_at = NULL } };
     class_names classes = class_names_split(o->classes);
     bzna_dataset_config_init(&config, sizeof config);
@@ -123,8 +123,8 @@ static bzna_status open_dataset(archive *a, const tool_options *o, const char *l
     config.allow_empty = o->allow_empty != 0;
     config.orientation = option_value_of(o->orientation, orientations);
     config.palette = option_value_of(o->palette, palettes);
-    if (o->records && !records_parse(o->records, &idx.records)) config.records = &idx.records;
-    else if (!o->format && records_idx_find(o->operand[0], &idx)) config.records = &idx.records;
+    if (o->records && !records_parse(o->records, &idx.records)) formats.records = &idx.records;
+    else if (!o->format && records_idx_find(o->operand[0], &idx)) formats.records = &idx.records;
     bzna_status status = open_source(a, o->operand[0], &config, &formats, &idx.source, err);
     class_names_free(&classes);
     return status;
@@ -168,7 +168,7 @@ static const char *records_hint(const bzna_error *err)
 {
     if (strstr(err->message, "CIFAR-100:")) return "--records cifar100";
     if (strstr(err->message, "CIFAR-10:")) return "--records cifar10";
-    return strstr(err->message, "dataset_config.records") ? "that is --records" : NULL;
+    return strstr(err->message, "formats_config.records") ? "that is --records" : NULL;
 }
 
 static int open_on_device(archive *a, const tool_options *o, bzna_device device, int64_t sessions, int has_loader)

@@ -80,7 +80,7 @@ const char *records_parse(const char *text, bzna_records *r)
     uint64_t size = 0;
     if (!strcmp(text, "cifar10")) text = "label+32x32x3";
     if (!strcmp(text, "cifar100")) text = "skip+label+32x32x3";
-    bzna_records_init(r, sizeof *r);
+    bzna_formats_records_init(r, sizeof *r);
     for (const char *at = text, *end; at; at = *end ? end + 1 : NULL) {
         const int had_picture = r->data_type != 0, had_label = r->label_type != 0;
         end = at + strcspn(at, "+");
@@ -209,7 +209,7 @@ int records_idx_find(const char *path, records_idx *idx)
     idx_head head;
     int file = idx_open(path, &head);
     memset(idx, 0, sizeof *idx);
-    bzna_records_init(&idx->records, sizeof idx->records);
+    bzna_formats_records_init(&idx->records, sizeof idx->records);
     if (file < 0) return 0;
     idx->records.data_type = BZNA_RECORD_UINT8;
     idx->records.header_bytes = head.bytes;

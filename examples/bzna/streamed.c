@@ -11,7 +11,7 @@
 
 int streamed_is(const char *pattern) { return !strcmp(pattern, "-") || !strncmp(pattern, "pipe:", 5); }
 
-bzna_status streamed_open(archive *a, const char *pattern, bzna_dataset_config *config, bzna_error *err)
+bzna_status streamed_open(archive *a, const char *pattern, const bzna_formats_config *config, bzna_error *err)
 {
     (void)a, (void)config;
     snprintf(err->message, sizeof err->message, "%s: this bzna was built without streams", pattern);
@@ -61,7 +61,7 @@ int streamed_is(const char *pattern)
 }
 
 /* Reads and opens one of them, as long as there is memory. */
-static bzna_status open_one(archive *a, const char *source, uint64_t *left, bzna_dataset_config *config,
+static bzna_status open_one(archive *a, const char *source, uint64_t *left, const bzna_formats_config *config,
                             bzna_dataset **dataset, bzna_error *err)
 {
     void *bytes;
@@ -73,11 +73,14 @@ static bzna_status open_one(archive *a, const char *source, uint64_t *left, bzna
     if (status < 0) return status;
     tool_names_add(&a->memory, bytes);                      /* freed when the data set is closed */
     *left -= size;
-    config->name = source;
-    return bzna_dataset_open_memory(a->context, bytes, size, config, dataset, err);
+    bzna_dataset_config own = *config->dataset;
+    bzna_formats_config formats = *config;
+    own.name = source;
+    formats.dataset = &own;
+    return bzna_formats_open_memory(a->context, bytes, size, &formats, dataset, err);
 }
 
-bzna_status streamed_open(archive *a, const char *pattern, bzna_dataset_config *config, bzna_error *err)
+bzna_status streamed_open(archive *a, const char *pattern, const bzna_formats_config *config, bzna_error *err)
 {
     char **list = NULL;
     uint32_t count = 0, opened = 0;

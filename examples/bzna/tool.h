@@ -3,7 +3,7 @@
 #define BZNA_TOOL_H
 
 #include "os.h"               /* first, as it decides what system headers declare */
-#include "../../benzina.h"
+#include "../formats/formats.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -369,7 +369,7 @@ size_t archive_drop_sei(uint8_t *data, size_t size, uint32_t codec);
 int streamed_is(const char *pattern);
 
 /* Reads all of them into memory, up to a ceiling, and opens them as a->dataset. */
-bzna_status streamed_open(archive *a, const char *pattern, bzna_dataset_config *config, bzna_error *err);
+bzna_status streamed_open(archive *a, const char *pattern, const bzna_formats_config *config, bzna_error *err);
 
 /* bzna bench of them, by a stream. */
 int streamed_bench(const tool_options *o);

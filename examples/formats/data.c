@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,9 @@
 #  include <windows.h>
 #else
 #  include <dirent.h>
+#  include <fcntl.h>
 #  include <sys/stat.h>
+#  include <unistd.h>
 #endif
 
 /* ---- Errors --------------------------------------------------------------------------------- */
@@ -218,6 +221,13 @@ uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
+uint64_t bzna_formats_data_hash_numbers(uint64_t hash, const uint64_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < 8 * count; i++)
+        hash = (hash ^ (numbers[i / 8] >> i % 8 * 8 & 255)) * 0x100000001b3u;
+    return hash;
+}
+
 /* ---- Files and folders ---------------------------------------------------------------------- */
 
 #ifdef _WIN32
@@ -277,6 +287,46 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
     return error;
 }
 
+/* Opens a file, and finds what tells it from others: its size, and where the system says it, its number and device.
+ * Returns -1 and sets errno if that fails. */
+static intptr_t system_open(const char *path, uint64_t id[3])
+{
+    wchar_t *wide = wide_of(path);
+    HANDLE file = wide ? CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                                     OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL) : INVALID_HANDLE_VALUE;
+    LARGE_INTEGER bytes;
+    const int is_gone = file == INVALID_HANDLE_VALUE && GetLastError() == ERROR_FILE_NOT_FOUND;
+
+    free(wide);
+    errno = is_gone ? ENOENT : EIO;
+    if (file == INVALID_HANDLE_VALUE)
+        return -1;
+    if (GetFileSizeEx(file, &bytes)) {
+        id[0] = (uint64_t)bytes.QuadPart;
+        id[1] = id[2] = 0;
+        return (intptr_t)file;
+    }
+    CloseHandle(file);
+    return -1;
+}
+
+static void system_close(intptr_t handle) { CloseHandle((HANDLE)handle); }
+
+/* Reads some bytes. Returns how many, 0 at the end, or -1, and sets errno. */
+static int64_t system_read(intptr_t handle, uint64_t offset, void *dst, uint64_t size)
+{
+    OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
+    DWORD got = 0;
+
+    if (ReadFile((HANDLE)handle, dst, (DWORD)(size < 1u << 30 ? size : 1u << 30), &got, &at))
+        return got;
+    errno = EIO;
+    return GetLastError() == ERROR_HANDLE_EOF ? 0 : -1;
+}
+
+/* Writes an absolute path, which may be NULL. To be freed. */
+static char *absolute(const char *path) { return _fullpath(NULL, path, DATA_PATH_BYTES); }
+
 #else
 
 static FILE *open_file(const char *path) { return fopen(path, "rb"); }
@@ -305,6 +355,53 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
     error = error ? error : errno;
     closedir(entries);
     return error;
+}
+
+static intptr_t system_open(const char *path, uint64_t id[3])
+{
+    struct stat info;
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int error;
+
+    if (file < 0)
+        return -1;
+    if (!fstat(file, &info)) {
+        id[0] = (uint64_t)info.st_size;
+        id[1] = (uint64_t)info.st_ino;
+        id[2] = (uint64_t)info.st_dev;
+        return file;
+    }
+    error = errno;
+    close(file);
+    errno = error;
+    return -1;
+}
+
+static void system_close(intptr_t handle) { close((int)handle); }
+
+static int64_t system_read(intptr_t handle, uint64_t offset, void *dst, uint64_t size)
+{
+    ssize_t got;
+
+    do
+        got = pread((int)handle, dst, size < 1u << 30 ? (size_t)size : 1u << 30, (off_t)offset);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+static char *absolute(const char *path)
+{
+    char full[2 * DATA_PATH_BYTES] = "";
+    size_t size;
+    char *copy;
+
+    if (*path != '/' && !getcwd(full, DATA_PATH_BYTES))
+        return NULL;
+    if (snprintf(full + strlen(full), DATA_PATH_BYTES, "%s%s", *full ? "/" : "", path) >= DATA_PATH_BYTES)
+        return NULL;
+    size = strlen(full) + 1;
+    copy = malloc(size);
+    return copy ? memcpy(copy, full, size) : NULL;
 }
 
 #endif
@@ -372,4 +469,146 @@ bzna_status bzna_formats_data_join(char *path, const char *folder, const char *n
         return BZNA_OK;
     return DATA_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %d bytes", *name ? name : folder,
                      DATA_PATH_BYTES - 1);
+}
+
+/* ---- Files that are read at any offset -------------------------------------------------------- */
+
+#define FILES_OPEN 64                 /* that stay open */
+
+static atomic_int open_files;
+
+bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err)
+{
+    const int kind = bzna_formats_data_kind(path);
+
+    *file = (data_file){ .handle = -1 };
+    if (kind == DATA_FOLDER || kind == DATA_OTHER)
+        return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s", kind == DATA_FOLDER ? "it is a folder" :
+                         "it is a pipe or a device, and samples are read at any offset");
+    if ((file->handle = system_open(path, file->id)) == -1)
+        return bzna_formats_data_fail_system(err, "cannot open", errno);
+    file->size = file->id[0];
+    if (!(file->path = absolute(path))) {
+        system_close(file->handle);
+        return bzna_formats_data_no_memory(err);
+    }
+    if (atomic_fetch_add(&open_files, 1) >= FILES_OPEN) {
+        atomic_fetch_sub(&open_files, 1);
+        system_close(file->handle);
+        file->handle = -1;
+    }
+    return BZNA_OK;
+}
+
+bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, bzna_error *err)
+{
+    int64_t size;
+
+    *file = (data_file){ .handle = -1 };
+    if (source->struct_size < offsetof(bzna_source, memory))
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "source.struct_size: not set");
+    memcpy(&file->source, source, source->struct_size < sizeof *source ? source->struct_size : sizeof *source);
+    if (!source->size || (!source->read_at && !file->source.memory))
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "source.%s: required", source->size ? "read_at" : "size");
+
+    size = source->size(source->user);
+    file->memory = file->source.memory;
+    file->size = size < 0 ? 0 : (uint64_t)size;
+    if (size >= 0)
+        return BZNA_OK;
+    DATA_FAIL(err, BZNA_E_IO, "the source's size callback failed with %lld", (long long)size);
+    err->native_code = size < INT32_MIN ? -1 : (int32_t)size;
+    return err->status;
+}
+
+/* Fails because some bytes could not be read. got: a negative number, or how many of the `size` were read. */
+static bzna_status fail_read(const data_file *file, uint64_t offset, uint64_t size, int64_t got, bzna_error *err)
+{
+    const uint64_t end = offset + (uint64_t)got;
+
+    if (got >= 0)
+        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the file ends at byte %llu, before the last of %llu bytes at "
+                            "byte %llu", (data_llu)end, (data_llu)size, (data_llu)offset);
+    if (file->path) {
+        bzna_formats_data_fail_system(err, "cannot read", errno);
+    } else {
+        DATA_FAIL(err, BZNA_E_IO, "the source's read_at failed with %lld", (long long)got);
+        err->native_code = got < INT32_MIN ? -1 : (int32_t)got;
+    }
+    err->byte_offset = offset;
+    return err->status = BZNA_E_IO;
+}
+
+bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
+{
+    const bzna_source *source = &file->source;
+    uint64_t done = 0, now[3];
+    intptr_t handle = file->handle;
+    int64_t got = 0;
+
+    if (file->memory) {
+        const uint64_t left = offset < file->size ? file->size - offset : 0;
+        if (size > left)
+            return fail_read(file, offset, size, (int64_t)left, err);
+        if (size)
+            memcpy(dst, file->memory + offset, (size_t)size);
+        return BZNA_OK;
+    }
+    if (file->path && handle == -1 && (handle = system_open(file->path, now)) == -1) {
+        bzna_formats_data_fail_system(err, "cannot open", errno);
+        return err->status = BZNA_E_IO;
+    }
+    if (handle != file->handle && memcmp(now, file->id, sizeof now)) {
+        system_close(handle);
+        return DATA_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
+    }
+
+    for (; done < size; done += (uint64_t)got) {
+        uint8_t *to = (uint8_t *)dst + done;
+        got = file->path ? system_read(handle, offset + done, to, size - done) :
+                           source->read_at(source->user, offset + done, to, size - done);
+        if (got <= 0 || (uint64_t)got > size - done)
+            break;
+    }
+    if (done < size && got <= 0)
+        fail_read(file, offset, size, got < 0 ? got : (int64_t)done, err);
+    else if (done < size)
+        DATA_FAIL(err, BZNA_E_CALLBACK, "the source's read_at returned %lld of %llu bytes", (long long)got,
+                  (data_llu)(size - done));
+    if (handle != file->handle)
+        system_close(handle);
+    return done < size ? err->status : BZNA_OK;
+}
+
+static void leave(data_file *file)
+{
+    if (file->handle == -1)
+        return;
+    system_close(file->handle);
+    file->handle = -1;
+    atomic_fetch_sub(&open_files, 1);
+}
+
+void bzna_formats_file_hold(data_file *file)
+{
+    bzna_error ignored;
+
+    if (file->memory || !file->size || file->size > SIZE_MAX || !(file->held = malloc((size_t)file->size)))
+        return;
+    if (bzna_formats_file_read(file, 0, file->held, file->size, &ignored) == BZNA_OK) {
+        file->memory = file->held;
+        leave(file);
+        return;
+    }
+    free(file->held);
+    file->held = NULL;
+}
+
+void bzna_formats_file_close(data_file *file, int is_taken)
+{
+    leave(file);
+    free(file->path);
+    free(file->held);
+    if (is_taken && file->source.close)
+        file->source.close(file->source.user);
 }

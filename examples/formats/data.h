@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #define DATA_PATH_BYTES 4096          /* of a path, with its NUL */
 #define DATA_FILES      65536u        /* of a data set, at most */
@@ -92,6 +93,9 @@ bzna_status bzna_formats_data_config(bzna_dataset_config *own, const bzna_format
 #define BZNA_FORMATS_HASH 0xcbf29ce484222325u
 uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size);
 
+/* Adds numbers, so that machines of either byte order get the same hash. */
+uint64_t bzna_formats_data_hash_numbers(uint64_t hash, const uint64_t *numbers, size_t count);
+
 /* ---- Files and folders ---------------------------------------------------------------------- */
 
 enum { DATA_NONE, DATA_FILE, DATA_FOLDER, DATA_OTHER };
@@ -162,10 +166,68 @@ int64_t bzna_formats_list_target(const data_list *list, const data_list_row *row
 bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, float *labels, uint64_t capacity,
                                      uint64_t *count, bzna_error *err);
 
+/* ---- Files that are read at any offset -------------------------------------------------------- */
+
+/* A file, bytes in memory, or a source of the caller's. Begins as all zeros. Any thread may read it. */
+typedef struct data_file {
+    uint64_t       size;              /* bytes */
+    const uint8_t *memory;            /* all of them; NULL: they are read */
+    bzna_source    source;            /* of the caller's, with a read_at; all zeros: it has none */
+    char          *path;              /* of a file, absolute; NULL: it is none */
+    uint64_t       id[3];             /* of a file: what tells it from others */
+    intptr_t       handle;            /* of a file that stays open; else -1 */
+    void          *held;              /* memory, if it is ours */
+} data_file;
+
+/* Opens a file. If it is one of many, it is opened anew for each read, since a process has few descriptors. */
+bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err);
+
+/* Takes a source, which still belongs to the caller if this fails. */
+bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, bzna_error *err);
+
+/* Reads `size` bytes. Fails with E_TRUNCATED if the file ends before the last of them, and with E_IO. */
+bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err);
+
+/* Reads the whole file into memory, and closes it. Without success, it stays as it was. */
+void bzna_formats_file_hold(data_file *file);
+
+/* Closes a file, and the source if it was taken for good. is_taken: 0, and the source is the caller's again. */
+void bzna_formats_file_close(data_file *file, int is_taken);
+
+/* Numbers of a file that is little-endian. */
+static inline uint32_t bzna_formats_data_le32(const uint8_t *p)
+{
+    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
+static inline uint64_t bzna_formats_data_le64(const uint8_t *p)
+{
+    return (uint64_t)bzna_formats_data_le32(p + 4) << 32 | bzna_formats_data_le32(p);
+}
+
+static inline float bzna_formats_data_le_float(const uint8_t *p)
+{
+    const uint32_t bits = bzna_formats_data_le32(p);
+    float value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* ---- The containers ------------------------------------------------------------------------- */
 
 /* Adds the paths that a path or pattern stands for (paths.c). */
 bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *err);
+
+/* Opens a file as the records that config->records describes (records.c). is_held: it is read into memory first. kind:
+ * what messages call it, and its files have a path. On failure, the source in file is still the caller's. */
+bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, const char *name,
+                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Recognizes files of records, which only the caller can describe, because nothing in them is a reliable sign. Returns
+ * 1 and writes how to open them, or returns 0 for other files (records.c). */
+int bzna_formats_guess_records(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text,
+                               size_t capacity);
 
 /* Opens the folders in a folder that config->pairs names (pairs.c). */
 bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, const bzna_formats_config *config,

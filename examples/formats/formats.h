@@ -57,6 +57,12 @@
  * epoch earlier, so that its samples are read while the last batches are still in use. A list depends on seed and epoch
  * alone. After bzna_loader_restore, give the list of state.epoch again: a run goes on with the same samples.
  *
+ * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records, since such files do not describe
+ * themselves: formats_config.records. Their fields are "image", or "data", and "target" or "label", as bzna_records
+ * says. Files of records of at most 256 MiB together are held in memory (formats_config.hold_bytes), all bytes of them:
+ * they are not read again, and a change is not seen before the data set is opened anew. A file that cannot be read as a
+ * whole is not held, so that only those of its samples fail that cannot be read.
+ *
  * CODECS for bzna_context_config.own_codecs:
  *
  *     bzna_context_config config = { .struct_size = sizeof config };
@@ -67,8 +73,8 @@
  * themselves. It is linked with $(pkg-config --libs benzina_formats).
  *
  * The file of a codec may also be copied alone, with this header, beside benzina.h and benzina.c. Its own comment says
- * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c, lists.c)
- * and weighted.c need data.h and data.c, too.
+ * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c, lists.c,
+ * records.c) and weighted.c need data.h and data.c, too.
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);
@@ -142,6 +148,43 @@ BZNA_FORMATS_API void bzna_formats_jxl(bzna_codec *codec);
 
 /* ---- Data sets ---------------------------------------------------------------------------- */
 
+/* Types of numbers in records of one size. They are little-endian. */
+enum {
+    BZNA_RECORD_NONE    = 0,          /* there is no label */
+    BZNA_RECORD_UINT8   = 1,
+    BZNA_RECORD_INT32   = 2,
+    BZNA_RECORD_INT64   = 3,
+    BZNA_RECORD_FLOAT32 = 4
+};
+
+/* A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then
+ * whole records; bytes after the last whole record are E_TRUNCATED. Data are a picture, the field
+ * "image", if data_type is UINT8 and channels is 1 or 3. Else they are the field "data", a vector
+ * of channels * height * width float32. */
+typedef struct bzna_records {
+    uint32_t struct_size;             /* sizeof the struct; bzna_formats_records_init sets it */
+    uint32_t data_type;               /* BZNA_RECORD_..., but not NONE */
+    /* BZNA_LAYOUT_... of a picture's bytes: one plane for each channel, or channels interleaved.
+     * Must be 0 for vectors */
+    uint32_t layout;
+    uint32_t width;                   /* pixels, or a factor of the vector's length; at least 1 */
+    uint32_t height;                  /* likewise */
+    uint32_t channels;                /* at least 1 */
+    /* bytes before the first record; a file that has fewer is E_TRUNCATED */
+    uint64_t header_bytes;
+    uint64_t stride;                  /* bytes of a record; 0: what data and label need */
+    uint64_t data_offset;             /* where the data begin in a record, in bytes */
+    uint64_t label_offset;            /* where the label begins in a record, in bytes */
+    /* BZNA_RECORD_... An integer is the field "target", a FLOAT32 the field "label", a vector of
+     * one number. NONE: there is no label */
+    uint32_t label_type;
+    /* numbers of vectors are x * scale + bias; 0 counts as 1. If both are 0, the bits of FLOAT32
+     * stay as they are */
+    float    scale;
+    float    bias;                    /* likewise. Both must be 0 for pictures */
+    uint32_t reserved0;               /* must be 0 */
+} bzna_records;
+
 /* How a data set is to be opened. Everything is copied. Zero is the default of every member. */
 typedef struct bzna_formats_config {
     uint32_t struct_size;             /* sizeof the struct; bzna_formats_config_init sets it */
@@ -157,10 +200,19 @@ typedef struct bzna_formats_config {
     const char *extensions;
     /* path of a list: which files of a folder are samples, or the labels of a RecordIO file. Default: none */
     const char *list;
+    const bzna_records *records;      /* how records of one size lie; NULL: the files have none */
+    /* how many bytes of files of records that are opened by their paths may be held in memory, so that they are not
+     * read again; 1: none. They are read when they are opened, if all of them together have at most so many bytes.
+     * Default: 256 MiB */
+    uint64_t    hold_bytes;
 } bzna_formats_config;
 
 /* Clears config and sets its struct_size, in bytes: pass sizeof *config. Any thread. */
 BZNA_FORMATS_API void bzna_formats_config_init(bzna_formats_config *config, size_t struct_size);
+
+/* Clears records and sets its struct_size, in bytes: pass sizeof *records. After that, set data_type, width, height and
+ * channels. Any thread. */
+BZNA_FORMATS_API void bzna_formats_records_init(bzna_records *records, size_t struct_size);
 
 /* Opens what path names or stands for, of all kinds that this folder and the library know. A picture of a codec of this
  * folder that is opened alone is one sample, with the field "image". Any thread.

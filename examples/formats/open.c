@@ -1,10 +1,12 @@
 /* open.c - bzna_formats_open: finds out what paths name, and has the library or a file of this folder open it
  *
- * It needs data.c, paths.c, pairs.c, lists.c and formats.c. */
+ * It needs data.c, paths.c, pairs.c, lists.c, records.c and formats.c. */
 #include "data.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define HOLD_BYTES (256u << 20)       /* CIFAR's files are 180 MB; a file in memory takes no call a sample */
 
 void bzna_formats_config_init(bzna_formats_config *config, size_t struct_size)
 {
@@ -40,6 +42,10 @@ static bzna_status config_in(completed *own, const bzna_formats_config *config, 
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.reserved0: a reserved word must be 0");
     if (c->list && c->pairs)
         return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.list: not together with pairs");
+    if (c->records && c->pairs)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records: it has no effect on pairs");
+    if (!c->records && c->dataset && c->dataset->format && !strcmp(c->dataset->format, "records"))
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records: is needed to describe the records");
     if (c->list && bzna_formats_data_copy(&own->dataset, c->dataset, err) == BZNA_OK) {
         own->dataset.list = c->list;
         c->dataset = &own->dataset;
@@ -47,10 +53,43 @@ static bzna_status config_in(completed *own, const bzna_formats_config *config, 
     return err->status;
 }
 
-/* Opens one path, which is no pattern any more. */
-static bzna_status open_one(bzna_context *context, const char *path, const bzna_formats_config *c, bzna_dataset **out,
-                            bzna_error *err)
+/* Opens a file of records. is_held: it is read into memory first. */
+static bzna_status open_records(bzna_context *context, const char *path, int is_held, const bzna_formats_config *c,
+                                bzna_dataset **out, bzna_error *err)
 {
+    data_file file;
+
+    if (bzna_formats_file_open(&file, path, err) != BZNA_OK)
+        return bzna_formats_data_prefix(err, path);
+    if (is_held)
+        bzna_formats_file_hold(&file);
+    if (bzna_formats_open_records(context, &file, path, c, out, err) != BZNA_OK)
+        bzna_formats_file_close(&file, 0);
+    return err->status;
+}
+
+/* Returns 1 if all files together have at most so many bytes, else 0. */
+static int are_small(const char *const *paths, uint32_t count, uint64_t most)
+{
+    bzna_error ignored;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < count && bytes <= most; i++) {
+        data_file file;
+        if (bzna_formats_file_open(&file, paths[i], &ignored) != BZNA_OK)
+            return 0;
+        bytes = file.size > most ? UINT64_MAX : bytes + file.size;
+        bzna_formats_file_close(&file, 0);
+    }
+    return bytes <= most;
+}
+
+/* Opens one path, which is no pattern any more. is_held: of a file of records, see above. */
+static bzna_status open_one(bzna_context *context, const char *path, int is_held, const bzna_formats_config *c,
+                            bzna_dataset **out, bzna_error *err)
+{
+    if (c->records)
+        return open_records(context, path, is_held, c, out, err);
     if (c->pairs)
         return bzna_formats_open_pairs(context, path, c, out, err);
     if (c->list && bzna_formats_data_kind(path) == DATA_FOLDER)
@@ -62,6 +101,7 @@ static bzna_status open_one(bzna_context *context, const char *path, const bzna_
 static bzna_status open_each(bzna_context *context, const char *const *paths, uint32_t count,
                              const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
 {
+    const int is_held = c->records && are_small(paths, count, c->hold_bytes ? c->hold_bytes : HOLD_BYTES);
     bzna_dataset **parts = calloc(count ? count : 1, sizeof *parts);
     uint32_t opened = 0;
 
@@ -70,7 +110,7 @@ static bzna_status open_each(bzna_context *context, const char *const *paths, ui
     if (count > 1 && c->dataset && c->dataset->name)
         DATA_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%u) is named by its path", count);
     while (err->status == BZNA_OK && opened < count &&
-           open_one(context, paths[opened], c, &parts[opened], err) == BZNA_OK)
+           open_one(context, paths[opened], is_held, c, &parts[opened], err) == BZNA_OK)
         opened++;
     if (err->status == BZNA_OK)
         bzna_dataset_concat(context, parts, count, out, err);
@@ -85,7 +125,7 @@ static bzna_status open_paths(bzna_context *context, const data_names *paths, co
                               bzna_dataset **out, bzna_error *err)
 {
     const char **list = malloc((paths->count ? paths->count : 1) * sizeof *list);
-    int each = c->pairs != NULL;
+    int each = c->pairs || c->records;
 
     if (!list)
         return bzna_formats_data_no_memory(err);
@@ -126,16 +166,38 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
     return bzna_formats_data_return(err, &e);
 }
 
-/* Returns 1 if a file is a picture of the codecs in this folder, else 0. */
-static int is_picture(const char *path)
-{
-    uint8_t head[512];
-    FILE *file = bzna_formats_data_open(path);
-    const size_t size = file ? fread(head, 1, sizeof head, file) : 0;
+/* The first bytes of a file, and how many it has. */
+typedef struct file_head {
+    uint8_t  bytes[512];
+    size_t   size;
+    uint64_t file_bytes;
+} file_head;
 
-    if (file)
-        fclose(file);
-    return bzna_formats_recognize(head, size) != BZNA_CODEC_UNKNOWN;
+static void read_head(file_head *head, const char *path)
+{
+    data_file file;
+    bzna_error ignored;
+
+    head->size = 0;
+    if (bzna_formats_file_open(&file, path, &ignored) != BZNA_OK)
+        return;
+    head->file_bytes = file.size;
+    head->size = file.size < sizeof head->bytes ? (size_t)file.size : sizeof head->bytes;
+    if (bzna_formats_file_read(&file, 0, head->bytes, head->size, &ignored) != BZNA_OK)
+        head->size = 0;
+    bzna_formats_file_close(&file, 0);
+}
+
+/* If the library has not recognized a file, says what it may be. */
+static void guess(const file_head *head, const char *name, bzna_error *err)
+{
+    char text[200];
+
+    if (err->status != BZNA_E_FORMAT ||
+        !bzna_formats_guess_records(head->bytes, head->size, head->file_bytes, text, sizeof text))
+        return;
+    DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "%s", text);
+    bzna_formats_data_prefix(err, name);
 }
 
 /* Opens a picture that is a file as a data set of one sample. */
@@ -156,11 +218,17 @@ bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzn
     completed own;
     const bzna_formats_config *c = &own.formats;
     bzna_error e;
+    file_head head;
 
     if (!path || !*path)
         return bzna_dataset_open(context, path, NULL, out, err);        /* which says what is missing */
     bzna_error_init(&e, sizeof e);
-    if (bzna_formats_open_list(context, &path, 1, config, out, &e) == BZNA_E_UNSUPPORTED && is_picture(path) &&
+    bzna_formats_open_list(context, &path, 1, config, out, &e);
+    if (e.status == BZNA_E_UNSUPPORTED || e.status == BZNA_E_FORMAT) {
+        read_head(&head, path);
+        guess(&head, path, &e);
+    }
+    if (e.status == BZNA_E_UNSUPPORTED && bzna_formats_recognize(head.bytes, head.size) != BZNA_CODEC_UNKNOWN &&
         config_in(&own, config, &e) == BZNA_OK) {
         bzna_error_init(&e, sizeof e);
         open_picture(context, path, c, out, &e);
@@ -261,11 +329,19 @@ bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, s
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
-    if (config_of_one(&own, config, &e) == BZNA_OK)
+    if (config_of_one(&own, config, &e) == BZNA_OK && c->records && context && bytes && out)
+        bzna_formats_open_records(context, &(data_file){ .size = size, .memory = bytes, .handle = -1 }, "memory", c,
+                                  out, &e);
+    else if (e.status == BZNA_OK)
         bzna_dataset_open_memory(context, bytes, size, c->dataset, out, &e);
-    if (e.status == BZNA_E_UNSUPPORTED && bytes)
+    if (!c->records && e.status == BZNA_E_UNSUPPORTED && bytes)
         open_held_picture(context, &(bzna_source){ .struct_size = sizeof(bzna_source), .memory = bytes }, size, c, out,
                           &e);
+    if (e.status == BZNA_E_FORMAT) {
+        file_head head = { .size = size < sizeof head.bytes ? size : sizeof head.bytes, .file_bytes = size };
+        memcpy(head.bytes, bytes, head.size);
+        guess(&head, "memory", &e);
+    }
     return bzna_formats_data_return(err, &e);
 }
 
@@ -281,9 +357,16 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
-    if (config_of_one(&own, config, &e) == BZNA_OK)
+    if (config_of_one(&own, config, &e) == BZNA_OK && c->records && context && source && out) {
+        data_file file;
+        if (bzna_formats_file_take(&file, source, &e) != BZNA_OK)
+            bzna_formats_data_prefix(&e, c->dataset && c->dataset->name ? c->dataset->name : "source");
+        else
+            bzna_formats_open_records(context, &file, "source", c, out, &e);
+    } else if (e.status == BZNA_OK) {
         bzna_dataset_open_source(context, source, c->dataset, out, &e);
-    if (e.status == BZNA_E_UNSUPPORTED && (size = source->size(source->user)) > 0) {
+    }
+    if (!c->records && e.status == BZNA_E_UNSUPPORTED && (size = source->size(source->user)) > 0) {
         memcpy(&whole, source, source->struct_size < sizeof whole ? source->struct_size : sizeof whole);
         open_held_picture(context, &whole, (uint64_t)size, c, out, &e);
     }

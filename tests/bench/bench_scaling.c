@@ -16,7 +16,7 @@
  * S is the rate divided by T times that of one thread. C counts the voluntary and involuntary context switches of the
  * whole process. L is the time that threads waited for the loader's lock (bzna_statistics), divided by T times the
  * time measured. The last line is a JSON object with the same figures. Exit status 1: a set could not be loaded. */
-#include "benzina.h"
+#include "formats.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,11 +99,11 @@ static int make_records(const char *path, uint32_t count)
 static int open_set(bzna_context *context, set *s, uint32_t record_count)
 {
     bzna_error err = { .struct_size = sizeof err };
-    bzna_dataset_config config;
+    bzna_formats_config config;
     bzna_records records;
 
-    bzna_dataset_config_init(&config, sizeof config);
-    bzna_records_init(&records, sizeof records);
+    bzna_formats_config_init(&config, sizeof config);
+    bzna_formats_records_init(&records, sizeof records);
     if (s->is_records) {
         records.data_type = BZNA_RECORD_UINT8;
         records.label_type = BZNA_RECORD_UINT8;
@@ -116,7 +116,7 @@ static int open_set(bzna_context *context, set *s, uint32_t record_count)
             return -1;
         }
     }
-    if (bzna_dataset_open(context, s->path, &config, &s->dataset, &err) < 0) {
+    if (bzna_formats_open(context, s->path, &config, &s->dataset, &err) < 0) {
         fprintf(stderr, "bench_scaling: %s\n", err.message);
         return -1;
     }

@@ -1,7 +1,7 @@
 /* bench_small.c - how many small pictures a second a loader delivers, how often its threads take turns, and how much of
  * the time the kernel has: once for each library and each data set given, in turns in one run.
  *
- *     cc -O2 -std=c11 -I. tests/bench/bench_small.c -ldl -o bench_small
+ *     cc -O2 -std=c11 -I. -Iexamples/formats tests/bench/bench_small.c -ldl -o bench_small
  *     ./bench_small cifar:FILE|vectors:FILE|DATA SIZE BATCH THREADS READERS SECONDS ROUNDS before.so after.so
  *
  * cifar:FILE is a file of CIFAR-10's records: 32x32, label first; memory:FILE the same, opened in memory. They are
@@ -11,9 +11,10 @@
  * turns. READERS 0 is the default. Medians of ROUNDS are printed.
  *
  * provider:FILE is what cifar:FILE is, by a provider whose pictures lie in the file; with provider-memory:FILE, they
- * lie in memory, and with provider-read:FILE, a function copies them from there. */
+ * lie in memory, and with provider-read:FILE, a function copies them from there. Records are opened by a library that is
+ * libbenzina_formats.so, or of 0.3. */
 #define _GNU_SOURCE
-#include "benzina.h"
+#include "formats.h"
 #include "library.h"
 
 #include <dlfcn.h>
@@ -117,7 +118,6 @@ static bzna_loader *open_loader(void *library, const char *data, char **argument
     bzna_dataset *dataset = NULL;
     bzna_loader *loader = NULL;
     bzna_context_config context_config = { .struct_size = sizeof context_config };
-    bzna_dataset_config dataset_config = { .struct_size = sizeof dataset_config };
     bzna_records records = { .struct_size = sizeof records };
     bzna_loader_config config = { .struct_size = sizeof config };
     const uint32_t size = (uint32_t)atoi(argument[2]);
@@ -133,18 +133,15 @@ static bzna_loader *open_loader(void *library, const char *data, char **argument
         records.channels = 3;
         records.data_offset = 1;
         records.label_type = BZNA_RECORD_UINT8;
-        dataset_config.records = &records;
     } else if (is_gray) {
         records.data_type = BZNA_RECORD_UINT8;
         records.width = records.height = size;
         records.channels = 1;
-        dataset_config.records = &records;
         config.output.channels = BZNA_CHANNELS_GRAY;
     } else if (has_vectors) {
         records.data_type = BZNA_RECORD_FLOAT32;
         records.width = size;
         records.height = records.channels = 1;
-        dataset_config.records = &records;
         config.fields.tensors = "data";
     }
     config.output.width = config.output.height = has_vectors ? 0 : size;
@@ -164,14 +161,12 @@ static bzna_loader *open_loader(void *library, const char *data, char **argument
     check(((__typeof__(&bzna_context_open))find(library, "bzna_context_open"))(&context_config, &context, &err), &err);
     if (is_provided) {
         dataset = open_cifar(library, context, data, path);
-    } else if (in_memory) {
+    } else {
         size_t size = 0;
-        void *bytes = read_file(path, &size);
-        check(((__typeof__(&bzna_dataset_open_memory))find(library, "bzna_dataset_open_memory"))(
-                  context, bytes, size, &dataset_config, &dataset, &err), &err);
-    } else
-        check(((__typeof__(&bzna_dataset_open))find(library, "bzna_dataset_open"))(
-                  context, path, &dataset_config, &dataset, &err), &err);
+        void *bytes = in_memory ? read_file(path, &size) : NULL;
+        open_data(library, context, in_memory ? NULL : path, bytes, size,
+                  is_cifar || is_gray || has_vectors ? &records : NULL, 0, &dataset);
+    }
     check(((__typeof__(&bzna_loader_open))find(library, "bzna_loader_open"))(context, dataset, &config, &loader, &err),
           &err);
     return loader;

@@ -734,11 +734,16 @@ class Datasets(unittest.TestCase):
         records = dict(data_type="uint8", width=4, height=3, channels=1)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "records")
-            with open(path, "wb") as file:
-                file.write(bytes(range(24)))
-            for limit, held in ((None, 24), (24, 24), (23, 0), (1, 0)):
+            for limit, is_held in ((None, True), (24, True), (23, False), (1, False)):
+                with open(path, "wb") as file:
+                    file.write(bytes(range(24)))
                 dataset = benzina.Dataset(path, records=records, hold_bytes=limit)
-                self.assertEqual(dataset.info.held_bytes, held)
+                os.truncate(path, 12)
+                if not is_held:
+                    with self.assertRaises(benzina.Error):
+                        dataset[1]._coded()
+                    dataset.close()
+                    continue
                 self.assertEqual(ctypes.string_at(dataset[1]._coded()[0].data, 12), bytes(range(12, 24)))
                 dataset.close()
 

@@ -229,13 +229,35 @@ static void seeds_list(fuzz_give *give, void *user)
 
 /* ---- Records of one size ---- */
 
+/* Opens the bytes by a function of examples/formats, read by a source and then as memory. */
+static void look_at_formats(bytes b, const bzna_formats_config *config,
+                            bzna_status (*open)(bzna_context *context, data_file *file, const char *name,
+                                                const bzna_formats_config *config, bzna_dataset **out, bzna_error *err))
+{
+    source s = { .b = b };
+    const bzna_source callbacks = source_of(&s);
+
+    for (int way = 0; way < 2; way++) {
+        data_file file = { .size = b.size, .memory = b.data, .handle = -1 };
+        bzna_error err = { .struct_size = sizeof err };
+        bzna_dataset *dataset = NULL;
+        bzna_status status;
+        if (way)
+            FUZZ_CHECK(bzna_formats_file_take(&file, &callbacks, &err) == BZNA_OK);
+        status = open(fuzz_context(), &file, "fuzz", config, &dataset, &err);
+        FUZZ_CHECK((status == BZNA_OK) == (dataset != NULL) && (status == BZNA_OK || err.message[0]));
+        if (dataset)
+            look_at_dataset(dataset, b.size);
+        FUZZ_CHECK(s.closes == (way && status == BZNA_OK));
+    }
+}
+
 static void run_records(const uint8_t *data, size_t size)
 {
     bytes b = { data, size };
-    bzna_dataset_config config;
+    bzna_formats_config config = { .struct_size = sizeof config };
     bzna_records r;
-    bzna_records_init(&r, sizeof r);
-    bzna_dataset_config_init(&config, sizeof config);
+    bzna_formats_records_init(&r, sizeof r);
     config.records = &r;
     r.data_type = take(&b, 8);
     r.layout = take(&b, 3);
@@ -254,7 +276,7 @@ static void run_records(const uint8_t *data, size_t size)
         r.width *= take(&b, UINT32_MAX);
     }
     r.scale = (float)take(&b, 3);
-    look_at_file(b, &config);
+    look_at_formats(b, &config, bzna_formats_open_records);
 }
 
 static void seeds_records(fuzz_give *give, void *user)

@@ -6,6 +6,7 @@
 #include "../../examples/formats/data.c"
 #include "../../examples/formats/lists.c"
 #include "../../examples/formats/paths.c"
+#include "../../examples/formats/records.c"
 #ifndef BENZINA_NO_CUDA
 #  include "../fake/fake.h"
 #endif

@@ -10,17 +10,19 @@ static bzna_dataset *state_dataset(void)
 {
     static uint8_t records[STATE_SAMPLES * 2];
     bzna_dataset *dataset = NULL;
-    bzna_dataset_config config;
+    data_file file = { .size = sizeof records, .memory = records, .handle = -1 };
+    bzna_formats_config config = { .struct_size = sizeof config };
+    bzna_error err;
     bzna_records r;
-    bzna_records_init(&r, sizeof r);
-    bzna_dataset_config_init(&config, sizeof config);
+    bzna_formats_records_init(&r, sizeof r);
     r.data_type = r.label_type = BZNA_RECORD_UINT8;
     r.width = r.height = r.channels = 1;
     r.data_offset = 1;
     config.records = &r;
     for (size_t i = 0; i < sizeof records; i++)
         records[i] = (uint8_t)i;
-    FUZZ_CHECK(bzna_dataset_open_memory(fuzz_context(), records, sizeof records, &config, &dataset, NULL) == BZNA_OK);
+    bzna_error_init(&err, sizeof err);
+    FUZZ_CHECK(bzna_formats_open_records(fuzz_context(), &file, "state", &config, &dataset, &err) == BZNA_OK);
     return dataset;
 }
 

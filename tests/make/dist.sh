@@ -1,7 +1,7 @@
 #!/bin/sh
 # The vendorable pair (benzina.c with the kernels and their PTX inside), a CMakeLists.txt for it, streams, formats, the
 # list of its switches, and a tarball of the sources that builds and tests itself. With WITHOUT, names of switches as SHARDS or
-# WRITER, the pair has no text of what these leave out (needs Python), and there is no tarball. Without RECORDS or
+# WRITER, the pair has no text of what these leave out (needs Python), and there is no tarball. Without PROVIDERS or
 # FOLDERS, there are no streams.
 # Usage, by make dist from the repository's root:
 #     WITHOUT="SHARDS WRITER" sh tests/make/dist.sh BUILD VERSION FOLDER

@@ -7,7 +7,7 @@
 set -e
 lines_only=; [ "$1" = --lines ] && { lines_only=1; shift; }
 build=${1:-build}; T=$build/dist_table.$$
-archives="SHARDS FOLDERS STILLS RECORDS WRITER"
+archives="SHARDS FOLDERS STILLS PROVIDERS WRITER"
 rm -rf "$T"; mkdir -p "$T"
 flags="-std=c11 -O2 -ffp-contract=off -fvisibility=hidden -fPIC -shared"
 flags="$flags $(pkg-config --cflags libavcodec libavutil libjpeg ffnvcodec)"

@@ -15,10 +15,10 @@
 
 /* ---- What a build has -------------------------------------------------------------------------------------------- */
 
-enum { AVCODEC = 1, JPEG = 2, WRITER = 4, SHARDS = 8, STILLS = 16, FOLDERS = 32, RECORDS = 64,
+enum { AVCODEC = 1, JPEG = 2, WRITER = 4, SHARDS = 8, STILLS = 16, FOLDERS = 32, PROVIDERS = 64,
        AUGMENT = 128, NAMES = 8 };
 
-static const char *const names[NAMES] = { "AVCODEC", "JPEG", "WRITER", "SHARDS", "STILLS", "FOLDERS", "RECORDS",
+static const char *const names[NAMES] = { "AVCODEC", "JPEG", "WRITER", "SHARDS", "STILLS", "FOLDERS", "PROVIDERS",
                                           "AUGMENT" };
 
 static const unsigned missing = 0
@@ -40,8 +40,8 @@ static const unsigned missing = 0
 #ifdef BENZINA_NO_FOLDERS
     | FOLDERS
 #endif
-#ifdef BENZINA_NO_RECORDS
-    | RECORDS
+#ifdef BENZINA_NO_PROVIDERS
+    | PROVIDERS
 #endif
 #ifdef BENZINA_NO_AUGMENT
     | AUGMENT
@@ -95,7 +95,7 @@ static uint8_t *slurp(const char *path, uint64_t *size)
     return bytes;
 }
 
-enum { BY_PATH, BY_LIST, BY_RECORDS, BY_RAW, BY_FILES, BY_H265 };
+enum { BY_PATH, BY_LIST, BY_RAW, BY_FILES, BY_H265 };
 
 typedef struct one_case {
     const char *name;
@@ -119,15 +119,14 @@ static const one_case cases[] = {
     { "archives_of_two_codecs", "%s/jpeg.bzna", NULL, BY_LIST, 0, 0, { JPEG, JPEG } },
     { "tar_of_jpeg_and_png", "%s/mixed.tar", NULL, BY_PATH, SHARDS, 0, { JPEG, AVCODEC | STILLS } },
     { "recordio_of_jpeg_and_png", "%s/mixed.rec", NULL, BY_PATH, SHARDS, 0, { JPEG, AVCODEC | STILLS } },
-    { "records", "%s/raw.bin", NULL, BY_RECORDS, RECORDS, 0, { 0, 0 } },
-#ifndef BENZINA_NO_RECORDS            /* a switch leaves functions out, so that there is none to fail */
-    { "provider_of_raw_pixels", NULL, NULL, BY_RAW, RECORDS, 0, { 0, 0 } },
-    { "provider_of_jpeg_and_png", NULL, NULL, BY_FILES, RECORDS, 0, { JPEG, AVCODEC | STILLS } },
-    { "provider_of_h265", NULL, NULL, BY_H265, RECORDS, AVCODEC, { 0, 0 } },
+#ifndef BENZINA_NO_PROVIDERS            /* a switch leaves functions out, so that there is none to fail */
+    { "provider_of_raw_pixels", NULL, NULL, BY_RAW, PROVIDERS, 0, { 0, 0 } },
+    { "provider_of_jpeg_and_png", NULL, NULL, BY_FILES, PROVIDERS, 0, { JPEG, AVCODEC | STILLS } },
+    { "provider_of_h265", NULL, NULL, BY_H265, PROVIDERS, AVCODEC, { 0, 0 } },
 #endif
 };
 
-#ifndef BENZINA_NO_RECORDS
+#ifndef BENZINA_NO_PROVIDERS
 static bzna_status open_provider(const one_case *c, bzna_dataset **dataset, bzna_error *err)
 {
     static bzna_place places[SAMPLES];
@@ -156,14 +155,11 @@ static bzna_status open_provider(const one_case *c, bzna_dataset **dataset, bzna
 static bzna_status open_case(const one_case *c, const char *path, bzna_dataset **dataset, bzna_error *err)
 {
     bzna_dataset_config config = { .struct_size = sizeof config };
-    bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_UINT8, .width = EDGE,
-                             .height = EDGE, .channels = 3 };
 
-#ifndef BENZINA_NO_RECORDS
+#ifndef BENZINA_NO_PROVIDERS
     if (c->opens_by >= BY_RAW)
         return open_provider(c, dataset, err);
 #endif
-    config.records = c->opens_by == BY_RECORDS ? &records : NULL;
     if (c->opens_by == BY_LIST) {
         const char *const paths[2] = { path, "tests/data/mini_h265.bzna" };
         return bzna_dataset_open_list(context, paths, 2, &config, dataset, err);
@@ -390,15 +386,11 @@ static void write_recordio(const char *path)
 static void write_files(const char *folder)
 {
     char path[1024];
-    FILE *file;
 
     snprintf(path, sizeof path, "%s/jpeg.bzna", folder);
     write_archive(path);
     snprintf(path, sizeof path, "%s/mixed.rec", folder);
     write_recordio(path);
-    snprintf(path, sizeof path, "%s/raw.bin", folder);
-    file = fopen(path, "wb");
-    wrong += !file || fwrite(raw, 1, sizeof raw, file) != sizeof raw || fclose(file);
 }
 #endif
 

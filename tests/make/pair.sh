@@ -13,7 +13,7 @@ cp examples/vendoring/install/*.in "$out/install/"
 rm -rf "$out/stream" "$out/formats"
 mkdir "$out/formats"
 cp examples/formats/*.[ch] "$out/formats/"
-if ! grep -qE '^#define BENZINA_NO_(RECORDS|FOLDERS)' "$sources/benzina.h"; then
+if ! grep -qE '^#define BENZINA_NO_(PROVIDERS|FOLDERS)' "$sources/benzina.h"; then
     mkdir "$out/stream"
     cp examples/stream.[ch] examples/stream_source.[ch] "$out/stream/"
 fi

@@ -105,8 +105,8 @@ for cc in gcc clang; do
     more with $cc "library_compiles_without_threads_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_threads) $WARN \
         $AV_CFLAGS $NO_CUDA -DBENZINA_NO_THREADS -I. benzina.c
     more with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV \
-        -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_AUGMENT -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS -I. benzina.c
-    for switch in STILLS FOLDERS RECORDS; do
+        -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_AUGMENT -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_PROVIDERS -I. benzina.c
+    for switch in STILLS FOLDERS PROVIDERS; do
         more with $cc "library_compiles_without_${switch}_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS \
             $NO_CUDA \
             -DBENZINA_NO_$switch -I. benzina.c
@@ -189,7 +189,7 @@ small_enough() {
         -I. benzina.c $AV_LIBS $LIBS -o "$T/$1.so" &&
         strip "$T/$1.so" && size=$(wc -c < "$T/$1.so") && { [ "$size" -le "$2" ] || { echo "$1: $size bytes"; return 1; }; }; }
 fewest="-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -DBENZINA_NO_AUGMENT -DBENZINA_NO_SHARDS -DBENZINA_NO_WRITER"
-fewest="$fewest -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_RECORDS"
+fewest="$fewest -DBENZINA_NO_STILLS -DBENZINA_NO_FOLDERS -DBENZINA_NO_PROVIDERS"
 if have strip && [ -z "$SANITIZE" ]; then
     more cuda_with gcc the_pair_compiles_to_at_most_760_kB small_enough whole 760000 ""
     more cuda_with gcc with_all_switches_the_pair_compiles_to_at_most_580_kB small_enough fewest 580000 "$fewest"

@@ -6,8 +6,8 @@ T="$BUILD/tests/dist"
 rm -rf "$T"; mkdir -p "$T"
 passed=0; failed=0; skipped=0
 PYTHON=${PYTHON:-python3}
-ALL="CUDA AVCODEC JPEG WRITER SHARDS STILLS FOLDERS RECORDS AUGMENT THREADS"
-ARCHIVES="SHARDS FOLDERS STILLS RECORDS WRITER"
+ALL="CUDA AVCODEC JPEG WRITER SHARDS STILLS FOLDERS PROVIDERS AUGMENT THREADS"
+ARCHIVES="SHARDS FOLDERS STILLS PROVIDERS WRITER"
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow $WERROR"
 CFLAGS=$(pkg-config --cflags libavcodec libavutil libjpeg 2>/dev/null); libraries=$?
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
@@ -54,7 +54,7 @@ lacks() { # folder, name...: what the rooms had is gone
         SHARDS)  gone="bzi_tar_row bzi_recordio" ;;
         FOLDERS) gone="bzi_folder_ bzi_walk bzi_paths_add_shards" ;;
         STILLS)  gone="bzi_png_next bzi_j2k_parts bzi_gif_first" ;; # their list stays
-        RECORDS) gone="bzi_records_ops bzi_provider bzna_provider bzna_dataset_open_provider" ;;
+        PROVIDERS) gone="bzi_provider bzna_provider bzna_dataset_open_provider" ;;
         WRITER)  gone="bzi_index_entry bzi_coded bzna_writer bzna_sink" ;;
         CUDA)    gone="bzi_nvdec_cache bzi_engine_run cuInit BZI_NVDEC_DEADLINE_NS" ;;
         AVCODEC) gone="avcodec_" ;;
@@ -98,7 +98,7 @@ speaks_of_what_it_has() { # folder, name...: the header
         SHARDS)  gone='WebDataset writes|wds2idx|^ \* (TARS|RECORDIO)' ;;
         STILLS)  gone='BigTIFF|^ \* STILLS' ;;
         FOLDERS) gone='leftImg8bit|\{0000\.\.0146\}|^ \* (FOLDERS|PATTERNS)' ;;
-        RECORDS) gone='lmdb|^ \* (RECORDS|PROVIDERS)|---- Providers' ;;
+        PROVIDERS) gone='lmdb|^ \* PROVIDERS|---- Providers' ;;
         WRITER)  gone='queue_bytes|---- Writers' ;;
         AUGMENT) gone='torchvision 0\.29|^ \* POLICIES' ;;
         *)       continue ;;
@@ -227,8 +227,7 @@ static void opens_none(const char *path, const bzna_dataset_config *config, cons
 int main(void)
 {
     bzna_loader_config config = { .struct_size = sizeof config };
-    bzna_dataset_config records = { .struct_size = sizeof records }, tar = { .struct_size = sizeof tar };
-    bzna_records sizes = { .struct_size = sizeof sizes, .width = 1, .height = 1, .channels = 1 };
+    bzna_dataset_config tar = { .struct_size = sizeof tar };
     bzna_error err = { .struct_size = sizeof err };
     bzna_dataset *dataset = NULL;
     bzna_loader *loader = NULL;
@@ -252,10 +251,6 @@ int main(void)
 
 #ifdef BENZINA_NO_FOLDERS
     opens_none("tests/data", NULL, "BENZINA_NO_FOLDERS");
-#endif
-#ifdef BENZINA_NO_RECORDS
-    records.records = &sizes;
-    opens_none("tests/data/mini_h265.bzna", &records, "BENZINA_NO_RECORDS");
 #endif
 #ifdef BENZINA_NO_SHARDS
     tar.format = "tar";
@@ -286,7 +281,7 @@ runs() { # folder, what it prints
 }
 dist_of() { # folder, names
     dist "$1" "$2" && asks_nothing "$1" $2 && [ ! -e "$1/parts" ] && [ -e "$1/CMakeLists.txt" ] &&
-        case " $2 " in *" RECORDS "*|*" FOLDERS "*) [ ! -e "$1/stream" ] ;; *) [ -e "$1/stream/stream.c" ] ;; esac &&
+        case " $2 " in *" PROVIDERS "*|*" FOLDERS "*) [ ! -e "$1/stream" ] ;; *) [ -e "$1/stream/stream.c" ] ;; esac &&
         ! grep -n '^#include "' "$1/benzina.c" | grep -v '"benzina.h"'; }
 lacks_kernel() { ! grep -n bzi_kernel_augment "$1"; }
 if [ -n "$cuda" ] && have gcc; then
@@ -296,7 +291,7 @@ if [ -n "$cuda" ] && have gcc; then
         check make_dist_writes_other_kernels_without_augmentations dist_of "$T/augment" "$ARCHIVES AUGMENT"
         check the_pair_without_augmentations_has_no_kernel_of_them lacks_kernel "$T/augment/benzina.c"
         check the_pair_without_augmentations_loads_a_batch runs "$T/augment" "a batch of 8"
-        check make_dist_writes_a_pair_without_each_of_half dist_of "$T/half" "STILLS RECORDS CUDA"
+        check make_dist_writes_a_pair_without_each_of_half dist_of "$T/half" "STILLS PROVIDERS CUDA"
         check the_pair_without_half_of_them_loads_a_batch runs "$T/half" "a batch of 8"
     fi
 else

@@ -176,7 +176,7 @@ if(STREAMED)
 endif()
 if(LEAN)
     target_compile_definitions(benzina PUBLIC BENZINA_NO_WRITER BENZINA_NO_SHARDS BENZINA_NO_AUGMENT
-        BENZINA_NO_STILLS BENZINA_NO_FOLDERS BENZINA_NO_RECORDS)
+        BENZINA_NO_STILLS BENZINA_NO_FOLDERS BENZINA_NO_PROVIDERS)
 endif()
 if(EXPORTED)
     add_library(wrapper STATIC program.c)
@@ -245,7 +245,7 @@ demanded() { # part, its package
     ! configures user demanded $debug "$bare" "-DBENZINA_WITH_$1=ON" && tr -s '\n ' ' ' < "$T/demanded.log" |
         grep "CMake Error at benzina/CMakeLists.txt[^ ]* (message): benzina: BENZINA_WITH_$1 is ON, but pkg-config itself is missing, which finds $2"
 }
-lean() { configures user lean $debug -DLEAN=ON && command_of lean | grep -e -DBENZINA_NO_SHARDS | grep -q -e -DBENZINA_NO_RECORDS; }
+lean() { configures user lean $debug -DLEAN=ON && command_of lean | grep -e -DBENZINA_NO_SHARDS | grep -q -e -DBENZINA_NO_PROVIDERS; }
 exports() { configures user exports $debug -DEXPORTED=ON -DBENZINA_INSTALL=ON; }
 check cmake_adds_no_optimization_to_debug flags_of Debug ""
 check cmake_optimizes_a_release_as_its_type_says flags_of Release " -O3"

@@ -249,7 +249,7 @@ SECTIONS = {
     "STILLS": ["STILLS"],
     "FOLDERS": ["FOLDERS"],
     "FOLDERS SHARDS": ["LISTS"],
-    "RECORDS": ["RECORDS", "PROVIDERS"],
+    "PROVIDERS": ["PROVIDERS"],
     "AUGMENT": ["POLICIES"],
 }
 ROWS = {
@@ -257,8 +257,7 @@ ROWS = {
     "WRITER": ["bzna_writer ", "bzna_writer ", "sink.write_at"],
     "SHARDS": ["tar ", "RecordIO ", "fields of a tar's"],
     "FOLDERS": ["folder "],
-    "FOLDERS RECORDS": ["- Files of records"],
-    "RECORDS": ["provider.read", "provider.close", "provider ", "records, opened"],
+    "PROVIDERS": ["provider.read", "provider.close", "provider "],
 }
 HEADING = re.compile(r"^ \*\n \* (\d+\. [A-Z][A-Z ,]+|[A-Z]{2,}(?: [A-Z]+)*)(?=[. \n][ a-z(\n])", re.M)
 

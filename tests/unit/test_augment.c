@@ -2,6 +2,7 @@
  * pixels, and what comes out of them. What other libraries make of the same operations is compared elsewhere; here
  * stands what needs none. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #ifdef TEST_NVDEC
 #  include "../fake/nvdec.h"
 #endif
@@ -520,21 +521,21 @@ static bzna_dataset *dataset;
 
 static void open_all(void)
 {
-    bzna_dataset_config config;
+    bzna_formats_config config;
     bzna_records r;
     if (dataset)
         return;
     for (size_t i = 0; i < sizeof records; i++)
         records[i] = (uint8_t)((i % WIDTH * 3 + i / WIDTH % HEIGHT * 2 + i / PICTURE * 5) ^ (i * 2654435761u >> 29));
-    bzna_records_init(&r, sizeof r);
+    bzna_formats_records_init(&r, sizeof r);
     r.data_type = BZNA_RECORD_UINT8;
     r.channels = 3;
     r.width = WIDTH;
     r.height = HEIGHT;
-    bzna_dataset_config_init(&config, sizeof config);
+    bzna_formats_config_init(&config, sizeof config);
     config.records = &r;
     REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
-    REQUIRE(bzna_dataset_open_memory(context, records, sizeof records, &config, &dataset, NULL) == BZNA_OK);
+    REQUIRE(bzna_formats_open_memory(context, records, sizeof records, &config, &dataset, NULL) == BZNA_OK);
 }
 
 static bzna_policy recipe[2];

@@ -5,6 +5,7 @@
  * ways: from a path, from memory, by a user's source. The oracle of pixels is the library's pure half, as in
  * test_loader.c: each slot must hold, to the bit, what bzna_picture_render makes of its sample's picture. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #include "test.h"
 #include "../../examples/formats/data.h"
 
@@ -662,27 +663,24 @@ static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *
                                    .height = 32, .channels = 3, .header_bytes = 16, .data_offset = 1,
                                    .label_type = BZNA_RECORD_UINT8 };
     bzna_dataset_config config;
+    bzna_formats_config formats = { .struct_size = sizeof formats };
     bzna_source source;
     bzna_dataset_config_init(&config, sizeof config);
     if (p->form == &forms[PROVIDER]) {
         config.name = p->path;
         return provider_open(c, p, way, m, &config, out, err);
     }
-    config.records = p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS] ? &records : NULL;
-    if (p->form == &forms[PAIRS]) {
-        const bzna_formats_config formats = { .struct_size = sizeof formats, .dataset = &config,
-                                              .pairs = "images,masks" };
-        return bzna_formats_open(c, TOP "/pairs", &formats, out, err);
-    }
-    if (way == BY_PATH || !p->file.bytes)
-        return bzna_formats_open(c, p->path, &(bzna_formats_config){ .struct_size = sizeof(bzna_formats_config),
-                                                                     .dataset = &config,
-                                                                     .list = p->list[0] ? p->list : NULL }, out, err);
+    formats.list = p->list[0] ? p->list : NULL;
+    formats.dataset = &config;
+    formats.records = p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS] ? &records : NULL;
+    formats.pairs = p->form == &forms[PAIRS] ? "images,masks" : NULL;
+    if (formats.pairs || way == BY_PATH || !p->file.bytes)
+        return bzna_formats_open(c, formats.pairs ? TOP "/pairs" : p->path, &formats, out, err);
     config.name = p->path;
     if (way == BY_MEMORY)
-        return bzna_dataset_open_memory(c, p->file.bytes, (size_t)p->file.size, &config, out, err);
+        return bzna_formats_open_memory(c, p->file.bytes, (size_t)p->file.size, &formats, out, err);
     source = memory_source(m, &p->file);
-    return bzna_dataset_open_source(c, &source, &config, out, err);
+    return bzna_formats_open_source(c, &source, &formats, out, err);
 }
 
 /* Laid end to end, and cut. */
@@ -991,10 +989,15 @@ static const uint8_t *bytes_at(const piece *p, const sample *s, uint64_t at)
     return (p->file.bytes ? p->file.bytes : s->coded->memory) + at;
 }
 
+static int is_provided(const piece *p)
+{
+    return p->form == &forms[PROVIDER] || p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS];
+}
+
 /* Where its picture lies in its file. Of a provider, the test knows. */
 static uint64_t picture_at(const piece *p, uint64_t local, const bzna_image_info *info)
 {
-    return p->form == &forms[PROVIDER] ? p->samples[local].at : info->data_offset;
+    return is_provided(p) ? p->samples[local].at : info->data_offset;
 }
 
 /* Where the sample and its picture lie. Of what an archive's writer has written, the test knows how it begins. */
@@ -1004,7 +1007,11 @@ static void check_place(const row *r, uint64_t i, const bzna_sample_ref *place, 
     const piece *p = row_piece(r, &local);
     const sample *s = &p->samples[local];
     CHECK_EQ(place->index, i);
-    if (s->size) {
+    if (p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS]) {
+        CHECK(place->offset == s->at || !place->offset);    /* those in memory or of a source have no place */
+        CHECK(place->offset == info->data_offset && place->size == info->data_size);
+        CHECK_EQ(info->data_size, s->coded->image.data_size);
+    } else if (s->size) {
         CHECK_EQ(place->offset, s->offset);
         CHECK_EQ(place->size, s->size);
         CHECK_EQ(info->data_offset, s->at);
@@ -1102,13 +1109,12 @@ TEST(a_data_set_holds_what_its_files_hold)
 static const struct { const char *name, *kinds; } settings[] = {
     { "split", "archive, mp4 video" }, { "list", "RecordIO" },           { "classes", "folder" },
     { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video, provider" },
-    { "palette", "folder, tar, RecordIO, archive, provider" }, { "records", "records" },
+    { "palette", "folder, tar, RecordIO, archive, provider" },
     { "allow_empty", "folder" } };
 
 TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
 {
     static const char *const classes[] = { "none" };
-    const bzna_records records = { .struct_size = sizeof records };
     for (size_t i = 0; i < COUNT(whole) * COUNT(settings); i++) {
         const piece *p = &whole[i / COUNT(settings)];
         const char *name = settings[i % COUNT(settings)].name, *kind = p->form->container;
@@ -1127,8 +1133,6 @@ TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
         config.allow_empty = !strcmp(name, "allow_empty");
         config.orientation = !strcmp(name, "orientation");
         config.palette = !strcmp(name, "palette");
-        config.records = strcmp(name, "records") ? NULL : &records;
-        config.format = config.records ? kind : NULL;
         const bzna_status status = p->form == &forms[PROVIDER] ?
                                        provider_open(context, p, BY_PATH, NULL, &config, &dataset, &e) :
                                        bzna_dataset_open(context, p->path, &config, &dataset, &e);

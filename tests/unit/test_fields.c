@@ -1,5 +1,6 @@
 /* test_fields.c - fields of samples that batches carry: numbers as tensors, everything else as bytes. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #include "test.h"
 
 #ifdef BENZINA_NO_AVCODEC
@@ -464,9 +465,9 @@ static bzna_dataset *open_vectors_of_records(void)
     static const float numbers[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
     const bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_FLOAT32, .width = 3,
                                    .height = 1, .channels = 1 };
-    const bzna_dataset_config config = { .struct_size = sizeof config, .records = &records };
+    const bzna_formats_config config = { .struct_size = sizeof config, .records = &records };
     bzna_dataset *dataset = NULL;
-    CHECK_EQ(bzna_dataset_open_memory(context, numbers, sizeof numbers, &config, &dataset, NULL), BZNA_OK);
+    CHECK_EQ(bzna_formats_open_memory(context, numbers, sizeof numbers, &config, &dataset, NULL), BZNA_OK);
     return dataset;
 }
 

@@ -1,5 +1,6 @@
 /* Data sets of many files: how many are open at once, what they cost, what happens to those that change meanwhile. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #include "test.h"
 #include "archives.h"
 #include "../../examples/formats/formats.h"
@@ -599,27 +600,34 @@ TEST(formats_of_other_loaders_are_called_by_their_names)
 }
 
 /* MNIST and CIFAR are read as records, which only the caller can describe. */
+static bzna_status open_by_formats(const void *bytes, size_t size, bzna_dataset **dataset)
+{
+    prepare();
+    bzna_error_init(&why, sizeof why);
+    return bzna_formats_open_memory(context, bytes, size, NULL, dataset, &why);
+}
+
 TEST(idx_and_cifar_files_say_how_to_open_them)
 {
     static uint8_t cifar[30740000];
     uint8_t idx[16 + 5 * 28 * 30] = { 0, 0, 8, 3, 0, 0, 0, 5, 0, 0, 0, 28, 0, 0, 0, 30 };
     const uint8_t labels[8 + 5] = { 0, 0, 8, 1, 0, 0, 0, 5 };
     bzna_dataset *dataset = NULL;
-    CHECK_EQ(open_bytes(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
+    CHECK_EQ(open_by_formats(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "an IDX file (MNIST's) of 5 records of 30x28 bytes: open it with "
-                                "dataset_config.records (header_bytes 16)");
-    CHECK_EQ(open_bytes(labels, sizeof labels, &dataset), BZNA_E_FORMAT);
+                                "formats_config.records (header_bytes 16)");
+    CHECK_EQ(open_by_formats(labels, sizeof labels, &dataset), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "of 5 labels without pictures");
-    CHECK_EQ(open_bytes(idx, sizeof idx - 1, &dataset), BZNA_E_FORMAT);
+    CHECK_EQ(open_by_formats(idx, sizeof idx - 1, &dataset), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "it begins like an IDX file (MNIST's) of 5 records of 30x28 bytes, but has 4215 bytes "
                                 "instead of 4216");
     memset(idx + 4, 0xff, 12);                              /* sizes whose product is past 2^64 */
-    CHECK_EQ(open_bytes(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
+    CHECK_EQ(open_by_formats(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "of no known kind");
-    CHECK_EQ(open_bytes(cifar, 30730000, &dataset), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "by its size, it is a binary file of CIFAR-10: open it with dataset_config.records");
-    CHECK_EQ(open_bytes(cifar, 30740000, &dataset), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "CIFAR-100: open it with dataset_config.records (32x32, 3 channels in planes, "
+    CHECK_EQ(open_by_formats(cifar, 30730000, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "by its size, it is a binary file of CIFAR-10: open it with formats_config.records");
+    CHECK_EQ(open_by_formats(cifar, 30740000, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "CIFAR-100: open it with formats_config.records (32x32, 3 channels in planes, "
                                 "labels first)");
 }
 

@@ -325,7 +325,6 @@ TEST(structs_to_fill_in_are_prepared_as_zeros)
     CHECK_INIT(bzna_affine, bzna_affine_init);
     CHECK_INIT(bzna_loader_config, bzna_loader_config_init);
     CHECK_INIT(bzna_writer_config, bzna_writer_config_init);
-    CHECK_INIT(bzna_records, bzna_records_init);
     CHECK_INIT(bzna_field_value, bzna_field_value_init);
     CHECK_INIT(bzna_writer_sample, bzna_writer_sample_init);
 }

@@ -582,13 +582,13 @@ TEST(raw_pixels_have_the_bits_that_records_of_the_same_file_have)
     static int64_t targets[RECORDS];
     const bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_UINT8, .width = EDGE,
                                    .height = EDGE, .channels = 3, .data_offset = 1, .label_type = BZNA_RECORD_UINT8 };
-    const bzna_dataset_config config = { .struct_size = sizeof config, .records = &records };
+    const bzna_formats_config config = { .struct_size = sizeof config, .records = &records };
     bzna_dataset *sets[5] = { NULL }, *all[2] = { NULL };
     uint64_t failed = 0, hash;
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 2654435761u >> 13);
     spill(path, bytes, sizeof bytes);
-    REQUIRE(bzna_dataset_open(context, path, &config, &sets[0], NULL) == BZNA_OK);
+    REQUIRE(bzna_formats_open(context, path, &config, &sets[0], NULL) == BZNA_OK);
     sets[1] = open_raw(bytes, NULL, EDGE, places[0], targets);
     sets[2] = open_raw(bytes, path, EDGE, places[1], targets);
     hash = hash_of_epoch(sets[0], &failed);

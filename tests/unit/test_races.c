@@ -4,6 +4,7 @@
  * sanitizers, as often as it takes (`full`). The order of locks is asserted here as in all suites
  * (BENZINA_CHECK_LOCKS); the last tests show that this notices. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #include "test.h"
 
 #ifdef BENZINA_NO_AVCODEC
@@ -408,13 +409,13 @@ static void tiny_batches(int place, bzna_context *context, bzna_dataset *unused)
     const uint32_t wanted = often(100000, place == ON_CPU ? 20000 : 5000);
     bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_UINT8, .width = 1, .height = 1,
                              .channels = 3, .layout = BZNA_LAYOUT_NHWC };
-    bzna_dataset_config opened = { .struct_size = sizeof opened, .records = &records };
+    bzna_formats_config opened = { .struct_size = sizeof opened, .records = &records };
     bzna_loader_config c = config_at(place, 1);
     bzna_dataset *dataset = NULL;
     bzna_batch *batch = NULL;
     uint64_t sum = 0;
     (void)unused;
-    CHECK_EQ(bzna_dataset_open_memory(context, bytes, sizeof bytes, &opened, &dataset, NULL), BZNA_OK);
+    CHECK_EQ(bzna_formats_open_memory(context, bytes, sizeof bytes, &opened, &dataset, NULL), BZNA_OK);
     c.output.batch_size = c.output.width = c.output.height = 1;
     c.order.epochs = BZNA_EPOCHS_ENDLESS;
     c.decode.decoder = BZNA_DECODER_AUTO;

@@ -1,6 +1,7 @@
-/* Raw records, which dataset_config.records describes: files as of MNIST, CIFAR and plain tensors, made here. Pictures
+/* Raw records, which formats_config.records describes: files as of MNIST, CIFAR and plain tensors, made here. Pictures
  * must arrive as the very numbers that they are made of. */
 #include "library.h"
+#include "with_formats.h"
 #ifdef TEST_NVDEC
 #  include "../fake/nvdec.h"
 #endif
@@ -22,26 +23,26 @@ typedef struct opened {
 
 static bzna_context *context;
 
-static void open_config(opened *o, const void *bytes, size_t size, int way, const bzna_dataset_config *config)
+static void open_config(opened *o, const void *bytes, size_t size, int way, const bzna_formats_config *config)
 {
     bzna_source source;
     memset(o, 0, sizeof *o);
     o->err = fresh_error();
     if (way == BY_PATH) {
         spill(PATH, bytes, size);
-        o->status = bzna_dataset_open(context, PATH, config, &o->dataset, &o->err);
+        o->status = bzna_formats_open(context, PATH, config, &o->dataset, &o->err);
     } else if (way == BY_MEMORY) {
-        o->status = bzna_dataset_open_memory(context, bytes, size, config, &o->dataset, &o->err);
+        o->status = bzna_formats_open_memory(context, bytes, size, config, &o->dataset, &o->err);
     } else {
         source = source_of(&o->source, bytes, size);
-        o->status = bzna_dataset_open_source(context, &source, config, &o->dataset, &o->err);
+        o->status = bzna_formats_open_source(context, &source, config, &o->dataset, &o->err);
     }
 }
 
 static void open_records(opened *o, const void *bytes, size_t size, int way, const bzna_records *records)
 {
-    bzna_dataset_config config;
-    bzna_dataset_config_init(&config, sizeof config);
+    bzna_formats_config config;
+    bzna_formats_config_init(&config, sizeof config);
     config.records = records;
     open_config(o, bytes, size, way, &config);
 }
@@ -49,7 +50,7 @@ static void open_records(opened *o, const void *bytes, size_t size, int way, con
 static bzna_records records_of(uint32_t type, uint32_t channels, uint32_t height, uint32_t width)
 {
     bzna_records r;
-    bzna_records_init(&r, sizeof r);
+    bzna_formats_records_init(&r, sizeof r);
     r.data_type = type;
     r.channels = channels;
     r.height = height;
@@ -399,7 +400,7 @@ TEST(labels_are_targets_or_vectors_of_one)
 
 static void check_refused(const bzna_records *r, uint64_t size, bzna_status status, const char *words)
 {
-    static uint8_t file[4096];
+    static uint8_t file[1 << 15];
     for (int way = BY_MEMORY; way < WAYS; way++) {
         opened o;
         open_records(&o, file, (size_t)size, way, r);
@@ -415,13 +416,10 @@ TEST(settings_without_a_meaning_are_refused_by_name)
     static const struct { bzna_records r; const char *words; } cases[] = {
         { { .data_type = 0 }, "data_type: 0" },       { { .data_type = 5 }, "data_type: 5" },
         { { .label_type = 5 }, "label_type: 5" },     { { .layout = 2 }, "layout: 2" },
-        { { .width = UINT32_MAX }, "width: 4294967295; more than max_edge_px" },
-        { { .height = 16385 }, "height: 16385; more than max_edge_px" },
         { { .stride = 47 }, "stride: 47; data and label need 48 bytes" },
         { { .stride = 51, .label_type = 2, .label_offset = 48 }, "stride: 51; data and label need 52 bytes" },
         { { .data_offset = UINT64_MAX }, "data_offset" }, { { .data_offset = UINT64_MAX - 47 }, "data_offset" },
         { { .label_type = 3, .label_offset = UINT64_MAX - 3 }, "label_offset" },
-        { { .label_type = 3, .label_offset = 1ull << 40 }, "label_offset" },
         { { .label_offset = 4 }, "label_offset: 4; it has no effect without label_type" },
         { { .data_type = BZNA_RECORD_INT32, .layout = 1 }, "layout: 1; it has no effect on vectors" },
         { { .scale = 2 }, "no effect on pictures" },  { { .bias = 2 }, "no effect on pictures" } };
@@ -455,7 +453,11 @@ TEST(sizes_that_are_missing_or_overflow_are_refused_by_name)
     r = records_of(BZNA_RECORD_INT64, 1 << 30, 1 << 30, 1);
     check_refused(&r, 480, BZNA_E_ARGUMENT, "channels: 1073741824; too many");
     r = records_of(BZNA_RECORD_INT64, 1 << 30, 1, 1);
-    check_refused(&r, 480, BZNA_E_ARGUMENT, "data end past max_sample_bytes");
+    check_refused(&r, 480, BZNA_E_TRUNCATED, "at byte 0: 480 bytes are not a whole record of 8589934592");
+    r = records_of(BZNA_RECORD_UINT8, 1, 1, 16385);
+    check_refused(&r, 16385, BZNA_E_ARGUMENT, "width: 16385; it must be 1 to max_edge_px");
+    r = records_of(BZNA_RECORD_UINT8, 1, 16385, 1);
+    check_refused(&r, 16385, BZNA_E_ARGUMENT, "height: 16385; it must be 1 to max_edge_px");
     r = records_of(BZNA_RECORD_FLOAT32, 1, 1, 1);
     r.scale = INFINITY;
     check_refused(&r, 480, BZNA_E_ARGUMENT, "scale, bias: inf");
@@ -491,6 +493,7 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
     static const char *const heads[] = { "\x1f\x8b\x08", "PK\x03\x04", ("\0\0\0\x18" "ftypheic"), "\x0a\x23\xd7\xce" };
     bzna_records r = records_of(BZNA_RECORD_UINT8, 1, 4, 4);
     bzna_dataset_config config;
+    bzna_formats_config formats;
     uint8_t file[64] = { 0 };
     opened o;
     for (size_t i = 0; i < COUNT(heads); i++) {
@@ -500,28 +503,30 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
         bzna_dataset_close(o.dataset);
     }
     bzna_dataset_config_init(&config, sizeof config);
+    bzna_formats_config_init(&formats, sizeof formats);
+    formats.dataset = &config;
     config.format = "records";
-    open_config(&o, file, sizeof file, BY_MEMORY, &config);
+    open_config(&o, file, sizeof file, BY_MEMORY, &formats);
     CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.records: is needed to describe the records");
-    config.records = &r;
-    open_config(&o, file, sizeof file, BY_MEMORY, &config);
+    CHECK_CONTAINS(o.err.message, "formats_config.records: is needed to describe the records");
+    formats.records = &r;
+    open_config(&o, file, sizeof file, BY_MEMORY, &formats);
     CHECK_EQ(o.status, BZNA_OK);
     bzna_dataset_close(o.dataset);
     config.format = "archive";
-    open_config(&o, file, sizeof file, BY_MEMORY, &config);
+    open_config(&o, file, sizeof file, BY_MEMORY, &formats);
+    CHECK_EQ(o.status, BZNA_E_FORMAT);
+    CHECK_CONTAINS(o.err.message, "dataset_config.format: it is of the format \"records\", not \"archive\"");
+    config.format = NULL;
+    config.split = "train";
+    open_config(&o, file, sizeof file, BY_MEMORY, &formats);
     CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.records: it has an effect on the format \"records\" only");
-    config.format = "records";
-    config.orientation = BZNA_ORIENTATION_IGNORE;
-    open_config(&o, file, sizeof file, BY_MEMORY, &config);
+    CHECK_CONTAINS(o.err.message, "dataset_config.split: it has an effect on mp4 files only");
+    config.split = NULL;
+    formats.pairs = "images,masks";
+    open_config(&o, file, sizeof file, BY_MEMORY, &formats);
     CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.orientation: it has an effect on folders, tars, RecordIO and mp4");
-    config.orientation = BZNA_ORIENTATION_APPLY;
-    config.palette = BZNA_PALETTE_INDEX;
-    open_config(&o, file, sizeof file, BY_MEMORY, &config);
-    CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.palette");
+    CHECK_CONTAINS(o.err.message, "formats_config.records: it has no effect on pairs");
 }
 
 /* As a program that was compiled with an older header gives it: what lies behind is not the library's. */
@@ -551,11 +556,11 @@ TEST(records_of_a_smaller_or_larger_struct_are_taken)
     whole = records_of(BZNA_RECORD_INT32, 1, 1, 4);
     for (uint32_t size = 0; size < 4; size++) {
         whole.struct_size = size;
-        check_refused(&whole, sizeof file, BZNA_E_STRUCT_SIZE, "dataset_config.records.struct_size");
+        check_refused(&whole, sizeof file, BZNA_E_STRUCT_SIZE, "formats_config.records.struct_size");
     }
     whole.struct_size = sizeof whole;
     whole.reserved0 = 1;
-    check_refused(&whole, sizeof file, BZNA_E_STRUCT_SIZE, "dataset_config.records.reserved0: a reserved word");
+    check_refused(&whole, sizeof file, BZNA_E_STRUCT_SIZE, "formats_config.records.reserved0: a reserved word");
     future.known = records_of(BZNA_RECORD_INT32, 1, 1, 4);
     future.known.struct_size = sizeof future;
     open_records(&o, file, sizeof file, BY_MEMORY, &future.known);

@@ -1,8 +1,9 @@
 /* Arguments and settings that mean nothing are refused, and the message names what is wrong; a second release. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #include "test.h"
 
-#if defined(BENZINA_NO_FOLDERS) || defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_SHARDS)
+#if defined(BENZINA_NO_FOLDERS) || defined(BENZINA_NO_PROVIDERS) || defined(BENZINA_NO_SHARDS)
 
 TEST(nothing_without_meaning_is_taken) { SKIP("built without folders, records or shards"); }
 
@@ -19,11 +20,11 @@ static bzna_dataset *records_open(void)
 {
     const bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_UINT8, .channels = 1,
                                    .width = SIDE, .height = SIDE };
-    const bzna_dataset_config config = { .struct_size = sizeof config, .records = &records };
+    const bzna_formats_config config = { .struct_size = sizeof config, .records = &records };
     bzna_dataset *dataset = NULL;
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i / (SIDE * SIDE));
-    CHECK_EQ(bzna_dataset_open_memory(context, bytes, sizeof bytes, &config, &dataset, NULL), BZNA_OK);
+    CHECK_EQ(bzna_formats_open_memory(context, bytes, sizeof bytes, &config, &dataset, NULL), BZNA_OK);
     return dataset;
 }
 
@@ -269,8 +270,9 @@ TEST(init_of_nothing_does_nothing)
     bzna_random_init(NULL, 1, 2, 3, 4);
 #define INIT(name) bzna_##name##_init(NULL, sizeof(bzna_##name));
     INIT(source) INIT(provider) INIT(sink) INIT(context_config) INIT(image) INIT(picture) INIT(dataset_config)
-    INIT(records) INIT(rule) INIT(output) INIT(affine) INIT(loader_config) INIT(writer_config) INIT(field_value)
-    INIT(writer_sample) INIT(transform)
+    INIT(rule) INIT(output) INIT(affine) INIT(loader_config) INIT(writer_config) INIT(field_value)
+    INIT(writer_sample) INIT(transform) INIT(formats_config)
+    bzna_formats_records_init(NULL, sizeof(bzna_records));
 }
 
 /* What the header says of a second release: it is noticed until the batch is lent again. Batches are lent in turn. */

@@ -1,6 +1,7 @@
 /* Runs of samples: small samples go through a loader's queues many at a time. Nothing that a consumer sees depends on
  * how many that are: pixels, order, failures, states. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #include "test.h"
 #include "known.h"
 
@@ -27,7 +28,7 @@ static void path_of(char path[64], int file) { snprintf(path, 64, TEST_BUILD "/t
 static bzna_records record_layout(void)
 {
     bzna_records r;
-    bzna_records_init(&r, sizeof r);
+    bzna_formats_records_init(&r, sizeof r);
     r.data_type = BZNA_RECORD_UINT8;
     r.channels = 3;
     r.width = r.height = EDGE;
@@ -67,13 +68,11 @@ static int64_t slow_size(void *user) { (void)user; return (int64_t)SAMPLES * REC
 static bzna_dataset *open_records(slow_source *s, const bzna_records *layout)
 {
     bzna_source source = { sizeof source, 0, s, slow_read, slow_size, NULL, NULL };
-    bzna_dataset_config config;
+    const bzna_formats_config config = { .struct_size = sizeof config, .records = layout };
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
-    bzna_dataset_config_init(&config, sizeof config);
-    config.records = layout;
-    require(s ? bzna_dataset_open_source(context, &source, &config, &dataset, &err) :
-                bzna_dataset_open_memory(context, records, (size_t)SAMPLES * RECORD, &config, &dataset, &err), &err);
+    require(s ? bzna_formats_open_source(context, &source, &config, &dataset, &err) :
+                bzna_formats_open_memory(context, records, (size_t)SAMPLES * RECORD, &config, &dataset, &err), &err);
     return dataset;
 }
 
@@ -84,37 +83,27 @@ static bzna_dataset *open_source(slow_source *s)
 }
 
 /* Three files, of which one has one record. They are held in memory if they have at most so many bytes together. */
-static bzna_dataset *open_held(bzna_context *in, uint64_t hold_bytes)
+static bzna_dataset *open_held(uint64_t hold_bytes)
 {
     char paths[FILES][64];
     const char *list[FILES];
-    bzna_dataset_config config;
     const bzna_records r = record_layout();
+    const bzna_formats_config config = { .struct_size = sizeof config, .records = &r, .hold_bytes = hold_bytes };
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
     size_t at = 0;
-    bzna_dataset_config_init(&config, sizeof config);
-    config.records = &r;
-    config.hold_bytes = hold_bytes;
     for (int i = 0; i < FILES; i++) {
         path_of(paths[i], i);
         spill(paths[i], records + at, (size_t)counts[i] * RECORD);
         at += (size_t)counts[i] * RECORD;
         list[i] = paths[i];
     }
-    require(bzna_dataset_open_list(in, list, FILES, &config, &dataset, &err), &err);
+    require(bzna_formats_open_list(context, list, FILES, &config, &dataset, &err), &err);
     return dataset;
 }
 
 /* Each sample is read from its file. */
-static bzna_dataset *open_files(void) { return open_held(context, 1); }
-
-static uint64_t held_bytes(bzna_dataset *dataset)
-{
-    bzna_dataset_info info = { .struct_size = sizeof info };
-    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
-    return info.held_bytes;
-}
+static bzna_dataset *open_files(void) { return open_held(1); }
 
 /* Padded by 2, cropped, flipped and normalized, as CIFAR is. */
 static bzna_loader_config config_of(uint32_t batch)
@@ -199,7 +188,7 @@ TEST(batches_do_not_depend_on_how_long_runs_are_nor_on_where_samples_lie)
 {
     slow_source source = { .bad = UINT64_MAX };
     const bzna_records layout = record_layout();
-    bzna_dataset *const sets[] = { open_files(), open_held(context, 0), open_records(NULL, &layout),
+    bzna_dataset *const sets[] = { open_files(), open_held(0), open_records(NULL, &layout),
                                    open_source(&source) };
     static const struct { uint32_t dtype, layout; } types[] = {
         { BZNA_DTYPE_FLOAT32, BZNA_LAYOUT_NCHW }, { BZNA_DTYPE_FLOAT16, BZNA_LAYOUT_NHWC },
@@ -336,9 +325,9 @@ TEST(files_are_held_in_memory_if_all_of_them_together_are_small)
         { 0, 1 }, { 1, 0 }, { SAMPLES * RECORD - 1, 0 }, { SAMPLES * RECORD, 1 }, { UINT64_MAX, 1 } };
     for (size_t i = 0; i < COUNT(cases); i++) {
         const uint32_t open_before = atomic_load(&context->host->files);
-        bzna_dataset *dataset = open_held(context, cases[i].hold);
-        CHECK_EQ(held_bytes(dataset), cases[i].held ? SAMPLES * RECORD : 0);
-        CHECK_EQ(atomic_load(&context->host->files) - open_before, cases[i].held ? 0 : FILES);
+        bzna_dataset *dataset = open_held(cases[i].hold);
+        /* that of one record is opened when it is read */
+        CHECK_EQ(atomic_load(&context->host->files) - open_before, cases[i].held ? 0 : FILES - 1);
         bzna_dataset_close(dataset);
         CHECK_EQ(atomic_load(&context->host->files), open_before);
     }
@@ -347,7 +336,7 @@ TEST(files_are_held_in_memory_if_all_of_them_together_are_small)
 /* What becomes of the files is of no interest any more. */
 TEST(files_that_are_held_in_memory_may_be_cut_and_removed)
 {
-    bzna_dataset *dataset = open_held(context, 0);
+    bzna_dataset *dataset = open_held(0);
     const bzna_loader_config c = config_of(256);
     const uint64_t expected = hash_run(dataset, &c);
     char path[64];
@@ -357,46 +346,6 @@ TEST(files_that_are_held_in_memory_may_be_cut_and_removed)
     CHECK_EQ(remove(path), 0);
     CHECK_EQ(hash_run(dataset, &c), expected);
     bzna_dataset_close(dataset);
-}
-
-/* An allocator that has no room for the third file, and what is logged. */
-static void *small_alloc(void *user, size_t size, size_t align)
-{
-    const size_t third = (size_t)counts[2] * RECORD;
-    void *p = NULL;
-    (void)user;
-    return size - third > 64 && posix_memalign(&p, align < sizeof p ? sizeof p : align, size) == 0 ? p : NULL;
-}
-
-static void small_release(void *user, void *p, size_t size) { (void)user; (void)size; free(p); }
-
-static void count_message(void *user, int32_t level, bzna_status code, const char *message)
-{
-    int *count = user;
-    *count += level == BZNA_LOG_WARNING && code == BZNA_E_MEMORY &&
-              strstr(message, "run2.records: is not held in memory") != NULL;
-}
-
-TEST(a_file_for_which_there_is_no_memory_is_read_sample_by_sample_instead)
-{
-    int messages = 0;
-    const bzna_context_config config = { .struct_size = sizeof config, .log = count_message, .log_user = &messages,
-                                         .allocator = { NULL, small_alloc, small_release } };
-    bzna_context *small = NULL;
-    bzna_dataset *dataset, *all = open_held(context, 0);
-    const bzna_loader_config c = config_of(8);
-    bzna_loader *loader = NULL;
-    bzna_error err = fresh_error();
-    require(bzna_context_open(&config, &small, &err), &err);
-    dataset = open_held(small, 0);
-    CHECK_EQ(held_bytes(dataset), (counts[0] + counts[1]) * RECORD);
-    require(bzna_loader_open(small, dataset, &c, &loader, &err), &err);
-    CHECK_EQ(messages, 1);
-    CHECK_EQ(hash_batches(loader, UINT64_MAX), hash_run(all, &c));
-    bzna_loader_close(loader);
-    bzna_dataset_close(dataset);
-    bzna_dataset_close(all);
-    bzna_context_close(small);
 }
 
 TEST(a_run_that_is_resumed_anywhere_goes_on_as_it_would_have)
@@ -615,13 +564,12 @@ TEST(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_clo
     bzna_source source = { .struct_size = sizeof source, .user = &closed, .size = slow_size, .close = count_close,
                            .memory = records };
     bzna_records r = vector_layout();
-    bzna_dataset_config config = { .struct_size = sizeof config, .records = &r };
+    bzna_formats_config config = { .struct_size = sizeof config, .records = &r };
     bzna_loader_config c = vector_config(64);
     bzna_dataset *dataset = NULL, *part = NULL;
     bzna_error err = fresh_error();
     bzna_loader *loader;
-    require(bzna_dataset_open_source(context, &source, &config, &dataset, &err), &err);
-    CHECK(dataset->parts[0].container->source.held == records);
+    require(bzna_formats_open_source(context, &source, &config, &dataset, &err), &err);
     require(bzna_dataset_range(dataset, 0, SAMPLES, &part, &err), &err);
     bzna_dataset_close(dataset);
     loader = open_loader(part, &c);
@@ -631,7 +579,7 @@ TEST(a_source_in_memory_is_read_where_it_lies_until_the_last_who_reads_it_is_clo
     bzna_loader_close(loader);
     CHECK_EQ(closed, 1);
     source.memory = NULL;
-    CHECK_EQ(bzna_dataset_open_source(context, &source, &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_formats_open_source(context, &source, &config, &dataset, &err), BZNA_E_ARGUMENT);
     CHECK(strstr(err.message, "source.read_at: required") != NULL);
     CHECK_EQ(closed, 1);
 }
@@ -724,7 +672,7 @@ static bzna_dataset *open_by_turns(const bzna_records *one, const bzna_records *
     return both;
 }
 
-/* What `by_turns` describes anew for each sample, because the layouts differ in what has no effect here. */
+/* What `by_turns` describes anew for each sample, because it is told that none is like another. */
 TEST(samples_that_are_alike_are_what_they_are_when_each_is_described_anew)
 {
     const bzna_records layout = record_layout();
@@ -733,12 +681,12 @@ TEST(samples_that_are_alike_are_what_they_are_when_each_is_described_anew)
     const bzna_warp central = { .kind = BZNA_WARP_CENTER_RESIZED_CROP };
     const bzna_loader_output extra[2] = { { .name = "large", .width = 17, .height = 17 },
                                           { .name = "small", .width = 5, .height = 5, .warp = &central } };
-    bzna_records other = layout;
     uint64_t indices[SAMPLES], different[8];
     bzna_dataset *alike, *by_turns;
-    other.bias = -0.0f;
     alike = open_by_turns(&layout, &layout, indices);
-    by_turns = open_by_turns(&layout, &other, indices);
+    by_turns = open_by_turns(&layout, &layout, indices);
+    for (uint32_t i = 0; i < 2; i++)
+        by_turns->parts[i].container->alike = 0;
     for (uint32_t way = 0; way < 8; way++) {
         bzna_loader_config c = config_of(100);
         c.order.kind = BZNA_ORDER_SEQUENTIAL;
@@ -867,7 +815,6 @@ int main(int argc, char **argv)
     RUN(of_a_file_that_was_cut_after_opening_only_what_is_gone_fails)
     RUN(files_are_held_in_memory_if_all_of_them_together_are_small)
     RUN(files_that_are_held_in_memory_may_be_cut_and_removed)
-    RUN(a_file_for_which_there_is_no_memory_is_read_sample_by_sample_instead)
     RUN(a_run_that_is_resumed_anywhere_goes_on_as_it_would_have)
     RUN(runs_stay_under_the_ceiling_of_memory)
     RUN(resets_and_stops_in_the_middle_of_runs_lose_nothing)

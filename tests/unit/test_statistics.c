@@ -1,6 +1,7 @@
 /* What limits a loader, and which setting would change it: judged from counts that are made up, and from runs that are
  * slow on purpose in one way each. Times of those are sleeps, so that a busy machine does not change who waits. */
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #include "test.h"
 #include "known.h"
 #define ASK_ALWAYS
@@ -170,17 +171,17 @@ static bzna_status draw_slowly(void *user, const bzna_sample_info *sample, bzna_
 static bzna_dataset *open_records(atomic_int *us)
 {
     bzna_source source = { sizeof source, 0, us, read_records, size_records, NULL, NULL };
-    bzna_dataset_config config;
+    bzna_formats_config config;
     bzna_records r;
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
-    bzna_records_init(&r, sizeof r);
+    bzna_formats_records_init(&r, sizeof r);
     r.data_type = BZNA_RECORD_UINT8;
     r.channels = 3;
     r.width = r.height = EDGE;
-    bzna_dataset_config_init(&config, sizeof config);
+    bzna_formats_config_init(&config, sizeof config);
     config.records = &r;
-    if (bzna_dataset_open_source(context, &source, &config, &dataset, &err) != BZNA_OK)
+    if (bzna_formats_open_source(context, &source, &config, &dataset, &err) != BZNA_OK)
         printf("  %s\n", err.message);
     return dataset;
 }

@@ -668,7 +668,6 @@ static void check_setting(const tar *t, const bzna_dataset_config *config, const
 TEST(settings_without_an_effect_on_a_tar_are_refused_by_name)
 {
     static const char *const classes[] = { "a" };
-    const bzna_records records = { .struct_size = sizeof records };
     bzna_dataset_config config;
     tar t = { 0 };
     tar_text(&t, "0.txt", "a");
@@ -686,10 +685,6 @@ TEST(settings_without_an_effect_on_a_tar_are_refused_by_name)
     config.class_order = BZNA_CLASS_ORDER_TEXT;
     config.split = "train";
     check_setting(&t, &config, "dataset_config.split: it has an effect on mp4 files only");
-    config.split = NULL;
-    config.records = &records;
-    config.format = "tar";
-    check_setting(&t, &config, "dataset_config.records: it has an effect on the format \"records\" only");
     tar_free(&t);
 }
 

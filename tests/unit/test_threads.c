@@ -20,6 +20,7 @@ int test_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 #define pthread_cond_wait test_pthread_cond_wait
 #endif
 #include "library.h"
+#include "../../examples/formats/formats.h"
 #undef pthread_cond_wait
 #include "test.h"
 
@@ -68,12 +69,10 @@ static bzna_dataset *pixels_open(bzna_context *context, const uint8_t *pixels, u
 {
     const bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_UINT8, .width = 1,
                                    .height = 1, .channels = 1 };
-    bzna_dataset_config config;
+    const bzna_dataset_config named = { .struct_size = sizeof named, .name = "pixels.bin" };
+    const bzna_formats_config config = { .struct_size = sizeof config, .dataset = &named, .records = &records };
     bzna_dataset *dataset = NULL;
-    bzna_dataset_config_init(&config, sizeof config);
-    config.records = &records;
-    config.name = "pixels.bin";
-    require(bzna_dataset_open_memory(context, pixels, count, &config, &dataset, NULL), "records");
+    require(bzna_formats_open_memory(context, pixels, count, &config, &dataset, NULL), "records");
     return dataset;
 }
 

@@ -71,10 +71,10 @@ bzna_context_device_info(context, info, struct_size, err) =
     @ccall libbenzina.bzna_context_device_info(context::Ptr{bzna_context}, info::Ref{bzna_device_info}, struct_size::Csize_t,
                                                    err::Ref{bzna_error})::bzna_status
 
-bzna_records_init(records, struct_size) =
-    @ccall libbenzina.bzna_records_init(records::Ref{bzna_records}, struct_size::Csize_t)::Cvoid
 bzna_dataset_config_init(config, struct_size) =
     @ccall libbenzina.bzna_dataset_config_init(config::Ref{bzna_dataset_config}, struct_size::Csize_t)::Cvoid
+bzna_formats_records_init(records, struct_size) =
+    @ccall libbenzina_formats.bzna_formats_records_init(records::Ref{bzna_records}, struct_size::Csize_t)::Cvoid
 bzna_formats_open(context, path, config, out, err) =
     @ccall libbenzina_formats.bzna_formats_open(context::Ptr{bzna_context}, path::Cstring, config::Ref{bzna_formats_config},
                                         out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status

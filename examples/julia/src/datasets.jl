@@ -129,7 +129,7 @@ function Records(; width::Integer, height::Integer, channels::Integer, dtype::Sy
                  label::Symbol = :none, data_offset::Integer = 0, label_offset::Integer = 0, header_bytes::Integer = 0,
                  stride::Integer = 0, scale::Real = 0, bias::Real = 0)
     records = bzna_records()
-    bzna_records_init(records, sizeof(bzna_records))
+    bzna_formats_records_init(records, sizeof(bzna_records))
     records.width, records.height, records.channels = width, height, channels
     records.data_type, records.layout, records.label_type = choice(RECORD_TYPES, dtype), choice(LAYOUTS, layout), choice(RECORD_TYPES, label)
     records.data_offset, records.label_offset = data_offset, label_offset
@@ -154,15 +154,16 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
         end
         config.class_order, config.orientation = choice(CLASS_ORDERS, class_order), choice(ORIENTATIONS, orientation)
         config.allow_empty = allow_empty
-        config.palette, config.hold_bytes = choice(PALETTES, palette), hold_bytes
-        if records !== nothing
-            config.records = address(records)
-        end
+        config.palette = choice(PALETTES, palette)
         if index !== nothing && !isempty(index)
             config.index, config.index_bytes = pointer(index), length(index)
         end
         formats = sized(bzna_formats_config)
         formats.dataset, formats.pairs, formats.list = address(config), cstring(strings[5]), cstring(strings[6])
+        formats.hold_bytes = hold_bytes
+        if records !== nothing
+            formats.records = address(records)
+        end
         status = GC.@preserve pointers config open(context.handle, formats, out, err)
         forward_messages(context.log)
         check(status, err, box)

@@ -103,13 +103,6 @@ const BZNA_ORIENTATION_IGNORE = UInt32(1)
 const BZNA_CLASS_ORDER_TEXT = UInt32(0)
 const BZNA_CLASS_ORDER_NUMERIC = UInt32(1)
 
-# Types of numbers in records of one size. They are little-endian.
-const BZNA_RECORD_NONE = UInt32(0)
-const BZNA_RECORD_UINT8 = UInt32(1)
-const BZNA_RECORD_INT32 = UInt32(2)
-const BZNA_RECORD_INT64 = UInt32(3)
-const BZNA_RECORD_FLOAT32 = UInt32(4)
-
 # Kinds of fields.
 const BZNA_FIELD_IMAGE = UInt32(1)
 const BZNA_FIELD_INTEGER = UInt32(2)
@@ -285,6 +278,13 @@ const BZNA_HEIF_THUMB = UInt32(1)
 const BZNA_HEIF_AUXILIARY = UInt32(2)
 const BZNA_HEIF_IMAGES = UInt32(4)
 const BZNA_HEIF_SEQUENCE = UInt32(8)
+
+# Types of numbers in records of one size. They are little-endian.
+const BZNA_RECORD_NONE = UInt32(0)
+const BZNA_RECORD_UINT8 = UInt32(1)
+const BZNA_RECORD_INT32 = UInt32(2)
+const BZNA_RECORD_INT64 = UInt32(3)
+const BZNA_RECORD_FLOAT32 = UInt32(4)
 
 # How samples are drawn by weights.
 const BZNA_WEIGHTING_REPLACE = UInt32(1)
@@ -509,27 +509,6 @@ mutable struct bzna_codec_info
     bzna_codec_info() = new()
 end
 
-# A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then whole records;
-# bytes after the last whole record are E_TRUNCATED. Data are a picture, the field "image", if data_type is UINT8 and
-# channels is 1 or 3. Else they are the field "data", a vector of channels * height * width float32.
-mutable struct bzna_records
-    struct_size::UInt32
-    data_type::UInt32
-    layout::UInt32
-    width::UInt32
-    height::UInt32
-    channels::UInt32
-    header_bytes::UInt64
-    stride::UInt64
-    data_offset::UInt64
-    label_offset::UInt64
-    label_type::UInt32
-    scale::Float32
-    bias::Float32
-    reserved0::UInt32
-    bzna_records() = new()
-end
-
 # How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of file is
 # E_ARGUMENT. Zero is the default of every member.
 mutable struct bzna_dataset_config
@@ -544,11 +523,9 @@ mutable struct bzna_dataset_config
     class_order::UInt32
     orientation::UInt32
     palette::UInt32
-    records::Ptr{bzna_records}
     target::Cstring
     index::Ptr{Cvoid}
     index_bytes::UInt64
-    hold_bytes::UInt64
     bzna_dataset_config() = new()
 end
 
@@ -565,7 +542,6 @@ mutable struct bzna_dataset_info
     brands::NTuple{8,UInt32}
     container::NTuple{20,Cchar}
     trailing_bytes::UInt64
-    held_bytes::UInt64
     bzna_dataset_info() = new()
 end
 
@@ -1265,6 +1241,27 @@ mutable struct bzna_writer_sample
     bzna_writer_sample() = new()
 end
 
+# A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then whole records;
+# bytes after the last whole record are E_TRUNCATED. Data are a picture, the field "image", if data_type is UINT8 and
+# channels is 1 or 3. Else they are the field "data", a vector of channels * height * width float32.
+mutable struct bzna_records
+    struct_size::UInt32
+    data_type::UInt32
+    layout::UInt32
+    width::UInt32
+    height::UInt32
+    channels::UInt32
+    header_bytes::UInt64
+    stride::UInt64
+    data_offset::UInt64
+    label_offset::UInt64
+    label_type::UInt32
+    scale::Float32
+    bias::Float32
+    reserved0::UInt32
+    bzna_records() = new()
+end
+
 # How a data set is to be opened. Everything is copied. Zero is the default of every member.
 mutable struct bzna_formats_config
     struct_size::UInt32
@@ -1273,6 +1270,8 @@ mutable struct bzna_formats_config
     pairs::Cstring
     extensions::Cstring
     list::Cstring
+    records::Ptr{bzna_records}
+    hold_bytes::UInt64
     bzna_formats_config() = new()
 end
 

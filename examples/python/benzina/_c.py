@@ -184,10 +184,12 @@ def new(name: str) -> Any:
 
 
 def with_formats(config):
-    """A structs.formats_config of a structs.dataset_config, which it keeps, and of its attributes pairs and list."""
+    """A structs.formats_config of a structs.dataset_config, which it keeps, and of its attributes pairs, list,
+    records and hold_bytes."""
     whole = new("formats_config")
     whole.dataset, whole.kept = ctypes.addressof(config), config
     whole.pairs, whole.list = getattr(config, "pairs", None), getattr(config, "list", None)
+    whole.records, whole.hold_bytes = getattr(config, "records", None), getattr(config, "hold_bytes", 0)
     return whole
 
 

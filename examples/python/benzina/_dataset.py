@@ -311,9 +311,12 @@ def _dataset_config(settings):
         elif name == "records":
             kept.append(_records_of(value))
             value = ctypes.addressof(kept[-1])
-        elif name in ("hold_bytes", "allow_empty"):
+        elif name == "allow_empty":
             arg.put(config, name, value, name)
             continue
+        elif name == "hold_bytes":
+            arg.put(_c.new("formats_config"), name, value, name)        # which checks it
+            value = int(value)
         elif name in _DATASET_CHOICES:
             value = arg.choice(name, value, _DATASET_CHOICES)
         else:
@@ -411,7 +414,7 @@ class Dataset(_handles.Handled):
     records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name,
                      "uint8", "nhwc". A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
     hold_bytes       how many bytes of files of records may be held in memory; None: 256 MiB; 1: none. They are read
-                     whole if all of them together are so small. info.held_bytes says how many bytes are held
+                     whole if all of them together are so small
 
     index            the bytes of the index (.idx) of one tar or .rec that is no path, so that it need not be walked
                      over. Paths and URLs have it beside them

@@ -84,12 +84,10 @@ device_info: u32 struct_size, driver; device device; u64 memory_bytes; u32 compu
     sessions; i32 video; u32 reserved0; char name[96], message[488]
 codec_info: u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
     max_height, max_macroblocks, check; char check_message[128]
-records: u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
-    label_offset; u32 label_type; f32 scale, bias; u32 reserved0
 dataset_config: u32 struct_size, allow_empty; str name, split, format, list; ptr classes; u32 class_count,
-    class_order, orientation, palette; ptr records; str target; ptr index; u64 index_bytes, hold_bytes
+    class_order, orientation, palette; str target; ptr index; u64 index_bytes
 dataset_info: u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
-    brand_count, brands[8]; char container[20]; u64 trailing_bytes, held_bytes
+    brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info: u32 struct_size, kind; char name[32]
 track_info: u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
 sample_ref: u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
@@ -166,7 +164,9 @@ writer_config: u32 struct_size, class_count; ptr classes; u64 queue_bytes, reser
 field_value: u32 struct_size, kind; str name; ptr data; u64 size
 writer_sample: u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name; ptr
     fields; u64 reserved[2]
-formats_config: u32 struct_size, reserved0; ptr dataset; str pairs, extensions, list
+records: u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
+    label_offset; u32 label_type; f32 scale, bias; u32 reserved0
+formats_config: u32 struct_size, reserved0; ptr dataset; str pairs, extensions, list; ptr records; u64 hold_bytes
 formats_weights: u32 struct_size, weighting; ptr weights; u64 weight_count; ptr indices; u64 index_count,
     epoch_samples, seed; u32 by_part, reserved0
 """
@@ -188,7 +188,6 @@ device_count: i32 &u32 &error
 context_device_info: i32 ptr &device_info size &error
 context_codec_info: i32 ptr u32 u32 u32 &codec_info size &error
 dataset_config_init: void &dataset_config size
-records_init: void &records size
 dataset_open: i32 ptr str &dataset_config out &error
 dataset_open_list: i32 ptr ptr u32 &dataset_config out &error
 dataset_open_memory: i32 ptr ptr size &dataset_config out &error
@@ -273,6 +272,7 @@ formats_tiff: void &codec
 formats_jpeg2000: void &codec
 formats_jxl: void &codec
 formats_config_init: void &formats_config size
+formats_records_init: void &records size
 formats_open: i32 ptr str &formats_config out &error
 formats_open_list: i32 ptr ptr u32 &formats_config out &error
 formats_open_memory: i32 ptr ptr size &formats_config out &error

@@ -272,6 +272,7 @@ def _open_one(name: str, context: Any, config: Any, settings: _Settings, remote:
     key = _handles.register(over)
     own = type(config).from_buffer_copy(config)
     own.pairs, own.list = getattr(config, "pairs", None), getattr(config, "list", None)
+    own.records, own.hold_bytes = getattr(config, "records", None), getattr(config, "hold_bytes", 0)
     own.name = config.name or file.name.encode("utf-8", "surrogateescape")
     if index:
         own.index, own.index_bytes = ctypes.cast(index, ctypes.c_void_p).value, len(index)

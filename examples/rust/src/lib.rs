@@ -532,7 +532,7 @@ pub struct DatasetOptions<'a> {
     /// The text of the index (.idx) of one tar or .rec, in place of the file beside it. Default: none.
     pub index: &'a [u8],
     /// How many bytes of files of records may be held in memory, so that they are not read again; 1: none. 0: 256 MiB.
-    /// See `bzna_dataset_config.hold_bytes`.
+    /// See `bzna_formats_config.hold_bytes`.
     pub hold_bytes: u64,
 }
 
@@ -710,10 +710,8 @@ fn with_options<T>(
         allow_empty: options.empty_classes.into(),
         orientation: options.ignore_orientation.into(),
         palette: options.palette_indices.into(),
-        records: records.as_ref().map_or(ptr::null(), ptr::from_ref),
         index: if options.index.is_empty() { ptr::null() } else { options.index.as_ptr().cast() },
         index_bytes: options.index.len() as u64,
-        hold_bytes: options.hold_bytes,
         ..Default::default()
     };
     open(&raw::bzna_formats_config {
@@ -722,6 +720,8 @@ fn with_options<T>(
         pairs: pointer(&pairs),
         extensions: context.0.extensions.as_ptr(),
         list: pointer(&list),
+        records: records.as_ref().map_or(ptr::null(), ptr::from_ref),
+        hold_bytes: options.hold_bytes,
         ..Default::default()
     })
 }

@@ -313,14 +313,6 @@ pub const BZNA_CLASS_ORDER_TEXT: u32 = 0;
 /// By their names as numbers: "2" comes before "10"
 pub const BZNA_CLASS_ORDER_NUMERIC: u32 = 1;
 
-// Types of numbers in records of one size. They are little-endian.
-/// There is no label
-pub const BZNA_RECORD_NONE: u32 = 0;
-pub const BZNA_RECORD_UINT8: u32 = 1;
-pub const BZNA_RECORD_INT32: u32 = 2;
-pub const BZNA_RECORD_INT64: u32 = 3;
-pub const BZNA_RECORD_FLOAT32: u32 = 4;
-
 // Kinds of fields.
 /// a coded picture: bzna_image
 pub const BZNA_FIELD_IMAGE: u32 = 1;
@@ -628,6 +620,14 @@ pub const BZNA_HEIF_AUXILIARY: u32 = 2;
 pub const BZNA_HEIF_IMAGES: u32 = 4;
 /// An image sequence
 pub const BZNA_HEIF_SEQUENCE: u32 = 8;
+
+// Types of numbers in records of one size. They are little-endian.
+/// There is no label
+pub const BZNA_RECORD_NONE: u32 = 0;
+pub const BZNA_RECORD_UINT8: u32 = 1;
+pub const BZNA_RECORD_INT32: u32 = 2;
+pub const BZNA_RECORD_INT64: u32 = 3;
+pub const BZNA_RECORD_FLOAT32: u32 = 4;
 
 // How samples are drawn by weights.
 /// Each position is an independent draw
@@ -1032,42 +1032,6 @@ structs! {
         check_message: [c_char; 128],
     }
 
-    /// A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then whole records;
-    /// bytes after the last whole record are E_TRUNCATED. Data are a picture, the field "image", if data_type is UINT8
-    /// and channels is 1 or 3. Else they are the field "data", a vector of channels * height * width float32.
-    struct bzna_records {
-        /// sizeof the struct; bzna_records_init sets it
-        struct_size: u32,
-        /// BZNA_RECORD_..., but not NONE
-        data_type: u32,
-        /// BZNA_LAYOUT_... of a picture's bytes: one plane for each channel, or channels interleaved. Must be 0 for
-        /// vectors
-        layout: u32,
-        /// Pixels, or a factor of the vector's length; at least 1
-        width: u32,
-        /// Likewise
-        height: u32,
-        /// At least 1
-        channels: u32,
-        /// Bytes before the first record; a file that has fewer is E_TRUNCATED
-        header_bytes: u64,
-        /// Bytes of a record; 0: what data and label need
-        stride: u64,
-        /// Where the data begin in a record, in bytes
-        data_offset: u64,
-        /// Where the label begins in a record, in bytes
-        label_offset: u64,
-        /// BZNA_RECORD_... An integer is the field "target", a FLOAT32 the field "label", a vector of one number. NONE:
-        /// there is no label
-        label_type: u32,
-        /// Numbers of vectors are x * scale + bias; 0 counts as 1. If both are 0, the bits of FLOAT32 stay as they are
-        scale: f32,
-        /// Likewise. Both must be 0 for pictures
-        bias: f32,
-        /// Must be 0
-        reserved0: u32,
-    }
-
     /// How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of file is
     /// E_ARGUMENT. Zero is the default of every member.
     struct bzna_dataset_config {
@@ -1097,8 +1061,6 @@ structs! {
         orientation: u32,
         /// BZNA_PALETTE_...
         palette: u32,
-        /// How records of one size lie; NULL: the file has none
-        records: *const bzna_records,
         /// Which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files also a track of
         /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
         /// none. Default: chapter 12 says which
@@ -1109,10 +1071,6 @@ structs! {
         index: *const c_void,
         /// Bytes at index
         index_bytes: u64,
-        /// How many bytes of files of records that are opened by their paths may be held in memory, so that they are
-        /// not read again; 1: none. They are read when they are opened, if all of them together have at most so many
-        /// bytes. Default: 256 MiB
-        hold_bytes: u64,
     }
 
     /// A data set as a whole.
@@ -1136,12 +1094,10 @@ structs! {
         brand_count: u32,
         /// The major brand first
         brands: [u32; 8],
-        /// Of the first file: "archive", "mp4 video", "folder", "tar", "RecordIO", "records", "provider"
+        /// Of the first file: "archive", "mp4 video", "folder", "tar", "RecordIO", "provider", or a provider's kind
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
-        /// Of its files of records, in memory (dataset_config.hold_bytes)
-        held_bytes: u64,
     }
 
     /// One field of a data set's samples. Chapter 12 has the fields of tar and RecordIO.
@@ -2456,6 +2412,42 @@ structs! {
         reserved: [u64; 2],
     }
 
+    /// A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then whole records;
+    /// bytes after the last whole record are E_TRUNCATED. Data are a picture, the field "image", if data_type is UINT8
+    /// and channels is 1 or 3. Else they are the field "data", a vector of channels * height * width float32.
+    struct bzna_records {
+        /// sizeof the struct; bzna_formats_records_init sets it
+        struct_size: u32,
+        /// BZNA_RECORD_..., but not NONE
+        data_type: u32,
+        /// BZNA_LAYOUT_... of a picture's bytes: one plane for each channel, or channels interleaved. Must be 0 for
+        /// vectors
+        layout: u32,
+        /// Pixels, or a factor of the vector's length; at least 1
+        width: u32,
+        /// Likewise
+        height: u32,
+        /// At least 1
+        channels: u32,
+        /// Bytes before the first record; a file that has fewer is E_TRUNCATED
+        header_bytes: u64,
+        /// Bytes of a record; 0: what data and label need
+        stride: u64,
+        /// Where the data begin in a record, in bytes
+        data_offset: u64,
+        /// Where the label begins in a record, in bytes
+        label_offset: u64,
+        /// BZNA_RECORD_... An integer is the field "target", a FLOAT32 the field "label", a vector of one number. NONE:
+        /// there is no label
+        label_type: u32,
+        /// Numbers of vectors are x * scale + bias; 0 counts as 1. If both are 0, the bits of FLOAT32 stay as they are
+        scale: f32,
+        /// Likewise. Both must be 0 for pictures
+        bias: f32,
+        /// Must be 0
+        reserved0: u32,
+    }
+
     /// How a data set is to be opened. Everything is copied. Zero is the default of every member.
     struct bzna_formats_config {
         /// sizeof the struct; bzna_formats_config_init sets it
@@ -2473,6 +2465,12 @@ structs! {
         extensions: *const c_char,
         /// Path of a list: which files of a folder are samples, or the labels of a RecordIO file. Default: none
         list: *const c_char,
+        /// How records of one size lie; NULL: the files have none
+        records: *const bzna_records,
+        /// How many bytes of files of records that are opened by their paths may be held in memory, so that they are
+        /// not read again; 1: none. They are read when they are opened, if all of them together have at most so many
+        /// bytes. Default: 256 MiB
+        hold_bytes: u64,
     }
 
     /// What the samples of an epoch are drawn by. Zero is the default of every member but weights. Arrays are read
@@ -2538,8 +2536,6 @@ extern "C" {
     pub fn bzna_context_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
-    /// Clears records and sets its struct_size, in bytes: pass sizeof \*records.
-    pub fn bzna_records_init(records: *mut bzna_records, struct_size: usize);
     /// Opens what path names, and finds out by its content what it is.
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens several paths as one data set, in which they lie end to end.
@@ -2720,6 +2716,8 @@ extern "C" {
     pub fn bzna_formats_jxl(codec: *mut bzna_codec);
     /// Clears config and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_formats_config_init(config: *mut bzna_formats_config, struct_size: usize);
+    /// Clears records and sets its struct_size, in bytes: pass sizeof \*records.
+    pub fn bzna_formats_records_init(records: *mut bzna_records, struct_size: usize);
     /// Opens what path names or stands for, of all kinds that this folder and the library know.
     pub fn bzna_formats_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_formats_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens several paths as one data set, in which they lie end to end.

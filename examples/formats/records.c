@@ -1,0 +1,354 @@
+/* records.c - files of records of one size, which do not describe themselves: CIFAR, MNIST, and tensors written as they
+ * lie in memory
+ *
+ * formats_config.records says how they lie. The provider's pictures are RAW: they lie in the file, or in memory if the
+ * file is held there. Everything else is read by a function.
+ *
+ * It needs data.c. */
+#include "data.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECORDS_PIECE 4096u           /* bytes of numbers that are read at once, to be converted */
+
+enum { RECORDS_DATA, RECORDS_LABEL };
+
+/* What the data set owns. */
+typedef struct records {
+    data_file    file;
+    bzna_records r;                   /* the caller's, checked; stride and scale are not 0 */
+    uint64_t     numbers;             /* of a picture or vector */
+    int          is_picture;          /* 1: the data are a picture; 0: a vector */
+    uint64_t     count;               /* of the records */
+} records;
+
+void bzna_formats_records_init(bzna_records *r, size_t struct_size)
+{
+    if (!r)
+        return;
+    memset(r, 0, struct_size);
+    r->struct_size = (uint32_t)struct_size;
+}
+
+/* ---- Settings ------------------------------------------------------------------------------- */
+
+/* Returns the bytes of a number of type BZNA_RECORD_...; 0 if there is no such type. */
+static uint32_t type_bytes(uint32_t type)
+{
+    static const uint8_t bytes[] = { 0, 1, 4, 8, 4 };
+    return type < sizeof bytes ? bytes[type] : 0;
+}
+
+static bzna_status records_fail(const char *member, uint64_t value, const char *why, bzna_error *err)
+{
+    return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records.%s: %llu; %s", member, (data_llu)value, why);
+}
+
+/* Completes the caller's struct, which may be of an older header. */
+static bzna_status records_in(bzna_records *r, const bzna_records *given, bzna_error *err)
+{
+    *r = (bzna_records){ .struct_size = sizeof *r };
+    if (given->struct_size < sizeof given->struct_size)
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records.struct_size: not set");
+    for (size_t i = sizeof *r; i < given->struct_size; i++)
+        if (((const char *)given)[i])
+            return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records: fields unknown to this version are set");
+    memcpy(r, given, given->struct_size < sizeof *r ? given->struct_size : sizeof *r);
+    if (r->reserved0)
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records.reserved0: a reserved word must be 0");
+    r->struct_size = sizeof *r;
+    return BZNA_OK;
+}
+
+/* Checks each setting by itself. Sets is_picture and numbers. */
+static bzna_status records_check(records *own, bzna_error *err)
+{
+    const bzna_records *r = &own->r;
+    const uint64_t pixels = (uint64_t)r->width * r->height;
+
+    own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
+    if (!type_bytes(r->data_type))
+        return records_fail("data_type", r->data_type, "it must be 1 to 4", err);
+    if (r->label_type && !type_bytes(r->label_type))
+        return records_fail("label_type", r->label_type, "it must be 0 to 4", err);
+    if (r->layout > BZNA_LAYOUT_NHWC)
+        return records_fail("layout", r->layout, "it must be 0 or 1", err);
+    if (!pixels)
+        return records_fail(r->width ? "height" : "width", 0, "a size is needed", err);
+    if (!r->channels)
+        return records_fail("channels", 0, "1 or more are needed", err);
+    if (own->is_picture && (r->scale != 0 || r->bias != 0))
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records.scale, bias: they have no effect on pictures, "
+                         "which the loader normalizes");
+    if (!own->is_picture && r->layout)
+        return records_fail("layout", r->layout, "it has no effect on vectors", err);
+    if (!r->label_type && r->label_offset)
+        return records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
+    if (!isfinite(r->scale) || !isfinite(r->bias))
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records.scale, bias: %g, %g; both must be finite",
+                         (double)r->scale, (double)r->bias);
+    if (pixels > UINT64_MAX / 16 / r->channels)
+        return records_fail("channels", r->channels, "too many for this width and height", err);
+    own->numbers = pixels * r->channels;
+    return BZNA_OK;
+}
+
+/* Checks that the stride has room for a record, and fills in defaults. */
+static bzna_status records_measure(records *own, bzna_error *err)
+{
+    bzna_records *r = &own->r;
+    const uint64_t data_bytes = own->numbers * type_bytes(r->data_type), label_bytes = type_bytes(r->label_type);
+    uint64_t bytes;
+
+    if (r->data_offset > INT64_MAX || data_bytes > INT64_MAX - r->data_offset)
+        return records_fail("data_offset", r->data_offset, "no file has data there", err);
+    if (r->label_offset > INT64_MAX - label_bytes)
+        return records_fail("label_offset", r->label_offset, "no file has a label there", err);
+    bytes = r->data_offset + data_bytes;
+    if (label_bytes && bytes < r->label_offset + label_bytes)
+        bytes = r->label_offset + label_bytes;
+    if (r->stride && r->stride < bytes)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records.stride: %llu; data and label need %llu bytes",
+                         (data_llu)r->stride, (data_llu)bytes);
+    r->stride = r->stride ? r->stride : bytes;
+    r->scale = r->scale != 0 ? r->scale : 1;
+    return BZNA_OK;
+}
+
+/* Counts the records. A file that does not consist of whole records most likely has records of another size. */
+static bzna_status records_count(records *own, bzna_error *err)
+{
+    const uint64_t header = own->r.header_bytes, size = own->file.size, stride = own->r.stride;
+    const uint64_t tail = size > header ? (size - header) % stride : 0;
+
+    if (!size)
+        return DATA_FAIL_AT(err, BZNA_E_FORMAT, 0, "the file is empty");
+    if (size < header)
+        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, size, "the file has %llu bytes, fewer than the header of %llu "
+                            "(formats_config.records.header_bytes)", (data_llu)size, (data_llu)header);
+    if (size == header)
+        return DATA_FAIL_AT(err, BZNA_E_NO_SAMPLES, size, "nothing follows the header of %llu bytes "
+                            "(formats_config.records.header_bytes)", (data_llu)header);
+    if (tail)
+        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, size - tail, "at byte %llu: %llu bytes are not a whole record of "
+                            "%llu (formats_config.records: header_bytes, stride, sizes)", (data_llu)(size - tail),
+                            (data_llu)tail, (data_llu)stride);
+    own->count = (size - header) / stride;
+    return BZNA_OK;
+}
+
+/* ---- The provider --------------------------------------------------------------------------- */
+
+static uint64_t record_at(const records *own, uint64_t index)
+{
+    return own->r.header_bytes + index * own->r.stride;
+}
+
+/* Only pictures are located. */
+static bzna_status records_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+{
+    const records *const own = user;
+    const uint64_t at = record_at(own, index) + own->r.data_offset;
+    (void)field, (void)err;
+
+    place->data = own->file.memory ? own->file.memory + at : NULL;
+    place->offset = at;
+    place->size = own->numbers;
+    return BZNA_OK;
+}
+
+static int64_t integer_of(const uint8_t *p, uint32_t type)
+{
+    if (type == BZNA_RECORD_UINT8)
+        return *p;
+    return type == BZNA_RECORD_INT32 ? (int32_t)bzna_formats_data_le32(p) : (int64_t)bzna_formats_data_le64(p);
+}
+
+static float scaled_number(const uint8_t *p, uint32_t type, float scale, float bias)
+{
+    const double number = type == BZNA_RECORD_FLOAT32 ? (double)bzna_formats_data_le_float(p) :
+                                                        (double)integer_of(p, type);
+    return (float)(number * (double)scale + (double)bias);
+}
+
+/* Writes `numbers` of a type, which begin at byte `at`, as float32. Those that are float32 and are not scaled stay as
+ * they are, bit by bit. */
+static bzna_status put_numbers(const records *own, uint64_t at, uint64_t numbers, uint32_t field, uint8_t *to,
+                               bzna_error *err)
+{
+    const uint32_t type = field == RECORDS_DATA ? own->r.data_type : own->r.label_type, each = type_bytes(type);
+    const float scale = field == RECORDS_DATA ? own->r.scale : 1, bias = field == RECORDS_DATA ? own->r.bias : 0;
+    const int is_same = type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0;
+    const uint16_t one = 1;
+    uint8_t bytes[RECORDS_PIECE];
+
+    if (is_same && *(const uint8_t *)&one)                  /* this machine's numbers are little-endian, too */
+        return bzna_formats_file_read(&own->file, at, to, numbers * each, err);
+    while (numbers) {
+        const uint64_t some = numbers < sizeof bytes / each ? numbers : sizeof bytes / each;
+        if (bzna_formats_file_read(&own->file, at, bytes, some * each, err) != BZNA_OK)
+            return err->status;
+        for (uint64_t i = 0; i < some; i++, to += sizeof(float)) {
+            const float number = is_same ? bzna_formats_data_le_float(bytes + 4 * i) :
+                                           scaled_number(bytes + i * each, type, scale, bias);
+            memcpy(to, &number, sizeof number);
+        }
+        numbers -= some;
+        at += some * each;
+    }
+    return BZNA_OK;
+}
+
+/* Gives all but pictures that are located. */
+static bzna_status read_value(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                              uint64_t *size, bzna_error *err)
+{
+    const records *const own = user;
+    const bzna_records *const r = &own->r;
+    const uint64_t record = record_at(own, index);
+    uint8_t bytes[8];
+    int64_t target;
+
+    if (field == RECORDS_DATA) {
+        *size = own->is_picture ? own->numbers : own->numbers * sizeof(float);
+        if (*size > capacity)
+            return BZNA_OK;
+        return own->is_picture ? bzna_formats_file_read(&own->file, record + r->data_offset, buffer, *size, err) :
+                                 put_numbers(own, record + r->data_offset, own->numbers, field, buffer, err);
+    }
+
+    *size = r->label_type == BZNA_RECORD_FLOAT32 ? sizeof(float) : sizeof target;
+    if (*size > capacity)
+        return BZNA_OK;
+    if (r->label_type == BZNA_RECORD_FLOAT32)
+        return put_numbers(own, record + r->label_offset, 1, field, buffer, err);
+    if (bzna_formats_file_read(&own->file, record + r->label_offset, bytes, type_bytes(r->label_type), err) != BZNA_OK)
+        return err->status;
+    target = integer_of(bytes, r->label_type);
+    memcpy(buffer, &target, sizeof target);
+    return target == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
+}
+
+static void records_close(void *user)
+{
+    records *own = user;
+
+    bzna_formats_file_close(&own->file, 1);
+    free(own);
+}
+
+/* Tells files apart by their size and by how the caller describes their records. */
+static uint64_t records_fingerprint(const records *own)
+{
+    const bzna_records *const r = &own->r;
+    uint32_t scale, bias;
+
+    memcpy(&scale, &r->scale, sizeof scale);
+    memcpy(&bias, &r->bias, sizeof bias);
+    const uint64_t words[] = { own->file.size, r->data_type, r->layout,      r->width,        r->height,    r->channels,
+                               r->header_bytes, r->stride,   r->data_offset, r->label_offset, r->label_type, scale,
+                               bias };
+    return bzna_formats_data_hash_numbers(BZNA_FORMATS_HASH, words, sizeof words / sizeof *words);
+}
+
+/* Says which fields the records have. Returns how many. */
+static uint32_t fields_of(const records *own, bzna_provider_field *fields)
+{
+    const bzna_records *const r = &own->r;
+    const int is_vector = r->label_type == BZNA_RECORD_FLOAT32;
+
+    memset(fields, 0, 2 * sizeof *fields);
+    if (own->is_picture)
+        fields[RECORDS_DATA] = (bzna_provider_field){ .name = "image", .kind = BZNA_FIELD_IMAGE,
+            .located = own->file.memory || own->file.path, .codec = BZNA_CODEC_RAW, .width = r->width,
+            .height = r->height, .channels = r->channels, .layout = r->layout };
+    else
+        fields[RECORDS_DATA] = (bzna_provider_field){ .name = "data", .kind = BZNA_FIELD_VECTOR };
+    fields[RECORDS_LABEL] = (bzna_provider_field){ .name = is_vector ? "label" : "target",
+                                                   .kind = is_vector ? BZNA_FIELD_VECTOR : BZNA_FIELD_INTEGER };
+    return r->label_type ? 2 : 1;
+}
+
+bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, const char *name,
+                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_provider_field fields[2];
+    const char *path = file->path;
+    records *own = calloc(1, sizeof *own);
+    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields, .read = read_value,
+                               .locate = records_locate, .close = records_close, .kind = "records",
+                               .size_bytes = file->size };
+    bzna_dataset_config dataset = { .name = NULL };
+
+    if (!own)
+        return bzna_formats_data_no_memory(err);
+    own->file = *file;
+    if (bzna_formats_data_config(&dataset, config, name, provider.kind, err) == BZNA_OK &&
+        records_in(&own->r, config->records, err) == BZNA_OK && records_check(own, err) == BZNA_OK &&
+        records_measure(own, err) == BZNA_OK && records_count(own, err) == BZNA_OK) {
+        provider.count = own->count;
+        provider.file_count = own->is_picture && path && !file->memory;
+        provider.files = provider.file_count ? &path : NULL;
+        provider.field_count = fields_of(own, fields);
+        provider.fingerprint = records_fingerprint(own);
+        bzna_dataset_open_provider(context, &provider, &dataset, out, err);
+    } else {
+        bzna_formats_data_prefix(err, dataset.name ? dataset.name : name);
+    }
+    if (err->status != BZNA_OK)
+        free(own);
+    return err->status;
+}
+
+/* ---- What files of records look like -------------------------------------------------------- */
+
+/* Recognizes IDX, MNIST's format: two zeros, the type of the numbers (8: bytes), the count of sizes, the sizes with 32
+ * bits each, then the numbers. Returns 1 and writes how to open the file, or returns 0. */
+static int guess_idx(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text, size_t capacity)
+{
+    uint64_t sizes[3] = { 1, 1, 1 }, numbers = 1;
+    const uint32_t dimensions = head_bytes >= 4 && !memcmp(head, "\0\0\x08", 3) ? head[3] : 0;
+    const uint64_t at = 4 + 4 * (uint64_t)dimensions;
+
+    if (dimensions == 0 || dimensions > 3 || head_bytes < at)
+        return 0;
+    for (uint32_t i = 0; i < dimensions; i++) {
+        const uint8_t *p = head + 4 + 4 * i;
+        sizes[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    }
+    if (!sizes[0] || !sizes[1] || !sizes[2] || sizes[1] > 65536 || sizes[2] > 65536 ||
+        sizes[0] > (UINT64_MAX - at) / (sizes[1] * sizes[2]))
+        return 0;
+    numbers = sizes[0] * sizes[1] * sizes[2];
+
+    if (at + numbers != file_bytes)
+        snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
+                 "%llu bytes instead of %llu", (data_llu)sizes[0], (data_llu)sizes[2], (data_llu)sizes[1],
+                 (data_llu)file_bytes, (data_llu)(at + numbers));
+    else if (dimensions == 1)
+        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
+                 "pictures", (data_llu)sizes[0]);
+    else
+        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
+                 "formats_config.records (header_bytes %llu)", (data_llu)sizes[0], (data_llu)sizes[2],
+                 (data_llu)sizes[1], (data_llu)at);
+    return 1;
+}
+
+int bzna_formats_guess_records(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text,
+                               size_t capacity)
+{
+    const int is_100 = file_bytes % 3073 != 0;
+
+    if (!head_bytes)
+        return 0;
+    if (guess_idx(head, head_bytes, file_bytes, text, capacity))
+        return 1;
+    if (file_bytes % 10000 || (is_100 && file_bytes % 3074) || head[0] > 19)
+        return 0;
+    snprintf(text, capacity, "by its size, it is a binary file of CIFAR-%s: open it with formats_config.records "
+             "(32x32, 3 channels in planes, label%s first)", is_100 ? "100" : "10", is_100 ? "s" : "");
+    return 1;
+}
