@@ -2948,14 +2948,6 @@ static const bzi_setting bzi_settings[] = {
 /* Checks a setting that is a whole number. */
 static bzna_status bzi_setting_check_integer(const char *where, const bzi_setting *s, const void *at, bzna_error *err)
 {
-    static const char *const faults[] = {
-        [BZI_IS_COUNT] = "%s.%s: %llu is not in %.0f..%.0f",
-        [BZI_IS_COUNT64] = "%s.%s: %llu is not in %.0f..%.0f",
-        [BZI_IS_CHOICE] = "%s.%s: %lld is not known",
-        [BZI_IS_FORMAT] = "%s.%s: %llu is not supported; %.0f to %.0f are",
-        [BZI_IS_BITS] = "%s.%s: 0x%llx has bits that are not known",
-        [BZI_IS_SWITCH] = "%s.%s: neither 0 nor 1",
-    };
     uint64_t value;
     uint32_t low;
 
@@ -2965,9 +2957,18 @@ static bzna_status bzi_setting_check_integer(const char *where, const bzi_settin
         memcpy(&value, at, sizeof value);
     if (value >= (uint64_t)s->least && (s->most == 0 || value <= (uint64_t)s->most))
         return BZNA_OK;
-    return BZI_FAIL(err, s->type == BZI_IS_FORMAT ? BZNA_E_UNSUPPORTED : BZNA_E_ARGUMENT, faults[s->type], where,
-                    s->name, (bzi_llu)value, s->least, s->most);
+    switch (s->type) {
+    case BZI_IS_CHOICE: return BZI_MISUSE(err, "%s.%s: %lld is not known", where, s->name, (long long)value);
+    case BZI_IS_BITS:   return BZI_MISUSE(err, "%s.%s: 0x%llx has bits that are not known", where, s->name,
+                                          (bzi_llu)value);
+    case BZI_IS_SWITCH: return BZI_MISUSE(err, "%s.%s: neither 0 nor 1", where, s->name);
+    case BZI_IS_FORMAT: return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.%s: %llu is not supported; %.0f to %.0f are",
+                                        where, s->name, (bzi_llu)value, s->least, s->most);
+    default:            return BZI_MISUSE(err, "%s.%s: %llu is not in %.0f..%.0f", where, s->name, (bzi_llu)value,
+                                          s->least, s->most);
+    }
 }
+
 
 /* Checks a setting that is one real number, or several. */
 static bzna_status bzi_setting_check_reals(const char *where, const bzi_setting *s, const void *at, bzna_error *err)

@@ -4,7 +4,8 @@
  *     ./draw_pictures drawn [COUNT]
  *
  * writes COUNT pictures, by default 24: drawn/charts/00.ppm, drawn/fractals/00.ppm, drawn/plasma/00.ppm,
- * drawn/shapes/00.ppm, drawn/charts/01.ppm, ... They are the same in every run: random numbers are hashes of integers. */
+ * drawn/shapes/00.ppm, drawn/charts/01.ppm, ... They are the same in every run: random numbers are hashes of
+ * integers. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <math.h>

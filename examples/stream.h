@@ -82,7 +82,7 @@
  * RESUMING. bzna_stream_save says where a run stands, after any batch. bzna_stream_restore goes on from there with the
  * same batches, bit for bit. To that end it reads the shards of that window again, and those that were carried into it.
  * Sources and settings must be the same, and the shards must have the same samples: what differs is refused. Threads
- * may differ. What cannot be read again, such as standard input, must be supplied again by the one who starts the program.
+ * may differ. If a source cannot be read again, such as standard input, whoever starts the program supplies it again.
  *
  * A batch's info (bzna_batch_get_info) is the loader's. There, index is (number of the shard in the list) << 32 |
  * (number of the sample in the shard), and epoch counts lists of samples, of which a window has one or more.

@@ -5,9 +5,9 @@
  * a frame repeats the picture's last column and row. Each frame is encoded by an encoder of its own with
  * one thread, so the bytes depend neither on the pictures before it nor on how many are encoded at a time.
  *
- * A JPEG's frame is the picture itself, which libjpeg-turbo encodes. Codec "copy" keeps the bytes of JPEG files that the
- * library decodes, as loaders will, and encodes others as JPEG; it makes no thumbnails, since a loader would take them
- * for the pictures. */
+ * A JPEG's frame is the picture itself, which libjpeg-turbo encodes. Codec "copy" keeps the bytes of JPEG files that
+ * the library decodes, as loaders will, and encodes others as JPEG; it makes no thumbnails, since a loader would take
+ * them for the pictures. */
 #include "tool.h"
 
 #include <limits.h>

@@ -150,7 +150,9 @@ static bzna_loader *open_loader(void *library, const char *data, char **argument
     config.order.epochs = BZNA_EPOCHS_ENDLESS;
     config.decode.threads = (uint32_t)atoi(argument[4]);
     config.read.threads = (uint32_t)atoi(argument[5]);
-    config.warp.kind = has_vectors || is_gray ? BZNA_WARP_CENTER_RESIZED_CROP : is_cifar ? BZNA_WARP_MXNET : BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.warp.kind = has_vectors || is_gray ? BZNA_WARP_CENTER_RESIZED_CROP
+                     : is_cifar               ? BZNA_WARP_MXNET
+                                              : BZNA_WARP_RANDOM_RESIZED_CROP;
     config.warp.pad_px = is_cifar ? 2 : 0;
     config.warp.random_crop = (uint32_t)is_cifar;
     config.warp.flip_h = has_vectors || is_gray ? 0 : 0.5f;

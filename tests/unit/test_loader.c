@@ -2867,7 +2867,8 @@ TEST(planned_entries_are_read_in_their_order_when_their_time_has_come_and_there_
     CHECK(bzi_queues_find_planned(&q, &when) == &entries[3]);
     CHECK(bzi_queues_alarm(&q) == UINT64_MAX);
 
-    /* what waits for memory holds up those after it, until there is some, or another entry has some that can be freed */
+    /* an entry that waits for memory holds up those after it, until there is some, or until another entry can free
+     * some */
     CHECK(bzi_queues_first_short(&q) == NULL);
     entries[2].not_before = 0;
     entries[2].wants = 41;

@@ -393,7 +393,8 @@ TEST(an_offset_without_a_record_fails_its_own_sample)
     open_with_idx(&o, f, text, 0);
     REQUIRE(o.status == BZNA_OK);
     check_fails(&o, 1, "id", BZNA_E_FORMAT, 16, "sample 1: at byte 16: the record at byte 16: no magic number");
-    check_fails(&o, 0, "id", BZNA_E_TRUNCATED, 0, "sample 0: at byte 0: the record at byte 0: a part of more bytes than are left");
+    check_fails(&o, 0, "id", BZNA_E_TRUNCATED, 0,
+                "sample 0: at byte 0: the record at byte 0: a part of more bytes than are left");
     CHECK(integer_is(&o, 2, "id", 1ll << 40));
     close_all(&o, f);
 }

@@ -303,7 +303,8 @@ TEST(a_field_twice_fails_its_sample_and_no_other)
     REQUIRE(dataset);
     CHECK_EQ(bzna_dataset_count(dataset), 3);
     CHECK_EQ(bzna_dataset_sample(dataset, 1, &sample, sizeof sample, &err), BZNA_E_BOX);
-    CHECK_STR(err.message, "memory: sample 1: at byte 3072: it has the field \"txt\" twice, the first time at byte 1024");
+    CHECK_STR(err.message,
+              "memory: sample 1: at byte 3072: it has the field \"txt\" twice, the first time at byte 1024");
     CHECK_EQ(err.byte_offset, 3072);
     CHECK_EQ(bzna_dataset_field(dataset, 1, "cls", NULL, 0, NULL, &err), BZNA_E_BOX);
     CHECK_STR(value_of(dataset, 0, "txt"), "zero");
