@@ -476,7 +476,8 @@ fuzz fuzz-long fuzz-pack: $(PTX) $(BUILD)/libbenzina.a | $(BUILD)
 	    TOOL_SOURCES="$(filter-out %/main.c %/pack_journal.c,$(TOOL)) $(STREAM) $(FORMATS)" \
 	    TOOL_FLAGS="$(TOOL_CFLAGS) $(STREAM_CFLAGS) -Iexamples/formats $(FORMATS_CFLAGS)" \
 	    TOOL_LIBS="$(TOOL_LIBS) $(STREAM_LIBS) $(FORMATS_LIBS)" FORMATS_FLAGS="$(FORMATS_CFLAGS)" \
-	    FORMATS_LIBS="$(FORMATS_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
+	    FORMATS_LIBS="$(FORMATS_LIBS)" TARGETS="$(TARGETS)" nice sh tests/fuzz/fuzz.sh \
+	    $(if $(filter fuzz,$@),run $(SECONDS),$(@:fuzz-%=%))
 
 # gcc -fanalyzer, clang-tidy and cppcheck over the library, the tool and the formats: four minutes on two cores. What
 # they report and is no fault stands with its reason in tests/make/analysis.txt. ANALYZE=--quick: cppcheck without the
