@@ -13341,7 +13341,6 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
  * end of mdat. The archive's mdat has length 0, which marks it as unfinished, until bzna_writer_finish sets the
  * length. */
 
-#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
 
 /* --- Opening --- */
 
@@ -13577,7 +13576,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
 
     if (bzi_writer_check(writer, err) != BZNA_OK)
         return err->status;
-    if (index == BZI_INDEX_LAST)
+    if (index == BZNA_INDEX_NEXT)
         return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
     same = *bzi_queue_find(writer, index);
     if (index < writer->next || (same && same->index == index))
@@ -13645,10 +13644,10 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
 
     while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
         /* if no index below it is missing, its turn will come, because a thread is busy with those */
-        const int is_last = index == BZI_INDEX_LAST || index == writer->last;
+        const int is_last = index == BZNA_INDEX_NEXT || index == writer->last;
         const int will_come = writer->busy && (index == writer->next ||
                                                (is_last && writer->next + writer->queue_count == writer->last));
-        p->index = index == BZI_INDEX_LAST ? writer->last : index;
+        p->index = index == BZNA_INDEX_NEXT ? writer->last : index;
         if ((p->index == writer->next && !writer->busy) ||
             writer->queue_bytes + bzi_pending_bytes(p) <= writer->queue_limit)
             break;
@@ -24861,8 +24860,8 @@ static bzna_status bzi_loader_look(bzna_loader *loader, bzna_batch **out, bzna_e
     }
     if (!head && !bzi_plan_has_batch(&loader->plan))
         return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
-               BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
-                        "bzna_loader_set_batches first", (bzi_llu)loader->plan.epoch);
+               BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_batches "
+                        "first", (bzi_llu)loader->plan.epoch);
     if (!head && bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count)
         return BZI_FAIL(err, BZNA_E_STATE,
                         "all %u batches are on loan: release one first, or raise batches_in_flight",
@@ -25625,7 +25624,7 @@ static bzna_status bzi_loader_check_order(const bzna_loader_order *c, const bzna
     if (c->first_epoch == UINT64_MAX)
         return BZI_MISUSE(err, "loader_config.order.first_epoch: the last epoch there can be is 2^64 - 2");
     if (c->kind == BZNA_ORDER_GIVEN && (c->indices || c->index_count))
-        return BZI_MISUSE(err, "loader_config.order.indices: not with BZNA_ORDER_GIVEN, where bzna_loader_set_indices "
+        return BZI_MISUSE(err, "loader_config.order.indices: not with BZNA_ORDER_GIVEN, where bzna_loader_set_batches "
                           "gives each epoch's samples");
 
     for (uint64_t i = 0; i < c->index_count; i++)
@@ -27019,10 +27018,6 @@ BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoc
         bzi_random_init(random, seed, epoch, sample, operation);
 }
 
-BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
-{
-    bzi_random_fork(random, view, occurrence);
-}
 BZNA_API uint32_t bzna_random_u32(bzna_random *random) { return bzi_random_u32(random); }
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi)
 {
@@ -27232,23 +27227,6 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 /* ==== 90. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
-BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name, const char *field)
-{
-    static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
-    static const bzna_loader_color plain = { .fill_space = BZNA_FILL_RGB };
-
-    if (!output)
-        return;
-    memset(output, 0, sizeof *output);
-    output->name = name;
-    output->field = field;
-    output->dtype = BZNA_DTYPE_UINT8;
-    output->channels = BZNA_CHANNELS_GRAY;
-    output->palette = BZNA_PALETTE_INDEX;
-    output->filter = &nearest;
-    output->color = &plain;
-}
-
 BZI_COLD
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                       bzna_loader **out, bzna_error *err)
@@ -27322,18 +27300,6 @@ static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi
 }
 
 BZI_COLD
-BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
-                                             uint64_t count, bzna_error *err)
-{
-    const bzi_given given = { .epoch = epoch, .indices = indices, .count = count };
-
-    BZI_API_BEGIN;
-    BZI_API_NEED_LOADER(loader, 0);
-    BZI_API_NEED(indices);
-    BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
-}
-
-BZI_COLD
 BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
                                              uint64_t count, const uint32_t *sizes, uint64_t batch_count,
                                              bzna_error *err)
@@ -27342,9 +27308,9 @@ BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch
 
     BZI_API_BEGIN;
     BZI_API_NEED_LOADER(loader, 0);
-    BZI_API_NEED(indices, sizes);
-    if (!batch_count)
-        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu has no batches", (bzi_llu)epoch);
+    BZI_API_NEED(indices);
+    if (!batch_count != !sizes)
+        BZI_API_MISUSE("bzna_loader_set_batches: epoch %llu: give sizes and batch_count, or neither", (bzi_llu)epoch);
     BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
 }
 
@@ -27708,20 +27674,15 @@ static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_w
     return bzi_writer_add(writer, index, &sample, timeout_ns, err);
 }
 
-BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
-{
-    BZI_API_BEGIN_WITH(writer, sample);
-    BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
-}
-
-BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
-                                        int64_t timeout_ns, bzna_error *err)
+BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
+                                     int64_t timeout_ns, bzna_error *err)
 {
     BZI_API_BEGIN_WITH(writer);
     BZI_API_TRY(bzi_api_check_timeout(timeout_ns, __func__, &e));
-    if (index >= UINT32_MAX)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (bzi_llu)index,
-                     UINT32_MAX - 1);
+    if (index == BZNA_INDEX_NEXT)
+        BZI_API_NEED(sample);
+    else if (index >= UINT32_MAX)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add: index %llu is above %u", (bzi_llu)index, UINT32_MAX - 1);
     BZI_API_END(bzi_api_add(writer, index, sample, timeout_ns, &e));
 }
 

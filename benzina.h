@@ -313,15 +313,18 @@
  * flips, rotation and perspective. A picture of another size than the first one is taken to show
  * the same scene, edge to edge, so the warp is scaled to its size. Each output has its own size,
  * filter, dtype, channels, fill and colors; without colors of its own, it has those of the first
- * output, with its color jitter. bzna_loader_output_mask sets one up for masks of class numbers,
- * whose pixels are then exactly those of the mask, or the fill:
+ * output, with its color jitter. This one is for masks of class numbers. Its pixels are exactly
+ * those of the mask, or the fill:
  *
- *     bzna_loader_output mask;
- *     bzna_loader_output_mask(&mask, "mask", "masks");
+ *     bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
+ *     bzna_loader_color as_they_are = { .fill = { 0 } };
+ *     bzna_loader_output mask = { .name = "mask", .field = "masks", .dtype = BZNA_DTYPE_UINT8,
+ *                                 .channels = BZNA_CHANNELS_GRAY, .palette = BZNA_PALETTE_INDEX,
+ *                                 .filter = &nearest, .color = &as_they_are };
  *     config.extra_outputs.ptr = &mask;
  *     config.extra_outputs.count = 1;
  *
- * A mask with a palette comes as its indices, the class numbers, since palette of its output is
+ * A mask with a palette comes as its indices, the class numbers, since the output's palette is
  * BZNA_PALETTE_INDEX, in an archive, too, which keeps masks as the files that they were. PNG of 16
  * bits a sample is decoded with all bits, and so are PNM and TIFF by their codecs. It comes as
  * x / 257 in 0..255, which float32 holds to 1 part in 2^23. So a depth map is in its own units with
@@ -433,8 +436,8 @@
  * ORDERS OF YOUR OWN. With BZNA_ORDER_GIVEN, the caller gives the samples of each epoch: for hard
  * examples, curricula, samplers of other libraries. examples/formats/weighted.c draws such lists by
  * weights.
- *     - bzna_loader_set_indices gives a list, and bzna_loader_set_batches one that is cut into
- *       batches. Both copy it. No sample of an epoch is read before its list was given, and
+ *     - bzna_loader_set_batches gives a list, and, if they differ, the sizes of its batches. It
+ *       copies the list. No sample of an epoch is read before its list was given, and
  *       bzna_loader_next returns E_STATE if it lacks one. It never waits for a list.
  *     - An epoch's list is given once. It cannot change until bzna_loader_reset or
  *       bzna_loader_restore, which forget all lists.
@@ -2091,19 +2094,13 @@ enum {
 };
 
 /* Sets random to the start of the stream of (seed, epoch, sample, operation). operation is
- * BZNA_OPERATION_... NULL does nothing. Any thread. */
+ * BZNA_OPERATION_... NULL does nothing. Any thread.
+ *
+ * In a loader, this is the stream of view 0 of a sample that the epoch has once. That of another
+ * view or occurrence has another key: the first two words of
+ * philox(counter = {occurrence low, occurrence high, view, 1}, key). */
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
     uint32_t operation);
-
-/* Turns a stream that is fresh from bzna_random_init into that of another view of the sample, or of
- * another occurrence of it in the epoch. Any thread.
- *     random       its key becomes the first two words of
- *                  philox(counter = {occurrence low, occurrence high, view, 1}, key)
- *     view         of the sample, from 0
- *     occurrence   in a loader, the position in the epoch's order if an order can repeat a
- *                  sample (chapter 9), else 0
- * (0, 0) leaves the stream as it is. */
-BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
 
 /* Returns the next word of random, uniform in 0..2^32 - 1. One thread at a time may use the same
  * bzna_random. */
@@ -2385,8 +2382,9 @@ typedef struct bzna_sample_info {
     uint32_t height;                  /* likewise */
     uint32_t out_width;               /* pixels of the output */
     uint32_t out_height;              /* likewise */
-    uint64_t occurrence;              /* of the sample in the epoch: bzna_random_fork */
-    uint32_t view;                    /* number of the view: bzna_random_fork */
+    /* the position in the epoch's order if an order can repeat a sample (chapter 9), else 0 */
+    uint64_t occurrence;
+    uint32_t view;                    /* number of the view, from 0 */
     /* 0 is config.output, i + 1 is config.extra_outputs.ptr[i]; in a picture callback, the first
      * output that is made of the picture */
     uint32_t output;
@@ -2758,8 +2756,8 @@ BZNA_API bzna_status bzna_augment_draw(bzna_random *random, const bzna_loader_au
 enum {
     BZNA_ORDER_SEQUENTIAL = 0,        /* as they lie in the data set, or in order.indices */
     BZNA_ORDER_SHUFFLE    = 1,        /* another permutation each epoch, by order.seed */
-    /* the caller gives each epoch's samples, by bzna_loader_set_indices or bzna_loader_set_batches:
-     * chapter 9. order.indices must be NULL */
+    /* the caller gives each epoch's samples, by bzna_loader_set_batches: chapter 9. order.indices
+     * must be NULL */
     BZNA_ORDER_GIVEN      = 2
 };
 
@@ -3315,17 +3313,6 @@ typedef struct bzna_loader_state {
  * sizeof *config. Set output.batch_size, width and height then. Any thread. */
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
 
-/* Makes output, an element of config.extra_outputs, one for the masks of the first output's
- * pictures. They have the warp drawn for the picture, and their numbers stay as they are. The
- * output has one channel of uint8, the indices of palettes, the filter NEAREST, no colors of the
- * first output, and the fill 0. Other members are 0: set what should differ, such as dtype, or
- * color for another fill. Any thread.
- *     output   cleared, and filled in
- *     name     of the tensor; must live until the loader is open
- *     field    the image field that masks are made of; likewise */
-BZNA_API void bzna_loader_output_mask(bzna_loader_output *output, const char *name,
-    const char *field);
-
 /* Checks the config, allocates everything and starts the threads. Reading and decoding begin at
  * once; on the device, when what was enqueued on output.stream before is done. Any thread.
  *     context   may be closed before the loader
@@ -3388,37 +3375,28 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
 
 /* Gives the samples of one epoch to a loader with BZNA_ORDER_GIVEN: chapter 9. Any thread, also
  * while another one waits in bzna_loader_next. Does not wait.
- *     loader    makes the epoch's batches from now on
- *     epoch     the one under way, if it has no list yet, or a later one
- *     indices   of samples in the data set, in the order of the epoch; they may repeat. Copied, 8
- *               bytes each; the copy is kept until a list is given after the epoch's last batch was
- *               taken
- *     count     indices at indices, at least 1. All ranks together have so many samples: rank r of
- *               w takes those at r, r + w, r + 2w, ...
+ *     loader        makes the epoch's batches from now on
+ *     epoch         the one under way, if it has no list yet, or a later one
+ *     indices       of samples in the data set, in the order of the epoch; they may repeat. Copied,
+ *                   8 bytes each; the copy is kept until a list is given after the epoch's last
+ *                   batch was taken
+ *     count         indices at indices, at least 1
+ *     sizes         NULL: batches have output.batch_size, and all ranks together have so many
+ *                   samples: rank r of w takes those at r, r + w, r + 2w, ... Else how many samples
+ *                   each batch has, 1..output.batch_size, which add up to count. Copied. Ranks
+ *                   share whole batches: rank r of w takes the batches r, r + w, r + 2w, ...
+ *     batch_count   batches at sizes; 0 without sizes
+ * If the number of sizes does not divide by w, order.last_batch says what happens at the end: ranks
+ * without a batch get an empty one (PARTIAL), the rest is not delivered (DROP), or they get padding
+ * (PAD and FILL, which also fill each batch to output.batch_size).
  * Statuses:
- *     E_ARGUMENT   count is 0, or last_batch is DROP and leaves no batch; or the loader was
- *                  restored inside the epoch, and the run that was saved had another list
+ *     E_ARGUMENT   count is 0, or last_batch is DROP and leaves no batch; or a size is out of
+ *                  range, or their sum is not count; or the loader was restored inside the epoch,
+ *                  and the run that was saved had another list
  *     E_RANGE      an index is past the last sample, or epoch past the last one
  *     E_STATE      the epoch has its list already, or is over; or the order is of another kind
  *     E_MEMORY     there is none for the copy, or for a bit for each sample of the data set, by
  *                  which indices that repeat are found */
-BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch,
-    const uint64_t *indices, uint64_t count, bzna_error *err);
-
-/* Gives the samples of one epoch, as bzna_loader_set_indices does, and the size of each of its
- * batches. Ranks share whole batches: rank r of w takes the batches r, r + w, r + 2w, ... If their
- * number does not divide by w, order.last_batch says what happens at the end: ranks without a batch
- * get an empty one (PARTIAL), the rest is not delivered (DROP), or they get padding (PAD and FILL,
- * which also fill each batch to output.batch_size). Any thread, also while another one waits in
- * bzna_loader_next. Does not wait.
- *     loader        makes the epoch's batches from now on
- *     epoch         the one under way, if it has no list yet, or a later one
- *     indices       of samples in the data set, those of one batch after those of the other. Copied
- *     count         indices at indices: the sum of sizes
- *     sizes         how many samples each batch has: 1..output.batch_size. Copied
- *     batch_count   batches at sizes, at least 1
- * Statuses: those of bzna_loader_set_indices; E_ARGUMENT for a size that is out of range, or for
- * another sum of them. */
 BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch,
     const uint64_t *indices, uint64_t count, const uint32_t *sizes, uint64_t batch_count,
     bzna_error *err);
@@ -3603,7 +3581,7 @@ typedef struct bzna_writer_config {
      * each; copied. NULL: none */
     const char *const *classes;
     /* Advanced, used by packers with many threads: memory for samples that wait for those of
-     * smaller indices (bzna_writer_add_at), in bytes. Default 64 MiB */
+     * smaller indices (bzna_writer_add), in bytes. Default 64 MiB */
     uint64_t           queue_bytes;
     uint64_t           reserved[4];   /* must be 0 */
 } bzna_writer_config;
@@ -3691,23 +3669,14 @@ BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 
-/* Writes one sample after all that were given before. The same inputs give the same bytes. Any
- * thread.
- *     writer   the archive
- *     sample   what is written; it may be freed when the call returns
- * Statuses:
- *     E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH
- *                   the sample is refused, and the archive is as it was
- *     E_IO          a write failed. That ends the writer: every later call returns this status
- *     E_MEMORY      for the index it ends the writer, too; else the call may be tried again
- *     BZNA_AGAIN    the sample was not taken: see bzna_writer_add_at */
-BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_sample *sample,
-    bzna_error *err);
+/* The index of a sample that comes after all that were given before: bzna_writer_add. */
+#define BZNA_INDEX_NEXT 0xFFFFFFFFFFFFFFFF
 
-/* Writes one sample at an index, for several threads at once. Samples may come in any order, and
- * lie in the file in that of their indices, whatever the timing. Any thread.
+/* Writes one sample. The same inputs give the same bytes. Several threads can give samples at once,
+ * each at its index: they may come in any order, and lie in the file in that of their indices,
+ * whatever the timing. Any thread.
  *     writer       the archive
- *     index        of the sample, 0 .. 2^32 - 2
+ *     index        of the sample, 0 .. 2^32 - 2, or BZNA_INDEX_NEXT
  *     sample       what is written; it may be freed when the call returns. NULL: no sample comes at
  *                  this index, and those after it move up
  *     timeout_ns   how long to wait for room, in nanoseconds; 0: not at all; BZNA_WAIT_FOREVER:
@@ -3716,9 +3685,15 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_samp
  * later call. Past that, the call waits for up to timeout_ns and returns BZNA_AGAIN: the sample was
  * not taken. A call with BZNA_WAIT_FOREVER waits until other threads have added what is missing
  * before its sample. Where each thread takes the smallest index that is left, none waits long.
- * Statuses: those of bzna_writer_add; E_ARGUMENT if index was given before; E_RANGE if index is too
- * large. */
-BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index,
+ * Statuses:
+ *     E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH
+ *                   the sample is refused, and the archive is as it was; E_ARGUMENT also if index
+ *                   was given before
+ *     E_RANGE       index is too large
+ *     E_IO          a write failed. That ends the writer: every later call returns this status
+ *     E_MEMORY      for the index it ends the writer, too; else the call may be tried again
+ *     BZNA_AGAIN    the sample was not taken */
+BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, uint64_t index,
     const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err);
 
 /* Writes the index of the archive, and waits until a file is on the disk. Nothing can be added to

@@ -78,7 +78,7 @@ static bzna_status give(bzna_loader *loader, uint64_t epoch, miner *m, bzna_erro
     qsort(m->ranked, (size_t)m->count, sizeof *m->ranked, compare);
     m->length = all ? m->count : 2 * half;
     for (uint64_t i = 0; i < m->length; i++) m->list[i] = m->ranked[all ? i : i % half].index;
-    return bzna_loader_set_indices(loader, epoch, m->list, m->length, err);
+    return bzna_loader_set_batches(loader, epoch, m->list, m->length, NULL, 0, err);
 }
 
 /* Learns a batch, and keeps the losses of its samples. */

@@ -363,7 +363,7 @@ static bzna_status fields_of(fields *f, const shard *s, bzna_error *err)
 }
 
 /* Makes the data set that the loader draws from, like the first shard. There are at least four numbers of shards:
- * bzna_loader_set_indices keeps a bit for each of up to 2^33 samples, and most of those here do not exist. */
+ * bzna_loader_set_batches keeps a bit for each of up to 2^33 samples, and most of those here do not exist. */
 static bzna_status dataset_open(bzna_stream *stream, const shard *first, bzna_error *err)
 {
     bzna_provider provider = { .struct_size = sizeof provider, .read = provider_read, .close = provider_close };
@@ -1161,7 +1161,7 @@ static bzna_status lists_give(bzna_stream *stream, bzna_error *err)
         pthread_mutex_unlock(&stream->mutex);
         if (!l)
             break;
-        status = bzna_loader_set_indices(stream->loader, l->number, l->indices, l->count, err);
+        status = bzna_loader_set_batches(stream->loader, l->number, l->indices, l->count, NULL, 0, err);
         if (status == BZNA_OK) {
             free(l->indices);
             l->indices = NULL;

@@ -90,14 +90,14 @@ static bzna_status write_sample(job *j, uint64_t index, scratch *s, bzna_error *
         desc.split       = index % 10 == 9 ? BZNA_SPLIT_VALIDATION : BZNA_SPLIT_TRAIN;
         desc.fields      = fields;
         desc.field_count = 4;
-        while ((status = bzna_writer_add_at(j->writer, index, &desc, 100000000, err)) == BZNA_AGAIN) {}
+        while ((status = bzna_writer_add(j->writer, index, &desc, 100000000, err)) == BZNA_AGAIN) {}
     }
     if (status >= 0 || status == BZNA_E_IO || status == BZNA_E_MEMORY) return status;
     fprintf(stderr, "sample %" PRIu64 " is left out: %s\n", index, err->message);     /* those behind it move up */
     pthread_mutex_lock(&j->lock);
     j->left_out++;
     pthread_mutex_unlock(&j->lock);
-    while ((status = bzna_writer_add_at(j->writer, index, NULL, 100000000, err)) == BZNA_AGAIN) {}
+    while ((status = bzna_writer_add(j->writer, index, NULL, 100000000, err)) == BZNA_AGAIN) {}
     return status;
 }
 

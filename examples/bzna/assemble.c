@@ -145,7 +145,7 @@ static bzna_status sample_copy(assembly *a, const part *p, uint64_t index, bzna_
         thumb.orientation = 0;
         desc.thumb = &thumb;
     }
-    return bzna_writer_add(a->writer, &desc, err);
+    return bzna_writer_add(a->writer, BZNA_INDEX_NEXT, &desc, 0, err);
 }
 
 /* A sample that cannot be copied is left out; EXIT_INPUT where none could be any more. */

@@ -167,7 +167,7 @@ static int file_leave_out(pack_output *out, size_t i, char *reason, int is_passi
     file->is_done = 1;
     files_count(out);
     if (out->failure.error) return write_failed(out, NULL);
-    return bzna_writer_add_at(out->writer, i, NULL, 0, &err) < 0 ? write_failed(out, &err) : EXIT_OK;
+    return bzna_writer_add(out->writer, i, NULL, 0, &err) < 0 ? write_failed(out, &err) : EXIT_OK;
 }
 
 /* Adds one sample. One that the writer refuses is left out; only an error that later samples would meet, too, is
@@ -187,7 +187,7 @@ static int sample_add(pack_output *out, size_t i, const bzna_image *input, const
         .image = input, .thumb = thumb, .fields = c->fields, .field_count = c->count,
     };
     file->is_small = (uint64_t)input->width * input->height * 4 < (uint64_t)input->frame_width * input->frame_height;
-    status = bzna_writer_add_at(out->writer, i, &sample, 0, &err);
+    status = bzna_writer_add(out->writer, i, &sample, 0, &err);
     if (is_lasting(status)) return write_failed(out, &err);
     return status < 0 ? file_leave_out(out, i, tool_format("%s", err.message), 0) : EXIT_OK;
 }

@@ -43,7 +43,7 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
     for (uint32_t i = 0; status == BZNA_OK && i < SAMPLES; i++) {
         const bzi_index_entry entry = { .size = SAMPLE_BYTES, .thumb = 28, .thumb_size = 15000 };
         if (i % REAL_EVERY == 0) {
-            status = bzna_writer_add(writer, &desc, err);
+            status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &desc, 0, err);
             continue;
         }
         if (!bzi_index_reserve(&writer->index, &writer->host->memory))

@@ -46,7 +46,7 @@ int main(int argc, char **argv)
                                       .target = (int64_t)(i % 1000),
                                     .name = name };
         snprintf(name, sizeof name, "n%08d/n%08d_%07d.JPEG", (int)(i / 1300), (int)(i / 1300), (int)i);
-        status = bzna_writer_add(writer, &sample, &err);
+        status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, &err);
     }
     added = now();
     if (status == BZNA_OK)

@@ -195,11 +195,11 @@ static void run_writer(const uint8_t *data, size_t size)
         w->sample.field_count = take(&b, WRITE_FIELDS + 1);
         for (uint32_t f = 0; f < w->sample.field_count; f++)
             write_field(&b, &w->fields[f], f, values[i][f]);
-        status = shuffled ? bzna_writer_add_at(writer, i, &w->sample, 0, &err) :
-                            bzna_writer_add(writer, &w->sample, &err);
+        status = shuffled ? bzna_writer_add(writer, i, &w->sample, 0, &err) :
+                            bzna_writer_add(writer, BZNA_INDEX_NEXT, &w->sample, 0, &err);
         w->taken = status == BZNA_OK;
         if (!w->taken && shuffled)
-            FUZZ_CHECK(bzna_writer_add_at(writer, i, NULL, 0, &err) == BZNA_OK);
+            FUZZ_CHECK(bzna_writer_add(writer, i, NULL, 0, &err) == BZNA_OK);
         kept += (uint32_t)w->taken;
     }
     status = bzna_writer_finish(writer, &err);

@@ -355,7 +355,7 @@ static void write_archive(const char *path)
     mask.size = file_sizes[1];
     status = bzna_writer_open(context, path, NULL, &writer, &err);
     for (int i = 0; i < SAMPLES && status == BZNA_OK; i++)
-        status = bzna_writer_add(writer, &sample, &err);
+        status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, &err);
     if (status == BZNA_OK)
         status = bzna_writer_finish(writer, &err);
     bzna_writer_close(writer);

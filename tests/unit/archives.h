@@ -188,7 +188,7 @@ static archive archive_build(bzna_context *context, const recipe *r)
         desc.name = r->letter ? name : NULL;
         desc.split = r->split ? r->split(i) : 0;
         snprintf(name, sizeof name, "%c%05d", r->letter, (int)i);
-        require(bzna_writer_add(writer, &desc, NULL), "sample");
+        require(bzna_writer_add(writer, BZNA_INDEX_NEXT, &desc, 0, NULL), "sample");
         if (r->padding)
             pad(writer, &a, r->padding(i));
     }

@@ -652,10 +652,10 @@ static bzna_transform transform_of(const bzna_loader_config *c, uint64_t index, 
         t.scale[i] = 1 / c->color.std[i];
     }
     bzna_random_init(&random, c->order.seed, 0, index, BZNA_OPERATION_WARP);
-    bzna_random_fork(&random, view, 0);
+    bzi_random_fork(&random, view, 0);
     CHECK_EQ(bzna_warp_draw(&random, &c->warp, WIDTH, HEIGHT, OUT, OUT, t.homography, NULL), BZNA_OK);
     bzna_random_init(&random, c->order.seed, 0, index, BZNA_OPERATION_AUGMENT);
-    bzna_random_fork(&random, view, 0);
+    bzi_random_fork(&random, view, 0);
     CHECK_EQ(bzna_augment_draw(&random, &c->augment, OUT, OUT, &t, NULL), BZNA_OK);
     return t;
 }
@@ -726,6 +726,16 @@ TEST(without_operations_pixels_are_as_they_were)
     bzna_loader_close(none);
 }
 
+/* An output of class numbers, as the header shows it. */
+static bzna_loader_output mask_of(const char *name, const char *field)
+{
+    static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
+    static const bzna_loader_color as_they_are = { .fill = { 0 } };
+    return (bzna_loader_output){ .name = name, .field = field, .dtype = BZNA_DTYPE_UINT8,
+                                 .channels = BZNA_CHANNELS_GRAY, .palette = BZNA_PALETTE_INDEX, .filter = &nearest,
+                                 .color = &as_they_are };
+}
+
 TEST(outputs_have_policies_of_their_own_and_masks_follow_what_moves)
 {
     static const bzna_operation turn[2] = { { .kind = BZNA_OP_ROTATE, .magnitude = { 40, 40 } },
@@ -749,7 +759,7 @@ TEST(outputs_have_policies_of_their_own_and_masks_follow_what_moves)
     memset(c.color.mean, 0, sizeof c.color.mean);
     memset(c.color.std, 0, sizeof c.color.std);
     memset(more, 0, sizeof more);
-    bzna_loader_output_mask(&more[0], "mask", "image");
+    more[0] = mask_of("mask", "image");
     more[0].palette = BZNA_PALETTE_COLORS;                  /* as the first output, whose picture it is */
     more[1].name = "own";
     more[1].warp = &whole;

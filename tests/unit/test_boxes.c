@@ -2434,7 +2434,7 @@ static bzna_status write_picture(bzna_context *context, memory_file *f, uint32_t
     bzna_status status = bzna_writer_open_sink(context, &sink, NULL, &writer, err);
     f->size = 0;
     if (status == BZNA_OK)
-        status = bzna_writer_add(writer, &desc, err);
+        status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &desc, 0, err);
     if (status == BZNA_OK)
         status = bzna_writer_finish(writer, err);
     bzna_writer_close(writer);

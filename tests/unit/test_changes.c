@@ -52,7 +52,7 @@ static void make_archive(bzna_context *context, const char *path, int count)
         desc.name = name;
         desc.has_target = 1;
         desc.target = i;
-        status = bzna_writer_add(writer, &desc, &e);
+        status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &desc, 0, &e);
     }
     if (status == BZNA_OK)
         status = bzna_writer_finish(writer, &e);

@@ -728,7 +728,7 @@ TEST(archives_hold_files_of_codecs)
                                          .data = toys.bytes[i], .size = toys.sizes[i] };
         const bzna_writer_sample sample = { .struct_size = sizeof sample, .image = &image, .fields = &field,
                                             .field_count = 1 };
-        CHECK_EQ(bzna_writer_add(writer, &sample, &err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, &err), BZNA_OK);
         CHECK_STR(err.message, "");
     }
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);

@@ -1331,7 +1331,7 @@ static void give(bzna_loader *loader, const plan *p, uint32_t size)
             sizes[i] = (uint32_t)(size ? bzi_min(size, count - bzi_min(count, i * size)) : 0);
         }
         CHECK_EQ(size ? bzna_loader_set_batches(loader, epoch, indices, count, sizes, batches, NULL) :
-                        bzna_loader_set_indices(loader, epoch, indices, count, NULL),
+                        bzna_loader_set_batches(loader, epoch, indices, count, NULL, 0, NULL),
                  BZNA_OK);
     }
 }

@@ -1505,7 +1505,7 @@ TEST(an_archive_of_av1_pictures_holds_what_was_written)
         bzna_writer_sample desc = { .struct_size = sizeof desc, .has_target = 1, .target = i,
                                     .image = &units[i].image };
         if (codec_of(of[i]->encoder) == BZNA_CODEC_AV1 && ++av1)
-            CHECK_EQ(bzna_writer_add(writer, &desc, &e), BZNA_OK);
+            CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &desc, 0, &e), BZNA_OK);
     }
     if (av1)
         CHECK_EQ(bzna_writer_finish(writer, &e), BZNA_OK);

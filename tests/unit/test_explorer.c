@@ -363,7 +363,8 @@ static void *control(void *argument)
     bzna_statistics statistics;
     (void)argument;
     if (at.given)
-        check(bzna_loader_set_indices(all->loader, 0, indices, at.samples, NULL) == BZNA_OK, "a list is refused");
+        check(bzna_loader_set_batches(all->loader, 0, indices, at.samples, NULL, 0, NULL) == BZNA_OK,
+              "a list is refused");
     if (at.control == 's') {
         all->stopped = 1;
         check(bzna_loader_stop(all->loader, NULL) == BZNA_OK, "stop fails");

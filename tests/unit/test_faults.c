@@ -195,7 +195,7 @@ static bzna_status write_archive(bzna_context *context, const char *path, bzna_e
         uint8_t *bytes = slurp(name, &size);
         image.data = bytes;
         image.data_size = size;
-        status = bzna_writer_add(writer, &sample, err);
+        status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, err);
         free(bytes);
     }
     if (status == BZNA_OK)

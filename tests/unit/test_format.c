@@ -44,7 +44,7 @@ static void file_make(file *f, const uint8_t *jpeg, size_t size)
         sample.has_target = i != 1;
         sample.target = sample.has_target ? i + 5 : 0;
         snprintf(name, sizeof name, "n%d", i);
-        CHECK_EQ(bzna_writer_add(writer, &sample, &err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, &err), BZNA_OK);
     }
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
     bzna_writer_close(writer);

@@ -143,7 +143,7 @@ static bzna_status give(bzna_loader *loader, const list *l, bzna_error *e)
 {
     return l->batches ?
         bzna_loader_set_batches(loader, l->epoch, l->indices, l->count, l->sizes, l->batches, e) :
-        bzna_loader_set_indices(loader, l->epoch, l->indices, l->count, e);
+        bzna_loader_set_batches(loader, l->epoch, l->indices, l->count, NULL, 0, e);
 }
 
 static void give_all(bzna_loader *loader, const list *lists, uint64_t count)
@@ -281,7 +281,7 @@ TEST(a_given_permutation_gives_the_bytes_of_a_shuffle)
             uint64_t indices[SAMPLES];
             for (uint64_t i = 0; i < SAMPLES; i++)
                 indices[i] = bzna_order_permute(c.order.seed, epoch, SAMPLES, i);
-            CHECK_EQ(bzna_loader_set_indices(loaders[1], epoch, indices, SAMPLES, NULL), BZNA_OK);
+            CHECK_EQ(bzna_loader_set_batches(loaders[1], epoch, indices, SAMPLES, NULL, 0, NULL), BZNA_OK);
             memset(indices, 0xff, sizeof indices);          /* they were copied */
         }
         while (bzna_loader_next(loaders[0], BZNA_WAIT_FOREVER, &batches[0], NULL) == BZNA_OK) {
@@ -324,7 +324,7 @@ TEST(no_sample_of_an_epoch_is_read_before_its_list_was_given)
     reads = m.reads;                                        /* those of opening */
     CHECK_EQ(next_status(loader, 0, &e), BZNA_E_STATE);
     CHECK_CONTAINS(e.message, "epoch 3");
-    CHECK_CONTAINS(e.message, "bzna_loader_set_indices");
+    CHECK_CONTAINS(e.message, "bzna_loader_set_batches");
     CHECK_EQ(next_status(loader, BZNA_WAIT_FOREVER, &e), BZNA_E_STATE);       /* it does not wait for a list */
     give_all(loader, &lists[0], 1);
     walk_epoch(loader, &lists[0], &c);
@@ -513,7 +513,7 @@ TEST(an_epochs_list_is_given_once)
     loader = open_loader(dataset, &c);
     give_all(loader, lists, 2);
     CHECK_EQ(give(loader, &lists[0], &e), BZNA_E_STATE);                      /* the one under way */
-    CHECK_CONTAINS(e.message, "bzna_loader_set_indices: epoch 0 has its list already");
+    CHECK_CONTAINS(e.message, "bzna_loader_set_batches: epoch 0 has its list already");
     CHECK_EQ(give(loader, &lists[1], &e), BZNA_E_STATE);                      /* a later one */
     CHECK_CONTAINS(e.message, "epoch 1 has its list");
     walk_epoch(loader, &lists[0], &c);
@@ -544,15 +544,15 @@ TEST(lists_are_checked_at_once_and_a_refused_one_changes_nothing)
     memory m;
     dataset = open_records(context, &m);
     loader = open_loader(dataset, &c);
-    CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 6, &e), BZNA_E_RANGE);
-    CHECK_CONTAINS(e.message, "bzna_loader_set_indices: indices[3] of epoch 0: 50 is not below the 50 samples");
-    CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 4, &e), BZNA_E_RANGE);
-    CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 0, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_set_batches(loader, 0, indices, 6, NULL, 0, &e), BZNA_E_RANGE);
+    CHECK_CONTAINS(e.message, "bzna_loader_set_batches: indices[3] of epoch 0: 50 is not below the 50 samples");
+    CHECK_EQ(bzna_loader_set_batches(loader, 0, indices, 4, NULL, 0, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_loader_set_batches(loader, 0, indices, 0, NULL, 0, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "empty");
-    CHECK_EQ(bzna_loader_set_indices(loader, 0, NULL, 6, &e), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_loader_set_indices(NULL, 0, indices, 6, &e), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_loader_set_indices(loader, 0, good, UINT64_MAX / 8 + 1, &e), BZNA_E_MEMORY);
-    CHECK_EQ(bzna_loader_set_indices(loader, 0, good, UINT64_MAX, &e), BZNA_E_MEMORY);
+    CHECK_EQ(bzna_loader_set_batches(loader, 0, NULL, 6, NULL, 0, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_set_batches(NULL, 0, indices, 6, NULL, 0, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_set_batches(loader, 0, good, UINT64_MAX / 8 + 1, NULL, 0, &e), BZNA_E_MEMORY);
+    CHECK_EQ(bzna_loader_set_batches(loader, 0, good, UINT64_MAX, NULL, 0, &e), BZNA_E_MEMORY);
     CHECK_EQ(bzna_loader_set_batches(loader, 0, good, 6, sizes, 3, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "bzna_loader_set_batches: sizes[1] of epoch 0: 0 is not in 1..4");
     CHECK_EQ(bzna_loader_set_batches(loader, 0, good, 6, large, 2, &e), BZNA_E_ARGUMENT);
@@ -581,7 +581,7 @@ TEST(other_orders_take_no_lists_and_a_given_one_no_other_choice_of_samples)
     memory m;
     dataset = open_records(context, &m);
     loader = open_loader(dataset, &c);
-    CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 2, &e), BZNA_E_STATE);
+    CHECK_EQ(bzna_loader_set_batches(loader, 0, indices, 2, NULL, 0, &e), BZNA_E_STATE);
     CHECK_CONTAINS(e.message, "order.kind is not BZNA_ORDER_GIVEN");
     bzna_loader_close(loader);
     c = config_of(4, BZNA_ORDER_GIVEN);

@@ -108,7 +108,7 @@ static void archive_add(bzna_writer *writer, const uint8_t *jpeg, size_t size, c
     const bzna_writer_sample sample = { .struct_size = sizeof sample, .image = &image, .fields = fields,
                                         .field_count = 2 };
     bzna_error e = { .struct_size = sizeof e };
-    if (bzna_writer_add(writer, &sample, &e) != BZNA_OK) {
+    if (bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, &e) != BZNA_OK) {
         printf("  %s\n", e.message);
         exit(1);
     }
@@ -209,6 +209,16 @@ static const void *tensor_of(const bzna_batch *batch, const char *name, uint32_t
 
 /* ---- Tests ---- */
 
+/* An output of class numbers, as the header shows it. */
+static bzna_loader_output mask_of(const char *name, const char *field)
+{
+    static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
+    static const bzna_loader_color as_they_are = { .fill = { 0 } };
+    return (bzna_loader_output){ .name = name, .field = field, .dtype = BZNA_DTYPE_UINT8,
+                                 .channels = BZNA_CHANNELS_GRAY, .palette = BZNA_PALETTE_INDEX, .filter = &nearest,
+                                 .color = &as_they_are };
+}
+
 TEST(a_mask_shows_what_its_picture_shows)
 {
     for (int kind = 0; kind < KINDS; kind++) {
@@ -218,7 +228,7 @@ TEST(a_mask_shows_what_its_picture_shows)
         uint64_t wrong[2] = { 0, 0 }, pixels[2] = { 0, 0 }, outside = 0, met[7] = { 0 };
         bzna_batch *batch;
         bzna_loader *loader;
-        bzna_loader_output_mask(&mask, "mask", masks[kind]);
+        mask = mask_of("mask", masks[kind]);
         loader = loader_of(dataset, &c);
         while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
             bzna_batch_info info = { .struct_size = sizeof info };
@@ -263,7 +273,7 @@ TEST(a_mask_has_no_jitter_and_its_own_fill_and_size)
         bzna_loader *loader;
         const uint8_t *classes;
         uint64_t filled = 0;
-        bzna_loader_output_mask(&mask, "mask", "masks");
+        mask = mask_of("mask", "masks");
         if (jittered < 2)
             mask.color = &own;
         if (jittered) {
@@ -304,7 +314,7 @@ TEST(depth_of_16_bits_keeps_its_units)
         bzna_loader *loader;
         bzna_batch *batch = NULL;
         uint64_t wrong = 0, count = 0;
-        bzna_loader_output_mask(&depth, "depth", fields[kind]);
+        depth = mask_of("depth", fields[kind]);
         depth.dtype = BZNA_DTYPE_FLOAT32;
         depth.color = &units;
         c.warp = (bzna_warp){ .kind = BZNA_WARP_NONE };      /* the picture's middle, pixel by pixel */
@@ -339,7 +349,7 @@ TEST(a_damaged_mask_costs_its_sample_by_name)
     bzna_loader *loader;
     bzna_batch *batch = NULL;
     bzna_error e = { .struct_size = sizeof e };
-    bzna_loader_output_mask(&mask, "mask", "masks");
+    mask = mask_of("mask", "masks");
     c.order.kind = BZNA_ORDER_SEQUENTIAL;
     c.order.epochs = 2;
     for (int gone = 1; gone >= 0; gone--) {                 /* what was read once may be held */

@@ -459,7 +459,7 @@ static bzna_status write_one(written *w, uint32_t fields, uint32_t name_bytes, b
     sample.name = name;
     sample.fields = values;
     sample.field_count = fields;
-    if (status == BZNA_OK && (status = bzna_writer_add(writer, &sample, err)) == BZNA_OK)
+    if (status == BZNA_OK && (status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, err)) == BZNA_OK)
         status = bzna_writer_finish(writer, err);
     bzna_writer_close(writer);
     free(jpeg);
@@ -747,7 +747,7 @@ TEST(repetitions_are_looked_for_in_2_to_33_samples_at_most)
         CHECK(dataset != NULL);
         const bzna_status status = bzna_loader_open(context, dataset, &c, &loader, &err);
         if (status == BZNA_OK)
-            CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 4, &err), past ? BZNA_OK : BZNA_E_MEMORY);
+            CHECK_EQ(bzna_loader_set_batches(loader, 0, indices, 4, NULL, 0, &err), past ? BZNA_OK : BZNA_E_MEMORY);
         else
             printf("  %s\n", err.message);
         CHECK_EQ(status, BZNA_OK);

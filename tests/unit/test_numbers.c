@@ -375,7 +375,7 @@ static bzna_status write_sample(bzna_writer *writer, const bzna_dataset *from, u
     sample.name = name;
     sample.fields = fields;
     sample.field_count = COUNT(fields);
-    return bzna_writer_add(writer, &sample, err);
+    return bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, err);
 }
 
 TEST(archives_are_the_same_bytes_on_every_machine)

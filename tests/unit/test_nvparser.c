@@ -150,7 +150,7 @@ static void pass_through_an_archive(void)
             p->coded.image.width = format.width - format.window[0] - format.window[1];
             p->coded.image.height = format.height - format.window[2] - format.window[3];
         }
-        p->refused = bzna_writer_add(writer, &desc, &err) != BZNA_OK;
+        p->refused = bzna_writer_add(writer, BZNA_INDEX_NEXT, &desc, 0, &err) != BZNA_OK;
         snprintf(p->why, sizeof p->why, "%s", p->refused ? err.message : "");
     }
     require(bzna_writer_finish(writer, NULL), "finishing");

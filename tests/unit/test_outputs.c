@@ -273,7 +273,7 @@ static void jitter(const plan *p, const bzna_loader_color *c, uint64_t epoch, ui
 {
     bzna_random random;
     bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_OPERATION_COLOR);
-    bzna_random_fork(&random, number, 0);
+    bzi_random_fork(&random, number, 0);
     require(bzna_jitter_draw(&random, &c->jitter, t, NULL), "jitter");
 }
 
@@ -313,7 +313,7 @@ static void transform_of(const plan *p, uint64_t epoch, uint64_t index, uint32_t
     t->filter = e && e->own_filter ? e->filter.kind : p->c.filter.kind;
     t->antialias = e && e->own_filter ? e->filter.antialias : p->c.filter.antialias;
     bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
-    bzna_random_fork(&random, number, 0);
+    bzi_random_fork(&random, number, 0);
     require(bzna_warp_draw(&random, e ? &e->warp : &p->c.warp, seen_width(picture), seen_height(picture), shape.width,
                            shape.height, t->homography, NULL), "warp");
     jitter(p, e && e->own_color ? &e->color : &p->c.color, epoch, index, number, t);
@@ -629,7 +629,7 @@ static archive masks_build(void)
         const bzna_field_value field = { sizeof field, BZNA_FIELD_IMAGE, "mask", mask, size };
         const bzna_writer_sample sample = { .struct_size = sizeof sample, .image = &thumbs[i].image, .fields = &field,
                                             .field_count = 1 };
-        require(bzna_writer_add(writer, &sample, NULL), "sample");
+        require(bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, NULL), "sample");
     }
     require(bzna_writer_finish(writer, NULL), "archive");
     bzna_writer_close(writer);
@@ -722,7 +722,7 @@ static bzna_status answer(void *user, const bzna_sample_info *s, bzna_random *ra
     asked *a = user;
     bzna_random fresh;
     bzna_random_init(&fresh, 11, s->epoch, s->index, BZNA_OPERATION_USER);
-    bzna_random_fork(&fresh, s->view, s->occurrence);
+    bzi_random_fork(&fresh, s->view, s->occurrence);
     a->calls++;
     a->wrong += memcmp(&fresh, random, sizeof fresh) != 0;
     a->wrong += s->out_width != (s->output == 0 ? 24 : s->output == 1 ? 13 : 20) || s->output == 2;

@@ -2383,7 +2383,7 @@ static bzna_status add(bzna_writer *writer, const bzna_image *image)
     sample.image = image;
     sample.has_target = 1;
     sample.target = 1;
-    return bzna_writer_add(writer, &sample, &last);
+    return bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, &last);
 }
 
 static bzna_dataset *finished(bzna_writer *writer, uint32_t orientation)

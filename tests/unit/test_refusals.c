@@ -120,6 +120,16 @@ TEST(memory_that_is_given_for_two_batches_is_refused)
     bzna_dataset_close(dataset);
 }
 
+/* An output of class numbers, as the header shows it. */
+static bzna_loader_output mask_of(const char *name, const char *field)
+{
+    static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
+    static const bzna_loader_color as_they_are = { .fill = { 0 } };
+    return (bzna_loader_output){ .name = name, .field = field, .dtype = BZNA_DTYPE_UINT8,
+                                 .channels = BZNA_CHANNELS_GRAY, .palette = BZNA_PALETTE_INDEX, .filter = &nearest,
+                                 .color = &as_they_are };
+}
+
 TEST(names_that_are_not_utf8_are_refused)
 {
     static const char *const good[] = { "", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
@@ -149,9 +159,9 @@ TEST(names_that_are_not_utf8_are_refused)
     c.fields.image = NULL;
     c.extra_outputs.ptr = &mask;
     c.extra_outputs.count = 1;
-    bzna_loader_output_mask(&mask, "m\xff", "image");
+    mask = mask_of("m\xff", "image");
     refused(&c, BZNA_E_ARGUMENT, "loader_config.extra_outputs[0].name: is not UTF-8");
-    bzna_loader_output_mask(&mask, "m", "\xff");
+    mask = mask_of("m", "\xff");
     refused(&c, BZNA_E_ARGUMENT, "loader_config.extra_outputs[0].field: is not UTF-8");
     c.extra_outputs.count = 0;
     c.extra_outputs.ptr = NULL;

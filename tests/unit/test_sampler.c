@@ -246,7 +246,7 @@ TEST(views_and_occurrences_of_a_sample_have_streams_of_their_own)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         bzna_random random;
         bzna_random_init(&random, 1234, 5, 1000000, BZNA_OPERATION_USER);
-        bzna_random_fork(&random, known[i].view, known[i].occurrence);
+        bzi_random_fork(&random, known[i].view, known[i].occurrence);
         for (int k = 0; k < 4; k++)
             CHECK_EQ(bzna_random_u32(&random), known[i].words[k]);
     }

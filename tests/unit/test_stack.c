@@ -105,7 +105,7 @@ static void write_archive(void)
         bzna_dataset_read_image(dataset, i, NULL, bytes, sizeof bytes, &image, NULL);
         sample.image = &image;
         sample.name = "name";
-        bzna_writer_add(writer, &sample, NULL);
+        bzna_writer_add(writer, BZNA_INDEX_NEXT, &sample, 0, NULL);
     }
     bzna_writer_finish(writer, NULL);
     bzna_writer_close(writer);

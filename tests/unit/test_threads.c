@@ -194,7 +194,7 @@ TEST(what_is_asked_while_lists_are_freed_is_not_read_from_them)
         bzna_loader *loader = askers->loader;
         bzna_batch *batch = NULL;
         CHECK_EQ(i % 3 ? bzna_loader_set_batches(loader, 0, indices, LISTED, sizes, LIST_BATCHES, NULL) :
-                         bzna_loader_set_indices(loader, 0, indices, LISTED, NULL), BZNA_OK);
+                         bzna_loader_set_batches(loader, 0, indices, LISTED, NULL, 0, NULL), BZNA_OK);
         CHECK_EQ(take(loader, &batch), BZNA_OK);
         bzna_batch_release(batch);
         if (i % 5 == 4)
@@ -497,7 +497,7 @@ static void try_idle(bzna_context *context, int place, int kind, uint32_t thread
 
 #define IDLE(state) when = when || falls_asleep() ? when : (state)
     IDLE("before a list is given");
-    CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 4, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_set_batches(loader, 0, indices, 4, NULL, 0, NULL), BZNA_OK);
     IDLE("when all batches are ready");
     for (int i = 0; i < 2; i++)
         CHECK_EQ(take(loader, &held[i]), BZNA_OK);
@@ -506,7 +506,7 @@ static void try_idle(bzna_context *context, int place, int kind, uint32_t thread
         bzna_batch_release(held[i]);
     CHECK_EQ(take(loader, &held[0]), BZNA_E_STATE);
     IDLE("while the next epoch's list is awaited");
-    CHECK_EQ(bzna_loader_set_indices(loader, 1, indices, 4, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_set_batches(loader, 1, indices, 4, NULL, 0, NULL), BZNA_OK);
     while ((status = take(loader, &held[0])) == BZNA_OK)
         bzna_batch_release(held[0]);
     CHECK_EQ(status, BZNA_END);

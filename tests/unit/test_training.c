@@ -1107,7 +1107,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     uint64_t start;
     require(bzna_dataset_read_image(mini, 0, NULL, buffer, sizeof buffer, &image, NULL), "image");
     require(bzna_writer_open(context, path, NULL, &writer, NULL), "writer");
-    require(bzna_writer_add(writer, &desc, NULL), "add");
+    require(bzna_writer_add(writer, BZNA_INDEX_NEXT, &desc, 0, NULL), "add");
     for (uint32_t i = 1; i < SAMPLES; i++) {
         const bzi_index_entry entry = { .size = BYTES, .thumb = 28, .thumb_size = 100, .target = i };
         REQUIRE(bzi_index_reserve(&writer->index, &writer->host->memory));
@@ -1261,7 +1261,7 @@ static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t la
         bzna_warp warp = c.warp;
         double expected[9];
         bzna_random_init(&random, c.order.seed, 0, info.indices[i], BZNA_OPERATION_WARP);
-        bzna_random_fork(&random, 0, occurrence[i]);
+        bzi_random_fork(&random, 0, occurrence[i]);
         warp.law = law;
         CHECK_EQ(
             bzna_warp_draw(&random, &warp, d.width[i], d.height[i], c.output.width, c.output.height, expected, NULL),

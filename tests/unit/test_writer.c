@@ -103,7 +103,7 @@ static bzna_status add_all(bzna_writer *writer, bzna_context *context, int a, in
         if (!(which >> i & 1))
             continue;
         prepare(&p, dataset, &known[a].samples[i], form);
-        status = bzna_writer_add(writer, &p.desc, &err);
+        status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, &err);
         if (status != BZNA_OK)
             printf("  %s: %s\n", bzna_status_name(status), err.message);
         prepared_free(&p);
@@ -280,7 +280,7 @@ TEST(an_archive_packed_from_a_packed_one_is_the_same)
         for (int i = 0; i < 8; i++) {
             prepared p;
             prepare(&p, dataset, &known[a].samples[i], AS_READ);
-            CHECK_EQ(bzna_writer_add(writer, &p.desc, NULL), BZNA_OK);
+            CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, NULL), BZNA_OK);
             prepared_free(&p);
         }
         CHECK_EQ(bzna_writer_finish(writer, NULL), BZNA_OK);
@@ -636,7 +636,7 @@ TEST(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
             p.desc.target = p.desc.has_target ? p.desc.target : 0;
             p.desc.name = way & NO_NAMES || i == 4 ? NULL : p.name;
             inside[i] = 1u + p.desc.has_target + (p.desc.name != NULL) + !(way & LARGE && i % 4 == 1);
-            CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+            CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
             prepared_free(&p);
         }
         bench_finish(&b);
@@ -742,7 +742,7 @@ static void check_targets(unsigned has, uint32_t count)
         p.desc.split = i % 2 ? BZNA_SPLIT_NONE : BZNA_SPLIT_TRAIN;
         p.desc.has_target = has >> i & 1;
         p.desc.target = !p.desc.has_target ? 0 : i == 1 ? INT64_MIN : 1000 + i;
-        CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
     }
     prepared_free(&p);
     bench_finish(&b);
@@ -794,7 +794,7 @@ TEST(a_target_counts_only_where_has_target_says_so)
         bzna_writer_sample sample = { .struct_size = sizeof sample, .image = &p.input };
         sample.target = cases[i].target;
         sample.has_target = cases[i].has_target;
-        CHECK_EQ(bzna_writer_add(b.writer, &sample, &b.err), cases[i].status);
+        CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &sample, 0, &b.err), cases[i].status);
         if (cases[i].status < 0)
             CHECK_CONTAINS(b.err.message, cases[i].message);
     }
@@ -824,8 +824,8 @@ TEST(an_archive_without_targets_and_names_opens)
     p.desc.has_target = 0;
     p.desc.target = BZNA_TARGET_NONE;
     p.desc.name = NULL;
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
     CHECK_EQ(bzna_dataset_count(b.to), 2);
@@ -844,13 +844,13 @@ TEST(names_are_kept_byte_for_byte_up_to_65535)
     bench_open(&b, 1);
     prepare(&p, b.from, &known[1].samples[0], AS_READ);
     p.desc.name = "\xc3\xa9t\xc3\xa9/\n\"x\".jpg";
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
     memset(name, 'n', 65536);
     name[65535] = 0;
     p.desc.name = name;
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
     p.desc.name = "";
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
     CHECK_EQ(bzna_dataset_field(b.to, 0, "name", back, 65537, NULL, NULL), BZNA_OK);
@@ -879,7 +879,7 @@ TEST(any_crop_comes_back_as_it_was_given)
         p.input.crop_y = crops[i][1];
         p.input.width = crops[i][2];
         p.input.height = crops[i][3];
-        CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
         prepared_free(&p);
     }
     bench_finish(&b);
@@ -905,7 +905,7 @@ TEST(the_callers_color_comes_before_the_streams)
     p.input.color.transfer = 16;
     p.input.color.matrix = 9;
     p.input.color.full_range = 0;
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
     CHECK_EQ(bzna_dataset_image_info(b.to, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
@@ -945,14 +945,14 @@ TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
         REQUIRE(bzna_dataset_open(b.context, archives[0], NULL, &b.from, NULL) == BZNA_OK);
         REQUIRE(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL) == BZNA_OK);
         prepare(&p, b.from, &known[0].samples[2], AS_READ);
-        CHECK_EQ(bzna_writer_add(writer, &p.desc, NULL), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, NULL), BZNA_OK);
         if (why) {                                          /* another color is another sample entry */
             p.thumb.color.present = 1;
             p.thumb.color.matrix = 1;
         } else {
             p.desc.thumb = NULL;                            /* and the frame is 1024x512 */
         }
-        CHECK_EQ(bzna_writer_add(writer, &p.desc, NULL), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, NULL), BZNA_OK);
         CHECK_EQ(bzna_writer_finish(writer, NULL), BZNA_OK);
         CHECK_CONTAINS(warning, why ? "2 no outer bzna_thumb track: the thumbnails do not share" :
                                       "2 no outer bzna_thumb track: not every sample");
@@ -983,7 +983,7 @@ TEST(splits_are_tracks_of_their_own_over_the_same_samples)
         prepared p;
         prepare(&p, b.from, &known[0].samples[i], AS_READ);
         p.desc.split = splits[i];
-        CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
         prepared_free(&p);
     }
     bench_finish(&b);
@@ -1027,7 +1027,7 @@ TEST(an_unknown_split_is_refused)
     bench_open(&b, 0);
     prepare(&p, b.from, &known[0].samples[0], AS_READ);
     p.desc.split = 4;
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(b.err.message, "split");
     prepared_free(&p);
     bench_close(&b);
@@ -1158,7 +1158,7 @@ TEST(refused_samples_leave_the_archive_as_it_was)
                 continue;
             prepare(&p, b.from, &known[0].samples[0], AS_READ);
             spoil(&p, k);
-            status = bzna_writer_add(b.writer, k == BAD_NULL ? NULL : &p.desc, &err);
+            status = bzna_writer_add(b.writer, BZNA_INDEX_NEXT, k == BAD_NULL ? NULL : &p.desc, 0, &err);
             if (status != bad[k].status || err.status != status || !strstr(err.message, bad[k].says)) {
                 printf("  case %d: %s: %s\n", k, bzna_status_name(status), err.message);
                 test_failures++;
@@ -1167,7 +1167,7 @@ TEST(refused_samples_leave_the_archive_as_it_was)
             prepared_free(&p);
         }
         prepare(&p, b.from, &known[0].samples[i], AS_READ);
-        CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
         prepared_free(&p);
     }
     CHECK_EQ(bzna_writer_finish(b.writer, &b.err), BZNA_OK);
@@ -1196,7 +1196,7 @@ TEST(pictures_that_start_a_stream_are_taken_and_no_others)
                 at += 4 + be_get(unit, 4);
             }
             CHECK(slices > 0);
-            CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &err), starts ? BZNA_OK : BZNA_E_ARGUMENT);
+            CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &err), starts ? BZNA_OK : BZNA_E_ARGUMENT);
             if (!starts)
                 CHECK_CONTAINS(err.message, "not an intra picture that stands alone");
             if (starts != (err.status == BZNA_OK))
@@ -1216,7 +1216,8 @@ TEST(an_archive_that_was_never_finished_is_recognized)
     CHECK_EQ(b.err.byte_offset, 24);
     CHECK_EQ(bzna_writer_finish(b.writer, &b.err), BZNA_E_NO_SAMPLES);
     prepare(&p, b.from, &known[0].samples[0], AS_READ);
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);       /* that was no failed write */
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err),
+             BZNA_OK);       /* that was no failed write */
     CHECK_EQ(open_bytes(b.context, &b.m, b.s.data, b.s.size, &b.to, &b.err), BZNA_E_UNFINISHED);
     CHECK(b.to == NULL);
     prepared_free(&p);
@@ -1230,13 +1231,13 @@ TEST(a_finished_archive_takes_no_more)
     size_t size;
     bench_open(&b, 0);
     prepare(&p, b.from, &known[0].samples[0], AS_READ);
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
     bench_finish(&b);
     size = b.s.size;
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_E_STATE);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_E_STATE);
     CHECK_EQ(bzna_writer_finish(b.writer, &b.err), BZNA_E_STATE);
     CHECK_EQ(b.s.size, size);
-    CHECK_EQ(bzna_writer_add(NULL, &p.desc, &b.err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_add(NULL, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_writer_finish(NULL, &b.err), BZNA_E_ARGUMENT);
     prepared_free(&p);
     bench_close(&b);
@@ -1300,19 +1301,19 @@ TEST(descriptions_of_other_versions_are_taken_or_refused)
     memset(&newer, 0, sizeof newer);
     newer.desc = p.desc;
     newer.desc.struct_size = sizeof newer;
-    CHECK_EQ(bzna_writer_add(b.writer, &newer.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &newer.desc, 0, &b.err), BZNA_OK);
     newer.more = 1;
-    CHECK_EQ(bzna_writer_add(b.writer, &newer.desc, &b.err), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &newer.desc, 0, &b.err), BZNA_E_STRUCT_SIZE);
     newer.desc.struct_size = offsetof(bzna_writer_sample, thumb);     /* an older one, before there were thumbnails */
     newer.desc.thumb = (const bzna_image *)(uintptr_t)16;
-    CHECK_EQ(bzna_writer_add(b.writer, &newer.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &newer.desc, 0, &b.err), BZNA_OK);
     memset(&newer_image, 0, sizeof newer_image);
     newer_image.image = p.input;
     newer_image.image.struct_size = sizeof newer_image;
     p.desc.image = &newer_image.image;
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
     newer_image.more = 1;
-    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_writer_add(b.writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_E_STRUCT_SIZE);
     bench_finish(&b);
     CHECK_EQ(bzna_dataset_count(b.to), 3);
     CHECK_EQ(bzna_dataset_target(b.to, 0, &target, NULL), BZNA_OK);
@@ -1348,10 +1349,10 @@ TEST(a_failed_write_poisons_the_writer_and_leaves_the_archive_unfinished)
         for (int i = 0; i < 2 && status == BZNA_OK; i++) {
             prepared p;
             prepare(&p, from, &known[1].samples[i], AS_READ);
-            status = bzna_writer_add(writer, &p.desc, &err);
+            status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, &err);
             if (status != BZNA_OK) {
                 bzna_error again = fresh_error();
-                CHECK_EQ(bzna_writer_add(writer, &p.desc, &again), BZNA_E_IO);
+                CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, &again), BZNA_E_IO);
                 CHECK_EQ(again.status, BZNA_E_IO);
             }
             prepared_free(&p);
@@ -1409,13 +1410,13 @@ TEST(a_failed_allocation_never_gives_a_wrong_archive)
         for (int i = 0; i < 3 && !poisoned; i++) {
             prepared p;
             prepare(&p, from, &known[1].samples[i], AS_READ);
-            status = bzna_writer_add(writer, &p.desc, &err);
+            status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, &err);
             if (status != BZNA_OK) {
                 CHECK_EQ(status, BZNA_E_MEMORY);
                 CHECK_EQ(err.status, BZNA_E_MEMORY);
                 failed = 1;
                 c.fail_at = 0;
-                poisoned = bzna_writer_add(writer, &p.desc, &err) != BZNA_OK;
+                poisoned = bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, &err) != BZNA_OK;
             }
             prepared_free(&p);
         }
@@ -1585,7 +1586,7 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
     p.input.data = data;
     p.input.data_size += bulk;
     for (int i = 0; i < SAMPLES; i++)
-        CHECK_EQ(bzna_writer_add(writer, &p.desc, &err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, &err), BZNA_OK);
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
     bzna_writer_close(writer);
     CHECK_EQ(h.wrong, 0);
@@ -1675,8 +1676,8 @@ static void write_without_targets(bench *b, int a)
     prepare(&p, b->from, &known[a].samples[0], AS_READ);
     p.desc.has_target = 0;
     p.desc.target = BZNA_TARGET_NONE;
-    CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
-    CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b->writer, BZNA_INDEX_NEXT, &p.desc, 0, &b->err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b->writer, BZNA_INDEX_NEXT, &p.desc, 0, &b->err), BZNA_OK);
     bench_finish(b);
     prepared_free(&p);
 }
@@ -1761,7 +1762,7 @@ static void write_one(bench *b, const bzna_image *image)
 {
     bzna_writer_sample desc = { .struct_size = sizeof desc, .image = image };
     bench_open(b, 0);
-    CHECK_EQ(bzna_writer_add(b->writer, &desc, &b->err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b->writer, BZNA_INDEX_NEXT, &desc, 0, &b->err), BZNA_OK);
     bench_finish(b);
 }
 
@@ -1924,7 +1925,7 @@ TEST(a_device_takes_an_archive)
     bench_open(&b, 0);
     REQUIRE(bzna_writer_open(b.context, "/dev/null", NULL, &writer, &b.err) == BZNA_OK);
     prepare(&p, b.from, &known[0].samples[0], AS_READ);
-    CHECK_EQ(bzna_writer_add(writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
     CHECK_EQ(bzna_writer_finish(writer, &b.err), BZNA_OK);
     bzna_writer_close(writer);
     prepared_free(&p);
@@ -1949,7 +1950,7 @@ TEST(an_archive_is_on_the_disk_before_it_is_marked_as_whole)
         bench_open(&b, 0);
         REQUIRE(bzna_writer_open(b.context, path, NULL, &writer, &b.err) == BZNA_OK);
         prepare(&p, b.from, &known[0].samples[0], AS_READ);
-        CHECK_EQ(bzna_writer_add(writer, &p.desc, &b.err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &p.desc, 0, &b.err), BZNA_OK);
         synced_path = path;
         syncs = 0;
         memcpy(sync_errors, ways[i].errors, sizeof sync_errors);

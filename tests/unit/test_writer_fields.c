@@ -79,7 +79,7 @@ static void write_all(memory_sink *s, uint64_t count)
     for (uint64_t i = 0; i < count; i++) {
         sample one;
         sample_make(&one, i);
-        CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_OK);
     }
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
     CHECK_EQ(s->wrong, 0);
@@ -178,9 +178,9 @@ TEST(a_sample_may_lack_a_field_and_data_sets_laid_end_to_end_have_all)
     REQUIRE(open_writer(context, &b, NULL, &writer, &err) == BZNA_OK);
     sample_make(&one, 5);
     one.desc.field_count = 1;                               /* id alone */
-    CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_OK);
     one.desc.fields = &other;
-    CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_OK);
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
     bzna_writer_close(writer);
     REQUIRE(bzna_dataset_open_memory(context, b.data, b.size, NULL, &parts[0], &err) == BZNA_OK);
@@ -288,7 +288,7 @@ TEST(fields_and_classes_without_a_meaning_are_refused_and_leave_the_archive_as_i
     for (size_t i = 0; i < COUNT(wrong); i++) {
         sample_make(&one, 0);
         one.fields[2].name = wrong[i];
-        CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_E_ARGUMENT);
         CHECK_CONTAINS(err.message, "sample.fields[2]");
     }
     for (int i = 0; i < 10; i++) {
@@ -303,19 +303,19 @@ TEST(fields_and_classes_without_a_meaning_are_refused_and_leave_the_archive_as_i
         if (i == 6) one.fields[2].size++;                   /* its NUL */
         if (i == 7) one.desc.fields = NULL;
         if (i == 8) one.desc.field_count = 61;
-        CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_E_ARGUMENT);
     }
     sample_make(&one, 0);
     one.fields[3].struct_size = 24;
-    CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_E_STRUCT_SIZE);
     sample_make(&one, 0);
     one.desc.reserved[1] = 1;
-    CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_E_STRUCT_SIZE);
     for (uint64_t i = 0; i < 3; i++) {
         sample_make(&one, i);
-        CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_OK);
         one.fields[0].kind = BZNA_FIELD_VECTOR;             /* an integer before */
-        CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_E_ARGUMENT);
         CHECK_CONTAINS(err.message, "kind");
     }
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
@@ -382,8 +382,8 @@ TEST(samples_by_index_in_any_order_give_the_same_bytes)
             const uint64_t i = order == 0 ? k : order == 1 ? N - 1 - k : k * 7 % N;
             sample one;
             sample_make(&one, i);
-            CHECK_EQ(bzna_writer_add_at(writer, i, &one.desc, 0, &err), BZNA_OK);
-            CHECK_EQ(bzna_writer_add_at(writer, i, &one.desc, 0, &err), BZNA_E_ARGUMENT);       /* twice */
+            CHECK_EQ(bzna_writer_add(writer, i, &one.desc, 0, &err), BZNA_OK);
+            CHECK_EQ(bzna_writer_add(writer, i, &one.desc, 0, &err), BZNA_E_ARGUMENT);       /* twice */
             CHECK_CONTAINS(err.message, "was given before");
         }
         CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
@@ -411,30 +411,30 @@ TEST(indices_that_are_left_out_close_up_and_those_never_given_are_named)
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_E_NO_SAMPLES);
     for (uint64_t i = 0; i < 4; i++) {                      /* at 2, 10, 20, 30 */
         sample_make(&one, i);
-        CHECK_EQ(bzna_writer_add_at(writer, i ? 10 * i : 2, &one.desc, 0, &err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, i ? 10 * i : 2, &one.desc, 0, &err), BZNA_OK);
     }
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "never given: 0 to 1, 3 to 9, 11 to 19, 21 to 29");
     for (uint64_t i = 0; i < 30; i++)
         if (i != 2 && i % 10)
-            CHECK_EQ(bzna_writer_add_at(writer, i, NULL, 0, &err), BZNA_OK);
+            CHECK_EQ(bzna_writer_add(writer, i, NULL, 0, &err), BZNA_OK);
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "never given: 0");
     CHECK_EQ(s.size, 40);
-    CHECK_EQ(bzna_writer_add_at(writer, 0, NULL, 0, &err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(writer, 0, NULL, 0, &err), BZNA_OK);
     CHECK(s.size > 40);
-    CHECK_EQ(bzna_writer_add_at(writer, 31, NULL, 0, &err), BZNA_OK);
-    CHECK_EQ(bzna_writer_add_at(writer, 5, NULL, 0, &err), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_writer_add_at(writer, 0xffffffffu, &one.desc, 0, &err), BZNA_E_RANGE);
-    CHECK_EQ(bzna_writer_add_at(writer, UINT64_MAX, &one.desc, 0, &err), BZNA_E_RANGE);
-    CHECK_EQ(bzna_writer_add_at(writer, 40, &one.desc, -2, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_add(writer, 31, NULL, 0, &err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(writer, 5, NULL, 0, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_add(writer, 0xffffffffu, &one.desc, 0, &err), BZNA_E_RANGE);
+    CHECK_EQ(bzna_writer_add(writer, UINT64_MAX, &one.desc, 0, &err), BZNA_E_RANGE);
+    CHECK_EQ(bzna_writer_add(writer, 40, &one.desc, -2, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "timeout_ns: -2 is negative");
-    CHECK_EQ(bzna_writer_add_at(writer, 5, NULL, BZNA_WAIT_FOREVER, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_add(writer, 5, NULL, BZNA_WAIT_FOREVER, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "5");                       /* not the timeout: the index was given */
-    CHECK_EQ(bzna_writer_add_at(NULL, 40, &one.desc, 0, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_add(NULL, 40, &one.desc, 0, &err), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
     CHECK(same(&s, &clean));
-    CHECK_EQ(bzna_writer_add_at(writer, 40, &one.desc, 0, &err), BZNA_E_STATE);
+    CHECK_EQ(bzna_writer_add(writer, 40, &one.desc, 0, &err), BZNA_E_STATE);
     bzna_writer_close(writer);
     bzna_context_close(context);
     free(s.data);
@@ -456,20 +456,20 @@ TEST(a_sample_too_far_ahead_is_not_taken_and_can_be_given_again)
     REQUIRE(open_writer(context, &s, &config, &writer, &err) == BZNA_OK);
     for (uint64_t i = 1; i < 20; i++) {
         sample_make(&one, i);
-        if (bzna_writer_add_at(writer, i, &one.desc, 0, &err) != BZNA_OK)
+        if (bzna_writer_add(writer, i, &one.desc, 0, &err) != BZNA_OK)
             break;
         taken = i;
     }
     CHECK(taken >= 2 && taken < 12);
     start = bzi_os_now_ns();
-    CHECK_EQ(bzna_writer_add_at(writer, taken + 1, &one.desc, 20000000, &err), BZNA_AGAIN);
+    CHECK_EQ(bzna_writer_add(writer, taken + 1, &one.desc, 20000000, &err), BZNA_AGAIN);
     CHECK(bzi_os_now_ns() - start >= 20000000);
-    CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_AGAIN);     /* index 0 is missing */
+    CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_AGAIN);     /* index 0 is missing */
     sample_make(&one, 0);
-    CHECK_EQ(bzna_writer_add_at(writer, 0, &one.desc, 0, &err), BZNA_OK);       /* whose turn it is needs no room */
+    CHECK_EQ(bzna_writer_add(writer, 0, &one.desc, 0, &err), BZNA_OK);       /* whose turn it is needs no room */
     for (uint64_t i = taken + 1; i < 20; i++) {
         sample_make(&one, i);
-        CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_OK);
     }
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
     CHECK(same(&s, &clean));
@@ -498,7 +498,7 @@ static void *work(void *user)
         sample_make(&one, i);
         for (uint64_t k = 0; k < i * 2654435761u % 7; k++)
             sched_yield();
-        while ((status = bzna_writer_add_at(w->writer, i, &one.desc, 1000000, NULL)) == BZNA_AGAIN)
+        while ((status = bzna_writer_add(w->writer, i, &one.desc, 1000000, NULL)) == BZNA_AGAIN)
             atomic_fetch_add(&w->again, 1);
         atomic_fetch_add(&w->failed, status != BZNA_OK);
     }
@@ -540,7 +540,7 @@ static void *add_blindly(void *user)
     sample one;
     sample_make(&one, 1);
     while (atomic_fetch_add(&w->next, 1) < w->count)
-        atomic_fetch_add(&w->failed, bzna_writer_add(w->writer, &one.desc, NULL) != BZNA_OK);
+        atomic_fetch_add(&w->failed, bzna_writer_add(w->writer, BZNA_INDEX_NEXT, &one.desc, 0, NULL) != BZNA_OK);
     return NULL;
 }
 
@@ -598,7 +598,7 @@ TEST(a_failed_allocation_never_gives_a_wrong_archive)
                 sample one;
                 bzna_status status;
                 sample_make(&one, i);
-                status = k == N ? bzna_writer_finish(writer, &err) : bzna_writer_add_at(writer, i, &one.desc, 0, &err);
+                status = k == N ? bzna_writer_finish(writer, &err) : bzna_writer_add(writer, i, &one.desc, 0, &err);
                 if (status == BZNA_OK)
                     break;
                 CHECK_EQ(status, BZNA_E_MEMORY);
@@ -637,7 +637,7 @@ TEST(a_failed_write_ends_the_writer_while_samples_wait)
         for (uint64_t k = 0; k < 6 && status == BZNA_OK; k++) {
             sample one;
             sample_make(&one, k == 3 ? 0 : k < 3 ? 3 - k : k);
-            status = bzna_writer_add_at(writer, k == 3 ? 0 : k < 3 ? 3 - k : k, &one.desc, 0, &err);
+            status = bzna_writer_add(writer, k == 3 ? 0 : k < 3 ? 3 - k : k, &one.desc, 0, &err);
         }
         if (status == BZNA_OK)
             status = bzna_writer_finish(writer, &err);
@@ -680,7 +680,7 @@ TEST(names_of_many_samples_come_after_all_samples)
         sample_make(&one, i);
         one.desc.field_count = 0;
         one.desc.name = i % 5 ? one.name : NULL;
-        CHECK_EQ(bzna_writer_add(writer, &one.desc, &err), BZNA_OK);
+        CHECK_EQ(bzna_writer_add(writer, BZNA_INDEX_NEXT, &one.desc, 0, &err), BZNA_OK);
     }
     CHECK(c.bytes - before < 800 << 10);          /* 40 bytes a sample and names, twice as much while they grow */
     CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);

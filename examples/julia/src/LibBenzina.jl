@@ -148,11 +148,9 @@ bzna_writer_sample_init(sample, struct_size) =
 bzna_writer_open(context, path, config, out, err) =
     @ccall libbenzina.bzna_writer_open(context::Ptr{bzna_context}, path::Cstring, config::Ref{bzna_writer_config},
                                        out::Ref{Ptr{bzna_writer}}, err::Ref{bzna_error})::bzna_status
-bzna_writer_add(writer::Ptr{bzna_writer}, sample::Ptr{bzna_writer_sample}, err::Ptr{bzna_error}) =
-    @gcsafe @ccall libbenzina.bzna_writer_add(writer::Ptr{bzna_writer}, sample::Ptr{bzna_writer_sample}, err::Ptr{bzna_error})::bzna_status
-bzna_writer_add_at(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Int64, err::Ptr{bzna_error}) =
-    @gcsafe @ccall libbenzina.bzna_writer_add_at(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Int64,
-                                                 err::Ptr{bzna_error})::bzna_status
+bzna_writer_add(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Int64, err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_writer_add(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Int64,
+                                              err::Ptr{bzna_error})::bzna_status
 bzna_writer_finish(writer::Ptr{bzna_writer}, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_writer_finish(writer::Ptr{bzna_writer}, err::Ptr{bzna_error})::bzna_status
 bzna_writer_close(writer) =
@@ -169,9 +167,6 @@ bzna_loader_close(loader::Ptr{bzna_loader}) =
 bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}}, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}},
                                                err::Ptr{bzna_error})::bzna_status
-bzna_loader_set_indices(loader, epoch, indices, count, err) =
-    @ccall libbenzina.bzna_loader_set_indices(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
-                                              err::Ref{bzna_error})::bzna_status
 bzna_loader_set_batches(loader, epoch, indices, count, sizes, batch_count, err) =
     @ccall libbenzina.bzna_loader_set_batches(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
                                               sizes::Ptr{UInt32}, batch_count::UInt64, err::Ref{bzna_error})::bzna_status

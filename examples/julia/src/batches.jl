@@ -219,8 +219,8 @@ function give!(loader::Loader, epoch::UInt64, indices::Vector{UInt64}, sizes::Ve
     loader.lists === nothing && throw(ArgumentError("the loader draws its own order: indices = :given makes one that is given"))
     err = sized(bzna_error)
     status = GC.@preserve loader indices sizes begin
-        isempty(sizes) ? bzna_loader_set_indices(loader.handle, epoch, pointer(indices), length(indices), err) :
-                         bzna_loader_set_batches(loader.handle, epoch, pointer(indices), length(indices), pointer(sizes), length(sizes), err)
+        bzna_loader_set_batches(loader.handle, epoch, pointer(indices), length(indices),
+                                isempty(sizes) ? Ptr{UInt32}(C_NULL) : pointer(sizes), length(sizes), err)
     end
     check(status, err)
     filter!(pair -> pair.first >= loader.epoch, loader.lists)

@@ -273,6 +273,8 @@ const BZNA_SPLIT_TRAIN = UInt32(1)
 const BZNA_SPLIT_VALIDATION = UInt32(2)
 const BZNA_SPLIT_TEST = UInt32(3)
 
+const BZNA_INDEX_NEXT = typemax(UInt64)
+
 # What a HEIF file holds beside its picture, as bits. No data set delivers any of it.
 const BZNA_HEIF_THUMB = UInt32(1)
 const BZNA_HEIF_AUXILIARY = UInt32(2)

@@ -117,8 +117,8 @@ skip!(writer::Writer, index::Integer; timeout::Real = 60) = put(writer, Ptr{bzna
 function put(writer::Writer, sample::Ptr{bzna_writer_sample}, index, timeout)
     err, deadline = sized(bzna_error), time() + timeout
     GC.@preserve writer err while true
-        status = index === nothing ? bzna_writer_add(writer.handle, sample, address(err)) :
-                 bzna_writer_add_at(writer.handle, UInt64(index - 1), sample, 100_000_000, address(err))
+        place = index === nothing ? BZNA_INDEX_NEXT : UInt64(index - 1)
+        status = bzna_writer_add(writer.handle, place, sample, 100_000_000, address(err))
         check(status, err)
         status == BZNA_AGAIN || return nothing
         time() < deadline || throw(BenzinaError(status, "the sample was not taken: those of smaller indices are missing", nothing, 0))

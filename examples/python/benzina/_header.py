@@ -213,7 +213,6 @@ decoder_open: i32 ptr out &error
 decoder_close: i32 ptr
 decoder_decode: i32 ptr &image &picture &error
 random_init: void &random u64 u64 u64 u32
-random_fork: void &random u32 u64
 random_u32: u32 &random
 random_uniform: f64 &random f64 f64
 order_permute: u64 u64 u64 u64 u64
@@ -229,11 +228,9 @@ jitter_draw: i32 &random &jitter &transform &error
 policy_preset: i32 u32 u32 u32 &policy &error
 augment_draw: i32 &random &loader_augment u32 u32 &transform &error
 loader_config_init: void &loader_config size
-loader_output_mask: void &loader_output str str
 loader_open: i32 ptr ptr &loader_config out &error
 loader_close: i32 ptr
 loader_next: i32 ptr i64 out &error
-loader_set_indices: i32 ptr u64 &u64 u64 &error
 loader_set_batches: i32 ptr u64 &u64 u64 &u32 u64 &error
 loader_stop: i32 ptr &error
 loader_reset: i32 ptr u64 &error
@@ -257,8 +254,7 @@ field_value_init: void &field_value size
 writer_sample_init: void &writer_sample size
 writer_open: i32 ptr str &writer_config out &error
 writer_open_sink: i32 ptr &sink &writer_config out &error
-writer_add: i32 ptr &writer_sample &error
-writer_add_at: i32 ptr u64 &writer_sample i64 &error
+writer_add: i32 ptr u64 &writer_sample i64 &error
 writer_finish: i32 ptr &error
 writer_close: i32 ptr
 formats_codecs: &codec &u64

@@ -86,7 +86,7 @@ class Lists:
             indices = array.array("Q", (chosen[i] for i in indices))
         at = ctypes.cast(indices.buffer_info()[0], ctypes.POINTER(ctypes.c_uint64))
         if given.ends is None:
-            check(lib.bzna_loader_set_indices(loader.handle, epoch, at, len(indices), err), err)
+            check(lib.bzna_loader_set_batches(loader.handle, epoch, at, len(indices), None, 0, err), err)
         else:
             sizes = (ctypes.c_uint32 * len(given.ends))(
                 *(end - begin for begin, end in zip([0, *given.ends], given.ends))

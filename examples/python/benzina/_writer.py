@@ -530,12 +530,8 @@ class Writer(_handles.Handled):
         sample, kept = described
         err, end = _c.new("error"), time.monotonic() + self.timeout
         while True:
-            if index is None:
-                status = lib.bzna_writer_add(self.handle, sample, err)
-                break
-            status = lib.bzna_writer_add_at(
-                self.handle, arg.number("index", index, ctypes.c_uint64), sample, 10**8, err
-            )
+            place = _c.INDEX_NEXT if index is None else arg.number("index", index, ctypes.c_uint64, 0, 2**64 - 2)
+            status = lib.bzna_writer_add(self.handle, place, sample, 10**8, err)
             if status != Status.AGAIN or time.monotonic() > end:
                 break
         del kept                                # the structs point into them
@@ -602,7 +598,7 @@ def _inspected(what, data, codecs):
         try:
             with Writer(archive) as writer:
                 err = _c.new("error")
-                check(lib.bzna_writer_add(writer.handle, sample, err), err)
+                check(lib.bzna_writer_add(writer.handle, _c.INDEX_NEXT, sample, 0, err), err)
         except Error as error:
             refusals.append("%s: %s" % (codec, error.message))
             continue

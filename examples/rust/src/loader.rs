@@ -976,7 +976,10 @@ impl Loader {
     /// [`restore`](Loader::restore) forget all lists.
     pub fn set_indices(&self, epoch: u64, indices: &[u64]) -> Result<()> {
         // SAFETY: the indices are copied.
-        call(|err| unsafe { raw::bzna_loader_set_indices(self.as_raw(), epoch, indices.as_ptr(), indices.len() as u64, err) }).map(drop)
+        call(|err| unsafe {
+            raw::bzna_loader_set_batches(self.as_raw(), epoch, indices.as_ptr(), indices.len() as u64, ptr::null(), 0, err)
+        })
+        .map(drop)
     }
 
     /// Likewise, batch by batch: each of `batches` has the samples of one, at most as many as the loader's batches have room for.

@@ -481,7 +481,7 @@ impl<'a> Writer<'a> {
     /// it was; a failed write ([`Status::IO`](crate::Status::IO)) ends the writer.
     pub fn add(&self, sample: &Sample<'_>) -> Result<()> {
         // SAFETY: a live writer; what the description points to lives for the call.
-        described(sample, |desc| call(|err| unsafe { raw::bzna_writer_add(self.raw.as_ptr(), desc, err) })).map(drop)
+        described(sample, |desc| call(|err| unsafe { raw::bzna_writer_add(self.raw.as_ptr(), raw::BZNA_INDEX_NEXT, desc, 0, err) })).map(drop)
     }
 
     /// The same at an index, for several threads at once: samples come in any order, and lie in the file in that of their indices.
@@ -491,7 +491,7 @@ impl<'a> Writer<'a> {
     pub fn add_at(&self, index: u64, sample: Option<&Sample<'_>>, timeout: Duration) -> Result<bool> {
         let timeout = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
         // SAFETY: as above.
-        let add = |desc| call(|err| unsafe { raw::bzna_writer_add_at(self.raw.as_ptr(), index, desc, timeout, err) });
+        let add = |desc| call(|err| unsafe { raw::bzna_writer_add(self.raw.as_ptr(), index, desc, timeout, err) });
         let status = match sample {
             Some(sample) => described(sample, add),
             None => add(ptr::null()),

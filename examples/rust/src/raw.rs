@@ -611,6 +611,9 @@ pub const BZNA_SPLIT_TRAIN: u32 = 1;
 pub const BZNA_SPLIT_VALIDATION: u32 = 2;
 pub const BZNA_SPLIT_TEST: u32 = 3;
 
+/// The index of a sample that comes after all that were given before: bzna_writer_add.
+pub const BZNA_INDEX_NEXT: u64 = u64::MAX;
+
 // What a HEIF file holds beside its picture, as bits. No data set delivers any of it.
 /// Thumbnails
 pub const BZNA_HEIF_THUMB: u32 = 1;
@@ -1516,9 +1519,9 @@ structs! {
         out_width: u32,
         /// Likewise
         out_height: u32,
-        /// Of the sample in the epoch: bzna_random_fork
+        /// The position in the epoch's order if an order can repeat a sample (chapter 9), else 0
         occurrence: u64,
-        /// Number of the view: bzna_random_fork
+        /// Number of the view, from 0
         view: u32,
         /// 0 is config.output, i + 1 is config.extra_outputs.ptr\[i\]; in a picture callback, the first output that is
         /// made of the picture
@@ -2364,7 +2367,7 @@ structs! {
         /// NULL: none
         classes: *const *const c_char,
         /// Advanced, used by packers with many threads: memory for samples that wait for those of smaller indices
-        /// (bzna_writer_add_at), in bytes. Default 64 MiB
+        /// (bzna_writer_add), in bytes. Default 64 MiB
         queue_bytes: u64,
         /// Must be 0
         reserved: [u64; 4],
@@ -2590,9 +2593,6 @@ extern "C" {
     pub fn bzna_decoder_decode(decoder: *mut bzna_decoder, image: *const bzna_image, picture: *mut bzna_picture, err: *mut bzna_error) -> bzna_status;
     /// Sets random to the start of the stream of (seed, epoch, sample, operation). operation is BZNA_OPERATION_...
     pub fn bzna_random_init(random: *mut bzna_random, seed: u64, epoch: u64, sample: u64, operation: u32);
-    /// Turns a stream that is fresh from bzna_random_init into that of another view of the sample, or of another
-    /// occurrence of it in the epoch.
-    pub fn bzna_random_fork(random: *mut bzna_random, view: u32, occurrence: u64);
     /// Returns the next word of random, uniform in 0..2^32 - 1.
     pub fn bzna_random_u32(random: *mut bzna_random) -> u32;
     /// Returns lo + (hi - lo) * k / 2^53.
@@ -2625,8 +2625,6 @@ extern "C" {
     pub fn bzna_augment_draw(random: *mut bzna_random, augment: *const bzna_loader_augment, out_width: u32, out_height: u32, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);
-    /// Makes output, an element of config.extra_outputs, one for the masks of the first output's pictures.
-    pub fn bzna_loader_output_mask(output: *mut bzna_loader_output, name: *const c_char, field: *const c_char);
     /// Checks the config, allocates everything and starts the threads.
     pub fn bzna_loader_open(context: *mut bzna_context, dataset: *mut bzna_dataset, config: *const bzna_loader_config, out: *mut *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
     /// Stops the threads of loader, and lets go of its data set; NULL does nothing.
@@ -2634,8 +2632,6 @@ extern "C" {
     /// Takes the next batch, in order.
     pub fn bzna_loader_next(loader: *mut bzna_loader, timeout_ns: i64, batch: *mut *mut bzna_batch, err: *mut bzna_error) -> bzna_status;
     /// Gives the samples of one epoch to a loader with BZNA_ORDER_GIVEN: chapter 9.
-    pub fn bzna_loader_set_indices(loader: *mut bzna_loader, epoch: u64, indices: *const u64, count: u64, err: *mut bzna_error) -> bzna_status;
-    /// Gives the samples of one epoch, as bzna_loader_set_indices does, and the size of each of its batches.
     pub fn bzna_loader_set_batches(loader: *mut bzna_loader, epoch: u64, indices: *const u64, count: u64, sizes: *const u32, batch_count: u64, err: *mut bzna_error) -> bzna_status;
     /// Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
     /// bzna_loader_restore.
@@ -2685,10 +2681,8 @@ extern "C" {
     pub fn bzna_writer_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     /// Makes an archive that the caller's functions write.
     pub fn bzna_writer_open_sink(context: *mut bzna_context, sink: *const bzna_sink, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
-    /// Writes one sample after all that were given before.
-    pub fn bzna_writer_add(writer: *mut bzna_writer, sample: *const bzna_writer_sample, err: *mut bzna_error) -> bzna_status;
-    /// Writes one sample at an index, for several threads at once.
-    pub fn bzna_writer_add_at(writer: *mut bzna_writer, index: u64, sample: *const bzna_writer_sample, timeout_ns: i64, err: *mut bzna_error) -> bzna_status;
+    /// Writes one sample.
+    pub fn bzna_writer_add(writer: *mut bzna_writer, index: u64, sample: *const bzna_writer_sample, timeout_ns: i64, err: *mut bzna_error) -> bzna_status;
     /// Writes the index of the archive, and waits until a file is on the disk.
     pub fn bzna_writer_finish(writer: *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     /// Closes writer; NULL does nothing.
