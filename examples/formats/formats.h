@@ -288,7 +288,7 @@ typedef struct bzna_formats_weights {
 /* Clears weights and sets its struct_size, in bytes: pass sizeof *weights. Any thread. */
 BZNA_FORMATS_API void bzna_formats_weights_init(bzna_formats_weights *weights, size_t struct_size);
 
-/* Draws the samples of an epoch, for bzna_loader_set_indices. A million take about 0.1 seconds, or half a second
+/* Draws the samples of an epoch, for bzna_loader_set_batches. A million take about 0.1 seconds, or half a second
  * without replacement. Any thread.
  *     dataset    that the loader is to have
  *     weights    borrowed during the call
@@ -305,7 +305,7 @@ BZNA_FORMATS_API bzna_status bzna_formats_weighted_list(const bzna_dataset *data
 /* Draws the samples of an epoch, and gives them to a loader. Any thread.
  *     loader     with BZNA_ORDER_GIVEN
  * The other parameters are those of bzna_formats_weighted_list. Statuses: those of bzna_formats_weighted_list and of
- * bzna_loader_set_indices. */
+ * bzna_loader_set_batches. */
 BZNA_FORMATS_API bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *dataset,
     const bzna_formats_weights *weights, uint64_t epoch, bzna_error *err);
 

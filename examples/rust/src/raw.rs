@@ -540,8 +540,7 @@ pub const BZNA_PRESET_AUTO_IMAGENET: u32 = 2;
 pub const BZNA_ORDER_SEQUENTIAL: u32 = 0;
 /// Another permutation each epoch, by order.seed
 pub const BZNA_ORDER_SHUFFLE: u32 = 1;
-/// The caller gives each epoch's samples, by bzna_loader_set_indices or bzna_loader_set_batches: chapter 9.
-/// order.indices must be NULL
+/// The caller gives each epoch's samples, by bzna_loader_set_batches: chapter 9. order.indices must be NULL
 pub const BZNA_ORDER_GIVEN: u32 = 2;
 
 // How an epoch ends if its last batch is not full. Every rank gets the same number of batches.
@@ -2726,7 +2725,7 @@ extern "C" {
     pub fn bzna_formats_braces(pattern: *const c_char, dst: *mut c_char, capacity: usize, needed: *mut usize, count: *mut u32, err: *mut bzna_error) -> bzna_status;
     /// Clears weights and sets its struct_size, in bytes: pass sizeof \*weights.
     pub fn bzna_formats_weights_init(weights: *mut bzna_formats_weights, struct_size: usize);
-    /// Draws the samples of an epoch, for bzna_loader_set_indices.
+    /// Draws the samples of an epoch, for bzna_loader_set_batches.
     pub fn bzna_formats_weighted_list(dataset: *const bzna_dataset, weights: *const bzna_formats_weights, epoch: u64, list: *mut u64, capacity: u64, count: *mut u64, err: *mut bzna_error) -> bzna_status;
     /// Draws the samples of an epoch, and gives them to a loader.
     pub fn bzna_formats_weighted_give(loader: *mut bzna_loader, dataset: *const bzna_dataset, weights: *const bzna_formats_weights, epoch: u64, err: *mut bzna_error) -> bzna_status;
