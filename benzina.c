@@ -27408,6 +27408,44 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     BZI_API_ANSWER(info);
 }
 
+/* Gives the loader's config with its defaults, so that it opens such a loader again: a member that has no effect on the
+ * kind of warp stays 0. */
+static void bzi_api_loader_config(bzna_loader *loader, bzna_loader_config *config)
+{
+    const bzna_warp *drawn = &loader->setup.outputs->warp;
+    bzna_warp *w = &config->warp;
+    bzna_loader_info info;
+
+    bzi_api_loader_info(loader, &info);
+    *config = loader->setup.config;
+    config->output.views = loader->setup.outputs->views;
+    config->output.device = info.image.device;
+    config->decode.decoder = info.decoder;
+    config->read.threads = info.reader_threads;
+    config->read.ahead_samples = info.read_ahead;
+
+    w->perspective_p = drawn->perspective_p;
+    if (w->kind == BZNA_WARP_NONE)
+        return;
+    w->scale[0] = drawn->scale[0];
+    w->scale[1] = w->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 0 : drawn->scale[1];
+    memcpy(w->ratio, drawn->ratio, sizeof w->ratio);
+    w->law = w->kind == BZNA_WARP_MXNET ? 0 : drawn->law;
+}
+
+BZI_COLD
+BZNA_API bzna_status bzna_loader_get_config(bzna_loader *loader, bzna_loader_config *config, size_t struct_size,
+                                            bzna_error *err)
+{
+    bzna_loader_config all;
+
+    BZI_API_BEGIN;
+    BZI_API_NEED_LOADER(loader, 0);
+
+    bzi_api_loader_config(loader, &all);
+    BZI_API_ANSWER(config);
+}
+
 BZI_COLD
 BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats, size_t struct_size,
                                            bzna_error *err)

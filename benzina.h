@@ -114,6 +114,31 @@
  *         return status < 0;
  *     }
  *
+ * A training loop needs these functions, and may skip all others:
+ *
+ *     bzna_context_open, _close               once in a process
+ *     bzna_dataset_open, _count, _close       the samples
+ *     bzna_loader_open, _next, _close         the batches, in an order, as one config says
+ *     bzna_loader_get_config                  what the config's zeros stand for
+ *     bzna_loader_save, _restore, _reset      going on after an interruption; another epoch
+ *     bzna_loader_statistics                  what failed, and what limits the rate
+ *     bzna_batch_get_info, _tensor, _bytes    images, targets, indices, statuses; other fields
+ *     bzna_batch_error, _release              why a sample failed; giving the batch back
+ *     bzna_batch_move, _to_dlpack             batches in device memory; for frameworks
+ *
+ * Everything else, by the sections below:
+ *
+ *     what is in a data set                   bzna_dataset_...
+ *     data from elsewhere                     bzna_source, bzna_provider, bzna_codec
+ *     single pictures                         bzna_image_..., bzna_decoder_..., bzna_picture_render
+ *     what a loader draws, for callbacks      bzna_random_..., bzna_warp_draw, bzna_jitter_draw,
+ *                                             bzna_augment_draw, bzna_policy_preset
+ *     orders of your own                      bzna_loader_set_batches, bzna_order_permute
+ *     what GPUs can do                        bzna_device_count, bzna_context_device_info,
+ *                                             bzna_context_codec_info
+ *     writing archives                        bzna_writer_...
+ *     for bindings                            bzna_..._init, bzna_status_name, _text, bzna_version
+ *
  * 3. OBJECTS, STRUCTS, LIFETIMES
  *
  *     bzna_context   allocator, log, limits, device; shared by everything below
@@ -3434,6 +3459,13 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
 /* Says what loader yields, and with what. info is filled in, up to struct_size bytes: pass sizeof
  * *info. Any thread. */
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info,
+    size_t struct_size, bzna_error *err);
+
+/* Gives the config of loader with its defaults filled in: what members that were 0 stand for here.
+ * It opens such a loader again. config is filled in, up to struct_size bytes: pass sizeof *config.
+ * Members that point to memory of the caller are NULL. Numbers of elements, functions, colors and
+ * augmentations are as they were given. Any thread. */
+BZNA_API bzna_status bzna_loader_get_config(bzna_loader *loader, bzna_loader_config *config,
     size_t struct_size, bzna_error *err);
 
 /* Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes:

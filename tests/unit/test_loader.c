@@ -2454,6 +2454,45 @@ TEST(defaults_are_filled_in_and_can_be_asked)
     bzna_dataset_close(dataset);
 }
 
+TEST(a_config_comes_back_with_its_defaults_and_opens_the_same_loader_again)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c, filled, again;
+    bzna_loader *loader, *other;
+    bzna_batch *batch, *same;
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_loader_config_init(&c, sizeof c);
+    c.output.batch_size = 16;
+    c.output.width = 10;
+    c.output.height = 12;
+    loader = open_loader(dataset, &c);
+    CHECK_EQ(bzna_loader_get_config(loader, &filled, sizeof filled, NULL), BZNA_OK);
+    CHECK_EQ(filled.struct_size, sizeof filled);
+    CHECK(filled.output.batch_size == 16 && filled.output.width == 10 && filled.output.height == 12);
+    CHECK_EQ(filled.pipeline.batches_in_flight, 3);
+    CHECK_EQ(filled.decode.threads, bzi_os_processors());
+    CHECK(filled.read.threads > 0 && filled.read.ahead_samples > 0 && filled.read.memory_bytes > 0);
+    CHECK(filled.shard.world_size == 1 && filled.order.epochs == 1 && filled.output.views == 1);
+    CHECK(filled.warp.scale[0] == 1 && filled.warp.law == BZNA_LAW_TORCHVISION);
+    CHECK_EQ(filled.output.device.kind, TEST_NVDEC == 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU);
+    CHECK_EQ(filled.decode.decoder, TEST_NVDEC ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE);
+
+    other = open_loader(dataset, &filled);
+    CHECK_EQ(bzna_loader_get_config(other, &again, sizeof again, NULL), BZNA_OK);
+    CHECK(!memcmp(&filled, &again, sizeof filled));
+    batch = next_batch(loader);
+    same = next_batch(other);
+    CHECK(!memcmp(info_of(batch).image.data, info_of(same).image.data, info_of(batch).image.bytes));
+    bzna_batch_release(batch);
+    bzna_batch_release(same);
+    CHECK_EQ(bzna_loader_get_config(NULL, &again, sizeof again, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_get_config(loader, NULL, sizeof again, &e), BZNA_E_ARGUMENT);
+    bzna_loader_close(loader);
+    bzna_loader_close(other);
+    bzna_dataset_close(dataset);
+}
+
 /* Any thread may ask while the loader goes from epoch to epoch. */
 typedef struct asker {
     bzna_loader *loader;
@@ -3044,6 +3083,7 @@ static void everything(void)
     RUN(other_misuse_of_open_is_refused)
     RUN(absurd_sizes_are_refused_without_harm)
     RUN(defaults_are_filled_in_and_can_be_asked)
+    RUN(a_config_comes_back_with_its_defaults_and_opens_the_same_loader_again)
     RUN(other_threads_may_ask_while_epochs_change)
     RUN(waits_for_the_loaders_lock_are_counted)
     RUN(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)

@@ -237,6 +237,7 @@ loader_reset: i32 ptr u64 &error
 loader_save: i32 ptr &loader_state size &error
 loader_restore: i32 ptr &loader_state &error
 loader_get_info: i32 ptr &loader_info size &error
+loader_get_config: i32 ptr &loader_config size &error
 loader_statistics: i32 ptr &statistics size &error
 statistics_since: i32 &statistics &statistics &statistics size &error
 loader_tensor: i32 ptr u32 &tensor size &error

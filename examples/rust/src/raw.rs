@@ -2644,6 +2644,8 @@ extern "C" {
     pub fn bzna_loader_restore(loader: *mut bzna_loader, state: *const bzna_loader_state, err: *mut bzna_error) -> bzna_status;
     /// Says what loader yields, and with what. info is filled in, up to struct_size bytes: pass sizeof \*info.
     pub fn bzna_loader_get_info(loader: *mut bzna_loader, info: *mut bzna_loader_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Gives the config of loader with its defaults filled in: what members that were 0 stand for here.
+    pub fn bzna_loader_get_config(loader: *mut bzna_loader, config: *mut bzna_loader_config, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes: pass sizeof
     /// \*stats.
     pub fn bzna_loader_statistics(loader: *mut bzna_loader, stats: *mut bzna_statistics, struct_size: usize, err: *mut bzna_error) -> bzna_status;
