@@ -2,29 +2,27 @@
 //!
 //!     cargo run --release --bin decode_batch -- train.bzna folder
 
-use benzina::{Batch, Context, ContextConfig};
+use benzina::{Batch, Context, ContextConfig, Dtype, Layout};
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Writes one picture: three planes of floats, 0..255, red first.
+/// Writes the picture of a slot: red, green and blue bytes of each pixel.
 fn write_picture(path: &Path, batch: &Batch, slot: usize) -> std::io::Result<()> {
-    let [_, _, height, width] = batch.shape();
-    let (planes, area) = (batch.picture(slot), width * height);
+    let [_, height, width, channels] = batch.shape();
+    let bytes = height * width * channels;
     let mut file = BufWriter::new(File::create(path)?);
     write!(file, "P6\n{width} {height}\n255\n")?;
-    for i in 0..area {
-        file.write_all(&[0, 1, 2].map(|c| (planes[c * area + i] + 0.5) as u8))?;
-    }
+    file.write_all(&batch.image_bytes()[slot * bytes..][..bytes])?;
     file.flush()
 }
 
 fn run(archive: &str, folder: &Path) -> Result<bool, Box<dyn Error>> {
     let ctx = Context::new(ContextConfig::default())?; // a GPU, if there is one; its batches come to host memory, too
     let data = ctx.open(archive)?;
-    let loader = data.loader().batch_size(16).size(224, 224).center_resized_crop(1.0).open()?;
+    let loader = data.loader().batch_size(16).size(224, 224).dtype(Dtype::U8).layout(Layout::Nhwc).open()?;
     let batch = loader.next_batch().ok_or("there are no batches")??;
     let mut fine = true;
     for slot in 0..batch.count() {
