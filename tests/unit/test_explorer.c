@@ -23,7 +23,7 @@ TEST_MAIN(RUN(every_order_of_steps_ends_well))
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { PAGE = 4096, STACK = 16 * PAGE, THREADS = 8, CLASSES = 24, BATCH = 2, MOST_SAMPLES = 8 };
+enum { PAGE = 4096, STACK = 16 * PAGE, THREADS = 8, DEAF_POOL = BZI_ROLES, CLASSES = 24, BATCH = 2, MOST_SAMPLES = 8 };
 
 /* Where a thread stands. */
 enum { ABSENT, AT_LOCK, ASLEEP, JOINING, ENDED };
@@ -53,6 +53,7 @@ typedef struct scenario {
     uint32_t    holds;                /* batches that the consumer holds */
     uint32_t    given;                /* 1: the order is a list, which the controller gives */
     uint32_t    control;              /* what the controller does: 's' stop, 'r' reset, 0: nothing */
+    uint32_t    hybrid;               /* an engine and workers share samples; the engine 'e' goes on, 'r' retires */
     uint32_t    all;                  /* 1: in test-all alone */
 } scenario;
 
@@ -76,6 +77,8 @@ typedef struct region {
     uint32_t        delivered;        /* batches since the last reset */
     uint32_t        controlled;       /* 1: the controller is done */
     uint32_t        stopped;          /* 1: it has called stop */
+    bzi_pool        pool;             /* of an engine */
+    uint32_t        engine_made;      /* samples that the engine has taken */
     const char     *wrong;            /* what was found; NULL: nothing yet */
     uint8_t         arena[];
 } region;
@@ -86,7 +89,9 @@ static uint8_t *stacks;
 static size_t region_bytes;
 static scenario at;
 static ucontext_t explorer;
-static uint32_t deaf;                 /* a role whose signals are lost, + 1; 0: none */
+static uint32_t deaf;                 /* a role whose signals are lost, or DEAF_POOL, + 1; 0: none */
+static bzi_device device;             /* that never changes */
+static bzi_engine engine;             /* of which only `retired` changes, which is set back before it is used */
 
 /* ---- Threads, locks and time as the library sees them ------------------------------------------------------------ */
 
@@ -147,11 +152,15 @@ int test_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 int test_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
 int test_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until)
 {
+    if (at.hybrid)                                          /* only looks after engines, which do not hang, end by time */
+        return (void)mutex, sleep_on(condition, 0, 0);
     return (void)mutex, sleep_on(condition, 1, (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec);
 }
 
 static int is_deaf(const void *condition)
 {
+    if (deaf == DEAF_POOL + 1)
+        return condition == (const void *)&all->pool.wake;
     return deaf && all->loader && condition == (const void *)&all->loader->queues.wake[deaf - 1];
 }
 
@@ -351,6 +360,10 @@ static void *consume(void *argument)
         check(bzna_batch_release(all->held[i]) == BZNA_OK, "a held batch cannot be released");
     bzna_loader_close(all->loader);
     all->loader = NULL;
+    if (at.hybrid) {
+        all->pool.quit = 1;
+        bzi_os_wake_all(&all->pool.wake);
+    }
     bzna_dataset_close(all->dataset);
     bzna_context_close(all->context);
     check(all->blocks == 0, "memory is not freed");
@@ -381,6 +394,53 @@ static void *control(void *argument)
         check(bzna_loader_statistics(all->loader, &statistics, sizeof statistics, NULL) == BZNA_OK, "statistics fail");
     all->controlled = 1;
     return NULL;
+}
+
+/* What an engine does, without a driver: it makes samples, refuses those of odd numbers, and perhaps ends after the
+ * first one. */
+static void *decode(void *argument)
+{
+    bzna_error why = { .struct_size = sizeof why, .status = BZNA_E_DEVICE };
+    bzi_item *item;
+    (void)argument;
+    yield();
+    while (engine.retired = 0, (item = bzi_pool_take(&engine, 0)) != NULL) {
+        bzi_queues *queues = item->queues;
+        const int retires = at.hybrid == 'r' && all->engine_made++ > 0;
+        yield();                                            /* the pool's lock is none where threads are exchanged */
+        if (retires || (item->index & 1)) {
+            bzi_engine_refuse(&engine, item, 0);
+        } else {
+            memset(bzi_batch_slot(item->batch, item->setup->views, item->slot), *item->data, 3);
+            item->by_nvdec = 1;
+            item->result = BZNA_OK;
+            bzi_queues_lock(queues);
+            bzi_item_account(item);
+            bzi_item_finish(item);
+            bzi_queues_unlock(queues);
+        }
+        yield();
+        if (retires) {
+            bzi_engine_retire(&engine, &why);
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* Gives a loader that is open, and whose threads have not begun, the pool of an engine. */
+static void open_pool(void)
+{
+    bzi_queues *queues = &all->loader->queues;
+    all->pool.device = engine.lane.device = &device;
+    all->pool.host = all->loader->setup.host;
+    all->pool.live = 1;
+    atomic_store(&all->pool.looked_ns, all->now);
+    check(bzi_os_locks_init(&all->pool.mutex, BZI_RANK_POOL, &all->pool.wake, 1), "no locks");
+    engine.pool = &all->pool;
+    all->loader->setup.pool = queues->hybrid = &all->pool;
+    queues->sessions = queues->run_most = 1;
+    start(decode, NULL);
 }
 
 static void open_all(void)
@@ -417,6 +477,8 @@ static void open_all(void)
         fprintf(stderr, "%s: %s\n", at.name, err.message);
         abort();
     }
+    if (at.hybrid)
+        open_pool();
     start(consume, NULL);
     if (at.control || at.given)
         start(control, NULL);
@@ -669,6 +731,14 @@ static const scenario scenarios[] = {
       .samples = 4, .readers = 1, .workers = 1, .ahead = 1, .bad = 2, .policy = BZNA_ON_ERROR_REPLACE },
     { .name = "memory for one sample",
       .samples = 4, .readers = 1, .workers = 1, .ahead = 2, .memory = 4096 },
+    { .name = "an engine that shares with a worker",
+      .samples = 2, .readers = 1, .workers = 1, .ahead = 1, .hybrid = 'e' },
+    { .name = "an engine that shares with a worker, 4 samples",
+      .samples = 4, .readers = 1, .workers = 1, .ahead = 2, .hybrid = 'e', .all = 1 },
+    { .name = "an engine that ends while it shares with a worker",
+      .samples = 4, .readers = 1, .workers = 1, .ahead = 2, .hybrid = 'r', .all = 1 },
+    { .name = "an engine that shares with a worker, stop and reset",
+      .samples = 4, .readers = 1, .workers = 1, .ahead = 2, .hybrid = 'e', .control = 'r', .all = 1 },
     { .name = "a read that is tried again",
       .samples = 4, .readers = 1, .workers = 1, .ahead = 1, .weak = 2, .all = 1 },
     { .name = "a sample that fails",
@@ -711,11 +781,15 @@ TEST(every_order_of_steps_ends_well)
 /* Without the signals of a role, somebody sleeps forever in some order of steps. */
 TEST(a_wake_up_that_is_left_out_is_found)
 {
-    static const uint32_t roles[] = { BZI_ROLE_READ, BZI_ROLE_WORK, BZI_ROLE_DONE, BZI_ROLE_CONTROL };
-    for (size_t i = 0; i < COUNT(roles); i++) {
-        const scenario s = { .name = "deaf", .samples = 4, .readers = 1, .workers = 1, .ahead = 1, .control = 'r' };
+    static const struct { uint32_t role, hybrid; } ways[] = {
+        { BZI_ROLE_READ, 0 }, { BZI_ROLE_WORK, 0 }, { BZI_ROLE_DONE, 0 }, { BZI_ROLE_CONTROL, 0 },
+        { BZI_ROLE_READ, 'e' }, { BZI_ROLE_WORK, 'e' }, { BZI_ROLE_DONE, 'e' }, { DEAF_POOL, 'e' },
+    };
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        const scenario s = { .name = "deaf", .samples = 4, .readers = 1, .workers = 1, .ahead = 1,
+                             .control = ways[i].hybrid ? 0 : 'r', .hybrid = ways[i].hybrid };
         const char *what;
-        deaf = roles[i] + 1;
+        deaf = ways[i].role + 1;
         what = run_scenario(&s, 100000);
         deaf = 0;
         CHECK(what && !strcmp(what, "nobody goes on"));
