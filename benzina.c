@@ -1,7 +1,9 @@
 /* benzina.c - the library in one file. Read benzina.h first: its opening comment is the manual.             MIT license
  *
- * Rooms, in order. A room calls only rooms above it; there are no forward declarations, so the compiler enforces that.
+ * The file has eight parts, and the parts have rooms. A room calls only rooms above it; there are no forward
+ * declarations, so the compiler enforces that.
  *
+ * GROUND
  *       1  limits            named constants, each with its reason
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *     3-6  OS                files, folders, clock, threads: the interface, and a room for each platform
@@ -11,24 +13,28 @@
  *   10-11  host              log, limits; open files, whose number is limited; sources
  *      12  settings          of the caller's structs: what they may be, and what zeros stand for
  *      13  cursor            bounded bytes and bits, sticky overrun; bytes that grow, with boxes
- *   14-17  codecs            NAL units; AV1; metadata: clap, colr, EXIF, XMP; JPEG
+ * CODED PICTURES
+ *   14-17  headers           NAL units; AV1; metadata: clap, colr, EXIF, XMP; JPEG
  *      18  stills            PNG, WebP
  *      19  codecs            the table of codecs
  *   20-21  pictures          finding a codec; a picture as container and stream describe it
+ * ARCHIVES
  *   22-23  boxes             mp4 boxes by table; the walk over them
  *      24  sample tables     the places of a track's samples
  *      25  containers        their types: a type of container is a row of operations
  *      26  pictures          that are files, of the library's kinds or of the program's own codecs
  *   27-28  mp4               archives, plain video; their samples
- *      29  text              names in one buffer; lines, words, numbers
- *      30  lists             of samples, as text
- *   31-32  folders           directories; pictures that are files
- *   33-36  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      37  providers         samples that the caller's functions give
- *      38  paths             the files that a path stands for
- *      39  opening           the table of containers
- *   40-41  data sets         a sample, its pictures and fields; parts over containers
- *   42-44  writer            the same boxes, the other way: pictures, tracks, archives
+ *   29-31  writer            the same boxes, the other way: pictures, tracks, archives
+ * DATA SETS
+ *      32  text              names in one buffer; lines, words, numbers
+ *      33  lists             labels and names of records, as text
+ *   34-35  folders           directories; pictures that are files
+ *   36-39  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
+ *      40  providers         samples that the caller's functions give
+ *      41  paths             the files that a path stands for
+ *      42  opening           the table of containers
+ *   43-44  data sets         a sample, its pictures and fields; parts over containers
+ * SAMPLING
  *      45  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
  *      46  random, order     Philox, the keyed permutation, shards
  *      47  transforms        parameters -> homography
@@ -36,22 +42,30 @@
  *      49  policies          operations that are drawn for a view
  *      50  kernels           a picture and a transform -> what the kernels read
  *      51  operations        what is drawn -> the passes of the kernels
+ * DECODING
  *      52  JPEG decode       libjpeg-turbo; nothing else touches it
  *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
  *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   58-61  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ * PIPELINE
  *   62-63  loader            its state; the locks live here; its tensors
- *      64  queues            runs of samples, what is read ahead
+ *      64  entries           the table of runs of samples, and what follows from their states
  *   65-70  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
  *   71-72  readers           threads that read samples in the planned order; reading
  *   73-77  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      78  contexts          the host, the device and its pool
- *      79  parts, closing    a loader's batches, queues, order, threads
- *      81  without threads   the caller's thread reads and decodes
+ *      79  parts, closing    a loader's batches, entries, order, threads
+ *      80  without threads   the caller's thread reads and decodes
  *   81-82  delivering        what the consumer's calls do; positions
+ * INTERFACE
  *      83  statistics        what was counted, and what limits a loader
  *   84-86  configuration     defaults, checks; outputs; opening
  *   87-92  public API        validate, delegate
+ *
+ * WHERE TO BEGIN. These eight rooms, in this order, show how the library works; they are some 3,000 lines. First an
+ * archive: Cursor, Boxes, Sample tables, Containers, Containers: mp4. Then how it becomes batches: Random numbers,
+ * order; Loader: state, whose banner has the states of all that threads hand to each other, and the way of one sample
+ * with the function at each step; Decode stages: workers, samples.
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -160,6 +174,11 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #  define BZI_MAYBE_UNUSED
 #  define BZI_COLD
 #endif
+
+
+/* #### GROUND #########################################################################################################
+ * What everything else needs: numbers, the operating system, memory, errors, files, the settings of the caller's
+ * structs, and bounded reading of bytes. */
 
 
 /* ==== 1. Limits =====================================================================================================
@@ -3422,6 +3441,11 @@ static void bzi_out_end(bzi_out *out)
 #endif
 
 
+/* #### CODED PICTURES #################################################################################################
+ * Headers and metadata of H.264, H.265, AV1, JPEG, PNG and WebP: size, depth, color, orientation. Pixels are not
+ * decoded. */
+
+
 /* ==== 14. NAL units ==================================================================================================
  * Calls: rooms 2, 13.
  *
@@ -5752,6 +5776,10 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 }
 
 
+/* #### ARCHIVES #######################################################################################################
+ * mp4 files: boxes, the places of samples, reading and writing. benzina.h and FORMAT.md say what an archive is. */
+
+
 /* ==== 22. Boxes =====================================================================================================
  * Calls: rooms 2, 9, 13, 16, 19.
  *
@@ -6632,7 +6660,7 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
  *
  * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
  * row of operations. An open container is immutable, but for the samples that it holds, and any thread may use it. No
- * code outside of rooms 24 to 41 knows which type of container a sample comes from. */
+ * code outside of rooms 24 to 44 knows which type of container a sample comes from. */
 
 /* The place of a sample's bytes: in a source, in a file that is opened to read them, or in memory. */
 typedef struct bzi_extent {
@@ -7956,7 +7984,1457 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 29. Text ======================================================================================================
+#ifndef BENZINA_NO_WRITER
+/* ==== 29. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 8-9, 13-15, 17, 19-21.
+ *
+ * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
+ * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
+ * written. */
+
+/* A picture to write, taken apart once, from config and data. */
+typedef struct bzi_coded {
+    bzna_image                  image;                               /* the caller's, with what it left out */
+    bzi_format                  sps;                                 /* what the stream says */
+    const struct bzi_coded_ops *ops;
+    bzi_span                    sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
+    uint32_t                    set_count;
+} bzi_coded;
+
+/* Functions that write pictures of a codec. */
+typedef struct bzi_coded_ops {
+    uint32_t    codec;                                                      /* BZNA_CODEC_... */
+    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);    /* fills in sets and sps */
+    void        (*config)(bzi_out *out, const bzi_coded *coded);    /* writes the configuration record; NULL: none */
+    void        (*unit)(bzi_out *out, const bzi_coded *coded);              /* writes the access unit */
+} bzi_coded_ops;
+
+static int bzi_span_equal(bzi_span a, bzi_span b)
+{
+    return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size);
+}
+
+/* Adds a parameter set unless the same is there already. */
+static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_span nal, bzna_error *err)
+{
+    uint64_t total = nal.size;
+
+    for (uint32_t i = 0; i < coded->set_count; i++) {
+        if (bzi_span_equal(coded->sets[i], nal))
+            return BZNA_OK;
+        total += coded->sets[i].size;
+    }
+
+    if (coded->set_count == BZI_LIMIT_PARAMETER_SETS || total > BZI_LIMIT_CONFIG_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u parameter sets, or %u bytes of them", field,
+                        BZI_LIMIT_PARAMETER_SETS, BZI_LIMIT_CONFIG_BYTES);
+    coded->sets[coded->set_count++] = nal;
+    return BZNA_OK;
+}
+
+static uint32_t bzi_coded_count(const bzi_coded *coded, uint32_t kind)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < coded->set_count; i++)
+        count += bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind;
+    return count;
+}
+
+/* Collects the parameter sets of H.264 and H.265. Checks that none is missing, and that the picture is intra. */
+static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bzna_error *err)
+{
+    const bzna_image *image = &coded->image;
+    bzi_image_nals n = bzi_image_nals_make(image);
+    bzi_span nal;
+    int got, pictures = 0;
+
+    while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
+        if (bzi_kind_is_parameter_set(n.kind)) {
+            if (bzi_coded_add_set(coded, field, nal, err) != BZNA_OK)
+                return err->status;
+        } else if (n.part == 1 && n.kind == BZI_NAL_SLICE) {
+            if (!bzi_nal_starts_stream(image->codec, nal))
+                return BZI_MISUSE(err, "%s.data: not an intra picture that stands alone (IDR)", field);
+            pictures++;
+        }
+    }
+
+    if (got < 0 && bzi_image_fail_nals(&n, err) < 0)
+        return bzi_error_prefix(err, field);
+    if (!pictures)
+        return BZI_MISUSE(err, "%s.data: no coded picture in it", field);
+    if ((bzi_nal_syntax_of(image->codec)->kinds[BZI_NAL_VPS][1] && !bzi_coded_count(coded, BZI_NAL_VPS)) ||
+        !bzi_coded_count(coded, BZI_NAL_SPS) || !bzi_coded_count(coded, BZI_NAL_PPS))
+        return BZI_MISUSE(err, "%s: parameter sets are missing in config and data", field);
+    return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
+}
+
+/* Finds the sequence header in force, which is the one that bzi_image_av1 reads. */
+static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
+{
+    bzi_span frame;
+
+    if (bzi_image_av1(&coded->image, &coded->sps, err) != BZNA_OK ||
+        bzi_image_find_set(&coded->image, &coded->sets[0], &frame, err) != BZNA_OK)
+        return bzi_error_prefix(err, field);
+
+    coded->set_count = 1;
+    if (coded->sets[0].size > BZI_LIMIT_CONFIG_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: a sequence header of more than %u bytes", field,
+                        BZI_LIMIT_CONFIG_BYTES);
+    return BZNA_OK;
+}
+
+/* Writes the parameter sets of a kind, each after its 16-bit size. */
+static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
+{
+    for (uint32_t i = 0; i < coded->set_count; i++)
+        if (bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind) {
+            bzi_out_u16(out, coded->sets[i].size);
+            bzi_out_bytes(out, coded->sets[i].data, coded->sets[i].size);
+        }
+}
+
+/* Writes what both records say of samples: chroma format and bits. */
+static void bzi_out_samples(bzi_out *out, const bzi_format *sps)
+{
+    bzi_out_u8(out, 0xfc | sps->chroma_format);
+    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
+    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+}
+
+/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
+ * unspecified. */
+static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
+{
+    static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
+    const bzi_format *sps = &coded->sps;
+
+    bzi_out_u8(out, 1);                                     /* version */
+    bzi_out_bytes(out, sps->profile, 12);                   /* profile, compatibility, constraints, level */
+    bzi_out_u16(out, 0xf000);                               /* min_spatial_segmentation_idc */
+    bzi_out_u8(out, 0xfc);                                  /* parallelismType */
+    bzi_out_samples(out, sps);
+    bzi_out_u16(out, 0);                                    /* avgFrameRate */
+    bzi_out_u8(out, sps->sub_layers << 3 | sps->nested << 2 | 3);      /* 3: lengths of 4 bytes */
+    bzi_out_u8(out, 3);                                     /* arrays */
+    for (uint32_t i = 0; i < 3; i++) {
+        bzi_out_u8(out, 0x80 | (32 + i));                   /* all sets of this type */
+        bzi_out_u16(out, bzi_coded_count(coded, kinds[i]));
+        bzi_out_sets(out, coded, kinds[i]);
+    }
+}
+
+/* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. Baseline, main, extended: one chroma and depth. */
+static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
+{
+    const bzi_format *sps = &coded->sps;
+    const uint8_t profile = sps->profile[0];
+
+    bzi_out_u8(out, 1);                                     /* version */
+    bzi_out_bytes(out, sps->profile, 3);                    /* profile, compatibility, level */
+    bzi_out_u8(out, 0xff);                                  /* lengths of 4 bytes */
+    bzi_out_u8(out, 0xe0 | bzi_coded_count(coded, BZI_NAL_SPS));
+    bzi_out_sets(out, coded, BZI_NAL_SPS);
+    bzi_out_u8(out, bzi_coded_count(coded, BZI_NAL_PPS));
+    bzi_out_sets(out, coded, BZI_NAL_PPS);
+    if (profile != 66 && profile != 77 && profile != 88) {
+        bzi_out_samples(out, sps);
+        bzi_out_u8(out, 0);                                 /* sets of SPS extensions */
+    }
+}
+
+/* Writes the access unit with 4-byte lengths, without parameter sets and discardable units. */
+static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
+{
+    bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
+    bzi_span nal;
+    while (bzi_nals_next(&n, &nal) > 0) {
+        if (bzi_kind_is_parameter_set(bzi_nal_kind(coded->image.codec, nal)) ||
+            bzi_nal_is_discardable(coded->image.codec, nal))
+            continue;
+        bzi_out_u32(out, nal.size);
+        bzi_out_bytes(out, nal.data, nal.size);
+    }
+}
+
+/* Writes a sequence header as a unit with a size field, as av1C requires. */
+static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
+{
+    uint64_t size = payload.size;
+
+    bzi_out_u8(out, BZI_OBU_SEQUENCE_HEADER << 3 | 2);      /* 2: it has a size */
+    for (; size > 127; size >>= 7)
+        bzi_out_u8(out, 128 | (size & 127));
+    bzi_out_u8(out, size);
+    bzi_out_bytes(out, payload.data, payload.size);
+}
+
+/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. The presentation delay is left
+ * unspecified. */
+static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
+{
+    const bzi_format *sps = &coded->sps;
+    const uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
+    const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
+    const uint32_t chroma = sps->chroma_format == 0 ? 7 : sps->chroma_format == 1 ? 3 : sps->chroma_format == 2 ? 2 : 0;
+
+    bzi_out_u8(out, 0x81);                                  /* marker, version */
+    bzi_out_u8(out, (uint32_t)sps->profile[0] << 5 | sps->profile[1]);
+    bzi_out_u8(out, (uint32_t)sps->profile[2] << 7 | depth << 5 | chroma << 2 | place);
+    bzi_out_u8(out, 0);                                     /* initial_presentation_delay */
+    bzi_out_sequence_header(out, coded->sets[0]);
+}
+
+/* Writes the units without delimiters and padding. Each sample needs a sequence header before its frame, so one is put
+ * there if it is missing. */
+static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
+{
+    bzi_cursor c = bzi_cursor_make(coded->image.data, coded->image.data_size, 0);
+    uint64_t begin = 0;
+    uint32_t type, found = 0;
+    bzi_span payload;
+
+    for (; bzi_obu_next(&c, &type, &payload) > 0; begin = c.pos) {
+        found |= type == BZI_OBU_SEQUENCE_HEADER;
+        if (!found && bzi_obu_kind(type) == BZI_NAL_SLICE) {
+            bzi_out_sequence_header(out, coded->sets[0]);
+            found = 1;
+        }
+        if (bzi_obu_kind(type) != BZI_NAL_DISCARDABLE)
+            bzi_out_bytes(out, c.data + begin, c.pos - begin);
+    }
+}
+
+static bzna_status bzi_coded_gather_file(bzi_coded *coded, const char *field, bzna_error *err)
+{
+    bzna_status status = bzi_codec_find(coded->image.codec)->inspect(&coded->image, &coded->sps, err);
+    return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
+}
+
+static void bzi_out_file(bzi_out *out, const bzi_coded *coded)
+{
+    bzi_out_bytes(out, coded->image.data, coded->image.data_size);
+}
+
+static const bzi_coded_ops bzi_coded_rows[] = {
+    { BZNA_CODEC_H264, bzi_coded_gather_nals, bzi_out_avcc, bzi_out_nals },
+    { BZNA_CODEC_H265, bzi_coded_gather_nals, bzi_out_hvcc, bzi_out_nals },
+    { BZNA_CODEC_AV1,  bzi_coded_gather_obus, bzi_out_av1c, bzi_out_obus },
+    { BZNA_CODEC_JPEG, bzi_coded_gather_file, NULL, bzi_out_file },
+};
+
+/* Fills in sizes and colors from the stream, and checks what the caller gives against them. */
+static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error *err)
+{
+    bzna_image *image = &coded->image;
+    const bzi_format *sps = &coded->sps;
+    const uint32_t width = bzi_format_width(sps), height = bzi_format_height(sps), upright = !sps->orientation;
+
+    if (image->orientation && image->orientation != sps->orientation + upright)
+        return BZI_MISUSE(err, "%s.orientation: %u, but archives keep the one in the picture, %u", field,
+                          image->orientation, sps->orientation + upright);
+    if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
+                        image->frame_width, image->frame_height, width, height);
+
+    image->frame_width = width;
+    image->frame_height = height;
+    if (!coded->ops->config && !image->width && !image->height) {
+        image->width = width;
+        image->height = height;
+    }
+
+    if (width > 65535 || height > 65535 ||
+        !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
+        return BZI_MISUSE(err, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width,
+                          image->height, image->crop_x, image->crop_y, width, height);
+    if (!image->color.present)
+        image->color = sps->color.present ? sps->color : bzi_color_of_archives;
+    return BZNA_OK;
+}
+
+/* Checks a picture from the caller and takes it apart. `field` names it in messages. */
+static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
+{
+    bzna_image *image = &coded->image;
+    const bzi_codec *codec;
+    bzna_status status;
+
+    memset(coded, 0, sizeof *coded);
+    if (bzi_image_take(image, given, field, err) != BZNA_OK)
+        return err->status;
+
+    for (size_t i = 0; i < BZI_LENGTH(bzi_coded_rows); i++)
+        if (bzi_coded_rows[i].codec == image->codec)
+            coded->ops = &bzi_coded_rows[i];
+    codec = bzi_codec_find(image->codec);
+    if (!codec)
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
+    if (!coded->ops)
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
+                        codec->name);
+    if (image->config && image->config_size < codec->config_bytes)
+        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size,
+                          codec->config);
+
+    status = coded->ops->gather(coded, field, err);
+    return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
+}
+
+/* Writes how a picture's bytes are to be understood: the codec's configuration, and the colors. */
+static void bzi_out_config(bzi_out *out, const bzi_coded *coded)
+{
+    const bzna_color *color = &coded->image.color;
+
+    bzi_out_begin(out, bzi_codec_find(coded->image.codec)->config);
+    coded->ops->config(out, coded);
+    bzi_out_end(out);
+
+    bzi_out_begin(out, "colr");
+    bzi_out_bytes(out, "nclx", 4);
+    bzi_out_u16(out, color->primaries);
+    bzi_out_u16(out, color->transfer);
+    bzi_out_u16(out, color->matrix);
+    bzi_out_u8(out, color->full_range ? 0x80 : 0);
+    bzi_out_end(out);
+}
+
+/* Writes the clean aperture. */
+static void bzi_out_clap(bzi_out *out, const bzna_image *image)
+{
+    const uint32_t numbers[] = {
+        image->width,                                       /* cleanApertureWidthN */
+        1,                                                  /* cleanApertureWidthD */
+        image->height,                                      /* cleanApertureHeightN */
+        1,                                                  /* cleanApertureHeightD */
+        2 * image->crop_x + image->width - image->frame_width,      /* horizOffN: of the center, in halves */
+        2,                                                  /* horizOffD */
+        2 * image->crop_y + image->height - image->frame_height,    /* vertOffN */
+        2,                                                  /* vertOffD */
+    };
+    bzi_out_begin(out, "clap");
+    bzi_out_u32s(out, 8, numbers);
+    bzi_out_end(out);
+}
+
+/* Writes the sample entry: hvc1, avc1 and av01 with colors, or jpeg, whose pictures have their own. with_clap: adds a
+ * clean aperture. */
+static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
+{
+    const bzna_image *image = &coded->image;
+
+    bzi_out_begin(out, bzi_codec_find(image->codec)->entries[0]);
+    bzi_out_zeros(out, 6);                                  /* reserved */
+    bzi_out_u16(out, 1);                                    /* data_reference_index */
+    bzi_out_zeros(out, 16);                                 /* pre_defined, reserved */
+    bzi_out_u16(out, image->frame_width);
+    bzi_out_u16(out, image->frame_height);
+    bzi_out_u32(out, 72u << 16);                            /* horizresolution, in dots an inch */
+    bzi_out_u32(out, 72u << 16);                            /* vertresolution */
+    bzi_out_u32(out, 0);                                    /* reserved */
+    bzi_out_u16(out, 1);                                    /* frame_count */
+    bzi_out_zeros(out, 32);                                 /* compressorname */
+    bzi_out_u16(out, 24);                                   /* depth */
+    bzi_out_u16(out, 0xffff);                               /* pre_defined */
+    if (coded->ops->config)
+        bzi_out_config(out, coded);
+    if (with_clap)
+        bzi_out_clap(out, image);
+    bzi_out_end(out);
+}
+
+/* --- Samples in the index --- */
+
+#define BZI_WRITER_NUL       12u      /* offset of a byte in ftyp that is 0: the name of samples that have none */
+
+/* What is kept of a sample until the index is written: 40 bytes. */
+typedef struct bzi_index_entry {
+    uint64_t offset;                  /* where the sample begins in the file */
+    uint64_t name_at;                 /* where its name begins among all names */
+    int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
+    uint32_t size;                    /* bytes of the sample */
+    uint32_t thumb;                   /* offset of the thumbnail in the sample */
+    uint32_t thumb_size;              /* its bytes; 0: there is none */
+    uint16_t name_length;             /* bytes of its name, without the NUL */
+    uint8_t  has_name;
+    uint8_t  split;                   /* BZNA_SPLIT_... */
+} bzi_index_entry;
+
+/* The samples of an archive, in their order in the file, and how many they are: [0] all, else by split. */
+typedef struct bzi_index {
+    bzi_buffer buffer;                /* a bzi_index_entry for each */
+    uint64_t   targets_at;            /* where the first target lies in the file; they are in one piece */
+    uint64_t   names_at;              /* where the first name lies; likewise */
+    uint32_t   counts[4];             /* samples */
+    uint32_t   targets;               /* samples that have a target; if any has one, each has an entry for it */
+    uint32_t   names;                 /* samples that have a name */
+    uint32_t   thumbs;                /* samples that have a thumbnail */
+} bzi_index;
+
+static bzi_index_entry *bzi_index_at(const bzi_index *index, uint64_t i)
+{
+    return (bzi_index_entry *)(void *)index->buffer.data + i;
+}
+
+/* Makes room for one more entry. Returns 0 if memory is out, else 1. */
+static int bzi_index_reserve(bzi_index *index, const bzi_memory *memory)
+{
+    return bzi_buffer_reserve(memory, &index->buffer, (index->counts[0] + 1ull) * sizeof(bzi_index_entry), 1);
+}
+
+/* The tracks of the index, by what their samples are. */
+enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
+
+/* Finds what a track has of the i-th sample: returns where it lies in the file, and sets its bytes. */
+static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t i, uint32_t *size)
+{
+    const bzi_index_entry *e = bzi_index_at(index, i);
+
+    switch (table) {
+    case BZI_TABLE_SAMPLES:
+        *size = e->size;
+        return e->offset;
+    case BZI_TABLE_TARGETS:
+        *size = 8;
+        return index->targets_at + 8ull * i;
+    case BZI_TABLE_NAMES:
+        *size = e->name_length + 1u;
+        return e->has_name ? index->names_at + e->name_at : BZI_WRITER_NUL;
+    default:
+        *size = e->thumb_size;
+        return e->offset + e->thumb;
+    }
+}
+
+#endif
+
+
+#ifndef BENZINA_NO_WRITER
+/* ==== 30. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 20, 22, 25-26, 29.
+ *
+ * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
+ * and the struct of a writer.
+ *
+ * Fields lie in a box 'uuid' of the sample's moov, before the tracks: the original reader looks for tracks until the
+ * last box that it read was one, and never returns if another box follows them. It has:
+ *   version and flags, 0
+ *   the number of fields
+ *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value (of a
+ *   picture: a whole file)
+ *
+ * The index has the same box, with the fields of all samples, without values. After them come the number of classes
+ * that have names, where each name begins and the last one ends, and the names end to end. */
+
+#define BZI_WRITER_TIMESCALE 20u
+
+/* --- Tracks --- */
+
+/* One track to write. */
+typedef struct bzi_track_desc {
+    const char      *name;            /* bzna_input and so on */
+    const char      *mime;            /* of metadata */
+    const bzi_coded *coded;           /* of video: the picture that it shows, from which its sample entry is made */
+    const bzi_out   *entry;           /* of video, if `coded` is gone: its sample entry */
+    const bzi_index *index;           /* in the index: the samples; NULL: in a sample */
+    uint32_t         id;
+    uint32_t         flags;           /* of its tkhd; 3: it is enabled and in the movie */
+    uint32_t         width;           /* of its tkhd, in pixels */
+    uint32_t         height;
+    uint32_t         count;           /* of its samples */
+    uint32_t         offset_bytes;    /* of offsets: 4 or 8 */
+    uint32_t         table;           /* in the index: BZI_TABLE_... */
+    uint32_t         split;           /* in the index: of its samples; 0: all */
+    uint64_t         offset;          /* in a sample: of the one entry, from the sample's beginning */
+    uint64_t         size;            /* in a sample: its bytes */
+} bzi_track_desc;
+
+/* Writes a time, which has 8 bytes in boxes of version 1. */
+static void bzi_out_time(bzi_out *out, uint32_t version, uint64_t time) { bzi_out_number(out, time, version ? 8 : 4); }
+
+/* Begins a box that has times: of creation and modification, which are not said. */
+static void bzi_out_begin_timed(bzi_out *out, const char type[5], uint32_t version, uint32_t flags)
+{
+    bzi_out_begin_full(out, type, version, flags);
+    bzi_out_time(out, version, 0);
+    bzi_out_time(out, version, 0);
+}
+
+/* Writes the matrix of pictures that are not turned. */
+static void bzi_out_upright(bzi_out *out)
+{
+    static const uint32_t matrix[9] = { 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000 };
+    bzi_out_u32s(out, 9, matrix);
+}
+
+static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint32_t next_track)
+{
+    bzi_out_begin_timed(out, "mvhd", version, 0);
+    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
+    bzi_out_time(out, version, duration);
+    bzi_out_u32(out, 0x10000);                              /* rate */
+    bzi_out_u16(out, 0x100);                                /* volume */
+    bzi_out_zeros(out, 10);                                 /* reserved */
+    bzi_out_upright(out);
+    bzi_out_zeros(out, 24);                                 /* pre_defined */
+    bzi_out_u32(out, next_track);
+    bzi_out_end(out);
+}
+
+/* Writes the description of a track's samples: a picture's sample entry, or a mime type. */
+static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
+{
+    bzi_out_begin_full(out, "stsd", 0, 0);
+    bzi_out_u32(out, 1);                                    /* entry_count */
+    if (t->coded) {
+        bzi_out_visual(out, t->coded, 1);
+    } else if (t->entry) {
+        bzi_out_bytes(out, t->entry->buffer.data, t->entry->size);
+    } else {
+        bzi_out_begin(out, "mett");
+        bzi_out_zeros(out, 6);                              /* reserved */
+        bzi_out_u16(out, 1);                                /* data_reference_index */
+        bzi_out_text(out, "");                              /* content_encoding */
+        bzi_out_text(out, t->mime);
+        bzi_out_end(out);
+    }
+    bzi_out_end(out);
+}
+
+/* Writes the sizes or the offsets of a track of the index. */
+static void bzi_out_table(bzi_out *out, const bzi_track_desc *t, int offsets)
+{
+    const bzi_index *index = t->index;
+    const uint32_t end = t->count ? index->counts[0] : 0;
+
+    for (uint32_t i = 0; i < end && !out->failed; i++) {
+        uint32_t size;
+        const uint64_t offset = bzi_index_find(index, t->table, i, &size);
+        if (!t->split || t->split == bzi_index_at(index, i)->split)
+            bzi_out_number(out, offsets ? offset : size, offsets ? t->offset_bytes : 4);
+    }
+}
+
+/* Writes the tables of a track. The index has a size for each sample even if all are equal, as with the original
+ * tools. */
+static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
+{
+    const uint32_t durations[] = {
+        1,                                                  /* entry_count */
+        t->count,                                           /* sample_count */
+        BZI_WRITER_TIMESCALE,                               /* sample_delta */
+    };
+    const uint32_t chunks[] = {
+        t->count > 0,                                       /* entry_count. FFmpeg refuses runs without samples */
+        1,                                                  /* first_chunk */
+        1,                                                  /* samples_per_chunk */
+        1,                                                  /* sample_description_index */
+    };
+
+    bzi_out_begin(out, "stbl");
+    bzi_out_stsd(out, t);
+
+    bzi_out_begin_full(out, "stts", 0, 0);
+    bzi_out_u32s(out, 3, durations);
+    bzi_out_end(out);
+
+    bzi_out_begin_full(out, "stsz", 0, 0);
+    bzi_out_u32(out, t->size);                              /* sample_size; 0: each has its own */
+    bzi_out_u32(out, t->count);                             /* sample_count */
+    if (t->index)
+        bzi_out_table(out, t, 0);
+    bzi_out_end(out);
+
+    bzi_out_begin_full(out, "stsc", 0, 0);
+    bzi_out_u32s(out, t->count ? 4 : 1, chunks);
+    bzi_out_end(out);
+
+    bzi_out_begin_full(out, t->offset_bytes == 8 ? "co64" : "stco", 0, 0);
+    bzi_out_u32(out, t->count);                             /* entry_count */
+    if (t->index)
+        bzi_out_table(out, t, 1);
+    else
+        bzi_out_u32(out, t->offset);
+    bzi_out_end(out);
+    bzi_out_end(out);
+}
+
+/* Writes what a track's media are, and that they lie in this file. */
+static void bzi_out_minf(bzi_out *out, const bzi_track_desc *t)
+{
+    bzi_out_begin(out, "minf");
+    if (t->coded || t->entry) {
+        bzi_out_begin_full(out, "vmhd", 0, 1);
+        bzi_out_zeros(out, 8);                              /* graphicsmode, opcolor */
+    } else {
+        bzi_out_begin_full(out, "nmhd", 0, 0);
+    }
+    bzi_out_end(out);
+
+    bzi_out_begin(out, "dinf");
+    bzi_out_begin_full(out, "dref", 0, 0);
+    bzi_out_u32(out, 1);                                    /* entry_count */
+    bzi_out_begin_full(out, "url ", 0, 1);                  /* 1: in this file */
+    bzi_out_end(out);
+    bzi_out_end(out);
+    bzi_out_end(out);
+
+    bzi_out_stbl(out, t);
+    bzi_out_end(out);
+}
+
+static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
+{
+    const uint32_t version = t->index != NULL;
+    const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE;
+
+    bzi_out_begin(out, "trak");
+    bzi_out_begin_timed(out, "tkhd", version, t->flags);
+    bzi_out_u32(out, t->id);
+    bzi_out_u32(out, 0);                                    /* reserved */
+    bzi_out_time(out, version, duration);
+    bzi_out_zeros(out, 16);                                 /* reserved, layer, alternate_group, volume */
+    bzi_out_upright(out);
+    bzi_out_u32(out, t->width << 16);
+    bzi_out_u32(out, t->height << 16);
+    bzi_out_end(out);
+
+    bzi_out_begin(out, "mdia");
+    bzi_out_begin_timed(out, "mdhd", version, 0);
+    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
+    bzi_out_time(out, version, duration);
+    bzi_out_u16(out, 0x55c4);                               /* language: und */
+    bzi_out_u16(out, 0);                                    /* pre_defined */
+    bzi_out_end(out);
+
+    bzi_out_begin_full(out, "hdlr", 0, 0);
+    bzi_out_u32(out, 0);                                    /* pre_defined */
+    bzi_out_bytes(out, t->coded || t->entry ? "vide" : "meta", 4);
+    bzi_out_zeros(out, 12);                                 /* reserved */
+    bzi_out_text(out, t->name);
+    bzi_out_end(out);
+
+    bzi_out_minf(out, t);
+    bzi_out_end(out);
+    bzi_out_end(out);
+}
+
+static void bzi_out_ftyp(bzi_out *out, const char *brands)
+{
+    bzi_out_begin(out, "ftyp");
+    bzi_out_bytes(out, "isom", 4);                          /* major_brand */
+    bzi_out_u32(out, 0);                                    /* minor_version */
+    bzi_out_bytes(out, brands, strlen(brands));             /* compatible_brands */
+    bzi_out_end(out);
+}
+
+/* --- Samples --- */
+
+/* A sample that was handed in. */
+typedef struct bzi_pending {
+    struct bzi_pending *next;         /* in the queue */
+    uint64_t            index;        /* of the sample in the archive */
+    bzi_index_entry     entry;
+    uint64_t            name_at;      /* offset of the name in the sample */
+    bzi_out             out;          /* the sample, then the thumbnail's sample entry; empty: none comes here */
+} bzi_pending;
+
+static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
+{
+    if (p)
+        bzi_buffer_free(memory, &p->out.buffer);
+    bzi_release(memory, p, 1, sizeof *p);
+}
+
+/* Writes a track of a sample: of a picture, or of metadata if `coded` is NULL. */
+static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id,
+                                uint64_t offset, uint64_t size)
+{
+    const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .count = 1, .offset = offset,
+                               .flags = !strcmp(name, "bzna_thumb") || !strcmp(name, "bzna_fname") ? 3 : 0,
+                               .offset_bytes = 4,
+                               .size = size,
+                               .width = coded ? coded->image.width : 0, .height = coded ? coded->image.height : 0 };
+    bzi_out_trak(out, &t);
+}
+
+static void bzi_out_begin_fields(bzi_out *out, uint32_t count)
+{
+    bzi_out_begin(out, "uuid");
+    bzi_out_bytes(out, bzi_box_uuid, sizeof bzi_box_uuid);
+    bzi_out_u32(out, 0);                                    /* version and flags */
+    bzi_out_u32(out, count);
+}
+
+static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const void *value, uint64_t size)
+{
+    bzi_out_u8(out, kind);
+    bzi_out_u8(out, strlen(name));
+    bzi_out_bytes(out, name, strlen(name));
+    bzi_out_u32(out, size);
+    bzi_out_bytes(out, value, size);
+    if (!out->failed && value && size)
+        bzi_flip_to_little(out->buffer.data + out->size - size, size, bzi_number_bytes(kind));
+}
+
+/* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
+static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint32_t i)
+{
+    bzna_field_value value;
+    bzi_struct_in_array(&value, sizeof value, sample->fields, i);
+    return value;
+}
+
+/* Checks a field of a sample: its name, its kind, and a value that fits the kind. */
+static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_writer_sample *sample, uint32_t i,
+                                          bzna_error *err)
+{
+    static const char *const taken[] = { "image", "thumb", "target", "name" };
+    bzna_field_value v;
+    const char *wrong = NULL;
+    size_t length;
+
+    if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
+                        "sample.fields[%u].struct_size: differs from the first one's, or is not known", i);
+
+    length = v.name ? strlen(v.name) : 0;
+    if (length == 0 || length >= BZNA_NAME_MAX)
+        return BZI_MISUSE(err, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
+    if (!bzi_text_is_utf8(v.name))
+        return BZI_MISUSE(err, "sample.fields[%u].name: is not UTF-8", i);
+
+    for (size_t k = 0; k < BZI_LENGTH(taken); k++)
+        if (!strcmp(v.name, taken[k]))
+            wrong = "name: archives have a field of that name";
+
+    for (uint32_t k = 0; k < i; k++)
+        if (!strcmp(bzi_sample_field(sample, k).name, v.name))
+            wrong = "name: is given twice";
+
+    if (v.kind < BZNA_FIELD_IMAGE || v.kind > BZNA_FIELD_BYTES)
+        wrong = "kind: must be BZNA_FIELD_IMAGE, _INTEGER, _VECTOR, _TEXT or _BYTES";
+    else if ((v.size && !v.data) || v.size > UINT32_MAX)
+        wrong = v.data ? "size: more than 4 GiB" : "data: is NULL";
+    else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
+        wrong = "size: an integer has 8 bytes, and each number of a vector 4";
+    else if (v.kind == BZNA_FIELD_TEXT && bzi_find_byte(v.data, 0, v.size))
+        wrong = "data: a text must not contain a NUL";
+    else if (v.kind == BZNA_FIELD_IMAGE && bzi_codec_recognize((bzi_span){ v.data, v.size }) == BZNA_CODEC_UNKNOWN &&
+             bzi_file_own(host, (bzi_span){ v.data, v.size }) == BZNA_CODEC_UNKNOWN)
+        wrong = "data: a picture is a whole file of a kind that folders may hold";
+    return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
+}
+
+static bzna_status bzi_sample_check(const bzi_host *host, const bzna_writer_sample *sample, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+
+    if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
+        return BZI_MISUSE(err, "sample.name: longer than 65535 bytes");
+    if (sample->field_count && !sample->fields)
+        return BZI_MISUSE(err, "sample.fields: is NULL, and field_count is %u", sample->field_count);
+    for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
+        status = bzi_sample_check_field(host, sample, i, err);
+    return status;
+}
+
+/* Writes the mdat of a sample: pictures, target, name. The target comes right before the name, and is found from the
+ * name's place. */
+static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
+                                  const bzi_coded *thumb, uint64_t *input_size)
+{
+    bzi_out *out = &p->out;
+    uint64_t thumb_at = out->size + 8;
+
+    bzi_out_begin(out, "mdat");
+    input->ops->unit(out, input);
+    *input_size = out->size - thumb_at;
+    if (thumb && thumb != input) {
+        thumb_at = out->size;
+        thumb->ops->unit(out, thumb);
+    }
+
+    p->entry.thumb = (uint32_t)thumb_at;
+    p->entry.thumb_size = thumb ? (uint32_t)(out->size - thumb_at) : 0;
+    if (sample->target != BZNA_TARGET_NONE)
+        bzi_out_le64(out, sample->target);
+
+    p->name_at = out->size;
+    if (sample->name)
+        bzi_out_text(out, sample->name);
+    bzi_out_end(out);
+}
+
+/* Writes the whole small mp4 of one sample. */
+static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
+                            const bzi_coded *thumb)
+{
+    const uint32_t has_target = sample->target != BZNA_TARGET_NONE, has_name = sample->name != NULL;
+    bzi_out *out = &p->out;
+    uint64_t input_size, media_at;
+    uint32_t id = 1;
+
+    bzi_out_ftyp(out, "isom");
+    media_at = out->size + 8;
+    bzi_pending_put_media(p, sample, input, thumb, &input_size);
+
+    bzi_out_begin(out, "moov");
+    bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
+    if (sample->field_count) {
+        bzi_out_begin_fields(out, sample->field_count);
+        for (uint32_t i = 0; i < sample->field_count; i++) {
+            const bzna_field_value v = bzi_sample_field(sample, i);
+            bzi_out_field(out, v.kind, v.name, v.data, v.size);
+        }
+        bzi_out_end(out);
+    }
+
+    bzi_out_inner_track(out, "bzna_input", NULL, input, id++, media_at, input_size);
+    if (has_name)
+        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, strlen(sample->name) + 1);
+    if (has_target)
+        bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
+    if (thumb)
+        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->entry.thumb, p->entry.thumb_size);
+    bzi_out_end(out);
+}
+
+/* Makes the bytes of a sample. No lock is held. A picture that is small enough is its own thumbnail. */
+static bzna_status bzi_pending_make(bzi_pending *p, const bzi_host *host, const bzna_writer_sample *sample,
+                                    bzna_error *err)
+{
+    bzi_coded input, given_thumb;
+    const bzi_coded *thumb = NULL;
+
+    if (bzi_coded_make(&input, sample->image, "sample.image", err) != BZNA_OK)
+        return err->status;
+
+    if (sample->thumb) {
+        if (bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err) != BZNA_OK)
+            return err->status;
+        thumb = &given_thumb;
+    } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
+        thumb = &input;
+    }
+
+    if (bzi_sample_check(host, sample, err) != BZNA_OK)
+        return err->status;
+
+    p->entry.split = (uint8_t)sample->split;
+    p->entry.target = sample->target;
+    p->entry.has_name = sample->name != NULL;
+    p->entry.name_length = sample->name ? (uint16_t)strlen(sample->name) : 0;
+    bzi_pending_put(p, sample, &input, thumb);
+    p->entry.size = (uint32_t)p->out.size;
+
+    if (p->out.size > UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
+
+    if (thumb)
+        bzi_out_visual(&p->out, thumb, 0);
+    return p->out.failed ? bzi_fail_memory(err, "a sample") : BZNA_OK;
+}
+
+/* --- Writers --- */
+
+struct bzna_writer {
+    bzi_host     *host;               /* a reference is held */
+    bzna_sink     sink;               /* where to write; if write_at is NULL, to `file` */
+    bzi_file      file;               /* the library's own */
+    bzi_out       path;               /* its path, for messages */
+    bzi_mutex     lock;               /* guards what follows, down to field_count */
+    bzi_cond      changed;            /* the queue has changed, or a thread is no longer busy */
+    bzna_status   poison;             /* an error that every later call returns; BZNA_OK: none */
+    uint32_t      finished;           /* 1: the index is written */
+    uint32_t      busy;               /* 1: a thread is writing */
+    uint64_t      next;               /* the index whose turn it is */
+    uint64_t      last;               /* one more than the largest index that was given */
+    uint64_t      queue_limit;        /* bytes that may wait */
+    uint64_t      queue_bytes;        /* bytes that wait */
+    uint64_t      queue_count;        /* samples that wait */
+    bzi_pending  *queue;              /* those samples, by index */
+    bzi_pending  *queue_last;         /* the last of them; NULL: none waits */
+    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far, sorted by name */
+    uint32_t      field_count;
+    /* The rest belongs to the busy thread. */
+    uint32_t      thumbs_differ;      /* 1: thumbnails have different sample entries, so no track can hold them all */
+    uint64_t      position;           /* where the next sample goes, and at last the index */
+    bzi_index     index;
+    uint32_t      class_count;        /* of class_names */
+    bzi_out       name_bytes;         /* names of samples, each with its NUL */
+    bzi_out       class_names;        /* their number, where each begins and the last ends, and themselves */
+    bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
+    bzi_out       tail;               /* what comes after the samples: targets, names, the movie box */
+};
+
+static void bzi_writer_free(bzna_writer *writer)
+{
+    bzi_host *host = writer->host;
+    const bzi_memory *memory = &host->memory;
+
+    bzi_buffer_free(memory, &writer->path.buffer);
+    bzi_buffer_free(memory, &writer->name_bytes.buffer);
+    bzi_buffer_free(memory, &writer->class_names.buffer);
+    bzi_buffer_free(memory, &writer->thumb_entry.buffer);
+    bzi_buffer_free(memory, &writer->tail.buffer);
+    bzi_buffer_free(memory, &writer->index.buffer);
+    for (bzi_pending *p = writer->queue, *next; p; p = next) {
+        next = p->next;
+        bzi_pending_free(memory, p);
+    }
+
+    bzi_os_locks_free(&writer->lock, &writer->changed, 1);
+    bzi_release(memory, writer, 1, sizeof *writer);
+    bzi_host_drop(host);
+}
+
+/* Writes bytes to the sink or to the file. An error names the place and, if it is known, the file. */
+static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
+                                    bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    int error = 0;
+
+    if (size == 0)
+        return BZNA_OK;
+    if (writer->sink.write_at) {
+        bzi_os_callback_begin();
+        status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
+        bzi_os_callback_end();
+    } else {
+        error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
+    }
+
+    if (status >= 0 && !error)
+        return BZNA_OK;
+    status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes failed: %s", (bzi_llu)size,
+                      error ? bzi_os_error(error).text : bzi_status_text(status));
+    return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
+}
+
+/* Waits until all that was written is on the disk, so that it gets there before what is written next, and so that late
+ * errors are seen. */
+static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
+{
+    const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
+    if (!error)
+        return BZNA_OK;
+    BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot be written to the disk: %s", bzi_os_error(error).text);
+    return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
+}
+
+#endif
+
+
+#ifndef BENZINA_NO_WRITER
+/* ==== 31. Writer: archives ==========================================================================================
+ * Calls: rooms 2, 4, 7-10, 13, 29-30.
+ *
+ * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
+ * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
+ * end of mdat. The archive's mdat has length 0, which marks it as unfinished, until bzna_writer_finish sets the
+ * length. */
+
+
+/* --- Opening --- */
+
+/* Copies the names of classes, as they stand in the index, and the limit of the queue. */
+static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
+{
+    bzi_out *names = &writer->class_names;
+    uint64_t bytes = 0;
+
+    writer->queue_limit = config->queue_bytes;
+    writer->class_count = config->class_count;
+    for (uint32_t i = 0; i < config->class_count; i++) {
+        const char *name = config->classes[i];
+        if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
+            return BZI_MISUSE(err, "writer_config.classes[%u]: %s", i, name ? "longer than 65535 bytes" : "is NULL");
+        if ((bytes += strlen(name) + 1) > BZI_LIMIT_CLASS_BYTES)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
+    }
+
+    bytes = 0;
+    bzi_out_u32(names, config->class_count);
+    bzi_out_u32(names, 0);                                  /* where the first name begins */
+    for (uint32_t i = 0; i < config->class_count; i++)
+        bzi_out_u32(names, bytes += strlen(config->classes[i]));
+    for (uint32_t i = 0; i < config->class_count; i++)
+        bzi_out_bytes(names, config->classes[i], strlen(config->classes[i]));
+    return names->failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
+}
+
+/* Makes a writer without a file. */
+static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
+{
+    bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
+    bzna_status status;
+
+    if (!writer)
+        return bzi_fail_memory(err, "a writer");
+
+    if (!bzi_os_locks_init(&writer->lock, BZI_RANK_WRITER, &writer->changed, 1)) {
+        bzi_release(&host->memory, writer, 1, sizeof *writer);
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    }
+
+    writer->host = host;
+    writer->file.fd = -1;
+    bzi_host_retain(host);
+    writer->name_bytes = writer->class_names = writer->thumb_entry = (bzi_out){ .memory = &host->memory };
+    writer->tail = writer->path = writer->name_bytes;
+    if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
+        *out = writer;
+    else
+        bzi_writer_free(writer);
+    return status;
+}
+
+static void bzi_writer_close(bzna_writer *writer)
+{
+    if (!writer->sink.write_at) {
+        bzi_os_file_close(&writer->file);
+    } else if (writer->sink.close) {
+        bzi_os_callback_begin();
+        writer->sink.close(writer->sink.user);
+        bzi_os_callback_end();
+    }
+    bzi_writer_free(writer);
+}
+
+static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
+                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
+{
+    bzna_writer *writer = NULL;
+    bzna_status status = bzi_writer_new(host, config, &writer, err);
+    bzi_out *head;
+    int error;
+
+    if (status != BZNA_OK)
+        return status;
+
+    if (sink) {
+        writer->sink = *sink;
+    } else {
+        bzi_out_text(&writer->path, path);
+        if (writer->path.failed) {
+            status = bzi_fail_memory(err, "a path");
+        } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
+            writer->file.fd = -1;
+            BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
+                        "cannot create: %s", bzi_os_error(error).text);
+            status = bzi_error_prefix(err, path);
+        }
+    }
+
+    head = &writer->tail;             /* what comes before the samples */
+    bzi_out_ftyp(head, "bznaisom");
+    bzi_out_u32(head, 1);                                   /* mdat's size is in the 8 bytes after its type */
+    bzi_out_bytes(head, "mdat", 4);
+    bzi_out_zeros(head, 8);                                 /* its size, at the end */
+    writer->position = head->size;
+    if (status == BZNA_OK)
+        status = head->failed ? bzi_fail_memory(err, "a writer") :
+                                bzi_writer_write(writer, 0, head->buffer.data, head->size, err);
+    if (status != BZNA_OK) {
+        writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
+        bzi_writer_close(writer);
+        return status;
+    }
+    *out = writer;
+    return BZNA_OK;
+}
+
+/* --- Writing samples --- */
+
+/* Keeps the first thumbnail's configuration and compares the others', since the playable track has only one. It has the
+ * size of the frames, too: if the first JPEG that libavcodec decodes is much lower than the entry says, it is taken for
+ * one of two fields. Pre: there is room for it. */
+static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
+{
+    bzi_out *first = &writer->thumb_entry;
+    const uint64_t size = p->out.size - p->entry.size;
+    const uint8_t *entry = p->out.buffer.data + p->entry.size;
+
+    if (writer->index.thumbs == 0)
+        bzi_out_bytes(first, entry, size);
+    else
+        writer->thumbs_differ |= first->size != size || memcmp(first->buffer.data, entry, (size_t)size) != 0;
+}
+
+/* Takes note of a sample that is in the file. Pre: there is room in the index. */
+static void bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
+{
+    bzi_index *index = &writer->index;
+
+    entry.offset = writer->position;
+    writer->position += entry.size;
+    *bzi_index_at(index, index->counts[0]++) = entry;
+    if (entry.split)
+        index->counts[entry.split]++;
+    index->targets += entry.target != BZNA_TARGET_NONE;
+    index->names += entry.has_name;
+    index->thumbs += entry.thumb_size > 0;
+}
+
+/* Writes the sample whose turn it is. */
+static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
+{
+    const bzi_memory *memory = &writer->host->memory;
+    bzi_out *names = &writer->name_bytes;
+    const uint32_t size = p->entry.size, name_size = p->entry.has_name ? p->entry.name_length + 1u : 0;
+    bzna_status status;
+
+    if (!bzi_index_reserve(&writer->index, memory) ||
+        !bzi_buffer_reserve(memory, &names->buffer, names->size + name_size, 1) ||
+        !bzi_buffer_reserve(memory, &writer->thumb_entry.buffer, p->out.size - size, 1))
+        return bzi_fail_memory(err, "the archive's index");
+
+    if (p->entry.thumb_size)
+        bzi_writer_note_thumb(writer, p);
+    p->entry.name_at = names->size;
+    bzi_out_bytes(names, p->out.buffer.data + p->name_at, name_size);
+
+    status = bzi_writer_write(writer, writer->position, p->out.buffer.data, size, err);
+    if (status == BZNA_OK)
+        bzi_writer_note(writer, p->entry);
+    return status;
+}
+
+/* --- The queue. Under the lock, which bzi_writer_add takes --- */
+
+/* Returns the place in the queue at which a sample with this index is, or would be. Most come in order. */
+static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
+{
+    bzi_pending *last = writer->queue_last, **at = last && last->index < index ? &last->next : &writer->queue;
+    while (*at && (*at)->index < index)
+        at = &(*at)->next;
+    return at;
+}
+
+static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
+static void bzi_queue_put(bzna_writer *writer, bzi_pending *p)
+{
+    bzi_pending **at = bzi_queue_find(writer, p->index);
+    p->next = *at;
+    *at = p;
+    writer->queue_last = p->next ? writer->queue_last : p;
+    writer->queue_count++;
+    writer->queue_bytes += bzi_pending_bytes(p);
+}
+
+/* Takes the sample whose turn it is. NULL: it is not there. */
+static bzi_pending *bzi_queue_take(bzna_writer *writer)
+{
+    bzi_pending *p = writer->queue;
+    if (!p || p->index != writer->next)
+        return NULL;
+    writer->queue = p->next;
+    writer->queue_last = p->next ? writer->queue_last : NULL;
+    writer->queue_count--;
+    writer->queue_bytes -= bzi_pending_bytes(p);
+    return p;
+}
+
+/* Lists the indices below the largest that were not given, as "5, 9 to 12", as many as there is room for. */
+static void bzi_queue_name_missing(const bzna_writer *writer, char text[160])
+{
+    uint64_t from = writer->next;
+    size_t n = 0;
+
+    for (const bzi_pending *p = writer->queue; from < writer->last && n < 110; p = p ? p->next : NULL) {
+        const uint64_t to = p ? p->index : writer->last;
+
+        if (to > from)
+            n += (size_t)snprintf(text + n, 160 - n, "%s%llu", n ? ", " : "", (bzi_llu)from);
+        if (to > from + 1)
+            n += (size_t)snprintf(text + n, 160 - n, " to %llu", (bzi_llu)to - 1);
+        from = to + 1;
+    }
+}
+
+static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
+{
+    if (bzi_os_in_callback)
+        return BZI_FAIL(err, BZNA_E_STATE, "must not be called in a callback");
+    if (writer->poison)
+        return BZI_FAIL(err, writer->poison, "the writer failed before: %s", bzi_status_text(writer->poison));
+    if (writer->finished)
+        return BZI_FAIL(err, BZNA_E_STATE, "the archive is finished");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, bzna_error *err)
+{
+    const bzi_pending *same;
+
+    if (bzi_writer_check(writer, err) != BZNA_OK)
+        return err->status;
+    if (index == BZNA_INDEX_NEXT)
+        return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
+    same = *bzi_queue_find(writer, index);
+    if (index < writer->next || (same && same->index == index))
+        return BZI_MISUSE(err, "index %llu was given before", (bzi_llu)index);
+    return BZNA_OK;
+}
+
+/* Takes note of a sample's fields, sorted by name. On an error, takes note of none. */
+static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
+{
+    bzi_field known[BZI_LIMIT_ARCHIVE_FIELDS];
+    uint32_t count = writer->field_count;
+
+    memcpy(known, writer->fields, count * sizeof *known);
+    for (uint32_t i = 0; i < sample->field_count; i++) {
+        const bzna_field_value v = bzi_sample_field(sample, i);
+        uint32_t k = 0;
+        while (k < count && strcmp(known[k].name, v.name) < 0)
+            k++;
+        if (k < count && !strcmp(known[k].name, v.name)) {
+            if (known[k].kind != v.kind)
+                return BZI_MISUSE(err, "sample.fields[%u] \"%s\", kind: other samples have kind %u there", i, v.name,
+                                  known[k].kind);
+            continue;
+        }
+        if (count == BZI_LIMIT_ARCHIVE_FIELDS)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "sample.fields: more than %u names in one archive", count);
+        memmove(&known[k + 1], &known[k], (count++ - k) * sizeof *known);
+        known[k].kind = v.kind;
+        bzi_string_copy(known[k].name, sizeof known[k].name, v.name);
+    }
+    memcpy(writer->fields, known, count * sizeof *known);
+    writer->field_count = count;
+    return BZNA_OK;
+}
+
+/* Writes the samples whose turn it is, without holding the lock, unless another thread is busy with that. */
+static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
+{
+    bzi_pending *p;
+
+    if (writer->busy)
+        return BZNA_OK;
+    writer->busy = 1;
+    while (!writer->poison && (p = bzi_queue_take(writer)) != NULL) {
+        bzna_status status;
+        writer->next++;
+        bzi_os_unlock(&writer->lock);
+        status = p->out.size ? bzi_writer_write_sample(writer, p, err) : BZNA_OK;
+        bzi_pending_free(&writer->host->memory, p);
+        bzi_os_lock(&writer->lock);
+        writer->poison = status;
+    }
+    writer->busy = 0;
+    bzi_os_wake_all(&writer->changed);
+    return writer->poison;
+}
+
+/* Waits for room in the queue or for its turn, then puts p into the queue. Returns BZNA_AGAIN at the timeout. */
+static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
+                                    const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
+{
+    const uint64_t deadline = bzi_os_now_ns() + (uint64_t)(timeout_ns < 0 ? INT64_MAX : timeout_ns);   /* 292 years */
+    bzna_status status;
+
+    while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
+        /* if no index below it is missing, its turn will come, because a thread is busy with those */
+        const int is_last = index == BZNA_INDEX_NEXT || index == writer->last;
+        const int will_come = writer->busy && (index == writer->next ||
+                                               (is_last && writer->next + writer->queue_count == writer->last));
+        p->index = index == BZNA_INDEX_NEXT ? writer->last : index;
+        if ((p->index == writer->next && !writer->busy) ||
+            writer->queue_bytes + bzi_pending_bytes(p) <= writer->queue_limit)
+            break;
+        if (will_come)
+            bzi_os_wait(&writer->changed, &writer->lock);
+        else if (bzi_os_now_ns() >= deadline)
+            return BZNA_AGAIN;
+        else
+            bzi_os_wait_until(&writer->changed, &writer->lock, deadline);
+    }
+    if (status != BZNA_OK || (sample && (status = bzi_writer_note_fields(writer, sample, err)) != BZNA_OK))
+        return status;
+    writer->last = p->index >= writer->last ? p->index + 1 : writer->last;
+    bzi_queue_put(writer, p);
+    return BZNA_OK;
+}
+
+/* Adds a sample or, if `sample` is NULL, says that none comes at this index. */
+static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
+                                  int64_t timeout_ns, bzna_error *err)
+{
+    const bzi_memory *memory = &writer->host->memory;
+    bzi_pending *p = bzi_alloc_zero(memory, 1, sizeof *p);
+    bzna_status status;
+
+    if (!p)
+        return bzi_fail_memory(err, "a sample");
+
+    p->out.memory = memory;
+    bzi_os_lock(&writer->lock);
+    status = bzi_writer_check_index(writer, index, err);
+    bzi_os_unlock(&writer->lock);
+    if (status == BZNA_OK && sample)
+        status = bzi_pending_make(p, writer->host, sample, err);
+    bzi_os_lock(&writer->lock);
+    if (status == BZNA_OK && (status = bzi_writer_queue(writer, p, index, sample, timeout_ns, err)) == BZNA_OK) {
+        p = NULL;
+        status = bzi_writer_drain(writer, err);
+    }
+    bzi_os_unlock(&writer->lock);
+    bzi_pending_free(memory, p);
+    return status;
+}
+
+/* --- The index --- */
+
+/* Adds a track of all samples (split 0) or of a split. */
+static void bzi_writer_track(bzna_writer *writer, uint32_t table, uint32_t split, uint32_t id, uint32_t offset_bytes)
+{
+    static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
+    static const char *const names[4] = { "bzna_input", "bzna_target", "bzna_fname", "bzna_thumb" };
+    static const char *const mimes[4] = { "video/mp4", "application/octet-stream", "text/plain", NULL };
+    const bzi_index *index = &writer->index;
+    char name[BZNA_NAME_MAX];
+    bzi_track_desc t = { .name = name, .mime = mimes[table], .id = id, .index = index, .table = table, .split = split,
+                         .offset_bytes = offset_bytes,
+                         .count = table == BZI_TABLE_TARGETS && !index->targets ? 0 : index->counts[split] };
+
+    snprintf(name, sizeof name, "%s%s", names[table], suffixes[split]);
+    if (table == BZI_TABLE_THUMBS) {  /* the one that players show */
+        t.entry = &writer->thumb_entry;
+        t.flags = 3;
+        t.width = bzi_be16(t.entry->buffer.data + 32);
+        t.height = bzi_be16(t.entry->buffer.data + 34);
+    }
+    bzi_out_trak(&writer->tail, &t);
+}
+
+/* Adds the names and kinds of fields and the names of classes. */
+static void bzi_writer_names(bzna_writer *writer)
+{
+    bzi_out *out = &writer->tail;
+
+    bzi_out_begin_fields(out, writer->field_count);
+    for (uint32_t i = 0; i < writer->field_count; i++)
+        bzi_out_field(out, writer->fields[i].kind, writer->fields[i].name, NULL, 0);
+    bzi_out_bytes(out, writer->class_names.buffer.data, writer->class_names.size);
+    bzi_out_end(out);
+}
+
+static int bzi_writer_has_thumbs(const bzna_writer *writer)
+{
+    return writer->index.thumbs == writer->index.counts[0] && !writer->thumbs_differ;
+}
+
+/* Adds the outer movie box. The playable track is its last, as the format asks. */
+static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
+{
+    const bzi_index *index = &writer->index;
+    const uint32_t has_thumbs = (uint32_t)bzi_writer_has_thumbs(writer);
+    bzi_out *out = &writer->tail;
+    const uint32_t tracks = index->names ? 3 : 2;           /* of all samples, and of each split */
+    uint32_t sets = 1, id = 1;
+
+    for (uint32_t split = 1; split < 4; split++)
+        sets += index->counts[split] > 0;
+
+    bzi_out_begin(out, "moov");
+    bzi_out_mvhd(out, 1, (uint64_t)index->counts[0] * BZI_WRITER_TIMESCALE,
+                 1 + sets * tracks + has_thumbs);
+    if (writer->class_count || writer->field_count)
+        bzi_writer_names(writer);
+    for (uint32_t split = 0; split < 4; split++)
+        for (uint32_t table = 0; table < tracks && index->counts[split]; table++)
+            bzi_writer_track(writer, table, split, id++, offset_bytes);
+    if (has_thumbs)
+        bzi_writer_track(writer, BZI_TABLE_THUMBS, 0, id, offset_bytes);
+    bzi_out_end(out);
+}
+
+/* Writes targets, names and movie box, then the length of mdat, which marks the archive as finished. */
+static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
+{
+    bzi_out *out = &writer->tail;
+    bzi_index *index = &writer->index;
+    const uint32_t targets = index->targets ? index->counts[0] : 0;
+    const uint64_t names_at = writer->position + 8ull * targets, end = names_at + writer->name_bytes.size;
+    uint8_t length[8];
+    bzna_status status;
+
+    index->targets_at = writer->position;
+    index->names_at = names_at;
+    out->size = 0;
+    for (uint32_t i = 0; i < targets; i++)
+        bzi_out_le64(out, bzi_index_at(index, i)->target);
+    bzi_out_bytes(out, writer->name_bytes.buffer.data, writer->name_bytes.size);
+    bzi_writer_movie(writer, end > UINT32_MAX ? 8 : 4);
+
+    if (out->too_large)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", index->counts[0]);
+    if (out->failed)
+        return bzi_fail_memory(err, "the archive's index");
+
+    bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
+    bzi_put_be32(length + 4, (uint32_t)(end - 24));
+    if ((status = bzi_writer_write(writer, writer->position, out->buffer.data, out->size, err)) == BZNA_OK &&
+        (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
+        (status = bzi_writer_write(writer, 32, length, 8, err)) == BZNA_OK)
+        status = bzi_writer_sync(writer, err);
+    return status;
+}
+
+/* Waits until no thread is busy, and checks that no sample waits for one before it. */
+static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *err)
+{
+    char missing[160];
+
+    while (writer->busy)
+        bzi_os_wait(&writer->changed, &writer->lock);
+    if (bzi_writer_check(writer, err) != BZNA_OK)
+        return err->status;
+    if (writer->queue_count) {
+        bzi_queue_name_missing(writer, missing);
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "samples that were never given: %s", missing);
+    }
+    return writer->index.counts[0] ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
+}
+
+static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
+{
+    bzna_status status;
+
+    bzi_os_lock(&writer->lock);
+    status = bzi_writer_check_complete(writer, err);
+    if (status == BZNA_OK) {
+        writer->busy = 1;
+        bzi_os_unlock(&writer->lock);
+        status = bzi_writer_index(writer, err);
+        bzi_os_lock(&writer->lock);
+        writer->busy = 0;
+        writer->finished = status == BZNA_OK;
+        writer->poison = status == BZNA_E_IO ? status : BZNA_OK;
+        bzi_os_wake_all(&writer->changed);
+    }
+    bzi_os_unlock(&writer->lock);
+    if (status == BZNA_OK && !bzi_writer_has_thumbs(writer))
+        bzi_log(writer->host, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s",
+                writer->index.thumbs != writer->index.counts[0] ? "not every sample has a thumbnail" :
+                                                      "the thumbnails do not share one size and decoder configuration");
+    return status;
+}
+
+#endif
+
+
+/* #### DATA SETS ######################################################################################################
+ * The other containers, how a path or a source is opened, and the samples and fields of a data set, whatever it is
+ * made of. */
+
+
+/* ==== 32. Text ======================================================================================================
  * Calls: rooms 2, 4, 8-9, 11.
  *
  * Texts in one buffer: paths of files, names of classes. Readers of text in files: lines, words, numbers. */
@@ -8337,8 +9815,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 30. Lists =====================================================================================================
- * Calls: rooms 2, 8-9, 29.
+/* ==== 33. Lists =====================================================================================================
+ * Calls: rooms 2, 8-9, 32.
  *
  * Text that labels records, one a line. The first line tells which kind of list it is:
  * - if it has a tab: index, labels and path with tabs between them (MXNet's .lst)
@@ -8723,8 +10201,8 @@ static bzna_status bzi_list_put_labels(const bzi_list *list, const bzi_list_row 
 #endif
 
 
-/* ==== 31. Directories ===============================================================================================
- * Calls: rooms 2, 4, 8-9, 26, 29.
+/* ==== 34. Directories ===============================================================================================
+ * Calls: rooms 2, 4, 8-9, 26, 32.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
  * followlinks=True)): by the path of their folder, then by name, each as Python compares names. Links are followed.
@@ -9017,8 +10495,8 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 }
 
 
-/* ==== 32. Containers: folder ========================================================================================
- * Calls: rooms 2, 8-11, 20, 25-26, 31.
+/* ==== 35. Containers: folder ========================================================================================
+ * Calls: rooms 2, 8-11, 20, 25-26, 34.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes.
@@ -9389,8 +10867,8 @@ static const bzi_container_ops bzi_folder_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 33. tar: headers ==============================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 29.
+/* ==== 36. tar: headers ==============================================================================================
+ * Calls: rooms 2, 8-9, 11, 13, 32.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
@@ -9691,8 +11169,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 34. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8-11, 26, 29, 33.
+/* ==== 37. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 8-11, 26, 32, 36.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -10121,8 +11599,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 35. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9, 25-26, 29, 33-34. */
+/* ==== 38. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9, 25-26, 32, 36-37. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -10299,8 +11777,8 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 36. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 8-9, 11, 25-26, 29-30.
+/* ==== 39. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 8-9, 11, 25-26, 32-33.
  *
  * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
  * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
@@ -10787,8 +12265,8 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 
 #ifndef BENZINA_NO_PROVIDERS
-/* ==== 37. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-9, 11-12, 21, 25-26, 29.
+/* ==== 40. Containers: providers ====================================================================================
+ * Calls: rooms 2, 7-9, 11-12, 21, 25-26, 32.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -11344,8 +12822,8 @@ static const bzi_container_ops bzi_provider_ops = {
 
 
 #ifndef BENZINA_NO_FOLDERS
-/* ==== 38. Paths =====================================================================================================
- * Calls: rooms 4, 8-9, 29, 31.
+/* ==== 41. Paths =====================================================================================================
+ * Calls: rooms 4, 8-9, 32, 34.
  *
  * The files that a caller's path stands for: itself, or the archives and shards in it if it is a folder of such. */
 
@@ -11414,8 +12892,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 #endif
 
 
-/* ==== 39. Containers: opening =======================================================================================
- * Calls: rooms 2, 8-11, 20, 25, 28, 32, 35-36.
+/* ==== 42. Containers: opening =======================================================================================
+ * Calls: rooms 2, 8-11, 20, 25, 28, 35, 38-39.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -11649,7 +13127,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 40. Samples ===================================================================================================
+/* ==== 43. Samples ===================================================================================================
  * Calls: rooms 2, 8-9, 11, 20-21, 25-26.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
@@ -12027,8 +13505,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 41. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8-11, 29, 32, 39.
+/* ==== 44. Datasets ==================================================================================================
+ * Calls: rooms 2, 4, 8-11, 32, 35, 42.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -12388,1449 +13866,9 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-#ifndef BENZINA_NO_WRITER
-/* ==== 42. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8-9, 13-15, 17, 19-21.
- *
- * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
- * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
- * written. */
-
-/* A picture to write, taken apart once, from config and data. */
-typedef struct bzi_coded {
-    bzna_image                  image;                               /* the caller's, with what it left out */
-    bzi_format                  sps;                                 /* what the stream says */
-    const struct bzi_coded_ops *ops;
-    bzi_span                    sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
-    uint32_t                    set_count;
-} bzi_coded;
-
-/* Functions that write pictures of a codec. */
-typedef struct bzi_coded_ops {
-    uint32_t    codec;                                                      /* BZNA_CODEC_... */
-    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);    /* fills in sets and sps */
-    void        (*config)(bzi_out *out, const bzi_coded *coded);    /* writes the configuration record; NULL: none */
-    void        (*unit)(bzi_out *out, const bzi_coded *coded);              /* writes the access unit */
-} bzi_coded_ops;
-
-static int bzi_span_equal(bzi_span a, bzi_span b)
-{
-    return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size);
-}
-
-/* Adds a parameter set unless the same is there already. */
-static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_span nal, bzna_error *err)
-{
-    uint64_t total = nal.size;
-
-    for (uint32_t i = 0; i < coded->set_count; i++) {
-        if (bzi_span_equal(coded->sets[i], nal))
-            return BZNA_OK;
-        total += coded->sets[i].size;
-    }
-
-    if (coded->set_count == BZI_LIMIT_PARAMETER_SETS || total > BZI_LIMIT_CONFIG_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u parameter sets, or %u bytes of them", field,
-                        BZI_LIMIT_PARAMETER_SETS, BZI_LIMIT_CONFIG_BYTES);
-    coded->sets[coded->set_count++] = nal;
-    return BZNA_OK;
-}
-
-static uint32_t bzi_coded_count(const bzi_coded *coded, uint32_t kind)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < coded->set_count; i++)
-        count += bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind;
-    return count;
-}
-
-/* Collects the parameter sets of H.264 and H.265. Checks that none is missing, and that the picture is intra. */
-static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bzna_error *err)
-{
-    const bzna_image *image = &coded->image;
-    bzi_image_nals n = bzi_image_nals_make(image);
-    bzi_span nal;
-    int got, pictures = 0;
-
-    while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
-        if (bzi_kind_is_parameter_set(n.kind)) {
-            if (bzi_coded_add_set(coded, field, nal, err) != BZNA_OK)
-                return err->status;
-        } else if (n.part == 1 && n.kind == BZI_NAL_SLICE) {
-            if (!bzi_nal_starts_stream(image->codec, nal))
-                return BZI_MISUSE(err, "%s.data: not an intra picture that stands alone (IDR)", field);
-            pictures++;
-        }
-    }
-
-    if (got < 0 && bzi_image_fail_nals(&n, err) < 0)
-        return bzi_error_prefix(err, field);
-    if (!pictures)
-        return BZI_MISUSE(err, "%s.data: no coded picture in it", field);
-    if ((bzi_nal_syntax_of(image->codec)->kinds[BZI_NAL_VPS][1] && !bzi_coded_count(coded, BZI_NAL_VPS)) ||
-        !bzi_coded_count(coded, BZI_NAL_SPS) || !bzi_coded_count(coded, BZI_NAL_PPS))
-        return BZI_MISUSE(err, "%s: parameter sets are missing in config and data", field);
-    return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
-}
-
-/* Finds the sequence header in force, which is the one that bzi_image_av1 reads. */
-static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
-{
-    bzi_span frame;
-
-    if (bzi_image_av1(&coded->image, &coded->sps, err) != BZNA_OK ||
-        bzi_image_find_set(&coded->image, &coded->sets[0], &frame, err) != BZNA_OK)
-        return bzi_error_prefix(err, field);
-
-    coded->set_count = 1;
-    if (coded->sets[0].size > BZI_LIMIT_CONFIG_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: a sequence header of more than %u bytes", field,
-                        BZI_LIMIT_CONFIG_BYTES);
-    return BZNA_OK;
-}
-
-/* Writes the parameter sets of a kind, each after its 16-bit size. */
-static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
-{
-    for (uint32_t i = 0; i < coded->set_count; i++)
-        if (bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind) {
-            bzi_out_u16(out, coded->sets[i].size);
-            bzi_out_bytes(out, coded->sets[i].data, coded->sets[i].size);
-        }
-}
-
-/* Writes what both records say of samples: chroma format and bits. */
-static void bzi_out_samples(bzi_out *out, const bzi_format *sps)
-{
-    bzi_out_u8(out, 0xfc | sps->chroma_format);
-    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
-    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
-}
-
-/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
- * unspecified. */
-static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
-{
-    static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
-    const bzi_format *sps = &coded->sps;
-
-    bzi_out_u8(out, 1);                                     /* version */
-    bzi_out_bytes(out, sps->profile, 12);                   /* profile, compatibility, constraints, level */
-    bzi_out_u16(out, 0xf000);                               /* min_spatial_segmentation_idc */
-    bzi_out_u8(out, 0xfc);                                  /* parallelismType */
-    bzi_out_samples(out, sps);
-    bzi_out_u16(out, 0);                                    /* avgFrameRate */
-    bzi_out_u8(out, sps->sub_layers << 3 | sps->nested << 2 | 3);      /* 3: lengths of 4 bytes */
-    bzi_out_u8(out, 3);                                     /* arrays */
-    for (uint32_t i = 0; i < 3; i++) {
-        bzi_out_u8(out, 0x80 | (32 + i));                   /* all sets of this type */
-        bzi_out_u16(out, bzi_coded_count(coded, kinds[i]));
-        bzi_out_sets(out, coded, kinds[i]);
-    }
-}
-
-/* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. Baseline, main, extended: one chroma and depth. */
-static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
-{
-    const bzi_format *sps = &coded->sps;
-    const uint8_t profile = sps->profile[0];
-
-    bzi_out_u8(out, 1);                                     /* version */
-    bzi_out_bytes(out, sps->profile, 3);                    /* profile, compatibility, level */
-    bzi_out_u8(out, 0xff);                                  /* lengths of 4 bytes */
-    bzi_out_u8(out, 0xe0 | bzi_coded_count(coded, BZI_NAL_SPS));
-    bzi_out_sets(out, coded, BZI_NAL_SPS);
-    bzi_out_u8(out, bzi_coded_count(coded, BZI_NAL_PPS));
-    bzi_out_sets(out, coded, BZI_NAL_PPS);
-    if (profile != 66 && profile != 77 && profile != 88) {
-        bzi_out_samples(out, sps);
-        bzi_out_u8(out, 0);                                 /* sets of SPS extensions */
-    }
-}
-
-/* Writes the access unit with 4-byte lengths, without parameter sets and discardable units. */
-static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
-{
-    bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
-    bzi_span nal;
-    while (bzi_nals_next(&n, &nal) > 0) {
-        if (bzi_kind_is_parameter_set(bzi_nal_kind(coded->image.codec, nal)) ||
-            bzi_nal_is_discardable(coded->image.codec, nal))
-            continue;
-        bzi_out_u32(out, nal.size);
-        bzi_out_bytes(out, nal.data, nal.size);
-    }
-}
-
-/* Writes a sequence header as a unit with a size field, as av1C requires. */
-static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
-{
-    uint64_t size = payload.size;
-
-    bzi_out_u8(out, BZI_OBU_SEQUENCE_HEADER << 3 | 2);      /* 2: it has a size */
-    for (; size > 127; size >>= 7)
-        bzi_out_u8(out, 128 | (size & 127));
-    bzi_out_u8(out, size);
-    bzi_out_bytes(out, payload.data, payload.size);
-}
-
-/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. The presentation delay is left
- * unspecified. */
-static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
-{
-    const bzi_format *sps = &coded->sps;
-    const uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
-    const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
-    const uint32_t chroma = sps->chroma_format == 0 ? 7 : sps->chroma_format == 1 ? 3 : sps->chroma_format == 2 ? 2 : 0;
-
-    bzi_out_u8(out, 0x81);                                  /* marker, version */
-    bzi_out_u8(out, (uint32_t)sps->profile[0] << 5 | sps->profile[1]);
-    bzi_out_u8(out, (uint32_t)sps->profile[2] << 7 | depth << 5 | chroma << 2 | place);
-    bzi_out_u8(out, 0);                                     /* initial_presentation_delay */
-    bzi_out_sequence_header(out, coded->sets[0]);
-}
-
-/* Writes the units without delimiters and padding. Each sample needs a sequence header before its frame, so one is put
- * there if it is missing. */
-static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
-{
-    bzi_cursor c = bzi_cursor_make(coded->image.data, coded->image.data_size, 0);
-    uint64_t begin = 0;
-    uint32_t type, found = 0;
-    bzi_span payload;
-
-    for (; bzi_obu_next(&c, &type, &payload) > 0; begin = c.pos) {
-        found |= type == BZI_OBU_SEQUENCE_HEADER;
-        if (!found && bzi_obu_kind(type) == BZI_NAL_SLICE) {
-            bzi_out_sequence_header(out, coded->sets[0]);
-            found = 1;
-        }
-        if (bzi_obu_kind(type) != BZI_NAL_DISCARDABLE)
-            bzi_out_bytes(out, c.data + begin, c.pos - begin);
-    }
-}
-
-static bzna_status bzi_coded_gather_file(bzi_coded *coded, const char *field, bzna_error *err)
-{
-    bzna_status status = bzi_codec_find(coded->image.codec)->inspect(&coded->image, &coded->sps, err);
-    return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
-}
-
-static void bzi_out_file(bzi_out *out, const bzi_coded *coded)
-{
-    bzi_out_bytes(out, coded->image.data, coded->image.data_size);
-}
-
-static const bzi_coded_ops bzi_coded_rows[] = {
-    { BZNA_CODEC_H264, bzi_coded_gather_nals, bzi_out_avcc, bzi_out_nals },
-    { BZNA_CODEC_H265, bzi_coded_gather_nals, bzi_out_hvcc, bzi_out_nals },
-    { BZNA_CODEC_AV1,  bzi_coded_gather_obus, bzi_out_av1c, bzi_out_obus },
-    { BZNA_CODEC_JPEG, bzi_coded_gather_file, NULL, bzi_out_file },
-};
-
-/* Fills in sizes and colors from the stream, and checks what the caller gives against them. */
-static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error *err)
-{
-    bzna_image *image = &coded->image;
-    const bzi_format *sps = &coded->sps;
-    const uint32_t width = bzi_format_width(sps), height = bzi_format_height(sps), upright = !sps->orientation;
-
-    if (image->orientation && image->orientation != sps->orientation + upright)
-        return BZI_MISUSE(err, "%s.orientation: %u, but archives keep the one in the picture, %u", field,
-                          image->orientation, sps->orientation + upright);
-    if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
-                        image->frame_width, image->frame_height, width, height);
-
-    image->frame_width = width;
-    image->frame_height = height;
-    if (!coded->ops->config && !image->width && !image->height) {
-        image->width = width;
-        image->height = height;
-    }
-
-    if (width > 65535 || height > 65535 ||
-        !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
-        return BZI_MISUSE(err, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width,
-                          image->height, image->crop_x, image->crop_y, width, height);
-    if (!image->color.present)
-        image->color = sps->color.present ? sps->color : bzi_color_of_archives;
-    return BZNA_OK;
-}
-
-/* Checks a picture from the caller and takes it apart. `field` names it in messages. */
-static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
-{
-    bzna_image *image = &coded->image;
-    const bzi_codec *codec;
-    bzna_status status;
-
-    memset(coded, 0, sizeof *coded);
-    if (bzi_image_take(image, given, field, err) != BZNA_OK)
-        return err->status;
-
-    for (size_t i = 0; i < BZI_LENGTH(bzi_coded_rows); i++)
-        if (bzi_coded_rows[i].codec == image->codec)
-            coded->ops = &bzi_coded_rows[i];
-    codec = bzi_codec_find(image->codec);
-    if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
-    if (!coded->ops)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
-                        codec->name);
-    if (image->config && image->config_size < codec->config_bytes)
-        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size,
-                          codec->config);
-
-    status = coded->ops->gather(coded, field, err);
-    return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
-}
-
-/* Writes how a picture's bytes are to be understood: the codec's configuration, and the colors. */
-static void bzi_out_config(bzi_out *out, const bzi_coded *coded)
-{
-    const bzna_color *color = &coded->image.color;
-
-    bzi_out_begin(out, bzi_codec_find(coded->image.codec)->config);
-    coded->ops->config(out, coded);
-    bzi_out_end(out);
-
-    bzi_out_begin(out, "colr");
-    bzi_out_bytes(out, "nclx", 4);
-    bzi_out_u16(out, color->primaries);
-    bzi_out_u16(out, color->transfer);
-    bzi_out_u16(out, color->matrix);
-    bzi_out_u8(out, color->full_range ? 0x80 : 0);
-    bzi_out_end(out);
-}
-
-/* Writes the clean aperture. */
-static void bzi_out_clap(bzi_out *out, const bzna_image *image)
-{
-    const uint32_t numbers[] = {
-        image->width,                                       /* cleanApertureWidthN */
-        1,                                                  /* cleanApertureWidthD */
-        image->height,                                      /* cleanApertureHeightN */
-        1,                                                  /* cleanApertureHeightD */
-        2 * image->crop_x + image->width - image->frame_width,      /* horizOffN: of the center, in halves */
-        2,                                                  /* horizOffD */
-        2 * image->crop_y + image->height - image->frame_height,    /* vertOffN */
-        2,                                                  /* vertOffD */
-    };
-    bzi_out_begin(out, "clap");
-    bzi_out_u32s(out, 8, numbers);
-    bzi_out_end(out);
-}
-
-/* Writes the sample entry: hvc1, avc1 and av01 with colors, or jpeg, whose pictures have their own. with_clap: adds a
- * clean aperture. */
-static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
-{
-    const bzna_image *image = &coded->image;
-
-    bzi_out_begin(out, bzi_codec_find(image->codec)->entries[0]);
-    bzi_out_zeros(out, 6);                                  /* reserved */
-    bzi_out_u16(out, 1);                                    /* data_reference_index */
-    bzi_out_zeros(out, 16);                                 /* pre_defined, reserved */
-    bzi_out_u16(out, image->frame_width);
-    bzi_out_u16(out, image->frame_height);
-    bzi_out_u32(out, 72u << 16);                            /* horizresolution, in dots an inch */
-    bzi_out_u32(out, 72u << 16);                            /* vertresolution */
-    bzi_out_u32(out, 0);                                    /* reserved */
-    bzi_out_u16(out, 1);                                    /* frame_count */
-    bzi_out_zeros(out, 32);                                 /* compressorname */
-    bzi_out_u16(out, 24);                                   /* depth */
-    bzi_out_u16(out, 0xffff);                               /* pre_defined */
-    if (coded->ops->config)
-        bzi_out_config(out, coded);
-    if (with_clap)
-        bzi_out_clap(out, image);
-    bzi_out_end(out);
-}
-
-/* --- Samples in the index --- */
-
-#define BZI_WRITER_NUL       12u      /* offset of a byte in ftyp that is 0: the name of samples that have none */
-
-/* What is kept of a sample until the index is written: 40 bytes. */
-typedef struct bzi_index_entry {
-    uint64_t offset;                  /* where the sample begins in the file */
-    uint64_t name_at;                 /* where its name begins among all names */
-    int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
-    uint32_t size;                    /* bytes of the sample */
-    uint32_t thumb;                   /* offset of the thumbnail in the sample */
-    uint32_t thumb_size;              /* its bytes; 0: there is none */
-    uint16_t name_length;             /* bytes of its name, without the NUL */
-    uint8_t  has_name;
-    uint8_t  split;                   /* BZNA_SPLIT_... */
-} bzi_index_entry;
-
-/* The samples of an archive, in their order in the file, and how many they are: [0] all, else by split. */
-typedef struct bzi_index {
-    bzi_buffer buffer;                /* a bzi_index_entry for each */
-    uint64_t   targets_at;            /* where the first target lies in the file; they are in one piece */
-    uint64_t   names_at;              /* where the first name lies; likewise */
-    uint32_t   counts[4];             /* samples */
-    uint32_t   targets;               /* samples that have a target; if any has one, each has an entry for it */
-    uint32_t   names;                 /* samples that have a name */
-    uint32_t   thumbs;                /* samples that have a thumbnail */
-} bzi_index;
-
-static bzi_index_entry *bzi_index_at(const bzi_index *index, uint64_t i)
-{
-    return (bzi_index_entry *)(void *)index->buffer.data + i;
-}
-
-/* Makes room for one more entry. Returns 0 if memory is out, else 1. */
-static int bzi_index_reserve(bzi_index *index, const bzi_memory *memory)
-{
-    return bzi_buffer_reserve(memory, &index->buffer, (index->counts[0] + 1ull) * sizeof(bzi_index_entry), 1);
-}
-
-/* The tracks of the index, by what their samples are. */
-enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
-
-/* Finds what a track has of the i-th sample: returns where it lies in the file, and sets its bytes. */
-static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t i, uint32_t *size)
-{
-    const bzi_index_entry *e = bzi_index_at(index, i);
-
-    switch (table) {
-    case BZI_TABLE_SAMPLES:
-        *size = e->size;
-        return e->offset;
-    case BZI_TABLE_TARGETS:
-        *size = 8;
-        return index->targets_at + 8ull * i;
-    case BZI_TABLE_NAMES:
-        *size = e->name_length + 1u;
-        return e->has_name ? index->names_at + e->name_at : BZI_WRITER_NUL;
-    default:
-        *size = e->thumb_size;
-        return e->offset + e->thumb;
-    }
-}
-
-#endif
-
-
-#ifndef BENZINA_NO_WRITER
-/* ==== 43. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 20, 22, 25-26, 42.
- *
- * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
- * and the struct of a writer.
- *
- * Fields lie in a box 'uuid' of the sample's moov, before the tracks: the original reader looks for tracks until the
- * last box that it read was one, and never returns if another box follows them. It has:
- *   version and flags, 0
- *   the number of fields
- *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value (of a
- *   picture: a whole file)
- *
- * The index has the same box, with the fields of all samples, without values. After them come the number of classes
- * that have names, where each name begins and the last one ends, and the names end to end. */
-
-#define BZI_WRITER_TIMESCALE 20u
-
-/* --- Tracks --- */
-
-/* One track to write. */
-typedef struct bzi_track_desc {
-    const char      *name;            /* bzna_input and so on */
-    const char      *mime;            /* of metadata */
-    const bzi_coded *coded;           /* of video: the picture that it shows, from which its sample entry is made */
-    const bzi_out   *entry;           /* of video, if `coded` is gone: its sample entry */
-    const bzi_index *index;           /* in the index: the samples; NULL: in a sample */
-    uint32_t         id;
-    uint32_t         flags;           /* of its tkhd; 3: it is enabled and in the movie */
-    uint32_t         width;           /* of its tkhd, in pixels */
-    uint32_t         height;
-    uint32_t         count;           /* of its samples */
-    uint32_t         offset_bytes;    /* of offsets: 4 or 8 */
-    uint32_t         table;           /* in the index: BZI_TABLE_... */
-    uint32_t         split;           /* in the index: of its samples; 0: all */
-    uint64_t         offset;          /* in a sample: of the one entry, from the sample's beginning */
-    uint64_t         size;            /* in a sample: its bytes */
-} bzi_track_desc;
-
-/* Writes a time, which has 8 bytes in boxes of version 1. */
-static void bzi_out_time(bzi_out *out, uint32_t version, uint64_t time) { bzi_out_number(out, time, version ? 8 : 4); }
-
-/* Begins a box that has times: of creation and modification, which are not said. */
-static void bzi_out_begin_timed(bzi_out *out, const char type[5], uint32_t version, uint32_t flags)
-{
-    bzi_out_begin_full(out, type, version, flags);
-    bzi_out_time(out, version, 0);
-    bzi_out_time(out, version, 0);
-}
-
-/* Writes the matrix of pictures that are not turned. */
-static void bzi_out_upright(bzi_out *out)
-{
-    static const uint32_t matrix[9] = { 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000 };
-    bzi_out_u32s(out, 9, matrix);
-}
-
-static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint32_t next_track)
-{
-    bzi_out_begin_timed(out, "mvhd", version, 0);
-    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
-    bzi_out_time(out, version, duration);
-    bzi_out_u32(out, 0x10000);                              /* rate */
-    bzi_out_u16(out, 0x100);                                /* volume */
-    bzi_out_zeros(out, 10);                                 /* reserved */
-    bzi_out_upright(out);
-    bzi_out_zeros(out, 24);                                 /* pre_defined */
-    bzi_out_u32(out, next_track);
-    bzi_out_end(out);
-}
-
-/* Writes the description of a track's samples: a picture's sample entry, or a mime type. */
-static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
-{
-    bzi_out_begin_full(out, "stsd", 0, 0);
-    bzi_out_u32(out, 1);                                    /* entry_count */
-    if (t->coded) {
-        bzi_out_visual(out, t->coded, 1);
-    } else if (t->entry) {
-        bzi_out_bytes(out, t->entry->buffer.data, t->entry->size);
-    } else {
-        bzi_out_begin(out, "mett");
-        bzi_out_zeros(out, 6);                              /* reserved */
-        bzi_out_u16(out, 1);                                /* data_reference_index */
-        bzi_out_text(out, "");                              /* content_encoding */
-        bzi_out_text(out, t->mime);
-        bzi_out_end(out);
-    }
-    bzi_out_end(out);
-}
-
-/* Writes the sizes or the offsets of a track of the index. */
-static void bzi_out_table(bzi_out *out, const bzi_track_desc *t, int offsets)
-{
-    const bzi_index *index = t->index;
-    const uint32_t end = t->count ? index->counts[0] : 0;
-
-    for (uint32_t i = 0; i < end && !out->failed; i++) {
-        uint32_t size;
-        const uint64_t offset = bzi_index_find(index, t->table, i, &size);
-        if (!t->split || t->split == bzi_index_at(index, i)->split)
-            bzi_out_number(out, offsets ? offset : size, offsets ? t->offset_bytes : 4);
-    }
-}
-
-/* Writes the tables of a track. The index has a size for each sample even if all are equal, as with the original
- * tools. */
-static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
-{
-    const uint32_t durations[] = {
-        1,                                                  /* entry_count */
-        t->count,                                           /* sample_count */
-        BZI_WRITER_TIMESCALE,                               /* sample_delta */
-    };
-    const uint32_t chunks[] = {
-        t->count > 0,                                       /* entry_count. FFmpeg refuses runs without samples */
-        1,                                                  /* first_chunk */
-        1,                                                  /* samples_per_chunk */
-        1,                                                  /* sample_description_index */
-    };
-
-    bzi_out_begin(out, "stbl");
-    bzi_out_stsd(out, t);
-
-    bzi_out_begin_full(out, "stts", 0, 0);
-    bzi_out_u32s(out, 3, durations);
-    bzi_out_end(out);
-
-    bzi_out_begin_full(out, "stsz", 0, 0);
-    bzi_out_u32(out, t->size);                              /* sample_size; 0: each has its own */
-    bzi_out_u32(out, t->count);                             /* sample_count */
-    if (t->index)
-        bzi_out_table(out, t, 0);
-    bzi_out_end(out);
-
-    bzi_out_begin_full(out, "stsc", 0, 0);
-    bzi_out_u32s(out, t->count ? 4 : 1, chunks);
-    bzi_out_end(out);
-
-    bzi_out_begin_full(out, t->offset_bytes == 8 ? "co64" : "stco", 0, 0);
-    bzi_out_u32(out, t->count);                             /* entry_count */
-    if (t->index)
-        bzi_out_table(out, t, 1);
-    else
-        bzi_out_u32(out, t->offset);
-    bzi_out_end(out);
-    bzi_out_end(out);
-}
-
-/* Writes what a track's media are, and that they lie in this file. */
-static void bzi_out_minf(bzi_out *out, const bzi_track_desc *t)
-{
-    bzi_out_begin(out, "minf");
-    if (t->coded || t->entry) {
-        bzi_out_begin_full(out, "vmhd", 0, 1);
-        bzi_out_zeros(out, 8);                              /* graphicsmode, opcolor */
-    } else {
-        bzi_out_begin_full(out, "nmhd", 0, 0);
-    }
-    bzi_out_end(out);
-
-    bzi_out_begin(out, "dinf");
-    bzi_out_begin_full(out, "dref", 0, 0);
-    bzi_out_u32(out, 1);                                    /* entry_count */
-    bzi_out_begin_full(out, "url ", 0, 1);                  /* 1: in this file */
-    bzi_out_end(out);
-    bzi_out_end(out);
-    bzi_out_end(out);
-
-    bzi_out_stbl(out, t);
-    bzi_out_end(out);
-}
-
-static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
-{
-    const uint32_t version = t->index != NULL;
-    const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE;
-
-    bzi_out_begin(out, "trak");
-    bzi_out_begin_timed(out, "tkhd", version, t->flags);
-    bzi_out_u32(out, t->id);
-    bzi_out_u32(out, 0);                                    /* reserved */
-    bzi_out_time(out, version, duration);
-    bzi_out_zeros(out, 16);                                 /* reserved, layer, alternate_group, volume */
-    bzi_out_upright(out);
-    bzi_out_u32(out, t->width << 16);
-    bzi_out_u32(out, t->height << 16);
-    bzi_out_end(out);
-
-    bzi_out_begin(out, "mdia");
-    bzi_out_begin_timed(out, "mdhd", version, 0);
-    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
-    bzi_out_time(out, version, duration);
-    bzi_out_u16(out, 0x55c4);                               /* language: und */
-    bzi_out_u16(out, 0);                                    /* pre_defined */
-    bzi_out_end(out);
-
-    bzi_out_begin_full(out, "hdlr", 0, 0);
-    bzi_out_u32(out, 0);                                    /* pre_defined */
-    bzi_out_bytes(out, t->coded || t->entry ? "vide" : "meta", 4);
-    bzi_out_zeros(out, 12);                                 /* reserved */
-    bzi_out_text(out, t->name);
-    bzi_out_end(out);
-
-    bzi_out_minf(out, t);
-    bzi_out_end(out);
-    bzi_out_end(out);
-}
-
-static void bzi_out_ftyp(bzi_out *out, const char *brands)
-{
-    bzi_out_begin(out, "ftyp");
-    bzi_out_bytes(out, "isom", 4);                          /* major_brand */
-    bzi_out_u32(out, 0);                                    /* minor_version */
-    bzi_out_bytes(out, brands, strlen(brands));             /* compatible_brands */
-    bzi_out_end(out);
-}
-
-/* --- Samples --- */
-
-/* A sample that was handed in. */
-typedef struct bzi_pending {
-    struct bzi_pending *next;         /* in the queue */
-    uint64_t            index;        /* of the sample in the archive */
-    bzi_index_entry     entry;
-    uint64_t            name_at;      /* offset of the name in the sample */
-    bzi_out             out;          /* the sample, then the thumbnail's sample entry; empty: none comes here */
-} bzi_pending;
-
-static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
-{
-    if (p)
-        bzi_buffer_free(memory, &p->out.buffer);
-    bzi_release(memory, p, 1, sizeof *p);
-}
-
-/* Writes a track of a sample: of a picture, or of metadata if `coded` is NULL. */
-static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id,
-                                uint64_t offset, uint64_t size)
-{
-    const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .count = 1, .offset = offset,
-                               .flags = !strcmp(name, "bzna_thumb") || !strcmp(name, "bzna_fname") ? 3 : 0,
-                               .offset_bytes = 4,
-                               .size = size,
-                               .width = coded ? coded->image.width : 0, .height = coded ? coded->image.height : 0 };
-    bzi_out_trak(out, &t);
-}
-
-static void bzi_out_begin_fields(bzi_out *out, uint32_t count)
-{
-    bzi_out_begin(out, "uuid");
-    bzi_out_bytes(out, bzi_box_uuid, sizeof bzi_box_uuid);
-    bzi_out_u32(out, 0);                                    /* version and flags */
-    bzi_out_u32(out, count);
-}
-
-static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const void *value, uint64_t size)
-{
-    bzi_out_u8(out, kind);
-    bzi_out_u8(out, strlen(name));
-    bzi_out_bytes(out, name, strlen(name));
-    bzi_out_u32(out, size);
-    bzi_out_bytes(out, value, size);
-    if (!out->failed && value && size)
-        bzi_flip_to_little(out->buffer.data + out->size - size, size, bzi_number_bytes(kind));
-}
-
-/* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
-static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint32_t i)
-{
-    bzna_field_value value;
-    bzi_struct_in_array(&value, sizeof value, sample->fields, i);
-    return value;
-}
-
-/* Checks a field of a sample: its name, its kind, and a value that fits the kind. */
-static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_writer_sample *sample, uint32_t i,
-                                          bzna_error *err)
-{
-    static const char *const taken[] = { "image", "thumb", "target", "name" };
-    bzna_field_value v;
-    const char *wrong = NULL;
-    size_t length;
-
-    if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
-                        "sample.fields[%u].struct_size: differs from the first one's, or is not known", i);
-
-    length = v.name ? strlen(v.name) : 0;
-    if (length == 0 || length >= BZNA_NAME_MAX)
-        return BZI_MISUSE(err, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
-    if (!bzi_text_is_utf8(v.name))
-        return BZI_MISUSE(err, "sample.fields[%u].name: is not UTF-8", i);
-
-    for (size_t k = 0; k < BZI_LENGTH(taken); k++)
-        if (!strcmp(v.name, taken[k]))
-            wrong = "name: archives have a field of that name";
-
-    for (uint32_t k = 0; k < i; k++)
-        if (!strcmp(bzi_sample_field(sample, k).name, v.name))
-            wrong = "name: is given twice";
-
-    if (v.kind < BZNA_FIELD_IMAGE || v.kind > BZNA_FIELD_BYTES)
-        wrong = "kind: must be BZNA_FIELD_IMAGE, _INTEGER, _VECTOR, _TEXT or _BYTES";
-    else if ((v.size && !v.data) || v.size > UINT32_MAX)
-        wrong = v.data ? "size: more than 4 GiB" : "data: is NULL";
-    else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
-        wrong = "size: an integer has 8 bytes, and each number of a vector 4";
-    else if (v.kind == BZNA_FIELD_TEXT && bzi_find_byte(v.data, 0, v.size))
-        wrong = "data: a text must not contain a NUL";
-    else if (v.kind == BZNA_FIELD_IMAGE && bzi_codec_recognize((bzi_span){ v.data, v.size }) == BZNA_CODEC_UNKNOWN &&
-             bzi_file_own(host, (bzi_span){ v.data, v.size }) == BZNA_CODEC_UNKNOWN)
-        wrong = "data: a picture is a whole file of a kind that folders may hold";
-    return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
-}
-
-static bzna_status bzi_sample_check(const bzi_host *host, const bzna_writer_sample *sample, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-
-    if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
-        return BZI_MISUSE(err, "sample.name: longer than 65535 bytes");
-    if (sample->field_count && !sample->fields)
-        return BZI_MISUSE(err, "sample.fields: is NULL, and field_count is %u", sample->field_count);
-    for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
-        status = bzi_sample_check_field(host, sample, i, err);
-    return status;
-}
-
-/* Writes the mdat of a sample: pictures, target, name. The target comes right before the name, and is found from the
- * name's place. */
-static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
-                                  const bzi_coded *thumb, uint64_t *input_size)
-{
-    bzi_out *out = &p->out;
-    uint64_t thumb_at = out->size + 8;
-
-    bzi_out_begin(out, "mdat");
-    input->ops->unit(out, input);
-    *input_size = out->size - thumb_at;
-    if (thumb && thumb != input) {
-        thumb_at = out->size;
-        thumb->ops->unit(out, thumb);
-    }
-
-    p->entry.thumb = (uint32_t)thumb_at;
-    p->entry.thumb_size = thumb ? (uint32_t)(out->size - thumb_at) : 0;
-    if (sample->target != BZNA_TARGET_NONE)
-        bzi_out_le64(out, sample->target);
-
-    p->name_at = out->size;
-    if (sample->name)
-        bzi_out_text(out, sample->name);
-    bzi_out_end(out);
-}
-
-/* Writes the whole small mp4 of one sample. */
-static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
-                            const bzi_coded *thumb)
-{
-    const uint32_t has_target = sample->target != BZNA_TARGET_NONE, has_name = sample->name != NULL;
-    bzi_out *out = &p->out;
-    uint64_t input_size, media_at;
-    uint32_t id = 1;
-
-    bzi_out_ftyp(out, "isom");
-    media_at = out->size + 8;
-    bzi_pending_put_media(p, sample, input, thumb, &input_size);
-
-    bzi_out_begin(out, "moov");
-    bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
-    if (sample->field_count) {
-        bzi_out_begin_fields(out, sample->field_count);
-        for (uint32_t i = 0; i < sample->field_count; i++) {
-            const bzna_field_value v = bzi_sample_field(sample, i);
-            bzi_out_field(out, v.kind, v.name, v.data, v.size);
-        }
-        bzi_out_end(out);
-    }
-
-    bzi_out_inner_track(out, "bzna_input", NULL, input, id++, media_at, input_size);
-    if (has_name)
-        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, strlen(sample->name) + 1);
-    if (has_target)
-        bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
-    if (thumb)
-        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->entry.thumb, p->entry.thumb_size);
-    bzi_out_end(out);
-}
-
-/* Makes the bytes of a sample. No lock is held. A picture that is small enough is its own thumbnail. */
-static bzna_status bzi_pending_make(bzi_pending *p, const bzi_host *host, const bzna_writer_sample *sample,
-                                    bzna_error *err)
-{
-    bzi_coded input, given_thumb;
-    const bzi_coded *thumb = NULL;
-
-    if (bzi_coded_make(&input, sample->image, "sample.image", err) != BZNA_OK)
-        return err->status;
-
-    if (sample->thumb) {
-        if (bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err) != BZNA_OK)
-            return err->status;
-        thumb = &given_thumb;
-    } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
-        thumb = &input;
-    }
-
-    if (bzi_sample_check(host, sample, err) != BZNA_OK)
-        return err->status;
-
-    p->entry.split = (uint8_t)sample->split;
-    p->entry.target = sample->target;
-    p->entry.has_name = sample->name != NULL;
-    p->entry.name_length = sample->name ? (uint16_t)strlen(sample->name) : 0;
-    bzi_pending_put(p, sample, &input, thumb);
-    p->entry.size = (uint32_t)p->out.size;
-
-    if (p->out.size > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
-
-    if (thumb)
-        bzi_out_visual(&p->out, thumb, 0);
-    return p->out.failed ? bzi_fail_memory(err, "a sample") : BZNA_OK;
-}
-
-/* --- Writers --- */
-
-struct bzna_writer {
-    bzi_host     *host;               /* a reference is held */
-    bzna_sink     sink;               /* where to write; if write_at is NULL, to `file` */
-    bzi_file      file;               /* the library's own */
-    bzi_out       path;               /* its path, for messages */
-    bzi_mutex     lock;               /* guards what follows, down to field_count */
-    bzi_cond      changed;            /* the queue has changed, or a thread is no longer busy */
-    bzna_status   poison;             /* an error that every later call returns; BZNA_OK: none */
-    uint32_t      finished;           /* 1: the index is written */
-    uint32_t      busy;               /* 1: a thread is writing */
-    uint64_t      next;               /* the index whose turn it is */
-    uint64_t      last;               /* one more than the largest index that was given */
-    uint64_t      queue_limit;        /* bytes that may wait */
-    uint64_t      queue_bytes;        /* bytes that wait */
-    uint64_t      queue_count;        /* samples that wait */
-    bzi_pending  *queue;              /* those samples, by index */
-    bzi_pending  *queue_last;         /* the last of them; NULL: none waits */
-    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far, sorted by name */
-    uint32_t      field_count;
-    /* The rest belongs to the busy thread. */
-    uint32_t      thumbs_differ;      /* 1: thumbnails have different sample entries, so no track can hold them all */
-    uint64_t      position;           /* where the next sample goes, and at last the index */
-    bzi_index     index;
-    uint32_t      class_count;        /* of class_names */
-    bzi_out       name_bytes;         /* names of samples, each with its NUL */
-    bzi_out       class_names;        /* their number, where each begins and the last ends, and themselves */
-    bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
-    bzi_out       tail;               /* what comes after the samples: targets, names, the movie box */
-};
-
-static void bzi_writer_free(bzna_writer *writer)
-{
-    bzi_host *host = writer->host;
-    const bzi_memory *memory = &host->memory;
-
-    bzi_buffer_free(memory, &writer->path.buffer);
-    bzi_buffer_free(memory, &writer->name_bytes.buffer);
-    bzi_buffer_free(memory, &writer->class_names.buffer);
-    bzi_buffer_free(memory, &writer->thumb_entry.buffer);
-    bzi_buffer_free(memory, &writer->tail.buffer);
-    bzi_buffer_free(memory, &writer->index.buffer);
-    for (bzi_pending *p = writer->queue, *next; p; p = next) {
-        next = p->next;
-        bzi_pending_free(memory, p);
-    }
-
-    bzi_os_locks_free(&writer->lock, &writer->changed, 1);
-    bzi_release(memory, writer, 1, sizeof *writer);
-    bzi_host_drop(host);
-}
-
-/* Writes bytes to the sink or to the file. An error names the place and, if it is known, the file. */
-static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
-                                    bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-    int error = 0;
-
-    if (size == 0)
-        return BZNA_OK;
-    if (writer->sink.write_at) {
-        bzi_os_callback_begin();
-        status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
-        bzi_os_callback_end();
-    } else {
-        error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
-    }
-
-    if (status >= 0 && !error)
-        return BZNA_OK;
-    status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes failed: %s", (bzi_llu)size,
-                      error ? bzi_os_error(error).text : bzi_status_text(status));
-    return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
-}
-
-/* Waits until all that was written is on the disk, so that it gets there before what is written next, and so that late
- * errors are seen. */
-static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
-{
-    const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
-    if (!error)
-        return BZNA_OK;
-    BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot be written to the disk: %s", bzi_os_error(error).text);
-    return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
-}
-
-#endif
-
-
-#ifndef BENZINA_NO_WRITER
-/* ==== 44. Writer: archives ==========================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 42-43.
- *
- * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
- * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
- * end of mdat. The archive's mdat has length 0, which marks it as unfinished, until bzna_writer_finish sets the
- * length. */
-
-
-/* --- Opening --- */
-
-/* Copies the names of classes, as they stand in the index, and the limit of the queue. */
-static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
-{
-    bzi_out *names = &writer->class_names;
-    uint64_t bytes = 0;
-
-    writer->queue_limit = config->queue_bytes;
-    writer->class_count = config->class_count;
-    for (uint32_t i = 0; i < config->class_count; i++) {
-        const char *name = config->classes[i];
-        if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
-            return BZI_MISUSE(err, "writer_config.classes[%u]: %s", i, name ? "longer than 65535 bytes" : "is NULL");
-        if ((bytes += strlen(name) + 1) > BZI_LIMIT_CLASS_BYTES)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
-    }
-
-    bytes = 0;
-    bzi_out_u32(names, config->class_count);
-    bzi_out_u32(names, 0);                                  /* where the first name begins */
-    for (uint32_t i = 0; i < config->class_count; i++)
-        bzi_out_u32(names, bytes += strlen(config->classes[i]));
-    for (uint32_t i = 0; i < config->class_count; i++)
-        bzi_out_bytes(names, config->classes[i], strlen(config->classes[i]));
-    return names->failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
-}
-
-/* Makes a writer without a file. */
-static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
-{
-    bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
-    bzna_status status;
-
-    if (!writer)
-        return bzi_fail_memory(err, "a writer");
-
-    if (!bzi_os_locks_init(&writer->lock, BZI_RANK_WRITER, &writer->changed, 1)) {
-        bzi_release(&host->memory, writer, 1, sizeof *writer);
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    }
-
-    writer->host = host;
-    writer->file.fd = -1;
-    bzi_host_retain(host);
-    writer->name_bytes = writer->class_names = writer->thumb_entry = (bzi_out){ .memory = &host->memory };
-    writer->tail = writer->path = writer->name_bytes;
-    if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
-        *out = writer;
-    else
-        bzi_writer_free(writer);
-    return status;
-}
-
-static void bzi_writer_close(bzna_writer *writer)
-{
-    if (!writer->sink.write_at) {
-        bzi_os_file_close(&writer->file);
-    } else if (writer->sink.close) {
-        bzi_os_callback_begin();
-        writer->sink.close(writer->sink.user);
-        bzi_os_callback_end();
-    }
-    bzi_writer_free(writer);
-}
-
-static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
-                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
-{
-    bzna_writer *writer = NULL;
-    bzna_status status = bzi_writer_new(host, config, &writer, err);
-    bzi_out *head;
-    int error;
-
-    if (status != BZNA_OK)
-        return status;
-
-    if (sink) {
-        writer->sink = *sink;
-    } else {
-        bzi_out_text(&writer->path, path);
-        if (writer->path.failed) {
-            status = bzi_fail_memory(err, "a path");
-        } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
-            writer->file.fd = -1;
-            BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
-                        "cannot create: %s", bzi_os_error(error).text);
-            status = bzi_error_prefix(err, path);
-        }
-    }
-
-    head = &writer->tail;             /* what comes before the samples */
-    bzi_out_ftyp(head, "bznaisom");
-    bzi_out_u32(head, 1);                                   /* mdat's size is in the 8 bytes after its type */
-    bzi_out_bytes(head, "mdat", 4);
-    bzi_out_zeros(head, 8);                                 /* its size, at the end */
-    writer->position = head->size;
-    if (status == BZNA_OK)
-        status = head->failed ? bzi_fail_memory(err, "a writer") :
-                                bzi_writer_write(writer, 0, head->buffer.data, head->size, err);
-    if (status != BZNA_OK) {
-        writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
-        bzi_writer_close(writer);
-        return status;
-    }
-    *out = writer;
-    return BZNA_OK;
-}
-
-/* --- Writing samples --- */
-
-/* Keeps the first thumbnail's configuration and compares the others', since the playable track has only one. It has the
- * size of the frames, too: if the first JPEG that libavcodec decodes is much lower than the entry says, it is taken for
- * one of two fields. Pre: there is room for it. */
-static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
-{
-    bzi_out *first = &writer->thumb_entry;
-    const uint64_t size = p->out.size - p->entry.size;
-    const uint8_t *entry = p->out.buffer.data + p->entry.size;
-
-    if (writer->index.thumbs == 0)
-        bzi_out_bytes(first, entry, size);
-    else
-        writer->thumbs_differ |= first->size != size || memcmp(first->buffer.data, entry, (size_t)size) != 0;
-}
-
-/* Takes note of a sample that is in the file. Pre: there is room in the index. */
-static void bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
-{
-    bzi_index *index = &writer->index;
-
-    entry.offset = writer->position;
-    writer->position += entry.size;
-    *bzi_index_at(index, index->counts[0]++) = entry;
-    if (entry.split)
-        index->counts[entry.split]++;
-    index->targets += entry.target != BZNA_TARGET_NONE;
-    index->names += entry.has_name;
-    index->thumbs += entry.thumb_size > 0;
-}
-
-/* Writes the sample whose turn it is. */
-static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
-{
-    const bzi_memory *memory = &writer->host->memory;
-    bzi_out *names = &writer->name_bytes;
-    const uint32_t size = p->entry.size, name_size = p->entry.has_name ? p->entry.name_length + 1u : 0;
-    bzna_status status;
-
-    if (!bzi_index_reserve(&writer->index, memory) ||
-        !bzi_buffer_reserve(memory, &names->buffer, names->size + name_size, 1) ||
-        !bzi_buffer_reserve(memory, &writer->thumb_entry.buffer, p->out.size - size, 1))
-        return bzi_fail_memory(err, "the archive's index");
-
-    if (p->entry.thumb_size)
-        bzi_writer_note_thumb(writer, p);
-    p->entry.name_at = names->size;
-    bzi_out_bytes(names, p->out.buffer.data + p->name_at, name_size);
-
-    status = bzi_writer_write(writer, writer->position, p->out.buffer.data, size, err);
-    if (status == BZNA_OK)
-        bzi_writer_note(writer, p->entry);
-    return status;
-}
-
-/* --- The queue. Under the lock, which bzi_writer_add takes --- */
-
-/* Returns the place in the queue at which a sample with this index is, or would be. Most come in order. */
-static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
-{
-    bzi_pending *last = writer->queue_last, **at = last && last->index < index ? &last->next : &writer->queue;
-    while (*at && (*at)->index < index)
-        at = &(*at)->next;
-    return at;
-}
-
-static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
-static void bzi_queue_put(bzna_writer *writer, bzi_pending *p)
-{
-    bzi_pending **at = bzi_queue_find(writer, p->index);
-    p->next = *at;
-    *at = p;
-    writer->queue_last = p->next ? writer->queue_last : p;
-    writer->queue_count++;
-    writer->queue_bytes += bzi_pending_bytes(p);
-}
-
-/* Takes the sample whose turn it is. NULL: it is not there. */
-static bzi_pending *bzi_queue_take(bzna_writer *writer)
-{
-    bzi_pending *p = writer->queue;
-    if (!p || p->index != writer->next)
-        return NULL;
-    writer->queue = p->next;
-    writer->queue_last = p->next ? writer->queue_last : NULL;
-    writer->queue_count--;
-    writer->queue_bytes -= bzi_pending_bytes(p);
-    return p;
-}
-
-/* Lists the indices below the largest that were not given, as "5, 9 to 12", as many as there is room for. */
-static void bzi_queue_name_missing(const bzna_writer *writer, char text[160])
-{
-    uint64_t from = writer->next;
-    size_t n = 0;
-
-    for (const bzi_pending *p = writer->queue; from < writer->last && n < 110; p = p ? p->next : NULL) {
-        const uint64_t to = p ? p->index : writer->last;
-
-        if (to > from)
-            n += (size_t)snprintf(text + n, 160 - n, "%s%llu", n ? ", " : "", (bzi_llu)from);
-        if (to > from + 1)
-            n += (size_t)snprintf(text + n, 160 - n, " to %llu", (bzi_llu)to - 1);
-        from = to + 1;
-    }
-}
-
-static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
-{
-    if (bzi_os_in_callback)
-        return BZI_FAIL(err, BZNA_E_STATE, "must not be called in a callback");
-    if (writer->poison)
-        return BZI_FAIL(err, writer->poison, "the writer failed before: %s", bzi_status_text(writer->poison));
-    if (writer->finished)
-        return BZI_FAIL(err, BZNA_E_STATE, "the archive is finished");
-    return BZNA_OK;
-}
-
-static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, bzna_error *err)
-{
-    const bzi_pending *same;
-
-    if (bzi_writer_check(writer, err) != BZNA_OK)
-        return err->status;
-    if (index == BZNA_INDEX_NEXT)
-        return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
-    same = *bzi_queue_find(writer, index);
-    if (index < writer->next || (same && same->index == index))
-        return BZI_MISUSE(err, "index %llu was given before", (bzi_llu)index);
-    return BZNA_OK;
-}
-
-/* Takes note of a sample's fields, sorted by name. On an error, takes note of none. */
-static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
-{
-    bzi_field known[BZI_LIMIT_ARCHIVE_FIELDS];
-    uint32_t count = writer->field_count;
-
-    memcpy(known, writer->fields, count * sizeof *known);
-    for (uint32_t i = 0; i < sample->field_count; i++) {
-        const bzna_field_value v = bzi_sample_field(sample, i);
-        uint32_t k = 0;
-        while (k < count && strcmp(known[k].name, v.name) < 0)
-            k++;
-        if (k < count && !strcmp(known[k].name, v.name)) {
-            if (known[k].kind != v.kind)
-                return BZI_MISUSE(err, "sample.fields[%u] \"%s\", kind: other samples have kind %u there", i, v.name,
-                                  known[k].kind);
-            continue;
-        }
-        if (count == BZI_LIMIT_ARCHIVE_FIELDS)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "sample.fields: more than %u names in one archive", count);
-        memmove(&known[k + 1], &known[k], (count++ - k) * sizeof *known);
-        known[k].kind = v.kind;
-        bzi_string_copy(known[k].name, sizeof known[k].name, v.name);
-    }
-    memcpy(writer->fields, known, count * sizeof *known);
-    writer->field_count = count;
-    return BZNA_OK;
-}
-
-/* Writes the samples whose turn it is, without holding the lock, unless another thread is busy with that. */
-static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
-{
-    bzi_pending *p;
-
-    if (writer->busy)
-        return BZNA_OK;
-    writer->busy = 1;
-    while (!writer->poison && (p = bzi_queue_take(writer)) != NULL) {
-        bzna_status status;
-        writer->next++;
-        bzi_os_unlock(&writer->lock);
-        status = p->out.size ? bzi_writer_write_sample(writer, p, err) : BZNA_OK;
-        bzi_pending_free(&writer->host->memory, p);
-        bzi_os_lock(&writer->lock);
-        writer->poison = status;
-    }
-    writer->busy = 0;
-    bzi_os_wake_all(&writer->changed);
-    return writer->poison;
-}
-
-/* Waits for room in the queue or for its turn, then puts p into the queue. Returns BZNA_AGAIN at the timeout. */
-static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
-                                    const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
-{
-    const uint64_t deadline = bzi_os_now_ns() + (uint64_t)(timeout_ns < 0 ? INT64_MAX : timeout_ns);   /* 292 years */
-    bzna_status status;
-
-    while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
-        /* if no index below it is missing, its turn will come, because a thread is busy with those */
-        const int is_last = index == BZNA_INDEX_NEXT || index == writer->last;
-        const int will_come = writer->busy && (index == writer->next ||
-                                               (is_last && writer->next + writer->queue_count == writer->last));
-        p->index = index == BZNA_INDEX_NEXT ? writer->last : index;
-        if ((p->index == writer->next && !writer->busy) ||
-            writer->queue_bytes + bzi_pending_bytes(p) <= writer->queue_limit)
-            break;
-        if (will_come)
-            bzi_os_wait(&writer->changed, &writer->lock);
-        else if (bzi_os_now_ns() >= deadline)
-            return BZNA_AGAIN;
-        else
-            bzi_os_wait_until(&writer->changed, &writer->lock, deadline);
-    }
-    if (status != BZNA_OK || (sample && (status = bzi_writer_note_fields(writer, sample, err)) != BZNA_OK))
-        return status;
-    writer->last = p->index >= writer->last ? p->index + 1 : writer->last;
-    bzi_queue_put(writer, p);
-    return BZNA_OK;
-}
-
-/* Adds a sample or, if `sample` is NULL, says that none comes at this index. */
-static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
-                                  int64_t timeout_ns, bzna_error *err)
-{
-    const bzi_memory *memory = &writer->host->memory;
-    bzi_pending *p = bzi_alloc_zero(memory, 1, sizeof *p);
-    bzna_status status;
-
-    if (!p)
-        return bzi_fail_memory(err, "a sample");
-
-    p->out.memory = memory;
-    bzi_os_lock(&writer->lock);
-    status = bzi_writer_check_index(writer, index, err);
-    bzi_os_unlock(&writer->lock);
-    if (status == BZNA_OK && sample)
-        status = bzi_pending_make(p, writer->host, sample, err);
-    bzi_os_lock(&writer->lock);
-    if (status == BZNA_OK && (status = bzi_writer_queue(writer, p, index, sample, timeout_ns, err)) == BZNA_OK) {
-        p = NULL;
-        status = bzi_writer_drain(writer, err);
-    }
-    bzi_os_unlock(&writer->lock);
-    bzi_pending_free(memory, p);
-    return status;
-}
-
-/* --- The index --- */
-
-/* Adds a track of all samples (split 0) or of a split. */
-static void bzi_writer_track(bzna_writer *writer, uint32_t table, uint32_t split, uint32_t id, uint32_t offset_bytes)
-{
-    static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
-    static const char *const names[4] = { "bzna_input", "bzna_target", "bzna_fname", "bzna_thumb" };
-    static const char *const mimes[4] = { "video/mp4", "application/octet-stream", "text/plain", NULL };
-    const bzi_index *index = &writer->index;
-    char name[BZNA_NAME_MAX];
-    bzi_track_desc t = { .name = name, .mime = mimes[table], .id = id, .index = index, .table = table, .split = split,
-                         .offset_bytes = offset_bytes,
-                         .count = table == BZI_TABLE_TARGETS && !index->targets ? 0 : index->counts[split] };
-
-    snprintf(name, sizeof name, "%s%s", names[table], suffixes[split]);
-    if (table == BZI_TABLE_THUMBS) {  /* the one that players show */
-        t.entry = &writer->thumb_entry;
-        t.flags = 3;
-        t.width = bzi_be16(t.entry->buffer.data + 32);
-        t.height = bzi_be16(t.entry->buffer.data + 34);
-    }
-    bzi_out_trak(&writer->tail, &t);
-}
-
-/* Adds the names and kinds of fields and the names of classes. */
-static void bzi_writer_names(bzna_writer *writer)
-{
-    bzi_out *out = &writer->tail;
-
-    bzi_out_begin_fields(out, writer->field_count);
-    for (uint32_t i = 0; i < writer->field_count; i++)
-        bzi_out_field(out, writer->fields[i].kind, writer->fields[i].name, NULL, 0);
-    bzi_out_bytes(out, writer->class_names.buffer.data, writer->class_names.size);
-    bzi_out_end(out);
-}
-
-static int bzi_writer_has_thumbs(const bzna_writer *writer)
-{
-    return writer->index.thumbs == writer->index.counts[0] && !writer->thumbs_differ;
-}
-
-/* Adds the outer movie box. The playable track is its last, as the format asks. */
-static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
-{
-    const bzi_index *index = &writer->index;
-    const uint32_t has_thumbs = (uint32_t)bzi_writer_has_thumbs(writer);
-    bzi_out *out = &writer->tail;
-    const uint32_t tracks = index->names ? 3 : 2;           /* of all samples, and of each split */
-    uint32_t sets = 1, id = 1;
-
-    for (uint32_t split = 1; split < 4; split++)
-        sets += index->counts[split] > 0;
-
-    bzi_out_begin(out, "moov");
-    bzi_out_mvhd(out, 1, (uint64_t)index->counts[0] * BZI_WRITER_TIMESCALE,
-                 1 + sets * tracks + has_thumbs);
-    if (writer->class_count || writer->field_count)
-        bzi_writer_names(writer);
-    for (uint32_t split = 0; split < 4; split++)
-        for (uint32_t table = 0; table < tracks && index->counts[split]; table++)
-            bzi_writer_track(writer, table, split, id++, offset_bytes);
-    if (has_thumbs)
-        bzi_writer_track(writer, BZI_TABLE_THUMBS, 0, id, offset_bytes);
-    bzi_out_end(out);
-}
-
-/* Writes targets, names and movie box, then the length of mdat, which marks the archive as finished. */
-static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
-{
-    bzi_out *out = &writer->tail;
-    bzi_index *index = &writer->index;
-    const uint32_t targets = index->targets ? index->counts[0] : 0;
-    const uint64_t names_at = writer->position + 8ull * targets, end = names_at + writer->name_bytes.size;
-    uint8_t length[8];
-    bzna_status status;
-
-    index->targets_at = writer->position;
-    index->names_at = names_at;
-    out->size = 0;
-    for (uint32_t i = 0; i < targets; i++)
-        bzi_out_le64(out, bzi_index_at(index, i)->target);
-    bzi_out_bytes(out, writer->name_bytes.buffer.data, writer->name_bytes.size);
-    bzi_writer_movie(writer, end > UINT32_MAX ? 8 : 4);
-
-    if (out->too_large)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", index->counts[0]);
-    if (out->failed)
-        return bzi_fail_memory(err, "the archive's index");
-
-    bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
-    bzi_put_be32(length + 4, (uint32_t)(end - 24));
-    if ((status = bzi_writer_write(writer, writer->position, out->buffer.data, out->size, err)) == BZNA_OK &&
-        (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
-        (status = bzi_writer_write(writer, 32, length, 8, err)) == BZNA_OK)
-        status = bzi_writer_sync(writer, err);
-    return status;
-}
-
-/* Waits until no thread is busy, and checks that no sample waits for one before it. */
-static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *err)
-{
-    char missing[160];
-
-    while (writer->busy)
-        bzi_os_wait(&writer->changed, &writer->lock);
-    if (bzi_writer_check(writer, err) != BZNA_OK)
-        return err->status;
-    if (writer->queue_count) {
-        bzi_queue_name_missing(writer, missing);
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "samples that were never given: %s", missing);
-    }
-    return writer->index.counts[0] ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
-}
-
-static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
-{
-    bzna_status status;
-
-    bzi_os_lock(&writer->lock);
-    status = bzi_writer_check_complete(writer, err);
-    if (status == BZNA_OK) {
-        writer->busy = 1;
-        bzi_os_unlock(&writer->lock);
-        status = bzi_writer_index(writer, err);
-        bzi_os_lock(&writer->lock);
-        writer->busy = 0;
-        writer->finished = status == BZNA_OK;
-        writer->poison = status == BZNA_E_IO ? status : BZNA_OK;
-        bzi_os_wake_all(&writer->changed);
-    }
-    bzi_os_unlock(&writer->lock);
-    if (status == BZNA_OK && !bzi_writer_has_thumbs(writer))
-        bzi_log(writer->host, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s",
-                writer->index.thumbs != writer->index.counts[0] ? "not every sample has a thumbnail" :
-                                                      "the thumbnails do not share one size and decoder configuration");
-    return status;
-}
-
-#endif
+/* #### SAMPLING #######################################################################################################
+ * Orders, random numbers, transforms, colors and policies: all that is drawn for a sample, and the kernels'
+ * arguments. */
 
 
 /* ==== 45. Elementary functions ======================================================================================
@@ -15924,6 +15962,11 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
     if (pass->end)
         bzi_kernel_operate(&all, out);
 }
+
+
+/* #### DECODING #######################################################################################################
+ * From coded bytes to planes: libjpeg-turbo, libavcodec, a program's codecs, and NVIDIA's driver with its decode
+ * sessions. */
 
 
 /* ==== 52. JPEG decode ===============================================================================================
@@ -19659,6 +19702,11 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
 #endif
 
 
+/* #### PIPELINE #######################################################################################################
+ * Threads read, decode and warp samples into batches. Locks and threads are here, and nowhere above but in NVDEC's
+ * sessions. */
+
+
 /* ==== 62. Loader: state =============================================================================================
  * Calls: nothing.
  *
@@ -20343,7 +20391,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 }
 
 
-/* ==== 64. Loader: queues ===========================================================================================
+/* ==== 64. Loader: entries ==========================================================================================
  * Calls: rooms 2, 4.
  *
  * The table of entries, and what follows from their states. */
@@ -20543,7 +20591,7 @@ static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *wh
 
 
 /* ==== 65. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 20, 40-41, 46, 56, 64.
+ * Calls: rooms 2, 4, 20, 43-44, 46, 56, 64.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_entry_plan are called with the loader's lock held. */
@@ -21347,7 +21395,7 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 
 
 /* ==== 68. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 20, 39-40, 63.
+ * Calls: rooms 2, 8-9, 12, 20, 42-43, 63.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -22513,7 +22561,7 @@ static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry
 
 
 /* ==== 72. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9, 11, 26, 40, 64-66, 68, 71.
+ * Calls: rooms 2, 4, 9, 11, 26, 43, 64-66, 68, 71.
  *
  * What readers do with an entry: bytes, targets and fields of its samples, several of them in one read where they lie
  * side by side; retries; handing on. */
@@ -22836,7 +22884,7 @@ static void *bzi_reader_run(void *argument)
 
 
 /* ==== 73. Decode stages: lanes ======================================================================================
- * Calls: rooms 2, 4, 10, 39, 50-51, 57, 63-66, 70.
+ * Calls: rooms 2, 4, 10, 42, 50-51, 57, 63-66, 70.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -24398,7 +24446,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 
 /* ==== 79. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-9, 41, 53, 56-58, 64-68, 71-72, 74-75, 78.
+ * Calls: rooms 2, 4, 7-9, 44, 53, 56-58, 64-68, 71-72, 74-75, 78.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -25326,6 +25374,10 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 
+/* #### INTERFACE ######################################################################################################
+ * Configurations are checked, objects are opened, and public functions call the rooms above. */
+
+
 /* ==== 83. Statistics ===============================================================================================
  * Calls: rooms 2, 4, 57, 64, 66.
  *
@@ -25887,7 +25939,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 86. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-10, 20, 39-41, 51, 56-57, 61, 63, 67-68, 73, 78-79, 84-85.
+ * Calls: rooms 2, 4, 7-10, 20, 42-44, 51, 56-57, 61, 63, 67-68, 73, 78-79, 84-85.
  *
  * Chooses the decoder and opens loaders. */
 

@@ -409,8 +409,8 @@ held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*'
 check header_has_at_most_100_columns awk "length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
     benzina.h
 check header_comments_on_each_member_function_and_parameter awk -f tests/make/comments.awk benzina.h
-check header_has_at_most_89_functions sh -c \
-    "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 89 ]"
+check header_has_at_most_85_functions sh -c \
+    "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 85 ]"
 # Windows' own printf knows no %zu.
 check sizes_in_messages_are_printed_as_windows_can sh -c "! grep -n '%z' benzina.c benzina_kernels.cu examples/formats/*.[ch]"
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
