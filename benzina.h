@@ -34,34 +34,36 @@
  * Define switches when benzina.c is compiled, and when files that include this header are: it does
  * not declare the functions that a switch leaves out, nor structs and constants that only these
  * take, so that the compiler names a call of them, and not the linker. Everything else is the same
- * with every switch. A compiler ignores a name that nobody asks about, so benzina.c itself refuses
- * what these switches are likely to be called by mistake, as BENZINA_NO_LIBAVCODEC and
- * BENZINA_WITHOUT_CUDA. make refuses any -DBENZINA_... in CFLAGS or CPPFLAGS that is none of them.
+ * with every switch. A compiler accepts a misspelled switch silently. Therefore benzina.c refuses
+ * likely misspellings, such as BENZINA_NO_LIBAVCODEC and BENZINA_WITHOUT_CUDA. make refuses any
+ * -DBENZINA_... in CFLAGS or CPPFLAGS that is none of them.
  *
  *     BENZINA_NO_CUDA      no GPU path, so nv-codec-headers (ffnvcodec) are not needed. Without
  *                          this switch, NVIDIA's driver is looked for at run time: chapter 11
- *     BENZINA_NO_AVCODEC   no libavcodec: only JPEG and pixels that are not coded are decoded in
- *                          software. Data sets of other pictures can still be opened and listed
+ *     BENZINA_NO_AVCODEC   no libavcodec: only JPEG, raw pixels and pictures of added codecs are
+ *                          decoded in software. Data sets of other pictures can still be opened
+ *                          and listed
  *     BENZINA_NO_JPEG      no libjpeg-turbo: JPEG is not decoded in software. NVDEC can still
- *                          decode it, and the writer store it. Without these two, as well, the
- *                          reader of its headers goes, and only the bytes of JPEG files are read
+ *                          decode it, and the writer store it. With BENZINA_NO_CUDA and
+ *                          BENZINA_NO_WRITER, as well, the reader of its headers is left out, and
+ *                          only the bytes of JPEG files are read
  *     BENZINA_NO_WRITER    no writer of archives
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_STILLS    neither PNG nor WebP
  *     BENZINA_NO_FOLDERS   no folders, nor lists of their samples: a path is that of a file
  *     BENZINA_NO_PROVIDERS no providers
- *     BENZINA_NO_AUGMENT   no policies: settings with some are refused, and transforms with
- *                          operations
+ *     BENZINA_NO_AUGMENT   no policies: a loader whose config has policies is refused, and so is a
+ *                          transform with operations
  *     BENZINA_NO_THREADS   no threads, so -lpthread is not needed: one thread alone may use the
  *                          library, and context_config.no_threads is always 1
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *     BENZINA_HIDDEN       no function is exported: for a plugin or shared library with a copy of
  *                          the pair inside. Several copies may then live in one process
  *
- * Each picture decides whether a build can decode it. A sample that needs a library that is left
- * out fails by itself, with E_UNSUPPORTED and a message that names the switch, and the others are
- * loaded. A loader is refused as a whole only if it is known, when it is opened, that none of its
- * samples can be decoded: those of a plain video without libavcodec, for example.
+ * Whether a build can decode a picture is decided for each picture. A sample that needs a library
+ * that is left out fails by itself, with E_UNSUPPORTED and a message that names the switch, and the
+ * others are loaded. A loader is refused as a whole only if it is known, when it is opened, that
+ * none of its samples can be decoded: those of a plain video without libavcodec, for example.
  *
  * The parts that BENZINA_NO_... leaves out can also be removed from the text:
  * make dist WITHOUT="SHARDS WRITER" writes a benzina.c without these parts, and a benzina.h without
@@ -166,9 +168,10 @@
  * bzna_loader_output) have no struct_size: clear them, and set what you need. Zero is the default
  * of each member there, too.
  *
- * Two words are kept apart in all names. An image is a picture as it is coded: bytes of a stream or
- * a file. A picture is pixels: planes in memory. The tensor of pixels that a batch has is called
- * "image", after the field that it was made of.
+ * Two words are kept apart in all names, but not in text, which says picture for both. An image is
+ * a picture as it is coded: bytes of a stream or a file. A picture is pixels: planes in memory.
+ * However, the tensor of pixels in a batch is called "image", after the field that it was made
+ * from.
  *
  * A struct is checked when it is used, and the error's message names the field at fault. Reserved
  * words must be 0. One that is set is E_STRUCT_SIZE, as if the struct were of a later version, and
@@ -221,8 +224,8 @@
  *       exception is a decoder that was opened without a context, which a codec may have.
  *     - No C++ exception and no longjmp may leave a callback. The frames above it are C, and would
  *       not be unwound.
- *     - An allocator or device_allocator must call no bzna_* function. The callback of a transform,
- *       picture or rule must call none that takes a context, data set or loader, nor must a codec.
+ *     - An allocator or device_allocator must call no bzna_* function. The callbacks of transforms,
+ *       pictures, rules and codecs must call no function that takes a context, data set or loader.
  *
  * Without threads: a loader with pipeline.no_threads starts none. bzna_loader_next then reads,
  * decodes and warps the samples of its batch on the thread that calls it, and all callbacks above
@@ -235,10 +238,10 @@
  * The library's threads block all signals, except those that a thread causes itself (SIGSEGV,
  * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS).
  *
- * A thread that calls the library needs 64 kB of stack, and so does each thread of its own. Theirs
- * have the system's default size: 8 MB with glibc, 128 kB with musl, 512 kB on macOS. That is what
- * was measured with gcc and clang on x86-64, with all kinds of data sets and with what libavcodec
- * and libjpeg-turbo use. Add what your callbacks use.
+ * A thread that calls the library needs 64 kB of stack, and so does each of the library's threads,
+ * which have the system's default size: 8 MB with glibc, 128 kB with musl, 512 kB on macOS. These
+ * 64 kB were measured with gcc and clang on x86-64, with all kinds of data sets and with what
+ * libavcodec and libjpeg-turbo use. Add what your callbacks use.
  *
  * After fork(), a child must not use objects that its parent made. Calls on such loaders, and calls
  * that would touch CUDA, return E_STATE in the child.
@@ -298,8 +301,8 @@
  *
  * A callback that fails is a fault of the program, not of the data. It ends the run with
  * E_CALLBACK, whatever errors.policy is. errors.callback_policy can choose to treat the sample as
- * one that cannot be decoded. A provider is the data itself, and a codec reads them, so that their
- * failures cost their samples only.
+ * one that cannot be decoded. Providers and codecs are exceptions, because they stand for the data:
+ * if one of them fails, only that sample fails.
  *
  * The library returns errors and never prints them. It keeps libavcodec's decoders from printing,
  * too. A few messages that libavcodec logs without naming a decoder reach stderr all the same, such
@@ -318,10 +321,10 @@
  *
  * Y'CbCr is filtered with the stream's chroma siting, and converted to R'G'B' in [0, 255], which is
  * not rounded. The matrix and the range are those of the first of these that says any:
- *     1. the container (its colr box, of which QuickTime's kind, nclc, has no range)
+ *     1. the container's colr box (QuickTime's kind of it, nclc, gives a matrix but no range)
  *     2. the stream (VUI, or AV1's sequence header). A JPEG counts as BT.601, full-range.
  *     3. the default: BT.601 at any size. It is full-range in archives and in tracks that are
- *        called bzna_... Everywhere else it is limited-range, as FFmpeg takes it.
+ *        called bzna_... Everywhere else it is limited-range, as FFmpeg assumes.
  *
  * There is one exception: a 4:4:4 stream that says that it is RGB (matrix 0) is RGB, whatever its
  * container says.
@@ -349,12 +352,13 @@
  *     config.extra_outputs.ptr = &mask;
  *     config.extra_outputs.count = 1;
  *
- * A mask with a palette comes as its indices, the class numbers, since the output's palette is
- * BZNA_PALETTE_INDEX, in an archive, too, which keeps masks as the files that they were. PNG of 16
- * bits a sample is decoded with all bits, and so are PNM and TIFF by their codecs. It comes as
- * x / 257 in 0..255, which float32 holds to 1 part in 2^23. So a depth map is in its own units with
- * dtype FLOAT32 and color.scale[0] = 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not
- * read; such depth can be a field of bytes.
+ * A mask with a palette is returned as its indices, which are the class numbers, because the
+ * output's palette is BZNA_PALETTE_INDEX. This also holds for archives, which store masks as their
+ * original files. PNG of 16 bits a sample is decoded with all bits, and so are PNM and TIFF by
+ * their codecs. A value x of 16 bits is returned as x / 257, in 0..255, which float32 holds to 1
+ * part in 2^23. To get a depth map in its original units, set dtype to FLOAT32 and color.scale[0]
+ * to 257. Floating-point pictures (TIFF, PFM, OpenEXR) are not read; such depth can be a field of
+ * bytes.
  *
  * POLICIES are random augmentations beyond crop, flips and jitter: RandAugment, TrivialAugmentWide,
  * AutoAugment, blur, solarize, erasing and others. A bzna_policy is a list of operations, and says
@@ -375,8 +379,9 @@
  * has what was drawn. examples/augment.c is a whole program.
  *
  * BOXES AND POLYGONS are fields, too: JSON, XML, vectors. A rule (config.fields.rules) turns such a
- * field into numbers while the batch is made, on the decoder threads. Rules say by name, suffix or
- * pattern which fields they are for, and the first one that matches a field has it:
+ * field into a tensor or hands over its bytes, while the batch is made, on the decoder threads.
+ * Rules say by name, suffix or pattern which fields they are for, and the first one that matches a
+ * field has it:
  *
  *     bzna_rule rules[] = {
  *         { .struct_size = sizeof *rules, .field = ".json", .name = "boxes", .call = read_boxes,
@@ -404,11 +409,11 @@
  *     a still of over 64 MiB when decoded        must have a coded byte for each 4096 bytes
  *     scans of a JPEG                            500
  *     fields of a tar's samples                  64
- *     files or parts of a data set               65536
+ *     parts of a data set, or its containers     65536
  *
- * A damaged index entry fails its own sample, when that sample is used. Opening a file that lies in
- * memory or comes from a source takes at most 512 KiB of memory, and 512 bytes for each byte of the
- * file, whatever counts stand in it.
+ * A damaged index entry fails its own sample, when that sample is used. Opening a data set from
+ * memory or from a source uses at most 512 KiB of memory, and 512 bytes for each byte of the file,
+ * whatever counts the file claims.
  *
  * SECURITY. Files from strangers may be opened, listed, and copied: containers, headers, fields and
  * parameter sets are read by benzina.c alone, which is fuzzed under sanitizers. Pixels are decoded
@@ -419,19 +424,18 @@
  *       headers and found its size, depth and kind within the limits above.
  *     - NVIDIA's driver decodes for NVDEC, in part in the kernel. It sees a picture only then, too.
  *     - Codecs of your own (chapter 13) see all bytes of the pictures that they recognize.
- * To have fewer of them: context_config.codecs names the codecs that may be decoded, and the
- * switches of chapter 1 leave libraries out. A smaller max_edge_px and max_sample_bytes bound what
- * a picture may cost. To contain them, decode in a process of its own that may neither open files
- * nor connect: with context_config.no_threads, device.kind CPU and data sets from memory or
+ * To use fewer of them, name the codecs that may be decoded in context_config.codecs, and leave
+ * libraries out with the switches of chapter 1. A smaller max_edge_px and max_sample_bytes bound
+ * what a picture may cost. To contain them, decode in a process of its own that may neither open
+ * files nor connect: with context_config.no_threads, device.kind CPU and data sets from memory or
  * sources, the library itself opens no file and starts no thread, so that a filter of system calls
  * may forbid both. tests/unit/test_no_threads.c does so, and decodes H.264, H.265, AV1 and JPEG.
  *
  * Paths, configurations and callbacks are the program's own, and trusted. So are the links of a
  * folder, which are followed wherever they lead: if strangers may make links there, give the paths
  * of the files instead. No file names another one, and the library never runs a command nor
- * connects to anything.
- * A saved state is checked, and may come from anywhere. How to report a fault: tests/README.md,
- * "Security".
+ * connects to anything. A saved state is checked, and may come from anywhere. How to report a
+ * fault: tests/README.md, "Security".
  *
  * Files may change while they are open. The library maps no file into memory, so a change fails
  * samples and never ends the process:
@@ -469,14 +473,16 @@
  *     - Lists of later epochs can be given at any time, several of them, by any thread, also while
  *       another thread waits in bzna_loader_next. The first batches of such an epoch are made while
  *       the one before is used up, as in other orders.
- *     - The list is that of the whole epoch, and is shared by ranks as other orders are: all ranks
- *       give the same list. A sampler that draws each rank's own samples (PyTorch's
- *       DistributedSampler) has shared them already: leave shard at its default then.
- *     - The same list gives the same pixels as order.indices, and a permutation the same as
- *       BZNA_ORDER_SHUFFLE. A sample that the list repeats is augmented anew each time.
+ *     - The list is that of the whole epoch, and is divided among the ranks as other orders are:
+ *       all ranks give the same list. A sampler that draws each rank's own samples (PyTorch's
+ *       DistributedSampler) has divided them already: leave shard at its default then.
+ *     - A list gives the same pixels as the same list in order.indices. If it is the permutation
+ *       that BZNA_ORDER_SHUFFLE would draw, it gives the same pixels as that order. A sample that
+ *       the list repeats is augmented anew each time.
  *     - A state that was taken inside an epoch carries a hash of the list. After
- *       bzna_loader_restore, that epoch takes the same list alone, from whatever rank and world
- *       size of the whole epoch's list. Lists of a rank's own need the same rank and world size.
+ *       bzna_loader_restore, that epoch accepts only the same list. If the list is the whole
+ *       epoch's, the rank and the world size may change. If it is one rank's own, they must stay
+ *       the same.
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any number of threads
  * and any world size. It says by a hash how the run's pixels were made: sizes, warp, colors, and
@@ -514,7 +520,7 @@
  *       larger, it is refused, since no version grows by so much.
  *     - Output is written only as far as the library's size. Afterwards struct_size says how many
  *       bytes were filled in.
- *     - bzna_X_init does not write past the library's size, either. Where an older library may run,
+ *     - bzna_X_init does not write past the library's size, either. If an older library may run,
  *       set the whole struct to zero first, as a designated initializer does.
  *
  * For bindings: integers have fixed widths, and size_t stands only for sizes in memory. There are
@@ -555,17 +561,17 @@
  * bzna_statistics.samples_hybrid counts them. "bzna bench" says when NVDEC limits a loader.
  *     - Batches do not depend on who decodes what. A picture that one decoder finds damaged is
  *       given to the other one, and fails only if both find it damaged. Without hybrid decoding
- *       NVDEC alone decides, and a sample may fail that is sound with it.
+ *       NVDEC alone decides, so a sample may fail that would be loaded with hybrid decoding.
  *     - A run that replaces failed samples or stops at one cannot have it: errors.policy must be
  *       BZNA_ON_ERROR_FILL.
  *     - JPEG is never shared. AV1 is only if BENZINA_NVDEC_CHECK is "all", as SELF-CHECK says.
  *     - pipeline.transform may be called a second time for a picture that is damaged.
  *
  * DAMAGE. NVDEC says whether a picture of H.264, H.265 or JPEG was damaged, if it is asked. Asking
- * costs time. A loader therefore asks about every picture the first time that it decodes it. Among
- * pictures that were not damaged the first time, it asks about one in each launch of the kernel. If
- * that one is damaged now, the loader asks about all pictures from then on. NVDEC says nothing
- * about AV1, so damage in AV1 may go unnoticed.
+ * costs time. A loader therefore asks about every picture the first time that it decodes it. When
+ * it decodes them again, it asks about only one picture in each launch of the kernel. If that one
+ * is damaged now, the loader asks about all pictures from then on. NVDEC says nothing about AV1, so
+ * damage in AV1 may go unnoticed.
  *
  * SELF-CHECK. The library checks the GPU before it uses the GPU's results:
  *     - the kernel, when the device is opened
@@ -587,9 +593,9 @@
  * decoded an AV1 picture. bzna_context_codec_info says what came of a check, once a picture of the
  * kind was decoded.
  *
- * WHERE BATCHES LIE. In host memory, unless output.device is CUDA, so that a program that reads
- * them works with a GPU as it does without. NVDEC decodes all the same, and bzna_loader_next
- * returns when the batch has arrived in host memory, which is pinned. No stream is involved. With
+ * WHERE BATCHES ARE. Batches are in host memory unless output.device is CUDA, so that the same
+ * program works with and without a GPU. NVDEC decodes all the same, and bzna_loader_next returns
+ * when the batch has arrived in host memory, which is pinned. No stream is involved. With
  * output.device CUDA, batches lie in device memory, and are handed over on the consumer's stream:
  * output.stream, or one that the loader makes. bzna_batch_info.stream names it.
  *
@@ -602,7 +608,7 @@
  *     - until the next batch is filled
  *     - until a batch is free to be filled, if each one is on loan or released but still read by
  *       work that you enqueued. If all are on loan, it returns E_STATE at once.
- *     - if the driver refuses to let the consumer's stream wait, until the batch is written.
+ *     - until the batch is written, if the driver cannot make the consumer's stream wait.
  * It does not wait for the GPU otherwise: it makes the consumer's stream wait.
  *
  * Therefore work that you enqueue must not wait for the thread that is in bzna_loader_next, neither
@@ -630,11 +636,11 @@
  * therefore delays those released after it.
  *
  * THE CUDA CONTEXT is context_config.cuda_context, or the device's primary one. On the caller's
- * threads, the library pushes it around its own calls and pops it again. If nobody has used the
- * primary context before, the library sets it to let waiting threads sleep
- * (CU_CTX_SCHED_BLOCKING_SYNC), since a session's thread waits for most of its life. The setting
- * also applies to the program's own threads. To keep other flags, make the primary context current
- * or retain it before the first bzna_context, loader or query that uses the GPU.
+ * threads, the library makes it current before its own calls of CUDA, and restores the previous one
+ * afterwards. If nobody has used the primary context before, the library sets it to let waiting
+ * threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), since a session's thread waits for most of its life.
+ * The setting also applies to the program's own threads. To keep other flags, make the primary
+ * context current or retain it before the first bzna_context, loader or query that uses the GPU.
  *
  * The device counts as lost when the driver reports it (ECC error, illegal address, ...), or when
  * the CUDA context cannot be pushed. Every loader on it then ends with E_DEVICE_LOST at once. A
@@ -694,7 +700,7 @@
  *
  * VIDEOS are mp4 or QuickTime files whose frames each stand alone. Frames are turned and mirrored
  * as the matrices of track and movie (tkhd, mvhd) say. Edit lists are ignored. Fragmented files are
- * refused: `ffmpeg -i in.mp4 -c copy -movflags +faststart out.mp4` makes a plain one.
+ * refused: `ffmpeg -i in.mp4 -c copy -movflags +faststart out.mp4` makes an unfragmented one.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder. Each folder in the
  * root is a class, and all pictures below it belong to that class. A root without such folders has
@@ -720,9 +726,9 @@
  *     jpg jpeg jpe jfif png webp, those of the context's own codecs        picture
  *     any other                                                            bytes
  *
- * A tar without any files adds no samples to those of other shards: writers of shards leave such
- * ones, of zeros alone. If no file has samples, opening fails with E_NO_SAMPLES. A tar that ends
- * inside a header, a file or the padding of a file is E_TRUNCATED.
+ * A tar that contains no files, only blocks of zeros, as some writers of shards leave, adds no
+ * samples to those of other shards. If no file has samples, opening fails with E_NO_SAMPLES. A tar
+ * that ends inside a header, a file or the padding of a file is E_TRUNCATED.
  *
  * Three fields have meanings of their own: "name" is the key, unless a file is called so, "cls" is
  * the target, and "image" is the first picture. A tar has at most 64 fields. If a field stands
@@ -733,11 +739,11 @@
  *     - files whose field's name has BZNA_NAME_MAX bytes or more.
  *
  * Opening a tar walks over its headers, or reads SHARD.idx next to SHARD.tar (version 1.2, which
- * wds2idx of DALI and `bzna index` write). If the index is older than the tar, it must be what a
- * walk finds. An index that the headers contradict is refused with E_BOX, when the tar is opened or
- * when a sample is used. A SHARD.idx of another version is ignored with a warning.
- * dataset_config.index gives the index of a tar or .rec that is not opened by a path; one of
- * another version is refused with E_BOX.
+ * wds2idx of DALI and `bzna index` write). If the index is older than the tar, the library also
+ * walks over the tar, and refuses an index that disagrees. An index that the headers contradict is
+ * refused with E_BOX, when the tar is opened or when a sample is used. A SHARD.idx of another
+ * version is ignored with a warning. dataset_config.index gives the index of a tar or .rec that is
+ * not opened by a path; one of another version is refused with E_BOX.
  *
  * RECORDIO files (MXNet's .rec) have one sample a record. Its fields are:
  *
@@ -751,13 +757,13 @@
  *                 anything
  *
  * A list gives labels and names by id. A record whose id has no line in the list fails with
- * E_NOT_FOUND. Its targets are exact. If a float32 cannot hold one, the field "label" of that
- * record fails with E_FORMAT.
+ * E_NOT_FOUND. Targets that come from the list are exact. If a float32 cannot hold one, the field
+ * "label" of that record fails with E_FORMAT.
  *
  * NAME.idx next to NAME.rec (MXNet's, or one that `bzna index` wrote) says where records begin.
- * Without it, opening scans the headers once. An index that is older than the file must be what a
- * scan finds. An index of another file is refused with E_FORMAT, when the file is opened or when a
- * sample is used.
+ * Without it, opening scans the headers once. If the index is older than the file, the library also
+ * scans the file, and refuses an index that disagrees. An index of another file is refused with
+ * E_FORMAT, when the file is opened or when a sample is used.
  *
  * PROVIDERS are your own code: a database, a generator, a list of files, or files of your own
  * format. A bzna_provider says which fields samples have, and how each field's values are got:
@@ -778,10 +784,11 @@
  *
  * A loader asks for what it needs of a sample, value by value on one thread: the target, then the
  * pictures, then other fields. A row of a table is three questions then, so keep the row that was
- * found last. Several threads ask at once, each for its own sample: as many as read.threads, for
- * data sets without pictures as decode.threads, and those that call bzna_dataset_* besides.
- * If something serves one thread at a time, such as a connection to a database, the provider keeps
- * several in a pool: a thread takes one, and gives it back. No call begins or ends a thread.
+ * found last. Several threads ask at once, each for its own sample: read.threads of them, or
+ * decode.threads if the data set has no pictures, and any threads of yours that call
+ * bzna_dataset_*. If something serves one thread at a time, such as a connection to a database, the
+ * provider keeps several in a pool: a thread takes one, and gives it back. No call begins or ends a
+ * thread.
  *
  * examples/lmdb.c reads a database where it lies, by places. examples/sqlite.c reads rows of a
  * table, by `read` and a pool. examples/generator.c draws pictures.
@@ -864,9 +871,9 @@
  * WHEN THEY ARE ASKED. The library looks for its own kinds first. If a picture is none of them, the
  * codecs are asked in their order, until one recognizes it. This holds for each picture that is a
  * file: in folders, tars, fields of archives, providers whose field has codec UNKNOWN, and whenever
- * bzna_image.codec is BZNA_CODEC_STILL, also for bzna_decoder. There it may also be BZNA_CODEC_OWN
- * for the first codec, one more for the second, and so on. A build with BENZINA_NO_STILLS leaves
- * PNG and WebP to the codecs.
+ * bzna_image.codec is BZNA_CODEC_STILL, also for bzna_decoder. For a bzna_decoder, bzna_image.codec
+ * may also name a codec of your own: BZNA_CODEC_OWN is the first one, BZNA_CODEC_OWN + 1 the
+ * second, and so on. A build with BENZINA_NO_STILLS leaves PNG and WebP to the codecs.
  *
  * A folder opens no file to list it, so it takes files by their extensions: give those of the codec
  * in bzna_codec.extensions. In a tar they say which fields are pictures. Once a file is read, its
@@ -875,9 +882,9 @@
  * WHAT THE LIBRARY DOES. After inspect, it compares the size with max_edge_px and with the number
  * of coded bytes (chapter 8), draws the transforms, and says in decode which rectangle the warp
  * reads. It turns the picture, converts colors, applies palettes, and drops what is not needed, in
- * the same pass as for other pictures. Planes belong to it, and are kept for the next picture of
- * the thread. NVDEC's sessions unwrap too, so a wrapper around H.265, H.264, AV1 or JPEG is decoded
- * where that picture would be.
+ * the same pass as for other pictures. The library owns the planes, and uses them again for the
+ * thread's next picture. NVDEC's sessions unwrap too, so a wrapper around H.265, H.264, AV1 or JPEG
+ * is decoded where that picture would be.
  *
  * WHAT A CODEC MUST KEEP TO. It gives the same pixels for the same bytes, on every thread, whatever
  * it decoded before: results depend on nothing else (chapter 9). It takes bytes from strangers:
@@ -896,13 +903,16 @@
  *     - ICC profiles, transfer functions and primaries are not applied, so there is no HDR tone
  *       mapping. `bzna pack --icc convert` converts pictures to sRGB before they are coded.
  *     - Samples are not mixed with one another (MixUp, CutMix): that is done with whole batches.
- *     - Animated WebP, lossless JPEG and subsampled RGB JPEG are not read. GIF, BMP, PNM, TIFF,
- *       JPEG 2000 and JPEG XL are read by codecs of your own only (chapter 13).
+ *     - Animated WebP, lossless JPEG and subsampled RGB JPEG are not read. HEIF, AVIF, GIF, BMP,
+ *       PNM, TIFF, JPEG 2000 and JPEG XL are read only by codecs that a program adds (chapter 13),
+ *       such as those of examples/formats. Pictures of floating-point numbers are not read, nor are
+ *       fragmented mp4 files.
  *     - The library has no network access, unpacks no gzip, zip or zstd, starts no process, and
  *       writes no temporary files. Bytes from elsewhere come through a bzna_source. Shards from
  *       pipes, commands, gzip and zstd come through examples/stream.h.
- *     - macOS has not been tried. On Windows, containers, the writer and the warps have run, under
- *       Wine, without decoders.
+ *     - It compiles for macOS and FreeBSD, but has not run there. On Windows, containers, the
+ *       writer and the warps have run, under Wine, without decoders. On 64-bit ARM it has run under
+ *       QEMU only.
  */
 #ifndef BENZINA_H
 #define BENZINA_H

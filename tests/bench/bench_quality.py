@@ -59,7 +59,7 @@ def main():
             json.dump(told, file, indent=1)
         return told["rows"][-1]
 
-    print("| codec | quality | bytes a picture | PSNR, dB | 5 % are below | SSIM | an engine, pictures/s |\n"
+    print("| codec | quality | bytes a picture | PSNR, dB | its 5th percentile | SSIM | an engine, pictures/s |\n"
           "|---|---|---|---|---|---|---|")
     for codec, option, quality in ROWS:
         r = measured(codec, option, quality, 512)
