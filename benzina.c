@@ -19767,7 +19767,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * THE WAY OF A SAMPLE
  *   slot      bzi_plan_run, and its sample: bzi_entry_plan
  *   read      bzi_reader_read_entry: bytes, target, fields. bzi_reader_pass hands it on
- *   software  bzi_worker_next, bzi_worker_sample: bzi_worker_parse, bzi_worker_want, bzi_software_decode,
+ *   software  bzi_worker_take, bzi_worker_sample: bzi_worker_parse, bzi_worker_want, bzi_software_decode,
  *             bzi_worker_warp; then bzi_entry_finish, or on the device bzi_lane_flush
  *   NVDEC     bzi_pool_take, bzi_engine_begin, bzi_session_submit, bzi_engine_map, bzi_lane_flush
  *   failure   bzi_item_complete: bzi_item_requeue, or bzi_item_fill
@@ -19835,7 +19835,7 @@ typedef struct bzi_entry {
     uint64_t    not_before;           /* of one that is planned: when it may be read; 0: at once */
     uint64_t    wants;                /* of one that is planned: the bytes of memory that it waits for; 0: none */
     uint64_t    size;                 /* bytes of the samples that were read, without failed ones */
-    uint64_t    usual;                /* bytes that one of its samples has, as a guess */
+    uint64_t    usual;                /* of a new one: the bytes that its samples have, as a guess */
     bzi_buffer  bytes;                /* its memory */
     uint64_t    used;                 /* bytes of it that samples lie in */
     uint64_t    frames;               /* a hash of the decoder format that it needs; 0: no engine has looked yet */
@@ -20176,6 +20176,7 @@ typedef struct bzi_reader {
     bzna_loader *loader;
     const bzi_setup *setup;           /* the loader's */
     bzi_queues  *queues;              /* likewise */
+    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
     const bzi_container *fields_of;   /* the container of the sample that was read last */
     uint32_t     fields[BZI_LIMIT_ALL_COLUMNS];       /* number of each column's field there; or BZI_NO_FIELD */
 } bzi_reader;
@@ -20822,7 +20823,7 @@ static bzi_entry *bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most
     entry->ticket = queues->tickets++;
     entry->slot = queues->next_slot;
     entry->count = bzi_min32(most, batch->slots - queues->next_slot);
-    entry->usual = bzi_min(queues->pace.bytes + queues->pace.bytes / 2, BZI_RUN_BYTES);
+    entry->usual = bzi_min((entry->count - 1) * 2 * queues->pace.bytes, 2 * BZI_RUN_BYTES);
     queues->next_slot += entry->count;
     if (queues->next_slot == batch->slots)
         queues->open = NULL;
@@ -22388,7 +22389,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 71. Readers ===================================================================================================
- * Calls: rooms 2, 8-9, 56-57, 64-66.
+ * Calls: rooms 2, 4, 8-9, 56-57, 64-66.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -22462,6 +22463,25 @@ static bzi_entry *bzi_reader_next(bzi_plan *plan, bzi_queues *queues, uint64_t *
     return entry;
 }
 
+/* Waits for an entry to read, and returns it. Meanwhile it ranks samples. Returns NULL if the loader closes. With the
+ * lock held, but not during the wait. */
+static bzi_entry *bzi_reader_take(bzna_loader *loader)
+{
+    bzi_queues *queues = &loader->queues;
+
+    while (!queues->quit) {
+        bzi_entry *entry = NULL;
+        uint64_t start, when = UINT64_MAX;
+
+        if (bzi_can_read_more(queues) && (entry = bzi_reader_next(&loader->plan, queues, &when)) != NULL)
+            return entry;
+        start = bzi_os_now_ns();
+        bzi_queues_sleep_reader(queues, BZI_ROLE_READ, when);
+        queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
+    }
+    return NULL;
+}
+
 /* --- Memory for what is read --- */
 
 /* Returns an entry with memory that is empty or planned; NULL if none of them has any. */
@@ -22530,8 +22550,7 @@ static void bzi_reader_let_go(const bzi_memory *memory, bzi_entry *entry)
 static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry, uint64_t bytes, bzna_error *err)
 {
     const uint64_t ceiling = entry->queues->memory_bytes;
-    const uint64_t need = entry->used ? bytes :
-                          bzi_max(bytes, bzi_min((entry->count - 1) * entry->usual, ceiling));
+    const uint64_t need = entry->used ? bytes : bzi_max(bytes, bzi_min(entry->usual, ceiling));
     uint64_t want = 4096;
 
     if (need <= entry->bytes.capacity - entry->used)
@@ -22583,8 +22602,9 @@ static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
 static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_memory *memory = reader->setup->memory;
+    const uint64_t usual = bzi_min(reader->usual_bytes + reader->usual_bytes / 2, BZI_RUN_BYTES),
+                   first = bzi_min(usual > 4096 ? usual : 4096, reader->queues->memory_bytes);
     bzi_entry *entry = item->entry;
-    const uint64_t first = bzi_min(entry->usual + 1, reader->queues->memory_bytes);
     bzna_status status = bzi_reader_reserve(memory, entry, first, err);
 
     if (status != BZNA_OK)
@@ -22595,8 +22615,10 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
         if ((status = bzi_reader_reserve(memory, entry, reading->sample.extent.size, err)) != BZNA_OK)
             return status;
 
-    if (status == BZNA_OK)
+    if (status == BZNA_OK) {
+        reader->usual_bytes += (reading->sample.extent.size + 7) / 8 - (reader->usual_bytes + 7) / 8;
         item->data = bzi_entry_use(entry, reading->sample.extent.size);
+    }
     return status;
 }
 
@@ -22851,33 +22873,16 @@ static void bzi_reader_pass(bzi_reader *reader, bzi_entry *entry)
         bzi_entry_move(entry, BZI_ENTRY_FULL);
 }
 
-/* Reads what is next. Returns 1; 0 if there is nothing to read before *when, as bzi_reader_next says. With the lock
- * held, but not while it reads. */
-static int bzi_reader_work(bzi_reader *reader, uint64_t *when)
-{
-    bzi_entry *entry = bzi_reader_next(&reader->loader->plan, reader->queues, when);
-
-    if (entry)
-        bzi_reader_pass(reader, entry);
-    return entry != NULL;
-}
-
 /* The thread of a reader. */
 static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
     bzi_queues *queues = reader->queues;
+    bzi_entry *entry;
 
     bzi_queues_lock(queues);
-    while (!queues->quit) {
-        uint64_t start, when = UINT64_MAX;
-
-        if (bzi_can_read_more(queues) && bzi_reader_work(reader, &when))
-            continue;
-        start = bzi_os_now_ns();
-        bzi_queues_sleep_reader(queues, BZI_ROLE_READ, when);
-        queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
-    }
+    while ((entry = bzi_reader_take(reader->loader)) != NULL)
+        bzi_reader_pass(reader, entry);
     bzi_queues_unlock(queues);
     return NULL;
 }
@@ -23723,6 +23728,21 @@ static void bzi_worker_make(bzi_worker *worker, bzi_entry *entry)
     queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, count);
 }
 
+/* Reads the next samples, if workers do that. What was read is ready then, and is worked on before more is read, so
+ * that no sample that holds memory waits while memory is short. Returns 1; 0 if there is nothing to read before *when,
+ * as bzi_reader_next says. With the lock held, but not while it reads. */
+static int bzi_worker_read(bzi_worker *worker, uint64_t *when)
+{
+    bzi_entry *entry = NULL;
+
+    *when = UINT64_MAX;
+    if (worker->reader)
+        entry = bzi_reader_next(&worker->loader->plan, worker->queues, when);
+    if (entry)
+        bzi_reader_pass(worker->reader, entry);
+    return entry != NULL;
+}
+
 /* Takes the first entry that was read, or else one that engines were to decode. Returns NULL if there is none. With the
  * lock held. */
 static bzi_entry *bzi_worker_next(bzi_queues *queues)
@@ -23738,18 +23758,33 @@ static bzi_entry *bzi_worker_next(bzi_queues *queues)
     return entry;
 }
 
-/* Waits until there is perhaps something to do. when: as for bzi_queues_sleep_reader. With the lock held, but not
- * during the wait. */
-static void bzi_worker_sleep(bzi_worker *worker, uint64_t when)
+/* Waits for an entry that was read, or reads one, and returns it. Returns NULL if the loader closes. With the lock
+ * held, but not while it waits or reads. */
+static bzi_entry *bzi_worker_take(bzi_worker *worker)
 {
     bzi_queues *queues = worker->queues;
     bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_DECODE];
-    const int blocked = !queues->open && !queues->free_batches.first;         /* no batch is left to fill */
-    const uint64_t start = bzi_os_now_ns();
 
-    bzi_queues_sleep_reader(queues, BZI_ROLE_WORK, when);
-    if (!queues->sessions)                                  /* with NVDEC, idle workers are normal */
-        *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
+    while (!queues->quit) {
+        bzi_entry *entry = bzi_worker_next(queues);
+        uint64_t start, when;
+        int blocked;
+
+        if (entry)
+            return entry;
+        if (bzi_worker_read(worker, &when))
+            continue;
+        blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
+        start = bzi_os_now_ns();
+        if (worker->reader)
+            bzi_queues_sleep_reader(queues, BZI_ROLE_WORK, when);
+        else
+            bzi_queues_sleep(queues, BZI_ROLE_WORK, 0);
+        if (!queues->sessions)                              /* with NVDEC, idle workers are normal */
+            *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
+    }
+
+    return NULL;
 }
 
 /* The thread of a worker. */
@@ -23765,14 +23800,8 @@ static void *bzi_worker_run(void *argument)
     bzi_queues_lock(queues);
     if (!entered)
         bzi_queues_break(queues, &err);
-    while (!queues->quit) {
-        uint64_t when = UINT64_MAX;
-
-        if ((entry = bzi_worker_next(queues)) != NULL)
-            bzi_worker_make(worker, entry);
-        else if (!worker->reader || !bzi_reader_work(worker->reader, &when))
-            bzi_worker_sleep(worker, when);
-    }
+    while ((entry = bzi_worker_take(worker)) != NULL)
+        bzi_worker_make(worker, entry);
     bzi_queues_unlock(queues);
     bzi_own_end(&worker->software.own);
     if (entered)
@@ -24040,7 +24069,7 @@ static int bzi_engine_busy(const bzi_engine *engine)
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
-    bzi_item *item;
+    bzi_entries rest = { 0 };
     uint32_t left;
 
     engine->retired = 1;
@@ -24048,11 +24077,17 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
     bzi_os_lock(&pool->mutex);
     left = --pool->live;
+    if (!left) {
+        rest = pool->queue;
+        memset(&pool->queue, 0, sizeof pool->queue);
+    }
     bzi_os_unlock(&pool->mutex);
     bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session has ended, %u are left: %s", left,
             why->message);
 
-    while (!left && (item = bzi_pool_take(engine, 1)) != NULL) {
+    while (rest.first) {
+        bzi_item *item = bzi_entry_items(rest.first);
+        bzi_entries_remove(&rest, rest.first);
         if (item->status == BZNA_OK)
             *item->err = *why;
         bzi_engine_refuse(engine, item, 1);
@@ -24804,7 +24839,7 @@ static void bzi_loader_unref(bzna_loader *loader)
 
 
 /* ==== 80. Without threads ============================================================================================
- * Calls: rooms 9, 56, 64-66, 71-72, 75.
+ * Calls: rooms 9, 56, 64-66, 71, 75.
  *
  * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
  * What is read ahead is less than a run. */
@@ -24827,7 +24862,7 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 
     if ((entry = bzi_worker_next(queues)) != NULL) {
         bzi_worker_make(loader->workers, entry);
-    } else if (!bzi_reader_work(loader->readers, &when)) {
+    } else if (!bzi_worker_read(loader->workers, &when)) {
         if (bzi_can_retire(queues)) {
             bzi_queues_retire(queues);
         } else if (when == UINT64_MAX &&

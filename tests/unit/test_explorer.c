@@ -152,7 +152,7 @@ int test_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 int test_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
 int test_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until)
 {
-    if (at.hybrid)                                          /* it is for looks after engines, which do not hang here */
+    if (at.hybrid)                                          /* only looks after engines, which do not hang, end by time */
         return (void)mutex, sleep_on(condition, 0, 0);
     return (void)mutex, sleep_on(condition, 1, (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec);
 }
@@ -361,7 +361,6 @@ static void *consume(void *argument)
     bzna_loader_close(all->loader);
     all->loader = NULL;
     if (at.hybrid) {
-        check(all->engine_made || all->stopped, "the engine has nothing to do");
         all->pool.quit = 1;
         bzi_os_wake_all(&all->pool.wake);
     }
@@ -407,7 +406,7 @@ static void *decode(void *argument)
     yield();
     while (engine.retired = 0, (item = bzi_pool_take(&engine, 0)) != NULL) {
         bzi_queues *queues = item->queues;
-        const int retires = all->engine_made++ > 0 && at.hybrid == 'r';
+        const int retires = at.hybrid == 'r' && all->engine_made++ > 0;
         yield();                                            /* the pool's lock is none where threads are exchanged */
         if (retires || (item->index & 1)) {
             bzi_engine_refuse(&engine, item, 0);
@@ -441,7 +440,6 @@ static void open_pool(void)
     engine.pool = &all->pool;
     all->loader->setup.pool = queues->hybrid = &all->pool;
     queues->sessions = queues->run_most = 1;
-    all->dataset->parts[0].container->still = 0;            /* as of a codec that engines decode */
     start(decode, NULL);
 }
 
