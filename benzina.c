@@ -16113,7 +16113,7 @@ static int bzi_turbo_create(bzi_turbo *turbo)
     struct jpeg_compress_struct *model = &turbo->model;
 
     jpeg_create_decompress(info);
-    info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES + (64l << 20);      /* coefficients, rows */
+    info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES + (64L << 20);      /* coefficients, rows */
     info->src = &turbo->source;
     info->progress = &turbo->progress;
     for (int i = 0; i < NUM_HUFF_TBLS; i++) {

@@ -562,7 +562,7 @@ static bzna_status read_labels(listed *l, const char *path, bzna_error *err)
 
     l->name_field = list->most_labels ? NAME : LABEL;
     if (list->most_labels == 1 && !list->has_fractions) {
-        if (!(l->targets = malloc(count * sizeof *l->targets)))
+        if (!(l->targets = malloc((count + 1) * sizeof *l->targets)))
             return bzna_formats_data_no_memory(err);
         for (size_t i = 0; i < count; i++)
             l->targets[i] = bzna_formats_list_target(list, &list->rows[i]);
@@ -573,7 +573,7 @@ static bzna_status read_labels(listed *l, const char *path, bzna_error *err)
         return BZNA_OK;
     /* a label and what follows it have two bytes of the text, but for the last */
     l->labels = malloc((list->text.size / 2 + 1) * sizeof *l->labels);
-    l->label_ends = malloc(count * sizeof *l->label_ends);
+    l->label_ends = malloc((count + 1) * sizeof *l->label_ends);
     if (!l->labels || !l->label_ends)
         return bzna_formats_data_no_memory(err);
     for (size_t i = 0; i < count; i++, end += more) {
@@ -588,7 +588,7 @@ static bzna_status read_labels(listed *l, const char *path, bzna_error *err)
  * paths. */
 static const char **files_of(const data_list *list, const char *root, data_names *paths, bzna_error *err)
 {
-    const char **files = list->count < UINT32_MAX ? malloc((size_t)list->count * sizeof *files) : NULL;
+    const char **files = list->count < UINT32_MAX ? malloc(((size_t)list->count + 1) * sizeof *files) : NULL;
     char name[DATA_PATH_BYTES], path[DATA_PATH_BYTES];
 
     if (!files)

@@ -191,7 +191,7 @@ static void read_head(file_head *head, const char *path)
 /* If the library has not recognized a file, says what it may be. */
 static void guess(const file_head *head, const char *name, bzna_error *err)
 {
-    char text[200];
+    char text[200] = "";
 
     if (err->status != BZNA_E_FORMAT ||
         !bzna_formats_guess_records(head->bytes, head->size, head->file_bytes, text, sizeof text))
@@ -337,7 +337,7 @@ bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, s
     if (!c->records && e.status == BZNA_E_UNSUPPORTED && bytes)
         open_held_picture(context, &(bzna_source){ .struct_size = sizeof(bzna_source), .memory = bytes }, size, c, out,
                           &e);
-    if (e.status == BZNA_E_FORMAT) {
+    if (e.status == BZNA_E_FORMAT && bytes) {
         file_head head = { .size = size < sizeof head.bytes ? size : sizeof head.bytes, .file_bytes = size };
         memcpy(head.bytes, bytes, head.size);
         guess(&head, "memory", &e);

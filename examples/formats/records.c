@@ -308,7 +308,7 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
  * bits each, then the numbers. Returns 1 and writes how to open the file, or returns 0. */
 static int guess_idx(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text, size_t capacity)
 {
-    uint64_t sizes[3] = { 1, 1, 1 }, numbers = 1;
+    uint64_t sizes[3] = { 1, 1, 1 }, numbers = 1, end;
     const uint32_t dimensions = head_bytes >= 4 && !memcmp(head, "\0\0\x08", 3) ? head[3] : 0;
     const uint64_t at = 4 + 4 * (uint64_t)dimensions;
 
@@ -322,11 +322,12 @@ static int guess_idx(const uint8_t *head, size_t head_bytes, uint64_t file_bytes
         sizes[0] > (UINT64_MAX - at) / (sizes[1] * sizes[2]))
         return 0;
     numbers = sizes[0] * sizes[1] * sizes[2];
+    end = at + numbers;
 
-    if (at + numbers != file_bytes)
+    if (end != file_bytes)
         snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
                  "%llu bytes instead of %llu", (data_llu)sizes[0], (data_llu)sizes[2], (data_llu)sizes[1],
-                 (data_llu)file_bytes, (data_llu)(at + numbers));
+                 (data_llu)file_bytes, (data_llu)end);
     else if (dimensions == 1)
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
                  "pictures", (data_llu)sizes[0]);

@@ -288,7 +288,7 @@ bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *
 
     bzna_error_init(&e, sizeof e);
     if (begin(&d, dataset, weights, &e) == BZNA_OK) {
-        if (d.count > SIZE_MAX / sizeof *list || !(list = malloc((size_t)d.count * sizeof *list)))
+        if (d.count >= SIZE_MAX / sizeof *list || !(list = malloc(((size_t)d.count + 1) * sizeof *list)))
             bzna_formats_data_no_memory(&e);
         else if (fill(&d, epoch, list, &e) == BZNA_OK)
             bzna_loader_set_batches(loader, epoch, list, d.count, NULL, 0, &e);
