@@ -26798,9 +26798,9 @@ BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
     return BZNA_OK;
 }
 
-uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
+BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
 
-uint64_t bzna_dataset_part_count(const bzna_dataset *dataset, uint32_t part)
+BZNA_API uint64_t bzna_dataset_part_count(const bzna_dataset *dataset, uint32_t part)
 {
     return dataset && part < dataset->part_count ? dataset->parts[part].count : 0;
 }

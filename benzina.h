@@ -44,9 +44,9 @@
  *                          decoded in software. Data sets of other pictures can still be opened
  *                          and listed
  *     BENZINA_NO_JPEG      no libjpeg-turbo: JPEG is not decoded in software. NVDEC can still
- *                          decode it, and the writer store it. With BENZINA_NO_CUDA and
- *                          BENZINA_NO_WRITER, as well, the reader of its headers is left out, and
- *                          only the bytes of JPEG files are read
+ *                          decode it, and the writer store it. If CUDA and WRITER are left out,
+ *                          too, so is the reader of its headers, and only the bytes of JPEG files
+ *                          are read
  *     BENZINA_NO_WRITER    no writer of archives
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_STILLS    neither PNG nor WebP
@@ -131,10 +131,9 @@
  * Everything else, by the sections below:
  *
  *     what is in a data set                   bzna_dataset_...
- *     data from elsewhere                     bzna_source, bzna_provider, bzna_codec
+ *     data from elsewhere                     sources, providers (chapter 12), codecs (chapter 13)
  *     single pictures                         bzna_image_..., bzna_decoder_..., bzna_picture_render
- *     what a loader draws, for callbacks      bzna_random_..., bzna_warp_draw, bzna_jitter_draw,
- *                                             bzna_augment_draw, bzna_policy_preset
+ *     what a loader draws, for callbacks      bzna_random_..., bzna_..._draw
  *     orders of your own                      bzna_loader_set_batches, bzna_order_permute
  *     what GPUs can do                        bzna_device_count, bzna_context_device_info,
  *                                             bzna_context_codec_info

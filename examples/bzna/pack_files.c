@@ -387,6 +387,14 @@ static archive *archive_add(pack_files *f, const tool_options *o, char *path, bz
     return a;
 }
 
+/* The message without the names of its data set and sample, which the one who prints it adds. */
+static const char *reason_of(const bzna_error *err, const char *path, const char *sample)
+{
+    const char *reason = err->message;
+    if (!strncmp(reason, path, strlen(path)) && !strncmp(reason + strlen(path), ": ", 2)) reason += strlen(path) + 2;
+    return strncmp(reason, sample, strlen(sample)) ? reason : reason + strlen(sample);
+}
+
 /* The samples of a data set; a folder's are files, in the order of --list. */
 static int archive_collect(pack_files *f, archive *a, const char *path, int is_folder)
 {
@@ -398,10 +406,9 @@ static int archive_collect(pack_files *f, archive *a, const char *path, int is_f
         bzna_sample_ref sample = { .struct_size = sizeof sample };
         const char *name = NULL;
         char *reason = NULL, *own = tool_format("sample %" PRIu64 ": ", i);
-        size_t named = strlen(own);
         if (bzna_dataset_sample(a->dataset, i, &sample, sizeof sample, &err) < 0 ||
             archive_copied_name(a, i, &buffer, &name, &err) < 0)
-            reason = tool_format("%s", err.message + (strncmp(err.message, own, named) ? 0 : named));
+            reason = tool_format("%s", reason_of(&err, path, own));
         free(own);
         if (is_folder && name) {
             f->root_size = strlen(path) + 1;

@@ -11,8 +11,8 @@
  * turns. READERS 0 is the default. Medians of ROUNDS are printed.
  *
  * provider:FILE is what cifar:FILE is, by a provider whose pictures lie in the file; with provider-memory:FILE, they
- * lie in memory, and with provider-read:FILE, a function copies them from there. Records are opened by a library that is
- * libbenzina_formats.so, or of 0.3. */
+ * lie in memory, and with provider-read:FILE, a function copies them from there. Records are opened by a library that
+ * is libbenzina_formats.so, or of 0.3. */
 #define _GNU_SOURCE
 #include "formats.h"
 #include "library.h"

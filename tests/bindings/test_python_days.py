@@ -845,7 +845,7 @@ class Names(unittest.TestCase):
 class Wheel(unittest.TestCase):
     def test_a_wheel_without_its_tools_says_what_static_deps_is_for(self):
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("sh", "mkdir", "getconf", "nasm", "cmake"):
+            for name in ("sh", "mkdir", "getconf", "uname", "nasm", "cmake"):
                 found = shutil.which(name) if name not in ("nasm", "cmake") else shutil.which("true")
                 os.symlink(found, os.path.join(folder, name))
             for kind, absent, made in (

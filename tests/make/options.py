@@ -134,6 +134,7 @@ def check_manual(name, values, default, paragraphs):
 
 def main():
     items, constants = bindings.parse_header(Path("benzina.h").read_text(encoding="utf-8"))
+    items = items + bindings.parse_header(Path("examples/formats/formats.h").read_text(encoding="utf-8"))[0]
     for item in items:
         if item.kind == "define" and re.fullmatch(r"\d+", item.value):
             constants[item.name] = item.value

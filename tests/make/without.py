@@ -248,7 +248,6 @@ SECTIONS = {
     "SHARDS": ["TARS", "RECORDIO"],
     "STILLS": ["STILLS"],
     "FOLDERS": ["FOLDERS"],
-    "FOLDERS SHARDS": ["LISTS"],
     "PROVIDERS": ["PROVIDERS"],
     "AUGMENT": ["POLICIES"],
 }

@@ -152,7 +152,7 @@ int test_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 int test_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
 int test_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until)
 {
-    if (at.hybrid)                                          /* only looks after engines, which do not hang, end by time */
+    if (at.hybrid)                                      /* only looks after engines, which do not hang, end by time */
         return (void)mutex, sleep_on(condition, 0, 0);
     return (void)mutex, sleep_on(condition, 1, (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec);
 }
