@@ -21,6 +21,7 @@ for recipe in cmake meson conan vcpkg; do cp -R "examples/vendoring/$recipe" "$o
 find "$out/cmake" "$out/meson" "$out/conan" "$out/vcpkg" -type f -exec sed -i \
     "s|@URL@|$url|g; s|@VERSION@|$version|g; s|@SHA256@|${sha256%% *}|g; s|@SHA512@|${sha512%% *}|g" {} +
 for folder in cmake meson conan/test_package vcpkg/program; do
-    sed 's|"../benzina.h"|"benzina.h"|' examples/decode_batch.c > "$out/$folder/decode_batch.c"
+    sed 's|"../benzina.h"|"benzina.h"|' examples/example.h > "$out/$folder/example.h"
+    cp examples/decode_batch.c "$out/$folder/"
 done
 echo "$out: $name.tar.gz, cmake, meson, conan, vcpkg"

@@ -6,7 +6,7 @@ compared with what numpy makes of them.
 
 Prints FAIL and SKIP lines, and a count last. The format: parts of u32 magic, u32 cflag << 29 | length, the bytes, zeros
 up to a multiple of 4; a record is cut where its bytes hold the magic number at a multiple of 4, which is left out."""
-import array, ctypes, os, random, struct, subprocess, sys
+import array, os, random, struct, subprocess, sys
 
 MAGIC = struct.pack("<I", 0xced7230a)
 
@@ -91,34 +91,15 @@ class Source:
     def read_at(self, offset, size):
         return self.data[offset:offset + size]
 
-class Records(ctypes.Structure):
-    _fields_ = (
-        [(n, ctypes.c_uint32) for n in "struct_size data_type layout width height channels".split()]
-        + [(n, ctypes.c_uint64) for n in "header_bytes stride data_offset label_offset".split()]
-        + [
-            ("label_type", ctypes.c_uint32),
-            ("scale", ctypes.c_float),
-            ("bias", ctypes.c_float),
-            ("reserved0", ctypes.c_uint32),
-        ]
-    )
-
-class Config(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_uint32), ("reserved0", ctypes.c_uint32)] + \
-               [(n, ctypes.c_void_p) for n in "name split format list classes".split()] + \
-               [(n, ctypes.c_uint32) for n in "class_count class_order orientation palette".split()] + \
-               [("records", ctypes.c_void_p), ("reserved", ctypes.c_uint64 * 4)]
+TYPES = ("none", "uint8", "int32", "int64", "float32")
 
 def open_records(benzina, path, **fields):
-    context, handle = benzina.Context(device="cpu"), ctypes.c_void_p()
-    records = Records(struct_size=ctypes.sizeof(Records), **fields)
-    config = Config(struct_size=ctypes.sizeof(Config), records=ctypes.cast(ctypes.byref(records), ctypes.c_void_p))
-    function = ctypes.CDLL(benzina.lib._name).bzna_dataset_open
-    status = function(
-        ctypes.c_void_p(context.handle), os.fsencode(path), ctypes.byref(config), ctypes.byref(handle), None
-    )
-    assert status == 0, benzina.Status(status)
-    return benzina.Dataset._from_handle(context, handle.value)
+    for name in ("data_type", "label_type"):
+        if name in fields:
+            fields[name] = TYPES[fields[name]]
+    if "layout" in fields:
+        fields["layout"] = ("nchw", "nhwc")[fields["layout"]]
+    return benzina.Dataset(path, records=fields)
 
 def compare_raw(benzina, folder, np):
     """IDX files of MNIST, binaries of CIFAR-10 and CIFAR-100, tensors of each type; pictures through a loader."""

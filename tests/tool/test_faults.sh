@@ -208,7 +208,8 @@ too_large_test() {
     too_large "convert, a tar" "$f/c.tar" "$t/converted.tar" "$bzna" convert "$w" -o "$f/c.tar"
     too_large "convert, RecordIO" "$f/c.rec" "$t/converted.rec" "$bzna" convert "$w" -o "$f/c.rec"
     too_large "convert, a folder" "$f/c.lst" "$t/folder/ants/1.jpg" "$bzna" convert "$w" -o "$f/c/"
-    too_large "convert, an archive" "$f/c.bzna" "$w" "$bzna" convert "$t/converted.tar" -o "$f/c.bzna"
+    "$bzna" convert "$t/converted.tar" -o "$t/again.bzna" --overwrite >/dev/null
+    too_large "convert, an archive" "$f/c.bzna" "$t/again.bzna" "$bzna" convert "$t/converted.tar" -o "$f/c.bzna"
     too_large merge "$f/m.bzna" "$t/merged.bzna" "$bzna" merge "$w" "$w" -o "$f/m.bzna"
     too_large subset "$f/s.bzna" "$w" "$bzna" subset "$w" -o "$f/s.bzna" --indices "$t/all"
     too_large split "$f/s-00000-of-00001.bzna" "$w" "$bzna" split "$w" -o "$f/s.bzna" --parts 1
