@@ -23641,8 +23641,8 @@ static void bzi_worker_fail(const bzi_worker *worker, bzi_item *item, bzi_lane *
 {
     const bzna_status status = item->result;
 
-    if (!item->shared || bzi_status_is_of_machine(status) || status == BZNA_E_DEVICE_LOST ||
-        status == BZNA_E_CALLBACK || !bzi_worker_give_back(worker, item))
+    if (!item->shared || item->status != BZNA_OK || bzi_status_is_of_machine(status) ||
+        status == BZNA_E_DEVICE_LOST || status == BZNA_E_CALLBACK || !bzi_worker_give_back(worker, item))
         bzi_item_complete(item, lane);
 }
 
@@ -23660,10 +23660,12 @@ static bzi_item *bzi_item_unmade(bzi_item *item)
     return item;
 }
 
-/* Returns 1 if an item that was taken from the engines must go back to them, and they have its entry now; else 0. */
+/* Returns 1 if an item that was taken from the engines must go back to them, and they have its entry now; else 0. One
+ * that could not be read has no picture to ask about. */
 static int bzi_worker_returns(bzi_worker *worker, const bzi_item *item)
 {
-    return item->shared && !bzi_worker_may_share(worker, item) && bzi_worker_give_back(worker, item);
+    return item->shared && item->status == BZNA_OK && !bzi_worker_may_share(worker, item) &&
+           bzi_worker_give_back(worker, item);
 }
 
 /* Works on an entry with batches on the device. Its samples are launched one by one, because they are uploaded to the

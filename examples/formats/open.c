@@ -179,6 +179,7 @@ static void read_head(file_head *head, const char *path)
     bzna_error ignored;
 
     head->size = 0;
+    head->file_bytes = 0;
     if (bzna_formats_file_open(&file, path, &ignored) != BZNA_OK)
         return;
     head->file_bytes = file.size;

@@ -114,6 +114,7 @@ typedef struct archive {
     int64_t       base, step;
     uint64_t      targets;
     char          letter;
+    uint64_t      hole, hole_end;     /* a source has no bytes for reads that begin there */
 } archive;
 
 static int64_t target_of(const archive *a, uint64_t index)
@@ -142,7 +143,7 @@ static bzna_status archive_write(void *user, uint64_t offset, const void *src, u
 static int64_t archive_read(void *user, uint64_t offset, void *dst, uint64_t size)
 {
     const archive *a = user;
-    if (offset >= a->size)
+    if (offset >= a->size || (offset >= a->hole && offset < a->hole_end))
         return 0;
     size = bzi_min(size, a->size - offset);
     memcpy(dst, a->bytes + offset, (size_t)size);

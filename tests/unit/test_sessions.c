@@ -1279,6 +1279,35 @@ TEST(with_hybrid_decoding_slow_engines_leave_pictures_to_software_and_batches_ar
     archive_free(a);
 }
 
+TEST(with_hybrid_decoding_samples_that_cannot_be_read_fail_as_they_do_without)
+{
+    archive *a;
+    BEGIN;
+    a = archive_make(60, plain, plain_count);
+    a->hole = a->size / 4;
+    a->hole_end = a->size / 2;
+    for (int round = 0; round < 2; round++) {
+        const int kind = round ? SYNCED : HOST;
+        uint64_t hashes[2];
+        bzna_statistics stats[2];
+        for (uint32_t hybrid = 0; hybrid < 2; hybrid++) {
+            messages m;
+            bzna_context *context = checked_context(2, &m, NULL);
+            bzna_loader_config c = hybrid_config(hybrid);
+            batches_hash(context, a, &c, kind, 0, &stats[hybrid]);      /* then all kinds are checked */
+            control->engine_us = 5000;
+            c.order.epochs = 6;
+            hashes[hybrid] = batches_hash(context, a, &c, kind, 1, &stats[hybrid]);
+            bzna_context_close(context);
+            finish();
+        }
+        CHECK_EQ(hashes[1], hashes[0]);
+        CHECK(stats[0].failed_read >= 6 * 5);
+        CHECK_EQ(stats[1].samples_failed, stats[0].samples_failed);
+    }
+    archive_free(a);
+}
+
 /* Each decoder finds other pictures damaged. */
 TEST(with_hybrid_decoding_what_decoders_say_of_damage_does_not_depend_on_who_was_first)
 {
@@ -5385,7 +5414,8 @@ TEST_MAIN(setup();
     RUN(damaged_samples_among_good_ones_cost_their_own_slots)
     RUN(pictures_of_codecs_that_the_context_does_not_allow_cost_their_slots)
     RUN(with_hybrid_decoding_slow_engines_leave_pictures_to_software_and_batches_are_the_same)
-    RUN(with_hybrid_decoding_what_decoders_say_of_damage_does_not_depend_on_who_was_first)
+    RUN(with_hybrid_decoding_samples_that_cannot_be_read_fail_as_they_do_without)
+          RUN(with_hybrid_decoding_what_decoders_say_of_damage_does_not_depend_on_who_was_first)
     RUN(hybrid_decoding_is_refused_where_a_failed_sample_ends_the_run_or_is_replaced)
     RUN(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
     RUN(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
