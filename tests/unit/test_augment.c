@@ -7,6 +7,7 @@
 #  include "../fake/nvdec.h"
 #endif
 #include "test.h"
+#include "masks.h"
 #include "random.h"
 #include <stdatomic.h>
 
@@ -724,16 +725,6 @@ TEST(without_operations_pixels_are_as_they_were)
     bzna_batch_release(b);
     bzna_loader_close(some);
     bzna_loader_close(none);
-}
-
-/* An output of class numbers, as the header shows it. */
-static bzna_loader_output mask_of(const char *name, const char *field)
-{
-    static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
-    static const bzna_loader_color as_they_are = { .fill = { 0 } };
-    return (bzna_loader_output){ .name = name, .field = field, .dtype = BZNA_DTYPE_UINT8,
-                                 .channels = BZNA_CHANNELS_GRAY, .palette = BZNA_PALETTE_INDEX, .filter = &nearest,
-                                 .color = &as_they_are };
 }
 
 TEST(outputs_have_policies_of_their_own_and_masks_follow_what_moves)

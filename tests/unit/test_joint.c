@@ -4,6 +4,7 @@
 #include "library.h"
 #include "with_formats.h"
 #include "test.h"
+#include "masks.h"
 #include "../../examples/formats/data.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER) || defined(BENZINA_NO_SHARDS)
@@ -208,16 +209,6 @@ static const void *tensor_of(const bzna_batch *batch, const char *name, uint32_t
 }
 
 /* ---- Tests ---- */
-
-/* An output of class numbers, as the header shows it. */
-static bzna_loader_output mask_of(const char *name, const char *field)
-{
-    static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
-    static const bzna_loader_color as_they_are = { .fill = { 0 } };
-    return (bzna_loader_output){ .name = name, .field = field, .dtype = BZNA_DTYPE_UINT8,
-                                 .channels = BZNA_CHANNELS_GRAY, .palette = BZNA_PALETTE_INDEX, .filter = &nearest,
-                                 .color = &as_they_are };
-}
 
 TEST(a_mask_shows_what_its_picture_shows)
 {

@@ -359,6 +359,7 @@ TEST(vectors_are_numbers_of_each_type_scaled)
             check_vectors(k, 0, 0, way);
             check_vectors(k, 0.5f, 10, way);
             check_vectors(k, -1, 0.25f, way);
+            check_vectors(k, 1, 3, way);                    /* float32 that is not copied, though its scale is 1 */
         }
 }
 

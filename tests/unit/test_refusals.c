@@ -2,6 +2,7 @@
 #include "library.h"
 #include "../../examples/formats/formats.h"
 #include "test.h"
+#include "masks.h"
 
 #if defined(BENZINA_NO_FOLDERS) || defined(BENZINA_NO_PROVIDERS) || defined(BENZINA_NO_SHARDS)
 
@@ -118,16 +119,6 @@ TEST(memory_that_is_given_for_two_batches_is_refused)
     buffers[2].data = memory + 2 * BYTES - 4;
     refused(&c, BZNA_E_ARGUMENT, "loader_config.output.buffers[2]: overlaps buffers[1]");
     bzna_dataset_close(dataset);
-}
-
-/* An output of class numbers, as the header shows it. */
-static bzna_loader_output mask_of(const char *name, const char *field)
-{
-    static const bzna_loader_filter nearest = { .kind = BZNA_FILTER_NEAREST };
-    static const bzna_loader_color as_they_are = { .fill = { 0 } };
-    return (bzna_loader_output){ .name = name, .field = field, .dtype = BZNA_DTYPE_UINT8,
-                                 .channels = BZNA_CHANNELS_GRAY, .palette = BZNA_PALETTE_INDEX, .filter = &nearest,
-                                 .color = &as_they_are };
 }
 
 TEST(names_that_are_not_utf8_are_refused)
