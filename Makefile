@@ -268,8 +268,8 @@ WITH_FORMATS = $(BUILD)/libbenzina_formats.a $(BUILD)/libbenzina.a
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 # Shards that cannot seek.
-STREAM   = examples/stream.c examples/stream_source.c
-STREAM_H = examples/stream.h examples/stream_source.h
+STREAM   = examples/stream/stream.c examples/stream/stream_source.c
+STREAM_H = examples/stream/stream.h examples/stream/stream_source.h
 $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h $(WITH_FORMATS)
 	$(CC) $(BASE_CFLAGS) -Iexamples/formats $(TOOL_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(STREAM) \
 	    $(WITH_FORMATS) $(TOOL_LIBS) $(STREAM_LIBS) $(FORMATS_LIBS) $(LIBS)
@@ -277,12 +277,12 @@ $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) $(FORMATS_H) $(STREAM) $(ST
 $(BUILD)/decode_batch: examples/decode_batch.c examples/example.h benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
 
-$(BUILD)/stream: examples/stream_main.c $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h $(WITH_FORMATS)
-	$(CC) $(BASE_CFLAGS) -Iexamples/formats $(STREAM_CFLAGS) $(LDFLAGS) -o $@ examples/stream_main.c $(STREAM) \
+$(BUILD)/stream: examples/stream/stream_main.c $(FORMATS_H) $(STREAM) $(STREAM_H) benzina.h $(WITH_FORMATS)
+	$(CC) $(BASE_CFLAGS) -Iexamples/formats $(STREAM_CFLAGS) $(LDFLAGS) -o $@ examples/stream/stream_main.c $(STREAM) \
 	    $(WITH_FORMATS) $(STREAM_LIBS) $(FORMATS_LIBS) $(LIBS)
 
-STREAM_O = $(STREAM:examples/%.c=$(BUILD)/%.o)
-$(STREAM_O): $(BUILD)/%.o: examples/%.c $(STREAM_H) $(FORMATS_H) benzina.h | $(BUILD)
+STREAM_O = $(STREAM:examples/stream/%.c=$(BUILD)/%.o)
+$(STREAM_O): $(BUILD)/%.o: examples/stream/%.c $(STREAM_H) $(FORMATS_H) benzina.h | $(BUILD)
 	$(CC) $(BASE_CFLAGS) -Iexamples/formats -fPIC $(STREAM_CFLAGS) -c -o $@ $<
 
 $(BUILD)/libbenzina_stream.a: $(STREAM_O)
@@ -682,7 +682,7 @@ TO_LIB    = $(DESTDIR)$(LIBDIR)
 install: all
 	install -d "$(TO)"/include/benzina "$(TO_LIB)" "$(TO)"/bin "$(TO)"/share/man/man1
 	install -m 644 benzina.h "$(TO)"/include/
-	install -m 644 examples/formats/formats.h $(if $(FEWER),,examples/stream.h) "$(TO)"/include/benzina/
+	install -m 644 examples/formats/formats.h $(if $(FEWER),,examples/stream/stream.h) "$(TO)"/include/benzina/
 	for l in $(LIBRARIES); do \
 	    install -m 644 $(BUILD)/lib$$l.a "$(TO_LIB)"/ && \
 	    install -m 755 $(BUILD)/lib$$l.so.$(VERSION) "$(TO_LIB)"/ && \

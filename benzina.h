@@ -908,7 +908,7 @@
  *       fragmented mp4 files.
  *     - The library has no network access, unpacks no gzip, zip or zstd, starts no process, and
  *       writes no temporary files. Bytes from elsewhere come through a bzna_source. Shards from
- *       pipes, commands, gzip and zstd come through examples/stream.h.
+ *       pipes, commands, gzip and zstd come through examples/stream/stream.h.
  *     - It compiles for macOS and FreeBSD, but has not run there. On Windows, containers, the
  *       writer and the warps have run, under Wine, without decoders. On 64-bit ARM it has run under
  *       QEMU only.

@@ -1,13 +1,13 @@
 /* streamed.c - data sets that cannot seek: pipes, standard input, commands, gzip and zstd, read into memory
  *
- * ../stream.h says what they are. bench draws from them by a stream; all other commands have them in memory as a whole,
- * since they look at samples anywhere. */
+ * ../stream/stream.h says what they are. bench draws from them by a stream. All other commands read them into memory as
+ * a whole, since they look at samples anywhere. */
 #include "tool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef BZNA_NO_STREAMS                /* where ../stream_source.c does not compile: it starts commands, and polls */
+#ifdef BZNA_NO_STREAMS                /* if ../stream/stream_source.c does not compile: it starts commands, and polls */
 
 int streamed_is(const char *pattern) { return !strcmp(pattern, "-") || !strncmp(pattern, "pipe:", 5); }
 
@@ -25,7 +25,7 @@ int streamed_bench(const tool_options *o)
 
 #else
 
-#include "../stream.h"
+#include "../stream/stream.h"
 
 static const uint64_t memory_max_bytes = UINT64_C(4) << 30;
 

@@ -156,7 +156,7 @@ fn archive(name: &str, flags: &[String], sources: &[PathBuf]) -> PathBuf {
 
 /// Compiles libbenzina_stream.a, and links it with what unpacks gzip and zstd. It comes before the library that it calls.
 fn compile_stream(here: &Path) {
-    let examples = here.join("..");
+    let stream = here.join("../stream");
     let mut flags = vec![
         "-std=c11".to_string(),
         "-O2".into(),
@@ -175,9 +175,9 @@ fn compile_stream(here: &Path) {
         }
     }
     for name in ["stream.h", "stream_source.h"] {
-        println!("cargo:rerun-if-changed={}", examples.join(name).display());
+        println!("cargo:rerun-if-changed={}", stream.join(name).display());
     }
-    let out = archive("benzina_stream", &flags, &["stream.c", "stream_source.c"].map(|name| examples.join(name)));
+    let out = archive("benzina_stream", &flags, &["stream.c", "stream_source.c"].map(|name| stream.join(name)));
     println!("cargo:rustc-link-search=native={}", out.display());
     println!("cargo:rustc-link-lib=static=benzina_stream");
     link(&libraries);

@@ -207,7 +207,7 @@ BEGIN {
                   "Float64 double Cfloat float Cdouble double Cint int Cuint unsigned Csize_t size_t Cchar char Cvoid void", pairs, " ")
     for (i = 1; i < count; i += 2) types[pairs[i]] = pairs[i + 1]
     types["Cstring"] = "char *"
-    print "#include <stddef.h>\n#include <stdint.h>\n#define const\n#include \"examples/stream.h\"\n#include \"examples/formats/formats.h\""
+    print "#include <stddef.h>\n#include <stdint.h>\n#define const\n#include \"examples/stream/stream.h\"\n#include \"examples/formats/formats.h\""
     print "#define SAME(a, b) __builtin_types_compatible_p(__typeof__(a), __typeof__(b))"
     print "#define FIELD(type, name) (((type *)0)->name)"
 }
@@ -341,7 +341,7 @@ awk '{
         if (!(i = index(line, "/*"))) { code = code line; break }
         code = code substr(line, 1, i - 1); line = substr(line, i + 2); inside = 1
     }
-    if (code ~ /[^ \t]/) print code }' benzina.h examples/formats/formats.h examples/stream.h >"$t/headers.h"
+    if (code ~ /[^ \t]/) print code }' benzina.h examples/formats/formats.h examples/stream/stream.h >"$t/headers.h"
 examine "$t/module.jl" && agrees=1
 if [ -n "$agrees" ]; then pass; else fail "Benzina.jl agrees with benzina.h" "$(grep -v ': note: ' "$t/said" | head -n 20)"; fi
 # That something was looked at: numbers may grow.

@@ -37,7 +37,7 @@ trap 'exit 1' HUP INT TERM
 # run COMMAND...: in the crate; its exit status in $status, its output in $t/out
 run() { status=0; (cd "$crate" && "$@") >"$t/out" 2>&1 || status=$?; }
 
-# Warnings count as errors, of the crate, its tests and its program. The feature "stream" compiles examples/stream.c, with
+# Warnings count as errors, of the crate, its tests and its program. The feature "stream" compiles examples/stream, with
 # what unpacks gzip and zstd where that is; make test-all builds the crate without it first.
 if [ -n "$TEST_ALL" ]; then
     run cargo build --offline --all-targets

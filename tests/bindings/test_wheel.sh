@@ -137,7 +137,7 @@ else
             ! grep '^# *include \"benzina_kernels' '$unpacked/pair/benzina.c'"
         check sdist_has_a_licence cmp LICENSE "$unpacked/LICENSE"
         check sdist_has_nothing_else says " 1 " sh -c "cd '$unpacked' && echo \" \$(find . -type f | sed 's,^./,,' |
-            grep -vxcE 'LICENSE|README.md|PKG-INFO|CMakeLists.txt|pyproject.toml|pair/(benzina.[ch]|CMakeLists.txt|stream/stream(_source)?.[ch]|formats/[a-z_0-9]+.[ch]|examples/(bzna/)?[a-z_]+.[ch])|benzina/(.*/)?[a-z_]+.py|benzina/py.typed' |
+            grep -vxcE 'LICENSE|README.md|PKG-INFO|CMakeLists.txt|pyproject.toml|pair/(benzina.[ch]|CMakeLists.txt|stream/stream(_source)?.[ch]|formats/[a-z_0-9]+.[ch]|examples/((bzna|stream)/)?[a-z_]+.[ch])|benzina/(.*/)?[a-z_]+.py|benzina/py.typed' |
             sed 's/^0\$/1/') \""
         installed sdist sdist "$build/dist/python/benzina-$version.tar.gz"
     fi

@@ -32,7 +32,7 @@ fi
 
 # What is built and run there, and nothing else of this tree; a file that is the same keeps its time, for make. The
 # archive and the pictures are what Julia's tests read.
-for file in Makefile benzina.c benzina.h benzina_kernels.cu examples/stream.[ch] examples/stream_source.[ch] examples/formats/*.[ch] $(find examples/julia -type f) tests/data/mini_h265.bzna tests/data/pictures/*; do
+for file in Makefile benzina.c benzina.h benzina_kernels.cu examples/stream/stream.[ch] examples/stream/stream_source.[ch] examples/formats/*.[ch] $(find examples/julia -type f) tests/data/mini_h265.bzna tests/data/pictures/*; do
     cmp -s "$file" "$root/benzina/$file" && continue
     mkdir -p "$(dirname "$root/benzina/$file")" && cp "$file" "$root/benzina/$file" || exit 1
 done

@@ -643,7 +643,7 @@ def read(tree, name):
 
 def read_sources(tree, names):
     sources = [Source(name, read(tree, name)) for name in names]
-    headers = ["benzina.h"] + (["examples/stream.h", "examples/bzna/tool.h", "examples/bzna/os.h"]
+    headers = ["benzina.h"] + (["examples/stream/stream.h", "examples/bzna/tool.h", "examples/bzna/os.h"]
                                if names is TOOL else [])
     every = "".join([read(tree, name) for name in headers] + [s.text for s in sources])
     types = set(re.findall(r"\}\s*(\w+)\s*;", every)) | set(re.findall(r"\btypedef\b[^;{]*?\b(\w+)\s*;", every))

@@ -15,7 +15,7 @@ mkdir "$out/formats"
 cp examples/formats/*.[ch] "$out/formats/"
 if ! grep -qE '^#define BENZINA_NO_(PROVIDERS|FOLDERS)' "$sources/benzina.h"; then
     mkdir "$out/stream"
-    cp examples/stream.[ch] examples/stream_source.[ch] "$out/stream/"
+    cp examples/stream/stream.[ch] examples/stream/stream_source.[ch] "$out/stream/"
 fi
 awk -v ptx="$ptx" -v version="$version" -v kernels="$sources/benzina_kernels.cu" '
     function insert(file,  line) { while ((getline line < file) > 0) print line }

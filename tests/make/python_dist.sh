@@ -35,9 +35,9 @@ rm -rf "$work/$name/benzina/_lib"
 find "$work/$name" -name __pycache__ -prune -exec rm -rf {} +
 sh tests/make/pair.sh "$work/$name/pair" "$ptx"
 rm -r "$work/$name/pair/install"
-mkdir -p "$work/$name/pair/examples/bzna"
+mkdir -p "$work/$name/pair/examples/bzna" "$work/$name/pair/examples/stream"
 cp examples/bzna/*.[ch] "$work/$name/pair/examples/bzna/"
-cp examples/stream.[ch] examples/stream_source.[ch] "$work/$name/pair/examples/"
+cp examples/stream/stream.[ch] examples/stream/stream_source.[ch] "$work/$name/pair/examples/stream/"
 tool "scikit-build-core>=0.11"
 log="$work/sdist.log"
 (cd "$work/$name" && "$tools/python" -c 'import sys

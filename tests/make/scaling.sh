@@ -82,7 +82,7 @@ END
     ${CC:-cc} $flags -c benzina.c -o "$objects/benzina.o" &&
         ${CC:-cc} $flags -Dmain=bench_scaling_main -c tests/bench/bench_scaling.c -o "$objects/bench_scaling.o" &&
         ${CC:-cc} $flags -c "$objects/main.c" -o "$objects/main.o" &&
-        ${CC:-cc} $flags -Dmain=bzna_main -DBZNA_JPEG -DBZNA_STREAM_NO_ZLIB -DBZNA_STREAM_NO_ZSTD -static -s -o "$folder/bzna" examples/bzna/*.c examples/formats/*.c examples/stream.c examples/stream_source.c "$objects"/*.o $needs || { rm -rf "$objects"; exit 1; }
+        ${CC:-cc} $flags -Dmain=bzna_main -DBZNA_JPEG -DBZNA_STREAM_NO_ZLIB -DBZNA_STREAM_NO_ZSTD -static -s -o "$folder/bzna" examples/bzna/*.c examples/formats/*.c examples/stream/stream.c examples/stream/stream_source.c "$objects"/*.o $needs || { rm -rf "$objects"; exit 1; }
     rm -rf "$objects"
     # shellcheck disable=SC2016  # that script's
     printf '#!/bin/sh\nexec "$(dirname "$0")/bzna" bench_scaling "$@"\n' >"$folder/bench_scaling"

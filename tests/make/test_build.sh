@@ -434,7 +434,7 @@ not_rooms() { # pattern: lines that have it, but for the rooms of the OS
     awk -v pattern="$1" 'FNR == 1 { room = "" } /^\/\* ==== / { room = $0 } room !~ /[0-9]\. OS[ :]/ && $0 ~ "^[ \t]*#.*" pattern { print FILENAME ": " FNR ": " $0; bad = 1 }
         END { exit bad }' benzina.c benzina.h benzina_kernels.cu
 }
-not_os_files() { ! grep -nE "^[ \t]*#.*($1)" $(ls examples/*.[ch] examples/bzna/*.[ch] examples/formats/*.[ch] | grep -vE '/(os[_a-z]*|formats/data)\.[ch]$'); }
+not_os_files() { ! grep -nE "^[ \t]*#.*($1)" $(ls examples/*.[ch] examples/stream/*.[ch] examples/bzna/*.[ch] examples/formats/*.[ch] | grep -vE '/(os[_a-z]*|formats/data)\.[ch]$'); }
 check only_the_os_rooms_ask_for_the_platform not_rooms "($platforms)"
 check only_the_os_rooms_include_its_headers not_rooms "include <$system_headers>"
 check only_os_files_of_the_tool_ask_for_the_platform not_os_files "$platforms"
@@ -452,7 +452,7 @@ only_gnu_has() {
 # Numbers in files do not depend on the locale, nor anything on the size of a page.
 check no_number_is_read_by_the_locale sh -c \
     "! grep -nE '\\b(strto(d|f|ld)|atof|scanf|setlocale|mmap|MapViewOfFile)[a-z]*\\(' benzina.c"
-check the_tool_sets_no_locale sh -c "! grep -n 'setlocale' examples/bzna/*.[ch] examples/formats/*.[ch] examples/*.[ch]"
+check the_tool_sets_no_locale sh -c "! grep -n 'setlocale' examples/bzna/*.[ch] examples/formats/*.[ch] examples/*.[ch] examples/stream/*.[ch]"
 for file in benzina.h benzina.c benzina_kernels.cu; do check "nothing_that_msvc_lacks_in_$file" only_gnu_has $file; done
 check only_software_decode_knows_libavcodec \
     sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /Software decode|Includes/ && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"

@@ -631,7 +631,7 @@ test_commands() {
     for f in examples/*.c examples/*.cpp; do
         name=$(basename "$f"); need=
         case $name in
-        stream*|own_codec.c) continue ;;                                 # test_stream.sh and test_jxl.sh run these
+        own_codec.c) continue ;;                                 # test_jxl.sh runs these
         lmdb.c) echo '#include <lmdb.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need="lmdb.h [liblmdb-dev]" ;;
         sqlite.c) echo '#include <sqlite3.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need="sqlite3.h [libsqlite3-dev]" ;;
         http_source.c) pkg-config --exists libcurl || need="libcurl [libcurl4-openssl-dev]" ;;
@@ -647,7 +647,7 @@ if have cc && pkg-config --exists libavcodec libjpeg; then test_commands; else s
 # --- samples that failed ---
 # Each loop over batches says how many samples of one failed: a slot that is filled looks like a black picture.
 loops_count_failures() {
-    for f in $(grep -l 'bzna_loader_next(' examples/*.c examples/*.cpp README.md | grep -v '^examples/stream.c$'); do
+    for f in $(grep -l 'bzna_loader_next(' examples/*.c examples/*.cpp README.md); do
         grep -qE 'info\.failed|report_failed\(' "$f" || { echo "$f"; return 1; }
     done
     for f in $(grep -lE 'batch in |next_batch\(\)' examples/rust/src/lib.rs examples/rust/src/stream.rs examples/julia/examples/flux.jl); do

@@ -447,7 +447,7 @@ class Streams(unittest.TestCase):
 
     @unittest.skipIf(os.environ.get("SANITIZE"), "it links the library without a sanitizer")
     def test_the_first_program_of_the_manual_runs(self):
-        with open(os.path.join(ROOT, "examples", "stream.h")) as file:
+        with open(os.path.join(ROOT, "examples/stream/stream.h")) as file:
             lines = file.read().split(" * WINDOWS.")[0].split("\n")
         first = next(i for i, line in enumerate(lines) if line.startswith(" *     #include"))
         last = next(i for i, line in enumerate(lines) if i > first and line == " *     }")
@@ -467,13 +467,13 @@ class Streams(unittest.TestCase):
         if flags.returncode:
             self.skipTest("no zlib and libzstd [zlib1g-dev libzstd-dev]")
         sources = [os.path.join(ROOT, "examples", name) for name in
-                   ("stream.c", "stream_source.c", "formats/paths.c", "formats/data.c")]
+                   ("stream/stream.c", "stream/stream_source.c", "formats/paths.c", "formats/data.c")]
         subprocess.run(
             [
                 os.environ.get("CC", "cc"),
                 "-std=c11",
                 "-I",
-                os.path.join(ROOT, "examples"),
+                os.path.join(ROOT, "examples/stream"),
                 "-I",
                 os.path.join(ROOT, "examples/formats"),
                 "-I",

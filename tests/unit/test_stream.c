@@ -1,8 +1,8 @@
-/* Streams (examples/stream.h), from inside: pipes that stall, closing, stopping, states that are damaged, the log, what
+/* Streams (examples/stream), from inside: pipes that stall, closing, stopping, states that are damaged, the log, what
  * stays valid. test_stream.py looks at the samples that a stream gives, from the sources that others make. */
 #include "library.h"
 #include "with_formats.h"
-#include "../../examples/stream.h"
+#include "../../examples/stream/stream.h"
 #include "test.h"
 #include "known.h"
 #include "tars.h"

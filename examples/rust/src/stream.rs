@@ -1,5 +1,5 @@
 //! Batches from tar shards that cannot seek: pipes, standard input, commands, gzip and zstd. With the feature `stream`, which compiles
-//! `examples/stream.c`; `stream.h` there says all about windows, memory, ranks and resuming.
+//! `examples/stream`; `stream.h` there says all about windows, memory, ranks and resuming.
 
 use crate::loader::Hooks;
 use crate::{call, make, raw, Batch, Context, LoaderBuilder, Result, Status};

@@ -95,7 +95,7 @@
 #ifndef BENZINA_STREAM_H
 #define BENZINA_STREAM_H
 
-#include "../benzina.h"
+#include "benzina.h"
 #if defined(BENZINA_NO_PROVIDERS) || defined(BENZINA_NO_FOLDERS)
 #  error "streams are providers, and expand patterns: they need what these switches leave out"
 #endif
