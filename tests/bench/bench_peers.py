@@ -25,9 +25,10 @@ filter, normalized. They are larger than the caches of processors: 64 MB of JPEG
                 normalized
 
   benzina       the folder; of photographs tars, too, and archives made by `bzna pack`: JPEG (--codec copy), H.265,
-                H.264, AV1 (defaults). The full pictures are decoded, never thumbnails. Of records: the file, which is
-                read sample by sample, and the same as an io.BytesIO. num_threads. "shrink", of large pictures:
-                jpeg_shrink with a margin of 1, so that libjpeg-turbo scales down while it decodes
+                H.264, AV1 (defaults), H.264 with --tune-decode; without thumbnails. Their bytes and PSNR are kept, too.
+                Of records: the file, which is read sample by sample, and the same as an io.BytesIO. num_threads.
+                "shrink", of large pictures: jpeg_shrink with a margin of 1, so that libjpeg-turbo scales down while it
+                decodes
   libjpeg-turbo decoding alone, to planes of Y'CbCr, of whole files in memory (bench_jpeg.c)
   torchvision   ImageFolder and DataLoader with num_workers, persistent. "PIL": its defaults, which always antialias;
                 "io": decoded by torchvision.io and cropped as tensors, which can do both
@@ -82,6 +83,7 @@ SETS = {  # name: edge of the output, batch, how many pictures there are at leas
 SET = os.environ.get("SET") or "photographs"
 if SET not in SETS:
     sys.exit("SET=%s: there are %s" % (SET, ", ".join(SETS)))
+CODECS = {"jpeg": "copy", "h265": "h265", "h264": "h264", "h264 tuned": "h264 --tune-decode", "av1": "av1"}
 IS_RECORDS, IS_RECIPE = SET in ("28", "32"), SET == "recipe"
 SIZE, BATCH, COUNT = SETS[SET]
 EPOCH = 1 << 15  # pictures, about, where an epoch's end stops the pipeline
@@ -262,16 +264,28 @@ def prepare(pictures, out, bzna, peers):
         make_tars(files, out)
     if not os.path.exists(out + "/all.rec") and "MXNet" in peers:
         make_rec(files, out)
-    for codec, name in (("copy", "jpeg"), ("h265", "h265"), ("h264", "h264"), ("av1", "av1")):
-        if "benzina " + name in peers and not os.path.exists("%s/%s.bzna" % (out, name)):
+    for name, codec in CODECS.items():
+        archive = "%s/%s.bzna" % (out, name)
+        if "benzina " + name in peers and not os.path.exists(archive):
             source = os.environ.get("PICTURES") or pictures
             packed = subprocess.run(
-                [bzna, "pack", source if codec != "copy" else pictures, "-o",
-                 "%s/%s.bzna" % (out, name), "--codec", codec, "--overwrite"], stdout=subprocess.DEVNULL,
+                [bzna, "pack", source if codec != "copy" else pictures, "-o", archive, "--codec", *codec.split(),
+                 "--thumb", "none", "--overwrite", "--report", archive + ".json"], stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE, text=True)
             if packed.returncode:
                 print("bzna pack --codec %s: %s" % (codec, packed.stderr.strip().splitlines()[-1]))
     return files
+
+
+def packed_sizes(out):
+    """Bytes a picture, and the mean PSNR, of each archive that was packed."""
+    sizes = {}
+    for name in CODECS:
+        if os.path.exists("%s/%s.bzna.json" % (out, name)):
+            with open("%s/%s.bzna.json" % (out, name)) as file:
+                told = json.load(file)
+            sizes["benzina " + name] = {"bytes": told["bytes"] / told["samples"], "psnr": told["psnr"].get("mean")}
+    return sizes
 
 
 # ---- the peers: each yields how many pictures a batch has, for ever -------------------------------------------------
@@ -610,6 +624,7 @@ PEERS = {
     "benzina tar": (benzina_batches, "{0..3}.tar", "ctypes"),
     "benzina jpeg": (benzina_batches, "jpeg.bzna", "ctypes"),
     "benzina h264": (benzina_batches, "h264.bzna", "ctypes"),
+    "benzina h264 tuned": (benzina_batches, "h264 tuned.bzna", "ctypes"),
     "benzina h265": (benzina_batches, "h265.bzna", "ctypes"),
     "benzina av1": (benzina_batches, "av1.bzna", "ctypes"),
     TURBO: (None, "PICTURES", "ctypes"),
@@ -624,7 +639,7 @@ PEERS = {
 }
 if SET != "photographs":  # there, archives and tars are told from the folder
     PEERS = {name: peer for name, peer in PEERS.items() if peer[1] not in
-             ("jpeg.bzna", "h264.bzna", "h265.bzna", "av1.bzna") and name != "benzina tar"}
+             [codec + ".bzna" for codec in CODECS] and name != "benzina tar"}
 if SET not in ("1600x1200", "12mpx"):
     PEERS.pop("benzina shrink", None)
 NO_ANTIALIAS = ("FFCV", "FFCV raw", "MXNet")
@@ -771,7 +786,9 @@ def is_own(peer):
 
 
 def rate_of(told, mode, threads, peer):
-    return told["medians"].get("%s %d %s" % (mode, threads, peer), {"rate": 0})["rate"]
+    """Pictures per second of a processor: other programs that run at the same time change that least."""
+    cpu_ms = told["medians"].get("%s %d %s" % (mode, threads, peer), {"cpu_ms": 0})["cpu_ms"]
+    return 1000 / cpu_ms if cpu_ms else 0
 
 
 def pairs_of(told, threads):
@@ -795,7 +812,7 @@ def draw_bars(axis, told, mode):
                          alpha=1 if count == threads[-1] else 0.55)
         axis.bar_label(bars, fmt="%.0f", padding=2, fontsize=7)
     axis.set_yticks([i + 0.2 * (len(threads) - 1) for i in range(len(names))], names)
-    axis.set_xlabel("pictures/s with " + " (light) and ".join(map(str, threads)) + " threads")
+    axis.set_xlabel("pictures per second of a processor, " + " (light) and ".join(map(str, threads)) + " threads")
     axis.set_title("photographs, antialias " + mode)
 
 
@@ -811,7 +828,7 @@ def draw_ratios(axis, sets):
     axis.bar_label(bars, ["%.2f x %s" % (ratio, peer) for _, ratio, peer in rows], padding=2, fontsize=7)
     axis.axvline(1, color="black", linewidth=0.8)
     axis.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-    axis.set_xlabel("times the rate of the best peer (orange: not ahead)")
+    axis.set_xlabel("times the pictures of the best peer (orange: not ahead)")
     axis.set_title("by size")
 
 
@@ -973,8 +990,8 @@ def main():
         "date": time.strftime("%Y-%m-%d"), "machine": machine(), "load": [load, os.getloadavg()[0]], "pictures":
         len(files) or COUNT, "bytes": sum(os.path.getsize(f) for f, _ in files or [(out + "/records.bin", 0)]),
         "batch": BATCH, "size": SIZE,
-        "seconds": seconds, "rounds": rounds, "threads": threads, "peers": order, "absent": absent, "versions":
-        versions(found), "medians": medians, "runs": results
+        "seconds": seconds, "packed": packed_sizes(out), "rounds": rounds, "threads": threads, "peers": order,
+        "absent": absent, "versions": versions(found), "medians": medians, "runs": results
     }
     ratios(results, told, threads)
     print("%s: %d pictures, %.0f MB; load %.1f before, %.1f after; %.0f s" %

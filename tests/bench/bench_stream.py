@@ -80,7 +80,7 @@ def make_shards(folder, files):
 def main():
     build = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
     seconds, rounds = float(os.environ.get("DURATION", 5)), int(os.environ.get("ROUNDS", 7))
-    files = bench_peers.listed(bench_peers.pictures_of(build, build + "/bzna"))
+    files = bench_peers.listed(bench_peers.pictures_of(build, [sys.executable]))
     urls = make_shards(build + "/bench_stream", files)
     binding = os.path.join("examples", "python")
     environment = dict(os.environ, BENZINA_LIBRARY=build + "/libbenzina.so", CUDA_VISIBLE_DEVICES="",
