@@ -1,14 +1,15 @@
-/* boxes.c - detection: boxes beside pictures, read from JSON and mapped to what the network sees
+/* boxes.c - detection: boxes in a text file next to each picture, mapped to what the network sees
  *
  *     cc -std=c11 boxes.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o boxes
  *     ./boxes shard.tar sheet.ppm
  *
- * Each picture of the tar (NAME.jpg) has annotations in COCO's form beside it (NAME.json):
+ * Each picture of the tar (NAME.jpg) has boxes in YOLO's form (NAME.txt). A line is one box: its category, its center,
+ * its width and its height, the last four as shares of the picture's width and height:
  *
- *     {"annotations": [{"bbox": [x, y, width, height], "category_id": 17}, ...]}
+ *     17 0.5 0.25 0.2 0.1
  *
  * A rule makes a tensor of them on the decoder threads: up to 100 boxes a sample, each left, top, right, bottom in
- * pixels of the output and the category, clipped to what the random crop shows. Boxes of which nothing is left are
+ * pixels of the output and the category, clipped to what the random crop shows. A box of which nothing is left is
  * dropped. The first batch is written as a sheet, with the boxes drawn in. */
 #include "example.h"
 
@@ -16,90 +17,38 @@
 
 enum { SIZE = 224, BATCH = 8, BOXES = 100, NUMBERS = 5 };
 
-/* ---- As much JSON as annotations need: a cursor, which becomes NULL where the text is none ---- */
-
-static const char *skip_blanks(const char *p) { return p ? p + strspn(p, " \t\r\n") : NULL; }
-
-static const char *skip_string(const char *p)
-{
-    for (p++; *p && *p != '"'; p++)
-        if (*p == '\\' && p[1]) p++;
-    return *p ? p + 1 : NULL;
-}
-
-/* Any value: strings, numbers and words, and what brackets enclose. */
-static const char *skip_value(const char *p)
-{
-    int depth = 0;
-    for (p = skip_blanks(p); p && *p; p = skip_blanks(p)) {
-        if (*p == '"')                   p = skip_string(p);
-        else if (*p == '{' || *p == '[') p++, depth++;
-        else if (*p == '}' || *p == ']') p++, depth--;
-        else if (*p == ',' || *p == ':') p++;
-        else                             p += strcspn(p, ",:]}\" \t\r\n");
-        if (depth <= 0) return depth < 0 ? NULL : p;
-    }
-    return NULL;
-}
-
-/* Goes to the next member of an object: its value. *key begins after the quote. NULL at the object's end. */
-static const char *next_member(const char *p, const char **key)
-{
-    p = skip_blanks(p);
-    if (p && (*p == '{' || *p == ',')) p = skip_blanks(p + 1);
-    if (!p || *p != '"') return NULL;
-    *key = p + 1;
-    p = skip_blanks(skip_string(p));
-    return p && *p == ':' ? skip_blanks(p + 1) : NULL;
-}
-
-static int is_key(const char *key, const char *name)
-{
-    return !strncmp(key, name, strlen(name)) && key[strlen(name)] == '"';
-}
-
-/* One annotation. Returns what follows it, or NULL if it has no box of four numbers. */
-static const char *read_annotation(const char *p, double bbox[4], long *category)
-{
-    const char *key, *value;
-    int         found = 0;
-    *category = 0;
-    for (const char *at = p; (value = next_member(at, &key)) != NULL && (at = skip_value(value)) != NULL; )
-        if (is_key(key, "category_id")) *category = strtol(value, NULL, 10);
-        else if (is_key(key, "bbox"))
-            found = sscanf(value, "[%lf ,%lf ,%lf ,%lf ]", &bbox[0], &bbox[1], &bbox[2], &bbox[3]) == 4;
-    return found ? skip_value(p) : NULL;
-}
-
 /* ---- The rule ---- */
 
 /* Writes one box as the view shows it. Returns 1, or 0 if less than two pixels of it are left in width or height. */
-static int map_box(const bzna_geometry *geometry, const double bbox[4], long category, float *row)
+static int map_box(const bzna_geometry *geometry, const double line[NUMBERS], float *row)
 {
-    const double box[4] = { bbox[0], bbox[1], bbox[0] + bbox[2], bbox[1] + bbox[3] };
+    const double x = line[1] * geometry->width, half_width = line[3] * geometry->width / 2;
+    const double y = line[2] * geometry->height, half_height = line[4] * geometry->height / 2;
+    const double box[4] = { x - half_width, y - half_height, x + half_width, y + half_height };
     double       shown[4];
     if (!bzna_geometry_box(geometry, box, shown) || shown[2] - shown[0] < 2 || shown[3] - shown[1] < 2) return 0;
     for (int i = 0; i < 4; i++) row[i] = (float)shown[i];
-    row[4] = (float)category;
+    row[4] = (float)line[0];
     return 1;
 }
 
-/* A negative number says that the JSON is damaged, which costs the sample its slot. */
+/* A negative number says that the text is damaged, which costs the sample its slot. The text ends with a NUL. */
 static bzna_status read_boxes(void *user, const bzna_rule_input *input, void *out, uint64_t out_bytes, uint64_t *count)
 {
-    const char *key, *p = input->data, *value = p;
+    const char *p = input->data;
     float      *row = out;
     (void)user, (void)out_bytes;
-    while ((value = next_member(p, &key)) != NULL && !is_key(key, "annotations"))
-        if (!(p = skip_value(value))) return -1;
-    if (!value || *value != '[') return -2;
-    for (p = skip_blanks(value + 1); p && *p == '{' && *count < BOXES; p = skip_blanks(*p == ',' ? p + 1 : p)) {
-        double bbox[4];
-        long   category;
-        if (!(p = skip_blanks(read_annotation(p, bbox, &category)))) return -3;
-        *count += (uint64_t)map_box(input->geometry, bbox, category, row + *count * NUMBERS);
+    for (p += strspn(p, " \t\r\n"); *p && *count < BOXES; p += strspn(p, " \t\r\n")) {
+        double line[NUMBERS];
+        for (int i = 0; i < NUMBERS; i++) {
+            char *end;
+            line[i] = strtod(p, &end);
+            if (end == p) return -1;
+            p = end;
+        }
+        *count += (uint64_t)map_box(input->geometry, line, row + *count * NUMBERS);
     }
-    return p && (*p == ']' || *count == BOXES) ? BZNA_OK : -4;
+    return BZNA_OK;
 }
 
 /* ---- The program ---- */
@@ -152,7 +101,7 @@ int main(int argc, char **argv)
     if (argc < 2) { fprintf(stderr, "usage: %s DATA [SHEET.ppm]\n", argv[0]); return 2; }
     bzna_rule rule;
     bzna_rule_init(&rule, sizeof rule);
-    rule.field      = ".json";
+    rule.field      = ".txt";
     rule.name       = "boxes";
     rule.kind       = BZNA_RULE_ROWS;
     rule.call       = read_boxes;

@@ -1,5 +1,6 @@
 /* example.h - how the examples end if a call fails, what they say of samples that failed, and how they write a picture
- */
+ *
+ * To take an example into a program, copy its file and this one into a folder beside benzina.h. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
@@ -9,12 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* How a program ends after an error. One that others wait for defines it before it includes this file. */
+#ifndef EXAMPLE_EXIT
+#define EXAMPLE_EXIT() exit(1)
+#endif
+
 /* Ends the program with the call's message, if it failed. */
 static inline void check(bzna_status status, const bzna_error *err)
 {
     if (status >= 0) return;
-    fprintf(stderr, "%s\n", err->message);
-    exit(1);
+    fprintf(stderr, "%s\n", err->message[0] ? err->message : bzna_status_text(status));
+    EXAMPLE_EXIT();
 }
 
 /* Says which samples of a batch failed, if any did: their slots hold no pictures. Returns their number. */
@@ -37,7 +43,7 @@ static inline void write_ppm(const char *path, const void *pixels, int64_t width
     if (file && fclose(file)) failed = 1;
     if (!failed) return;
     perror(path);
-    exit(1);
+    EXAMPLE_EXIT();
 }
 
 /* Writes a picture of a batch of 8 bits whose channels lie side by side as FOLDER/00000.ppm, or the slot's number. */

@@ -9,14 +9,11 @@
  * read at a time; a pool of them grows to as many as there are concurrent reads. A connection that is cut in the middle
  * of an answer is a short read. */
 #define _POSIX_C_SOURCE 200809L
-#include "../benzina.h"
+#include "example.h"
 
 #include <curl/curl.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
@@ -353,45 +350,53 @@ static bzna_status open_loader(bzna_context *context, bzna_dataset *dataset, uin
     return bzna_loader_open(context, dataset, &config, loader, err);
 }
 
-static void report(bzna_status status, const bzna_error *err, int remote)
+/* Adds to a message what libcurl or the server said, which native_code has. */
+static void explain(bzna_error *err)
 {
     char text[80];
-    int explained = remote && err->status == status && err->native_code < 0;
-    fprintf(stderr, "%s%s%s%s\n", err->status == status ? err->message : bzna_status_text(status),
-            explained ? " (" : "", explained ? http_explain(err->native_code, text, sizeof text) : "",
-            explained ? ")" : "");
+    const size_t end = strlen(err->message);
+    if (err->native_code < 0)
+        snprintf(err->message + end, sizeof err->message - end, " (%s)",
+                 http_explain(err->native_code, text, sizeof text));
 }
 
-static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzna_error *err)
+static void check_http(bzna_status status, bzna_error *err)
 {
-    uint64_t digest = 0xCBF29CE484222325u, samples = 0;
+    if (status < 0) explain(err);
+    check(status, err);
+}
+
+/* Returns how many samples failed. */
+static uint64_t run_epoch(bzna_loader *loader, http *h, bzna_error *err)
+{
+    uint64_t digest = 0xCBF29CE484222325u, samples = 0, failed = 0;
     double start = now_s();
     bzna_batch *batch;
     bzna_status status;
     while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         bzna_batch_info info;
-        bzna_batch_get_info(batch, &info, sizeof info, err);
+        check(bzna_batch_get_info(batch, &info, sizeof info, err), err);
         digest = hash(digest, info.image.data, (size_t)info.image.bytes);
         digest = hash(digest, info.targets, info.count * sizeof *info.targets);
         samples += info.count;
-        for (uint32_t slot = 0; slot < info.count; slot++)
-            if (info.status[slot] < 0) report(bzna_batch_error(batch, slot, err), err, h != NULL);
-        *failed += info.failed;
+        for (uint32_t slot = 0; info.failed && slot < info.count; slot++)
+            if (bzna_batch_error(batch, slot, err) < 0) explain(err), fprintf(stderr, "%s\n", err->message);
+        failed += info.failed;
         bzna_batch_release(batch);
     }
-    if (status < 0) return status;
+    check_http(status, err);
 
     double took_s = now_s() - start;
     bzna_statistics stats;
-    if ((status = bzna_loader_statistics(loader, &stats, sizeof stats, err)) < 0) return status;
+    check(bzna_loader_statistics(loader, &stats, sizeof stats, err), err);
     printf("hash %016" PRIx64 "\n%" PRIu64 " pictures, %.1f a second, %" PRIu64 " failed\n", digest, samples,
-           (double)samples / took_s, *failed);
-    if (!h) return BZNA_OK;
+           (double)samples / took_s, failed);
+    if (!h) return failed;
     http_counts counts = http_counted(h);
     printf("%" PRIu64 " requests, %" PRIu64 " bytes, %" PRIu64 " connections, %" PRIu64
            " retries while opening, %" PRIu64 " retries by the loader\n",
            counts.requests, counts.bytes, counts.connections, counts.retries, stats.retries);
-    return BZNA_OK;
+    return failed;
 }
 
 int main(int argc, char **argv)
@@ -401,8 +406,6 @@ int main(int argc, char **argv)
     bzna_dataset *dataset = NULL;
     bzna_loader  *loader  = NULL;
     http         *h       = NULL;
-    uint64_t      failed  = 0;
-    bzna_status   status;
     unsigned long readers = argc > 2 ? strtoul(argv[2], NULL, 10) : 8;
     if (argc < 2 || argc > 3 || readers < 1 || readers > 256) {
         fprintf(stderr, "usage: %s URL|PATH [READERS]\n", argv[0]);
@@ -413,15 +416,14 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a server may hang up; threads of the library block all signals anyway */
     if (curl_global_init(CURL_GLOBAL_DEFAULT)) { fprintf(stderr, "libcurl does not start\n"); return 1; }
 
-    if ((status = bzna_context_open(NULL, &context, &err)) >= 0 &&
-        (status = open_archive(context, argv[1], &dataset, &h, &err)) >= 0 &&
-        (status = open_loader(context, dataset, (uint32_t)readers, &loader, &err)) >= 0)
-        status = run_epoch(loader, h, &failed, &err);
-    if (status < 0) report(status, &err, is_url(argv[1]));
+    check(bzna_context_open(NULL, &context, &err), &err);
+    check_http(open_archive(context, argv[1], &dataset, &h, &err), &err);
+    check_http(open_loader(context, dataset, (uint32_t)readers, &loader, &err), &err);
+    const uint64_t failed = run_epoch(loader, h, &err);
 
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     curl_global_cleanup();
-    return status < 0 || failed;
+    return failed > 0;
 }

@@ -8,12 +8,12 @@
  * Prints a line for each sample delivered, whose mean is the same on whatever rank it was decoded, and checks that each
  * came exactly once. */
 #define _POSIX_C_SOURCE 200809L
-#include "../benzina.h"
-
-#include <inttypes.h>
 #include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
+
+/* One rank that merely left would keep the others waiting for ever. */
+#define EXAMPLE_EXIT() (MPI_Abort(MPI_COMM_WORLD, 1), exit(1))
+#include "example.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -30,17 +30,10 @@ typedef struct run {
     double            *mean;          /* of its pixels */
 } run;
 
-/* One rank that merely left would keep the others waiting for ever. */
 static void give_up(const char *message)
 {
     fprintf(stderr, "rank %d of %d: %s\n", rank, world, message);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    exit(1);
-}
-
-static void check(bzna_status status, const bzna_error *err)
-{
-    if (status < 0) give_up(err->message);
+    EXAMPLE_EXIT();
 }
 
 static void *allocate(uint64_t count, size_t size)
@@ -148,8 +141,7 @@ static int step(run *r)
     if (batch) {
         bzna_batch_info info;
         check(bzna_batch_get_info(batch, &info, sizeof info, &err), &err);
-        if (info.failed) fprintf(stderr, "rank %d: %u of %u samples failed\n", rank, info.failed, info.count);
-        if (info.failed) give_up("samples failed");              /* or go on without them: bzna_batch_error says why */
+        if (report_failed(batch, &info)) give_up("samples failed");                  /* or go on without them */
         mine[0] = 1;
         mine[1] = info.count;
         mine[2] = learn(r, &info);

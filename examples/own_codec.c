@@ -1,16 +1,12 @@
 /* own_codec.c - a folder of pictures in a format that the library does not know: JPEG XL, by formats/jxl.c
  *
- *     cc -std=c11 -I. examples/own_codec.c examples/formats/jxl.c build/libbenzina.a \
+ *     cc -std=c11 -I.. own_codec.c formats/jxl.c benzina.o \
  *        $(pkg-config --cflags --libs libjxl libavcodec libavutil libjpeg) -lm -lpthread -ldl -o own_codec
- *     ./own_codec PATH [EDGE]     the mean of R, G and B of each picture, scaled to EDGE pixels (default 64)
+ *     ./own_codec train/ [EDGE]    the mean of R, G and B of each picture, scaled to EDGE pixels (default 64)
  *
  * Nothing but the context knows of the codec. Pictures of other kinds may lie in the same folder. */
-#include "benzina.h"
+#include "example.h"
 #include "formats/formats.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static void print_means(const bzna_batch_info *info, uint32_t edge)
 {
@@ -45,7 +41,8 @@ int main(int argc, char **argv)
     bzna_dataset *dataset = NULL;
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
-    bzna_error err = { 0 };
+    bzna_batch_info info;
+    bzna_error err = { .struct_size = sizeof err };
     bzna_status status;
 
     if (argc < 2) {
@@ -55,28 +52,19 @@ int main(int argc, char **argv)
 
     bzna_formats_jxl(&codec);
     loading.order.last_batch = BZNA_LAST_PARTIAL;
-    status = bzna_context_open(&config, &context, &err);
-    if (status == BZNA_OK)
-        status = bzna_dataset_open(context, argv[1], NULL, &dataset, &err);
-    if (status == BZNA_OK)
-        status = bzna_loader_open(context, dataset, &loading, &loader, &err);
-
-    while (status == BZNA_OK) {
-        status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err);
-        if (status == BZNA_OK) {
-            bzna_batch_info info;
-            bzna_batch_get_info(batch, &info, sizeof info, NULL);
-            print_means(&info, edge);
-            if (info.failed)
-                fprintf(stderr, "%" PRIu32 " of %" PRIu32 " samples failed\n", info.failed, info.count);
-            bzna_batch_release(batch);
-        }
+    check(bzna_context_open(&config, &context, &err), &err);
+    check(bzna_dataset_open(context, argv[1], NULL, &dataset, &err), &err);
+    check(bzna_loader_open(context, dataset, &loading, &loader, &err), &err);
+    while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
+        check(bzna_batch_get_info(batch, &info, sizeof info, &err), &err);
+        print_means(&info, edge);
+        report_failed(batch, &info);
+        bzna_batch_release(batch);
     }
-    if (status < 0)
-        fprintf(stderr, "%s\n", err.message);
+    check(status, &err);
 
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
-    return status < 0;
+    return 0;
 }

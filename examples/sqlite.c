@@ -11,13 +11,10 @@
  * The library asks for values one by one, and on several threads at once. A connection of SQLite serves one thread at a
  * time, so that connections stand in a pool: who reads takes one, and gives it back. The fields of a sample are asked
  * for one after the other, so that a connection keeps the row that it read last, and the next field costs no query. */
-#include "../benzina.h"
+#include "example.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -235,7 +232,7 @@ static bzna_status any_dataset(bzna_context *context, const char *path, bzna_dat
 }
 
 /* Loads one epoch of small pictures. The sum does not depend on threads: each picture counts by its number. */
-static bzna_status load(bzna_context *context, const char *path, uint32_t threads, bzna_error *err)
+static void load(bzna_context *context, const char *path, uint32_t threads)
 {
     enum { EDGE = 32 };
     bzna_loader_config config;
@@ -243,11 +240,13 @@ static bzna_status load(bzna_context *context, const char *path, uint32_t thread
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
     bzna_batch_info info;
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_status status;
     uint64_t pictures = 0, failed = 0;
     double sum = 0;
     struct timespec begin, end;
-    bzna_status status = any_dataset(context, path, &dataset, err);
 
+    check(any_dataset(context, path, &dataset, &err), &err);
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size = 64;
     config.output.width = config.output.height = EDGE;
@@ -256,11 +255,10 @@ static bzna_status load(bzna_context *context, const char *path, uint32_t thread
     config.decode.threads = threads;
     config.read.threads = threads;                          /* queries take their time: several at once */
     timespec_get(&begin, TIME_UTC);
-    if (status == BZNA_OK)
-        status = bzna_loader_open(context, dataset, &config, &loader, err);
+    check(bzna_loader_open(context, dataset, &config, &loader, &err), &err);
 
-    while (status == BZNA_OK && (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
-        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+    while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
+        check(bzna_batch_get_info(batch, &info, sizeof info, &err), &err);
         for (uint32_t i = 0; i < info.count; i++) {
             const float *slot = (const float *)info.image.data + (size_t)i * 3 * EDGE * EDGE;
             double of_slot = (double)(info.targets[i] + 1);
@@ -269,33 +267,37 @@ static bzna_status load(bzna_context *context, const char *path, uint32_t thread
             sum += of_slot * (double)(info.indices[i] % 1000 + 1);
         }
         pictures += info.count;
-        failed += info.failed;
+        failed += report_failed(batch, &info);
         bzna_batch_release(batch);
     }
+    check(status, &err);
     timespec_get(&end, TIME_UTC);
 
-    if (status >= 0) {
-        printf("%" PRIu64 " pictures, %" PRIu64 " of them failed, sum %.12e\n", pictures, failed, sum);
-        fprintf(stderr, "%.0f pictures/s\n", (double)pictures / ((double)(end.tv_sec - begin.tv_sec) +
-                                                               1e-9 * (double)(end.tv_nsec - begin.tv_nsec)));
-    }
+    printf("%" PRIu64 " pictures, %" PRIu64 " of them failed, sum %.12e\n", pictures, failed, sum);
+    fprintf(stderr, "%.0f pictures/s\n", (double)pictures / ((double)(end.tv_sec - begin.tv_sec) +
+                                                           1e-9 * (double)(end.tv_nsec - begin.tv_nsec)));
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
-    return status;
 }
 
-/* Inserts one sample of a data set. */
-static bzna_status put(const bzna_dataset *dataset, sqlite3_stmt *insert, uint64_t index, bzna_error *err)
+/* Ends the program with SQLite's message, if a call of it did not return what it should. */
+static void db_check(sqlite3 *db, int result, int wanted, const char *path)
+{
+    if (result == wanted) return;
+    fprintf(stderr, "%s: %s\n", path, sqlite3_errmsg(db));
+    EXAMPLE_EXIT();
+}
+
+/* Inserts one sample of a data set. Returns SQLite's result. */
+static int put(const bzna_dataset *dataset, sqlite3_stmt *insert, uint64_t index)
 {
     static char bytes[1 << 24], name[4096];
     size_t size = 0;
     int64_t target;
-    bzna_status status = bzna_dataset_target(dataset, index, &target, err);
+    bzna_error err = { .struct_size = sizeof err };
 
-    if (status == BZNA_OK)
-        status = bzna_dataset_field(dataset, index, "image", bytes, sizeof bytes, &size, err);
-    if (status != BZNA_OK)
-        return status;
+    check(bzna_dataset_target(dataset, index, &target, &err), &err);
+    check(bzna_dataset_field(dataset, index, "image", bytes, sizeof bytes, &size, &err), &err);
     sqlite3_reset(insert);
     sqlite3_bind_blob(insert, 1, bytes, (int)size, SQLITE_STATIC);
     if (target == BZNA_TARGET_NONE)
@@ -306,54 +308,44 @@ static bzna_status put(const bzna_dataset *dataset, sqlite3_stmt *insert, uint64
         sqlite3_bind_text(insert, 3, name, -1, SQLITE_STATIC);
     else
         sqlite3_bind_null(insert, 3);
-    return sqlite3_step(insert) == SQLITE_DONE ? BZNA_OK : BZNA_E_IO;
+    return sqlite3_step(insert);
 }
 
-static bzna_status pack(bzna_context *context, const char *path, const char *data, bzna_error *err)
+static void pack(bzna_context *context, const char *path, const char *data)
 {
     static const char create[] = "CREATE TABLE samples(image BLOB, target INTEGER, name TEXT); BEGIN";
     bzna_dataset *dataset = NULL;
     sqlite3 *db = NULL;
     sqlite3_stmt *insert = NULL;
-    bzna_status status = bzna_dataset_open(context, data, NULL, &dataset, err);
-    const uint64_t count = bzna_dataset_count(dataset);
+    bzna_error err = { .struct_size = sizeof err };
 
-    if (status == BZNA_OK &&
-        (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_exec(db, create, NULL, NULL, NULL) != SQLITE_OK ||
-         sqlite3_prepare_v2(db, "INSERT INTO samples VALUES(?, ?, ?)", -1, &insert, NULL) != SQLITE_OK))
-        status = BZNA_E_IO;
-    for (uint64_t i = 0; i < count && status == BZNA_OK; i++)
-        status = put(dataset, insert, i, err);
+    check(bzna_dataset_open(context, data, NULL, &dataset, &err), &err);
+    const uint64_t count = bzna_dataset_count(dataset);
+    const int opened = sqlite3_open(path, &db);
+    db_check(db, opened, SQLITE_OK, path);
+    db_check(db, sqlite3_exec(db, create, NULL, NULL, NULL), SQLITE_OK, path);
+    db_check(db, sqlite3_prepare_v2(db, "INSERT INTO samples VALUES(?, ?, ?)", -1, &insert, NULL), SQLITE_OK, path);
+    for (uint64_t i = 0; i < count; i++) db_check(db, put(dataset, insert, i), SQLITE_DONE, path);
     sqlite3_finalize(insert);
-    if (status == BZNA_OK && sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-        status = BZNA_E_IO;
-    if (status == BZNA_OK)
-        printf("%" PRIu64 " rows\n", count);
-    else if (db && !err->message[0])
-        fprintf(stderr, "%s: %s\n", path, sqlite3_errmsg(db));
+    db_check(db, sqlite3_exec(db, "COMMIT", NULL, NULL, NULL), SQLITE_OK, path);
+    printf("%" PRIu64 " rows\n", count);
     sqlite3_close(db);
     bzna_dataset_close(dataset);
-    return status;
 }
 
 int main(int argc, char **argv)
 {
     const int packs = argc > 3 && !strcmp(argv[1], "pack"), loads = argc > 2 && !strcmp(argv[1], "load");
     bzna_context *context = NULL;
-    bzna_error err;
-    bzna_status status;
+    bzna_error err = { .struct_size = sizeof err };
 
     if (!packs && !loads) {
         fprintf(stderr, "usage: %s pack DATABASE DATA | load DATABASE-OR-DATA [THREADS]\n", argv[0]);
         return 2;
     }
-    bzna_error_init(&err, sizeof err);
-    status = bzna_context_open(NULL, &context, &err);
-    if (status == BZNA_OK)
-        status = packs ? pack(context, argv[2], argv[3], &err) :
-                         load(context, argv[2], argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0, &err);
-    if (status < 0)
-        fprintf(stderr, "%s\n", err.message[0] ? err.message : bzna_status_text(status));
+    check(bzna_context_open(NULL, &context, &err), &err);
+    if (packs) pack(context, argv[2], argv[3]);
+    else load(context, argv[2], argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0);
     bzna_context_close(context);
-    return status < 0;
+    return 0;
 }
