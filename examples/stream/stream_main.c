@@ -1,8 +1,9 @@
 /* stream_main.c - an epoch from shards that cannot seek: what a stream gives, and how fast
  *
- *     build/stream 'pipe:curl -sf https://host/train-{000..146}.tar' [OPTION=VALUE...] < FILE
+ *     build/stream 'pipe:cat shard-{000..001}.tar' [OPTION=VALUE...]
+ *     build/stream - < shard-000.tar
  *
- * Sources are as stream.h has them. The options:
+ * stream.h says what a source is. The options:
  *
  *     batch=32 size=224 seed=1 epochs=1 memory=BYTES samples=N (an epoch's, of all ranks) rank=0 world=1 threads=N
  *     shuffle=1       shards and samples

@@ -606,7 +606,7 @@ else test_fake; fi
 command_data() {
     mkdir -p "$T/shell/examples/train/cats" "$T/shell/examples/train/dogs" "$T/shell/examples/seg/images" "$T/shell/examples/seg/masks" &&
         cp benzina.h "$T/shell/" && cp -R examples/*.[ch] examples/*.cpp examples/formats "$T/shell/examples/" && cd "$T/shell/examples" &&
-        ln -s "$root/$BUILD/benzina.o" . && data=$root/tests/data/pictures || return
+        ln -s "$root/$BUILD/benzina.o" . && ln -s "$root/$BUILD" build && data=$root/tests/data/pictures || return
     for i in 0 1 2 3; do
         cp "$data/jpeg_411.jpg" "train/cats/$i.jpg" && cp "$data/jpeg_440.jpg" "train/dogs/$i.jpg" && cp "$data/jpeg_440.jpg" "$i.jpg" &&
             cp "$data/jpeg_440.jpg" "seg/images/$i.jpg" && cp "$data/png_palette_clear.png" "$i.seg.png" && cp "$data/png_palette_clear.png" "seg/masks/$i.png" &&
@@ -618,28 +618,37 @@ command_data() {
 }
 # Prints them: continued lines joined, without what they may be given besides, and without explanations.
 commands_of() {
-    sed -n '1,/\*\//{ s/^ \*     //; t more; b; :more; /\\$/{ N; s/\\\n \* *//; b more; }; s/ *\*\/$//; s/ \[.*//; s/   *.*//; /^\(cc\|c++\|mpicc\|mpirun\|\.\/\)/p; }' "$1"
+    sed -n '1,/\*\//{ s/^ \*     //; t more; b; :more; /\\$/{ N; s/\\\n \* *//; b more; }; s/ *\*\/$//; s/ \[.*//; s/   *.*//; /^\(cc\|c++\|mpicc\|mpirun\|\.\/\|build\/\)/p; }' "$1"
 }
 runs_its_commands() { # a program is compiled, then run; its commands are typed in the folder of the examples
     commands_of "$1" >"$T/commands" && [ -s "$T/commands" ] && (cd "$T/shell/examples" && while read -r line; do
-        case $line in *https://*) continue ;; mpirun*) line="mpirun $mpi_flags ${line#mpirun}" ;; esac
+        case $line in
+        *https://host/*) line="${line%https://host/*}http://127.0.0.1:$liar/honest/shell/examples/${line#*https://host/}" ;;
+        mpirun*) line="mpirun $mpi_flags ${line#mpirun}" ;;
+        esac
         echo "$line"; eval "within 120 $line" </dev/null || exit 1
     done <"$T/commands")
 }
 test_commands() {
     check the_commands_have_their_data eval '(command_data)' || return
-    for f in examples/*.c examples/*.cpp; do
+    rm -f "$T/liar.in"; liar=
+    for f in examples/*.c examples/*.cpp examples/stream/stream_main.c; do
         name=$(basename "$f"); need=
         case $name in
         own_codec.c) pkg-config --exists libjxl || need="libjxl [libjxl-dev]" ;;
         lmdb.c) echo '#include <lmdb.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need="lmdb.h [liblmdb-dev]" ;;
         sqlite.c) echo '#include <sqlite3.h>' | ${CC:-cc} -E - >/dev/null 2>&1 || need="sqlite3.h [libsqlite3-dev]" ;;
-        http_source.c) pkg-config --exists libcurl || need="libcurl [libcurl4-openssl-dev]" ;;
+        http_source.c)
+            if ! pkg-config --exists libcurl; then need="libcurl [libcurl4-openssl-dev]"
+            elif ! have python3; then need="python3 [python3]"
+            else check a_server_for_commands_starts start_liar || continue; fi ;;
+        stream_main.c) [ -x "$BUILD/stream" ] || need="$BUILD/stream" ;;
         mpi.c) [ -s "$T/mpi.1" ] || need="Open MPI that runs [openmpi-bin libopenmpi-dev]" ;;
         *.cpp) have c++ || need="c++ [g++]" ;;
         esac
         if [ -n "$need" ]; then skip "the commands of $name" "no $need"; else check "the_commands_of_${name}_work" runs_its_commands "$f"; fi
     done
+    [ -z "$liar" ] || stop_liar
 }
 root=$(pwd)
 if have cc && pkg-config --exists libavcodec libjpeg; then test_commands; else skip "the commands in comments" "no cc, libavcodec or libjpeg [gcc libavcodec-dev libjpeg-dev]"; fi

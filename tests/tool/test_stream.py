@@ -448,7 +448,8 @@ class Streams(unittest.TestCase):
     @unittest.skipIf(os.environ.get("SANITIZE"), "it links the library without a sanitizer")
     def test_the_first_program_of_the_manual_runs(self):
         with open(os.path.join(ROOT, "examples/stream/stream.h")) as file:
-            lines = file.read().split(" * WINDOWS.")[0].split("\n")
+            text_of_header = file.read()
+        lines = text_of_header.split(" * WINDOWS.")[0].split("\n")
         first = next(i for i, line in enumerate(lines) if line.startswith(" *     #include"))
         last = next(i for i, line in enumerate(lines) if i > first and line == " *     }")
         text = "\n".join(line[7:] for line in lines[first:last + 1])
@@ -463,33 +464,14 @@ class Streams(unittest.TestCase):
         text = text.replace("bzna_batch_release(batch);", "{ printf(\"batch\\n\"); bzna_batch_release(batch); }")
         with open("program.c", "w") as file:
             file.write(text)
-        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "zlib", "libzstd"], capture_output=True, text=True)
-        if flags.returncode:
-            self.skipTest("no zlib and libzstd [zlib1g-dev libzstd-dev]")
-        sources = [os.path.join(ROOT, "examples", name) for name in
-                   ("stream/stream.c", "stream/stream_source.c", "formats/paths.c", "formats/data.c")]
-        subprocess.run(
-            [
-                os.environ.get("CC", "cc"),
-                "-std=c11",
-                "-I",
-                os.path.join(ROOT, "examples/stream"),
-                "-I",
-                os.path.join(ROOT, "examples/formats"),
-                "-I",
-                ROOT,
-                "-o",
-                "program",
-                "program.c",
-                *sources,
-                "-L" + BUILD,
-                "-lbenzina",
-                *flags.stdout.split(),
-                "-lpthread",
-            ],
-            check=True,
-        )
-        run = subprocess.run(["./program"], capture_output=True, text=True, env=dict(os.environ, LD_LIBRARY_PATH=BUILD))
+        if subprocess.run(["pkg-config", "--exists", "zlib", "libzstd", "libavcodec", "libjpeg"]).returncode:
+            self.skipTest("no zlib, libzstd, libavcodec or libjpeg [zlib1g-dev libzstd-dev libavcodec-dev libjpeg-dev]")
+        for name in ("benzina.h", "examples/stream", "examples/formats", os.path.join(BUILD, "benzina.o")):
+            os.symlink(os.path.join(ROOT, name), os.path.basename(name))
+        command = text_of_header[text_of_header.index("cc -std=c11"):].partition("\n *\n")[0]
+        command = command.replace("\n *", "\n").replace("cc", os.environ.get("CC", "cc"), 1)
+        subprocess.run(command + " -o program", shell=True, check=True)
+        run = subprocess.run(["./program"], capture_output=True, text=True)
         self.assertEqual((run.returncode, run.stdout.count("batch")), (0, 3), run.stderr)
 
     # -- the tool
