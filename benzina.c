@@ -2373,13 +2373,14 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
  * Files are read, never mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process
  * lives on.
  *
- * A source is held if all of its bytes are in memory. Held bytes and those that a provider has in memory are used where
- * they lie, unless the container's `prepare` has to change them.
+ * A sample is held if its bytes lie in memory before it is read: then extent.data is where. Held bytes are used where
+ * they lie, unless the container's `prepare` has to change them. A source is held if all of it lies in memory.
  *
  *     bytes are     which is known by           in memory of               made so by
- *     outside       held, extent.data NULL      nobody                     bzi_source_open_path, _open_file, _open_user
- *     held          source.held                 the caller                 bzi_source_open_user (bzna_source.memory)
- *     provided      extent.data                 the provider               its row's `locate`
+ *     outside       extent.data NULL            nobody                     bzi_source_open_path, _open_file, _open_user
+ *     held          extent.data, source.held    the caller                 bzi_source_open_user (bzna_source.memory);
+ *                                                                          bzi_reading_begin sets extent.data
+ *     held          extent.data                 the provider               its row's `locate`
  *     read          sample.bytes                whoever reads: a buffer    bzi_reading_read, bzi_reading_view
  *     fetched       sample.bytes                whoever reads: a buffer    bzi_reading_fetch: they have no place */
 
@@ -6659,16 +6660,35 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
  * Calls: rooms 2, 9, 11.
  *
  * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, but for the samples that it holds, and any thread may use it. No
- * code outside of rooms 24 to 44 knows which type of container a sample comes from. */
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 24 to 44 knows
+ * which type of container a sample comes from.
+ *
+ * An example: a file that begins with "GRAY", and then has pictures of 28 x 28 gray bytes, end to end. This and an
+ * entry in bzi_containers is all that it needs (parameters without their types; each function returns BZNA_OK):
+ *
+ *     int gray_probe(head)                      { return head.size >= 4 && !memcmp(head.data, "GRAY", 4); }
+ *     bzna_status gray_open(c, config, err)     { c->count = (c->source.size - 4) / 784;
+ *                                                 bzi_container_add_field(c, c->own, BZNA_FIELD_IMAGE, 1, "image"); }
+ *     bzna_status gray_locate(c, index, extent, err)
+ *                                               { extent->offset = 4 + 784 * index;
+ *                                                 extent->size = 784; }
+ *     bzna_status gray_image(c, sample, pick, image, err)
+ *                                               { static const uint8_t layout[2] = { 1, 0 };
+ *                                                 *image = bzi_image_of_bytes(BZNA_CODEC_RAW,
+ *                                                                             bzi_sample_span(sample), 0);
+ *                                                 bzi_image_set_raw(image, 28, 28, layout); }
+ *     const bzi_container_ops gray_row = {
+ *         .name = "gray", .own_bytes = sizeof(bzi_field), .still = 1, .probe = gray_probe, .open = gray_open,
+ *         .locate = gray_locate, .image = gray_image, .fingerprint = bzi_container_hash }; */
 
 /* The place of a sample's bytes: in a source, in a file that is opened to read them, or in memory. */
 typedef struct bzi_extent {
     uint64_t          offset;         /* of the first byte */
     uint64_t          size;           /* bytes; BZI_TO_END: up to the end of the file, known when it is open */
     const bzi_source *source;         /* where they lie; NULL: in the container's source */
-    const uint8_t    *data;           /* they lie in memory, here; NULL: they do not */
+    const uint8_t    *data;           /* they are held in memory, here; NULL: they are not */
     uint64_t          file;           /* they lie in this file of the container, counted from 1; 0: they do not */
+    uint32_t          naming;         /* set by who asks: only to name the file of a sample in a message */
 } bzi_extent;
 
 #define BZI_TO_END (UINT64_MAX - 1)   /* BZNA_SIZE_UNKNOWN, which builds without providers do not have */
@@ -6677,7 +6697,7 @@ typedef struct bzi_extent {
 typedef struct bzi_sample {
     uint64_t       index;             /* number of the sample in its container */
     bzi_extent     extent;            /* where its bytes lie */
-    const uint8_t *bytes;             /* extent.size of them, once it was read; else NULL */
+    const uint8_t *bytes;             /* extent.size of them, once it is held, read or fetched; else NULL */
 } bzi_sample;
 
 static bzi_span bzi_sample_span(const bzi_sample *sample) { return (bzi_span){ sample->bytes, sample->extent.size }; }
@@ -6747,10 +6767,13 @@ static size_t bzi_number_bytes(uint32_t kind)
 
 typedef struct bzi_container bzi_container;
 
+/* What operations return that is neither BZNA_OK nor an error. */
+#define BZI_DECLINED 101              /* open: the file is of another type, which begins alike. It is the next row's */
+#define BZI_FETCH    102              /* locate: the bytes lie in no one place. `fetch` gets them */
+
 /* The operations of a type of containers. Their errors name place and byte offset; the caller adds the sample and the
- * file. open returns BZNA_AGAIN for a file of another type that begins alike: then the next row that recognizes the
- * file has its turn, and finds `own`, which has the same type, as this one left it. Operations from `path` on may be
- * NULL. */
+ * file. After a row that declines, the next row that recognizes the file has its turn, and finds `own`, which has the
+ * same type, as this one left it. Operations from `fetch` on may be NULL. */
 typedef struct bzi_container_ops {
     const char *name;                 /* for messages */
     uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
@@ -6760,43 +6783,35 @@ typedef struct bzi_container_ops {
     uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
     int         (*probe)(bzi_span head);
-    /* sets the members after `source` in bzi_container. Pre: config is checked. Returns BZNA_END, and makes an error,
-     * for a file that adds no samples to those of others */
+    /* sets the members after `source` in bzi_container. Pre: config is checked. May return BZI_DECLINED; BZNA_END, and
+     * make an error, for a file that adds no samples to those of others */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
-    /* finds a sample's bytes. extent is all zeros before. Returns BZNA_AGAIN for a sample that `fetch` gets */
+    /* finds a sample's bytes. extent is all zeros before, but for `naming`. May return BZI_FETCH */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
-    /* finds what names a sample in messages, if that is not what locate finds. NULL: it is */
-    bzna_status (*place)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
     /* gives a field's value. number: in fields; of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
-    /* gives the names of a sample's pictures. NULL: they are those of the picture fields */
-    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
-                          bzna_error *err);
     /* describes a picture; its pointers go into the sample's bytes and the container. Without `images`, pick->number is
      * the number of its field */
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_image *image,
                          bzna_error *err);
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    /* returns 1 if samples of two containers, which have this row, are alike, as in bzi_container.alike. NULL: they
-     * never are */
-    int         (*alike)(const bzi_container *a, const bzi_container *b);
-    void        (*close)(bzi_container *c); /* closes what own holds beside memory; NULL: nothing */
-    /* gives the path of a file, counted from 0. NULL: no extent has a file */
-    bzna_status (*path)(const bzi_container *c, uint64_t file, char *path, uint64_t capacity, bzna_error *err);
-    /* gives the name of a target's class */
-    bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
-    void        (*describe)(const bzi_container *c, bzna_dataset_info *info); /* tracks, brands */
-    /* describes a track. NULL: there are none */
-    bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
-    /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
-     * bytes; NULL: they must not be changed, and BZNA_AGAIN is returned if they would have to be */
-    bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
     /* gets a sample that does not lie in one place. Gives the required size always, and the whole sample if it fits. A
      * row that has this asks the user's code: E_CALLBACK costs the sample alone */
     bzna_status (*fetch)(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity, uint64_t *size,
                          bzna_error *err);
+    /* gives the names of a sample's pictures. NULL: they are those of the picture fields */
+    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
+                          bzna_error *err);
+    /* gives the path of a file, counted from 0. NULL: no extent has a file */
+    bzna_status (*path)(const bzi_container *c, uint64_t file, char *path, uint64_t capacity, bzna_error *err);
+    /* gives the name of a target's class */
+    bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
+    void        (*close)(bzi_container *c); /* closes what own holds beside memory; NULL: nothing */
+    /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
+     * bytes. A row that has this always has its samples copied */
+    bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
 } bzi_container_ops;
 
 #define BZI_NO_FIELD UINT32_MAX
@@ -6809,6 +6824,9 @@ struct bzi_container {
     const char      *name;            /* for messages */
     bzi_source       source;          /* empty if samples are files of their own */
     uint64_t         size_bytes;      /* of its files, if they are not the source */
+    bzna_dataset_info info;           /* its kind and, of an mp4 file, brands, tracks and trailing bytes */
+    /* of an mp4 file, info.track_count of them, without what they point to, but a video's config */
+    bzi_track       *tracks;
     uint64_t         count;           /* samples */
     uint64_t         target_count;    /* samples that may have a target: the first ones, or any */
     uint64_t         class_count;     /* classes that have a name */
@@ -6821,7 +6839,8 @@ struct bzi_container {
     uint32_t         palette;         /* BZNA_PALETTE_... */
     uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t         codec;           /* of all pictures; BZNA_CODEC_UNKNOWN: only each sample itself says it */
-    uint32_t         alike;           /* samples differ in nothing but bytes: one size, pictures at the same place */
+    uint64_t         alike;           /* not 0: samples differ in nothing but bytes, and in no more from those of other
+                                       * containers with this number: one size, pictures at the same place */
     uint64_t         max_bytes;       /* of a sample, beside max_sample_bytes; 0: no more than that */
     bzi_arena        arena;            /* its memory, which ends with it */
     void            *own;             /* the state of its operations */
@@ -7295,14 +7314,11 @@ typedef struct bzi_mp4 {
     bzi_window     moov;              /* through which the movie box is read, while the file is opened */
     int64_t       *targets;           /* c->target_count of them */
     uint8_t       *bad_targets;       /* of each, 1: the index does not say 8 bytes in the file; NULL: of all it does */
-    uint64_t       trailing_bytes;    /* after the last box: too few for another */
     bzi_track     *input;             /* the track of pictures; NULL: there is none, as for the next two */
     bzi_track     *target;            /* the track of targets */
     bzi_track     *filename;          /* the track of names */
     bzi_movie_head head;              /* what the file states beside its tracks; its names are in memory */
     uint32_t       orientation;       /* of a video's frames */
-    uint32_t       track_count;       /* tracks of the file */
-    bzi_track     *tracks;            /* without what they point to, but a video's config */
     uint64_t       classes_at;        /* offset of the classes in head.names */
     bzi_field     *fields;            /* image, thumb, target and name, if there are such; then those of head.names */
     uint32_t       first_own;         /* number of the first field of head.names */
@@ -7382,7 +7398,7 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie)
     movie->window = NULL;
     if (status < 0)
         return status;
-    ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
+    c->info.trailing_bytes = end > at ? end - at : 0;       /* too few for another box */
     if (movie->has_moov)
         return BZNA_OK;
     return BZI_FAIL_AT(movie->err, BZNA_E_TRUNCATED, end, "the file ends without a moov box");
@@ -7411,13 +7427,15 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     mp4->moov = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
     if (bzi_mp4_scan(c, &movie) != BZNA_OK)
         return err->status;
-    if (!(mp4->tracks = bzi_arena_copy(&c->arena, movie.tracks, movie.track_count, sizeof *movie.tracks)))
+    if (!(c->tracks = bzi_arena_copy(&c->arena, movie.tracks, movie.track_count, sizeof *movie.tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
 
-    mp4->track_count = movie.track_count;
-    for (uint32_t i = 0; i < mp4->track_count; i++)
-        mp4->tracks[i].config.data = NULL;
+    c->info.track_count = movie.track_count;
+    for (uint32_t i = 0; i < movie.track_count; i++)
+        c->tracks[i].config.data = NULL;
     mp4->head = movie.head;
+    c->info.brand_count = movie.head.brand_count;
+    memcpy(c->info.brands, movie.head.brands, sizeof c->info.brands);
     return bzi_mp4_keep(c, mp4->head.names_at, &mp4->head.names, err);
 }
 
@@ -7431,11 +7449,11 @@ static bzi_track *bzi_track_find(bzi_track *tracks, uint32_t count, const char *
 }
 
 /* Returns a track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
-static bzi_track *bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *split)
+static bzi_track *bzi_mp4_find(const bzi_container *c, const char *name, const char *split)
 {
     char variant[BZNA_NAME_MAX];
     snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
-    return bzi_track_find(mp4->tracks, mp4->track_count, variant);
+    return bzi_track_find(c->tracks, c->info.track_count, variant);
 }
 
 /* Reads the targets, into the array that has their offsets. In archives they lie end to end, and are read at once. */
@@ -7573,10 +7591,10 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     bzi_mp4 *mp4 = c->own;
     const bzi_track *input = mp4->input;
 
-    mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : NULL;
+    mp4->target = config->target ? bzi_mp4_find(c, config->target, config->split) : NULL;
     c->target_chosen = mp4->target != NULL;
-    mp4->target = mp4->target ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
-    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
+    mp4->target = mp4->target ? mp4->target : bzi_mp4_find(c, "bzna_target", config->split);
+    mp4->filename = bzi_mp4_find(c, "bzna_fname", config->split);
     if (input->table.sample_count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%u] \"%s\" has no samples", input->number, input->name);
     if (bzi_track_index(&mp4->moov, mp4->input, &c->arena, &c->arena, err) != BZNA_OK ||
@@ -7609,12 +7627,12 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
 
     if (bzi_mp4_read(c, err) != BZNA_OK)
         return err->status;
-    mp4->input = bzi_mp4_find(mp4, "bzna_input", config->split);
+    mp4->input = bzi_mp4_find(c, "bzna_input", config->split);
     if (!mp4->input && config->split)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"",
                         config->split);
     if (!mp4->input || mp4->input->handler == bzi_type("vide"))
-        return BZNA_AGAIN;
+        return BZI_DECLINED;
     return bzi_mp4_index(c, config, err);
 }
 
@@ -7636,14 +7654,14 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 {
     bzi_mp4 *mp4 = c->own;
     bzi_track *input;
-    bzna_status status = mp4->tracks ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
+    bzna_status status = c->tracks ? BZI_DECLINED : bzi_mp4_open_archive(c, config, err);
 
     if (status == BZNA_OK)
         return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: the file is an archive, not an mp4 video");
-    if (status != BZNA_AGAIN)
+    if (status != BZI_DECLINED)
         return status;
 
-    input = mp4->input = mp4->input ? mp4->input : bzi_track_find(mp4->tracks, mp4->track_count, NULL);
+    input = mp4->input = mp4->input ? mp4->input : bzi_track_find(c->tracks, c->info.track_count, NULL);
     if (!input)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
     if (bzi_mp4_check_codec(input, err) != BZNA_OK ||
@@ -7911,16 +7929,6 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
     return hash;
 }
 
-static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
-{
-    const bzi_mp4 *mp4 = c->own;
-
-    info->track_count = mp4->track_count;
-    info->trailing_bytes = mp4->trailing_bytes;
-    info->brand_count = mp4->head.brand_count;
-    memcpy(info->brands, mp4->head.brands, sizeof info->brands);
-}
-
 /* Gives a sample's name or target, or the value of a field in a box of ours, if the sample has it. */
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
@@ -7943,28 +7951,9 @@ static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sampl
     return BZNA_OK;
 }
 
-static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t number, bzna_track_info *info)
-{
-    const bzi_mp4 *mp4 = c->own;
-    const bzi_track *track;
-
-    if (number >= mp4->track_count)
-        return BZNA_E_RANGE;
-
-    track = &mp4->tracks[number];
-    info->handler = track->handler;
-    info->format = track->format;
-    info->flags = track->flags;
-    info->sample_count = track->table.sample_count;
-    memcpy(info->name, track->name, sizeof info->name);
-    memcpy(info->mime, track->mime, sizeof info->mime);
-    return BZNA_OK;
-}
-
 #define BZI_MP4_OPERATIONS                                                                                             \
     .own_bytes = sizeof(bzi_mp4), .probe = bzi_mp4_probe, .locate = bzi_mp4_locate, .field = bzi_mp4_field,            \
-    .fingerprint = bzi_mp4_fingerprint, .class_name = bzi_mp4_class_name, .describe = bzi_mp4_describe,                \
-    .track = bzi_mp4_describe_track, .close = bzi_mp4_close
+    .fingerprint = bzi_mp4_fingerprint, .class_name = bzi_mp4_class_name, .close = bzi_mp4_close
 
 static const bzi_container_ops bzi_mp4_archive = {
     BZI_MP4_OPERATIONS,
@@ -9783,8 +9772,8 @@ typedef struct bzi_idx {
     char      path[BZI_LIMIT_PATH_BYTES]; /* of the index */
 } bzi_idx;
 
-/* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZNA_AGAIN if there is none.
- * Errors name the index. */
+/* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZI_DECLINED if there is
+ * none. Errors name the index. */
 BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory *memory, const bzi_source *of,
                                                  const bzna_dataset_config *config, const char *extension,
                                                  bzna_error *err)
@@ -9801,14 +9790,14 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
         return BZNA_OK;
     }
     if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
-        return BZNA_AGAIN;
+        return BZI_DECLINED;
 
     snprintf(idx->path, sizeof idx->path, "%.*s.idx", (int)length - 4, of->path);
     status = bzi_text_open(&idx->arena, idx->path, &idx->text, &modified_ns, err);
     idx->is_old = modified_ns < of->file.modified_ns;
     if (status != BZNA_OK)
         bzi_arena_free(&idx->arena);
-    return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : status;
+    return status == BZNA_E_NOT_FOUND ? BZI_DECLINED : status;
 }
 
 #endif
@@ -11431,7 +11420,7 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
     return status;
 }
 
-/* Parses the text of an index. Returns BZNA_AGAIN if a file beside the tar is not an index of version 1.2: other
+/* Parses the text of an index. Returns BZI_DECLINED if a file beside the tar is not an index of version 1.2: other
  * programs call theirs so, too. */
 static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
@@ -11446,7 +11435,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
             return bzi_tar_fail_index(b, "it does not begin with \"v1.2\" and a number of samples", 1, err);
         bzi_log(b->c->host, BZNA_LOG_WARNING, BZNA_OK,
                 "%s: the .idx file beside it is ignored: it is not an index v1.2", b->c->name);
-        return BZNA_AGAIN;
+        return BZI_DECLINED;
     }
 
     x->count = (uint64_t)count;
@@ -11460,7 +11449,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
 }
 
 /* Reads SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line
- * for each sample. Returns BZNA_AGAIN if there is none. An index that does not fit the tar is an error. */
+ * for each sample. Returns BZI_DECLINED if there is none. An index that does not fit the tar is an error. */
 static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
@@ -11522,13 +11511,13 @@ static bzna_status bzi_tar_end_empty(bzi_tar_build *b, bzna_error *err)
         if (tar->from_index)
             status = bzi_tar_fail_index(b, "it has no samples, but the tar has members", 0, err);
     } else if (status == BZNA_OK) {
-        status = size == b->c->source.size && bzi_is_zero(bytes, (size_t)size) ? BZNA_END : BZNA_AGAIN;
+        status = size == b->c->source.size && bzi_is_zero(bytes, (size_t)size) ? BZNA_END : BZI_DECLINED;
     }
     bzi_buffer_free(window.memory, &window.bytes);
 
     if (status == BZNA_END)
         BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar is empty");
-    if (status == BZNA_AGAIN)
+    if (status == BZI_DECLINED)
         b->c->own = NULL;
     return status;
 }
@@ -11588,7 +11577,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
     bzi_tar_build b = { .c = c, .config = config };
     bzna_status status;
 
-    if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
+    if ((status = bzi_tar_read_index(&b, err)) == BZI_DECLINED)
         status = bzi_tar_scan(&b, err);
     else if (status == BZNA_OK && b.is_old)
         status = bzi_tar_confirm(&b, err);
@@ -11980,7 +11969,7 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     return BZNA_OK;
 }
 
-/* Reads NAME.idx of NAME.rec. Returns BZNA_AGAIN if there is none. */
+/* Reads NAME.idx of NAME.rec. Returns BZI_DECLINED if there is none. */
 static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_idx idx;
@@ -12018,7 +12007,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     if (config->list && ((status = bzi_list_open(&own->list, &c->arena, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
-    if ((status = bzi_recordio_open_idx(c, config, err)) == BZNA_AGAIN)
+    if ((status = bzi_recordio_open_idx(c, config, err)) == BZI_DECLINED)
         status = bzi_recordio_find(c, NULL, err);
 
     c->target_count = c->count;       /* some may have none, which is known when they are read */
@@ -12073,8 +12062,7 @@ static void bzi_recordio_put_le32(uint8_t *p, uint32_t value)
 }
 
 /* Joins a record in parts into one part, in place. The joined record is shorter, since the header of each part but the
- * first is replaced by the magic number that the writer took out there. Returns BZNA_AGAIN if the record needs that and
- * `writable` is NULL. */
+ * first is replaced by the magic number that the writer took out there. */
 static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample *sample, uint8_t *writable,
                                         bzna_error *err)
 {
@@ -12086,8 +12074,6 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
         bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
         if (status != BZNA_OK || part.which == BZI_RECORDIO_WHOLE)
             return status;
-        if (!writable)
-            return BZNA_AGAIN;
 
         if (at) {
             bzi_recordio_put_le32(writable + end, BZI_RECORDIO_MAGIC);
@@ -12291,7 +12277,6 @@ typedef struct bzi_provider {
     uint32_t    open_count;           /* those of them that were opened */
     bzi_names   classes;              /* their names */
     uint64_t    limit;                /* bytes of a value, at most */
-    char        kind[sizeof ((bzna_dataset_info *)0)->container];
 } bzi_provider;
 
 /* --- Opening --- */
@@ -12461,6 +12446,7 @@ static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, 
 static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     const bzna_provider *provider = c->given;
+    const bzna_provider_field *picture;
     bzi_provider *own = c->own;
     (void)config;
 
@@ -12472,8 +12458,9 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
                         (bzi_llu)provider->count);
     if (provider->places && provider->locate)
         return BZI_MISUSE(err, "provider.places: has no effect beside locate");
-    if (provider->kind && (strlen(provider->kind) >= sizeof own->kind || !bzi_text_is_utf8(provider->kind)))
-        return BZI_MISUSE(err, "provider.kind: it must be UTF-8 of fewer than %d bytes", (int)sizeof own->kind);
+    if (provider->kind && (strlen(provider->kind) >= sizeof c->info.container || !bzi_text_is_utf8(provider->kind)))
+        return BZI_MISUSE(err, "provider.kind: it must be UTF-8 of fewer than %d bytes",
+                          (int)sizeof c->info.container);
 
     c->count = provider->count;
     c->size_bytes = provider->size_bytes;
@@ -12484,9 +12471,12 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
         bzi_provider_open_files(c, own, err) != BZNA_OK)
         return err->status;
 
-    c->alike = own->pictures == 1 && own->given[own->picture].codec == BZNA_CODEC_RAW;
+    picture = &own->given[own->picture];
+    if (own->pictures == 1 && picture->codec == BZNA_CODEC_RAW)
+        c->alike = (uint64_t)picture->width << 32 | picture->height << 8 | picture->channels << 4 | picture->layout;
     c->class_count = provider->class_count;
-    bzi_string_copy(own->kind, sizeof own->kind, provider->kind ? provider->kind : c->ops->name);
+    if (provider->kind)
+        bzi_string_copy(c->info.container, sizeof c->info.container, provider->kind);
     own->c.files = own->c.class_names = NULL;
     own->c.kind = NULL;
     return BZNA_OK;
@@ -12658,23 +12648,14 @@ static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint
 
 /* --- Samples --- */
 
-/* A sample with one picture, which is located, is read by the library. Others are fetched. */
+/* A sample with one picture, which is located, is read by the library. Others are fetched, and the first of several
+ * pictures names the file. */
 static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_provider *own = c->own;
 
-    if (own->pictures != 1 || !own->given[own->picture].located)
-        return BZNA_AGAIN;
-    return bzi_provider_locate_field(c, index, own->picture, extent, err);
-}
-
-/* Finds the first picture, also of several. */
-static bzna_status bzi_provider_place(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
-{
-    const bzi_provider *own = c->own;
-
-    if (!own->pictures || !own->given[own->picture].located)
-        return BZNA_AGAIN;
+    if (!own->pictures || (own->pictures > 1 && !extent->naming) || !own->given[own->picture].located)
+        return BZI_FETCH;
     return bzi_provider_locate_field(c, index, own->picture, extent, err);
 }
 
@@ -12762,15 +12743,6 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
     return status == BZNA_OK || !before ? status : bzi_error_prefix(err, c->fields[number].name);
 }
 
-static int bzi_provider_alike(const bzi_container *a, const bzi_container *b)
-{
-    const bzi_provider *own = a->own, *other = b->own;
-    const bzna_provider_field *x = &own->given[own->picture], *y = &other->given[other->picture];
-
-    return a->alike && b->alike && x->width == y->width && x->height == y->height && x->channels == y->channels &&
-           x->layout == y->layout;
-}
-
 /* Hashes the caller's fingerprint, and what the samples are. How values are got does not count. */
 static uint64_t bzi_provider_fingerprint(const bzi_container *c, uint64_t hash)
 {
@@ -12795,25 +12767,17 @@ static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t targ
     return BZNA_OK;
 }
 
-static void bzi_provider_describe(const bzi_container *c, bzna_dataset_info *info)
-{
-    bzi_string_copy(info->container, sizeof info->container, ((const bzi_provider *)c->own)->kind);
-}
-
 static const bzi_container_ops bzi_provider_ops = {
     .name = "provider",
     .own_bytes = sizeof(bzi_provider),
     .still = 1,
     .open = bzi_provider_open,
     .locate = bzi_provider_locate,
-    .place = bzi_provider_place,
     .fetch = bzi_provider_fetch,
     .field = bzi_provider_field_value,
     .image = bzi_provider_image,
-    .alike = bzi_provider_alike,
     .fingerprint = bzi_provider_fingerprint,
     .class_name = bzi_provider_class_name,
-    .describe = bzi_provider_describe,
     .path = bzi_provider_path,
     .close = bzi_provider_close
 };
@@ -12893,7 +12857,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 42. Containers: opening =======================================================================================
- * Calls: rooms 2, 8-11, 20, 25, 28, 35, 38-39.
+ * Calls: rooms 2, 8-11, 20, 25, 27-28, 35, 38-39.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -12963,14 +12927,15 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
                                               bzna_error *err)
 {
     const bzi_container_ops *ops = c->ops;
+    const int is_mp4 = ops->probe == bzi_mp4_probe;
     const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
-        { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
+        { "split", config->split != NULL, is_mp4, "mp4 files" },
         { "list", config->list != NULL, ops->listed != 0, "RecordIO files" },
         { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
         { "classes", config->classes != NULL, ops == BZI_FOLDER_ROW, "folders" },
         { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },
         { "allow_empty", config->allow_empty != 0, ops == BZI_FOLDER_ROW, "folders" },
-        { "orientation", config->orientation != 0, c->still || ops->track,
+        { "orientation", config->orientation != 0, c->still || is_mp4,
           "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
         { "palette", config->palette != 0, c->still || ops == &bzi_mp4_archive,
           "folders, archives, tars, RecordIO files and providers" },
@@ -13031,32 +12996,33 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
 
     c->ops = ops;
     c->still = ops->still;
+    bzi_string_copy(c->info.container, sizeof c->info.container, ops->name);
     if (!c->own && ops->own_bytes && !(c->own = bzi_arena_zero(&c->arena, 1, ops->own_bytes)))
         return bzi_fail_memory(err, "a data set");
 
     if ((status = ops->open(c, config, err)) == BZNA_OK)
         status = bzi_container_choose_target(c, config, err);
-    if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
+    if (status != BZI_DECLINED && bzi_container_check_config(c, config, err) != BZNA_OK)
         return err->status;
     return status;
 }
 
-/* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
+/* Finds the row for a file by its first bytes and has it build the index. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     uint8_t bytes[BZI_PROBE_BYTES] = { 0 };
     const bzi_span head = { bytes, bzi_min(c->source.size, sizeof bytes) };
-    bzna_status status = BZNA_AGAIN;
+    bzna_status status = BZI_DECLINED;
 
     if (head.size == 0)
         return BZI_FAIL(err, BZNA_E_FORMAT, "the file is empty");
     if (bzi_source_read(&c->source, 0, bytes, head.size, err) != BZNA_OK)
         return err->status;
 
-    for (size_t i = 0; status == BZNA_AGAIN && i < BZI_LENGTH(bzi_containers); i++)
+    for (size_t i = 0; status == BZI_DECLINED && i < BZI_LENGTH(bzi_containers); i++)
         if (bzi_container_suits(bzi_containers[i], config, head))
             status = bzi_container_become(c, bzi_containers[i], config, err);
-    return status == BZNA_AGAIN ? bzi_container_fail_kind(head, config->format, err) : status;
+    return status == BZI_DECLINED ? bzi_container_fail_kind(head, config->format, err) : status;
 }
 
 /* What a container is opened from: a source, whose kind its bytes tell, or what is of a kind by the caller's word. */
@@ -13113,12 +13079,11 @@ BZI_COLD
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
     const int by_user = c->ops->fetch && err->status == BZNA_E_CALLBACK;      /* who is at fault, and not a file */
-    bzi_extent extent = { 0 };
+    bzi_extent extent = { .naming = 1 };
     char name[40];
     bzna_error ignored = { 0 };
 
-    if (c->ops->path && !by_user &&
-        (c->ops->place ? c->ops->place : c->ops->locate)(c, index, &extent, &ignored) == BZNA_OK)
+    if (c->ops->path && !by_user && c->ops->locate(c, index, &extent, &ignored) == BZNA_OK)
         bzi_extent_blame(c, &extent, err);
 
     snprintf(name, sizeof name, "sample %llu", (bzi_llu)index);
@@ -13167,13 +13132,17 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     if ((status = c->ops->locate(c, index, extent, err)) == BZNA_OK && extent->file &&
         (status = bzi_extent_open(c, extent, &reading->own, err)) == BZNA_OK)
         reading->source = &reading->own;
-    reading->fetched = status == BZNA_AGAIN;
+    reading->fetched = status == BZI_FETCH;
     if (status != BZNA_OK)
         return reading->fetched ? BZNA_OK : status;
 
     reading->source = extent->source ? extent->source : reading->source;
-    if (extent->size <= limit)
+    if (extent->size <= limit) {
+        const uint8_t *held = c->ops->prepare ? NULL : reading->source->held;
+        if (held && !extent->data && bzi_extent_fit(extent, reading->source->size, err) == BZNA_OK)
+            extent->data = held + extent->offset;
         return BZNA_OK;
+    }
     bzi_reading_end(reading);
     return BZI_FAIL_AT(err, BZNA_E_LIMIT, extent->offset, "its %llu bytes are more than %s, %llu",
                        (bzi_llu)extent->size, limit < most ? "provider.max_bytes" : "context_config.max_sample_bytes",
@@ -13195,8 +13164,8 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
 }
 
-/* Fetches the sample into `bytes`. If it does not fit, sets its size and returns BZNA_AGAIN, and the caller makes room
- * and calls again. A sample that has another size then is a fault of the user's code. */
+/* Fetches the sample into `bytes`. Its size is known afterwards: if it does not fit, nothing of it was fetched, and the
+ * caller makes room and calls again. A sample that has another size then is a fault of the user's code. */
 static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint64_t capacity, bzna_error *err)
 {
     const bzi_container *c = reading->container;
@@ -13212,34 +13181,30 @@ static bzna_status bzi_reading_fetch(bzi_reading *reading, uint8_t *bytes, uint6
 
     reading->sample.extent.size = size;
     reading->sample.bytes = bytes;
-    return size > capacity ? BZNA_AGAIN : BZNA_OK;
+    return BZNA_OK;
 }
 
-/* Gives the sample's bytes to look at. If they are held and need no preparation, they are not copied. Otherwise they
- * are read into `buffer`. */
+/* Gives the sample's bytes to look at. If they are in memory, they are not copied. Otherwise they are read into
+ * `buffer`. */
 static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
                                     bzna_error *err)
 {
-    const bzi_container *c = reading->container;
     const bzi_extent *extent = &reading->sample.extent;
-    const uint8_t *const held = reading->source->held;
-    bzna_status status = BZNA_AGAIN;
+    bzna_status status;
 
     while (reading->fetched) {
         status = bzi_reading_fetch(reading, buffer->data, buffer->capacity, err);
-        if (status != BZNA_AGAIN)
+        if (status != BZNA_OK || extent->size <= buffer->capacity)
             return status;
         if (!bzi_buffer_reserve(memory, buffer, extent->size, 0))
             return bzi_fail_memory(err, "a sample's bytes");
     }
-    if (held || extent->data) {
-        reading->sample.bytes = extent->data ? extent->data : held + extent->offset;
-        status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
-    }
-
-    if (status == BZNA_AGAIN && !bzi_buffer_reserve(memory, buffer, extent->size, 0))
-        status = bzi_fail_memory(err, "a sample's bytes");
-    return status == BZNA_AGAIN ? bzi_reading_read(reading, buffer->data, err) : status;
+    reading->sample.bytes = extent->data;
+    if (extent->data)
+        return BZNA_OK;
+    if (!bzi_buffer_reserve(memory, buffer, extent->size, 0))
+        return bzi_fail_memory(err, "a sample's bytes");
+    return bzi_reading_read(reading, buffer->data, err);
 }
 
 /* Gives a sample's target, or BZNA_TARGET_NONE. Pre: the sample was read if c->target_inside. */
@@ -13310,7 +13275,7 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
 /* A sample that is looked at on the caller's thread. */
 typedef struct bzi_look {
     bzi_reading reading;              /* the sample, located and perhaps read */
-    bzi_buffer  buffer;               /* the sample's bytes, unless they are used where they are mapped */
+    bzi_buffer  buffer;               /* the sample's bytes, unless they were in memory */
 } bzi_look;
 
 static void bzi_look_end(bzi_look *look)
@@ -13328,9 +13293,8 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
 
     memset(&look->buffer, 0, sizeof look->buffer);
 
-    if (status == BZNA_OK && look->reading.fetched && !inside &&
-        (status = bzi_reading_fetch(&look->reading, NULL, 0, err)) == BZNA_AGAIN)
-        status = BZNA_OK;
+    if (status == BZNA_OK && look->reading.fetched && !inside)
+        status = bzi_reading_fetch(&look->reading, NULL, 0, err);
     if (status != BZNA_OK || !inside)
         return status;
 
@@ -13846,9 +13810,7 @@ static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t 
 
 static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info)
 {
-    const bzi_container *first = dataset->parts[0].container;
-
-    memset(info, 0, sizeof *info);
+    *info = dataset->parts[0].container->info;
     info->sample_count = dataset->count;
     info->part_count = dataset->part_count;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
@@ -13858,9 +13820,6 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
 
-    bzi_string_copy(info->container, sizeof info->container, first->ops->name);
-    if (first->ops->describe)
-        first->ops->describe(first, info);
     while (bzi_dataset_field(dataset, info->field_count))
         info->field_count++;
 }
@@ -22580,7 +22539,7 @@ static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry
 
 
 /* ==== 72. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9, 11, 26, 43, 64-66, 68, 71.
+ * Calls: rooms 2, 4, 9, 11, 25-26, 43, 64-66, 68, 71.
  *
  * What readers do with an entry: bytes, targets and fields of its samples, several of them in one read where they lie
  * side by side; retries; handing on. */
@@ -22611,7 +22570,8 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
         return status;
 
     while ((status = bzi_reading_fetch(reading, entry->bytes.data + entry->used, entry->bytes.capacity - entry->used,
-                                       err)) == BZNA_AGAIN)
+                                       err)) == BZNA_OK &&
+           reading->sample.extent.size > entry->bytes.capacity - entry->used)
         if ((status = bzi_reader_reserve(memory, entry, reading->sample.extent.size, err)) != BZNA_OK)
             return status;
 
@@ -22622,32 +22582,23 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
     return status;
 }
 
-/* Returns where a sample lies in memory; NULL if it does not, or if its container changes its bytes. */
-static const uint8_t *bzi_extent_in_memory(const bzi_extent *extent, const bzi_container *container,
-                                           const bzi_source *source)
-{
-    return source->held && !container->ops->prepare && extent->size <= source->size &&
-           extent->offset <= source->size - extent->size ? source->held + extent->offset : NULL;
-}
-
 /* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied. NULL is
  * ignored. */
 static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
-    const uint8_t *bytes;
     bzi_extent extent;
+    bzna_error ignored;
 
-    /* fetch: locate would call the user's code once more */
-    if (!container || !reader->setup->column_count || !container->source.held || container->ops->fetch)
+    if (!container || !reader->setup->column_count || !container->source.held)
         return;
     bzi_item_locate(next, &extent);
-    if (extent.source && (bytes = bzi_extent_in_memory(&extent, container, extent.source)) != NULL)
-        bzi_prefetch(bytes, extent.size);
+    if (bzi_extent_fit(&extent, container->source.size, &ignored) == BZNA_OK)
+        bzi_prefetch(container->source.held + extent.offset, extent.size);
 }
 
 /* Finds or reads a sample's bytes. They are not read if they were read together with those of a neighbor, or if the
- * sample lies in memory and its container does not change it. */
+ * sample lies in memory. */
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
@@ -22656,15 +22607,11 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
 
     if (!item->data)
         item->data = extent->data;
-    if (!item->data && reading->fetched)
-        return bzi_reader_fetch_sample(reader, item, reading, err);
-    if (!item->data)
-        item->data = bzi_extent_in_memory(extent, item->container, reading->source);
-    if (item->data) {
-        reading->sample.bytes = item->data;
+    reading->sample.bytes = item->data;
+    if (item->data)
         return BZNA_OK;
-    }
-
+    if (reading->fetched)
+        return bzi_reader_fetch_sample(reader, item, reading, err);
     if ((status = bzi_reader_reserve(reader->setup->memory, entry, extent->size, err)) != BZNA_OK ||
         (status = bzi_reading_read(reading, entry->bytes.data + entry->used, err)) != BZNA_OK)
         return status;
@@ -23471,7 +23418,7 @@ static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, b
 static int bzi_worker_goes_on(const bzi_worker *worker, const bzi_item *item)
 {
     const bzi_container *before = worker->before, *now = item->container;
-    return before && (now == before || (now->ops == before->ops && now->ops->alike(now, before)));
+    return before && now->alike == before->alike;
 }
 
 /* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
@@ -26840,12 +26787,20 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
 {
     bzna_track_info all = { .struct_size = 0 };
     const bzi_container *c;
+    const bzi_track *found;
 
     BZI_API_BEGIN_WITH(dataset);
 
     c = dataset->parts[0].container;
-    if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
+    if (track >= c->info.track_count)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
+    found = &c->tracks[track];
+    all.handler = found->handler;
+    all.format = found->format;
+    all.flags = found->flags;
+    all.sample_count = found->table.sample_count;
+    memcpy(all.name, found->name, sizeof all.name);
+    memcpy(all.mime, found->mime, sizeof all.mime);
     BZI_API_ANSWER(info);
 }
 

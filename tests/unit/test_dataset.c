@@ -977,7 +977,7 @@ TEST(a_sample_cut_off_at_any_byte_fails_alone)
             REQUIRE(open_now(&o, NULL) == BZNA_OK);
         } else { /* the copy that the data set holds: as if the file had said so */
             const bzi_container *c = o.dataset->parts[0].container;
-            ((const bzi_mp4 *)c->own)->tracks[0].table.sizes[5] = (uint32_t)size;
+            c->tracks[0].table.sizes[5] = (uint32_t)size;
         }
         status = bzna_dataset_read_image(o.dataset, 5, "bzna_input", buffer, size, &image, &err);
         if (status == BZNA_OK)
