@@ -270,7 +270,7 @@ def prepare(pictures, out, bzna, peers):
             source = os.environ.get("PICTURES") or pictures
             packed = subprocess.run(
                 [bzna, "pack", source if codec != "copy" else pictures, "-o", archive, "--codec", *codec.split(),
-                 "--thumb", "none", "--overwrite", "--report", archive + ".json"], stdout=subprocess.DEVNULL,
+                 *([] if codec == "copy" else ["--thumb", "none"]), "--overwrite", "--report", archive + ".json"], stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE, text=True)
             if packed.returncode:
                 print("bzna pack --codec %s: %s" % (codec, packed.stderr.strip().splitlines()[-1]))

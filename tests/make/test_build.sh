@@ -415,6 +415,10 @@ check header_has_at_most_85_functions sh -c \
 check sizes_in_messages_are_printed_as_windows_can sh -c "! grep -n '%z' benzina.c benzina_kernels.cu examples/formats/*.[ch]"
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
     benzina.c benzina_kernels.cu Makefile $held
+# rows of tables are one line in Markdown
+check markdown_and_the_python_package_have_at_most_120_columns \
+    awk "length > 120 && !/^[|]/ { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
+    $(find . -name build -prune -o -name target -prune -o -name .git -prune -o \( -name '*.md' -o -path './examples/python/*.py' \) -print)
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 python=${PYTHON:-python3}
 if have "$python"; then check banners_say_which_rooms_call_which "$python" tests/make/rooms.py benzina.c; else skip banners_say_which_rooms_call_which "no python3 here [python3]"; fi

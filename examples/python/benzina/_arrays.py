@@ -8,8 +8,17 @@ from typing import Any, Optional, Sequence
 from . import _arguments as arg
 from . import _c
 from ._dataset import Dataset
-from ._provider import (Arrays, Field, array_of, integer_bytes, numbers_of_names, picture_bytes, shape_of_pixels, text_bytes,
-                        vector_bytes)
+from ._provider import (
+    Arrays,
+    Field,
+    array_of,
+    integer_bytes,
+    numbers_of_names,
+    picture_bytes,
+    shape_of_pixels,
+    text_bytes,
+    vector_bytes,
+)
 from ._sources import address_of
 from ._tables import open_table
 
@@ -123,11 +132,11 @@ def from_arrays(images: Any, labels: Optional[Any] = None, names: Optional[Seque
 
 
 def from_table(table: Any, image: Optional[str] = None, label: Optional[str] = None, **settings: Any) -> Dataset:
-    """The rows of a table as a Dataset: of a datasets.Dataset of Hugging Face's, a pyarrow.Table, or parquet files, by a
-    path, a pattern, or a list. Dataset(table) is the same, with columns that are found by their types and names.
+    """The rows of a table as a Dataset: of a datasets.Dataset of Hugging Face's, a pyarrow.Table, or parquet files, by
+    a path, a pattern, or a list. Dataset(table) is the same, with columns that are found by their types and names.
 
-    image      the column of pictures: bytes of files, {"bytes", "path"} as Hugging Face's Image has them, or paths. None:
-               the first that has pictures. It is the field "image"; other columns of pictures keep their names
+    image      the column of pictures: bytes of files, {"bytes", "path"} as Hugging Face's Image has them, or paths.
+               None: the first that has pictures. It is the field "image"; other columns of pictures keep their names
     label      the column of targets: whole numbers, whose names are those of a ClassLabel; or text, whose classes are
                numbered in the order of their names. None: "label" or the like. Numbers with fractions, and rows of
                numbers, are the field "label"

@@ -3,11 +3,12 @@
     python _cache.py FOLDER BYTES SOURCE        writes the bytes of a URL or a "pipe:COMMAND" to the standard output
 
 A folder may be shared by any number of processes. Of an entry there are NAME.shard, which is whole; NAME.part, which a
-process writes that holds the lock of NAME.lock; and bytes are added under the lock of all.lock, where the entry that was
-used longest ago goes first. The system releases the locks of a process that is killed, and whoever holds the entry's lock
-next begins its part anew, so that what a killed process leaves is never read. A shard for which there is no room is
-passed on without being kept. Nothing but Python is imported where the shard is there.
+process writes that holds the lock of NAME.lock; and bytes are added under the lock of all.lock, where the entry that
+was used longest ago goes first. The system releases the locks of a process that is killed, and whoever holds the
+entry's lock next begins its part anew, so that what a killed process leaves is never read. A shard for which there is
+no room is passed on without being kept. Nothing but Python is imported where the shard is there.
 """
+
 from __future__ import annotations
 
 import contextlib

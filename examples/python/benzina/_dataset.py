@@ -379,10 +379,10 @@ class Dataset(_handles.Handled):
     picture, or a pair of picture and target, or a dict of fields. Pictures are bytes of files, PIL.Images, or arrays of
     uint8; other fields are numbers, rows of numbers, text and bytes, as the first sample has them, and may be None in
     others. The second thing of a pair is the target, as is the "target", "label", "labels", "cls", ... of a dict: a
-    whole number, or with classes= a name, of which its number is made. Where it is another number, or several, it is the
-    field "label" (of a dict, the field of its name). __getitem__ is called by several threads, one at a time, since each
-    holds the interpreter's lock, and must give the same sample for the same index. An exception costs its sample only; OSError and EOFError are tried again
-    (read_retries). last_exception is the last one.
+    whole number, or with classes= a name, of which its number is made. Where it is another number, or several, it is
+    the field "label" (of a dict, the field of its name). __getitem__ is called by several threads, one at a time, since
+    each holds the interpreter's lock, and must give the same sample for the same index. An exception costs its sample
+    only; OSError and EOFError are tried again (read_retries). last_exception is the last one.
 
     Or a datasets.Dataset of Hugging Face's, a pyarrow.Table, or files "*.parquet" of one: its rows are samples, and
     pictures are read where pyarrow has them, without copies. See from_table.
@@ -397,15 +397,15 @@ class Dataset(_handles.Handled):
                      delivers picture and target, and whatever else its tensors and bytes name
     target           the field of integers that is the target: "cls2" of a tar, "bzna_target_b" of an mp4's tracks, the
                      key of a dict; None: the usual one
-    list             path of a list of samples (.lst, .csv, lines of path label): which files of a folder, or what labels
-                     of a .rec. Whole numbers, one for each sample, are targets, and -1 is none; others are the field
-                     "label"
+    list             path of a list of samples (.lst, .csv, lines of path label): which files of a folder, or what
+                     labels of a .rec. Whole numbers, one for each sample, are targets, and -1 is none; others are the
+                     field "label"
     classes          of a folder: its class folders, in the order of their numbers; None: all, in class_order. A folder
                      of pictures beside one of masks is no data set of two classes, and refused unless they are named
                      here. Of an object: the names of targets 0, 1, ..., by which samples may name their labels
     class_order      "text": "10" comes before "2"; "numeric": after it
-    allow_empty      True: class folders without pictures are classes, too, with numbers of their own, as in torchvision;
-                     False: they are refused
+    allow_empty      True: class folders without pictures are classes, too, with numbers of their own, as in
+                     torchvision; False: they are refused
     orientation      "apply": pictures are turned as their EXIF data says; "ignore", as torchvision's ImageFolder does
     palette          "colors", or "index": what pictures with a palette give, indices as gray
     pairs            folders in the folder whose files of the same names make one sample: ("images", "masks"), or
@@ -503,10 +503,14 @@ class Dataset(_handles.Handled):
             settings.update(elsewhere)
         elif paths is not None:
             array = (ctypes.c_char_p * len(paths))(*map(arg.path_bytes, paths))
-            check(formats.bzna_formats_open_list(context.handle, array, len(paths), _c.with_formats(config), handle, err), err)
+            check(
+                formats.bzna_formats_open_list(context.handle, array, len(paths), _c.with_formats(config), handle, err),
+                err,
+            )
         elif arg.is_path(source):
             check(
-                formats.bzna_formats_open(context.handle, arg.path_bytes(source), _c.with_formats(config), handle, err), err
+                formats.bzna_formats_open(context.handle, arg.path_bytes(source), _c.with_formats(config), handle, err),
+                err,
             )
         elif isinstance(source, _PROVIDERS) or _provider.is_items(source):
             samples = source
@@ -829,8 +833,8 @@ class Dataset(_handles.Handled):
         return None if data is None else FIELD_VALUES[kind](data)
 
     def _unlike_targets(self):
-        """The name of a field that has what targets cannot be, where no sample or not the first one has a target: numbers
-        with fractions, several numbers, text; or one of several labels. None where there is none."""
+        """The name of a field that has what targets cannot be, where no sample or not the first one has a target:
+        numbers with fractions, several numbers, text; or one of several labels. None if there is none."""
         kinds = {name: kind for name, kind in self._field_kinds().items() if name in self.fields}
         if kinds.get("target", _c.FIELD_INTEGER) != _c.FIELD_INTEGER:
             return "target"

@@ -29,7 +29,7 @@ def is_folder(thing: Any) -> bool:
 
 
 def _classes_below(root: str, samples: List[Tuple[str, int]], classes: Any) -> Optional[List[str]]:
-    """The names of the folders in root that are classes 0, 1, ... of the samples; None where they are not. classes: what
+    """The names of the folders in root that are classes 0, 1, ... of the samples; None if they are not. classes: what
     the data set calls them, by which classes without samples are found."""
     names: Dict[int, str] = {}
     for path, target in samples:

@@ -159,8 +159,8 @@ class DataLoader(_handles.Handled):
     jpeg_shrink_margin
                      with jpeg_shrink: how much all views must still shrink what was decoded, from 1 (the default) to
                      64. With 1.5, a JPEG is decoded at 1/2 only where all views shrink it threefold
-    hybrid           True: while NVDEC has more pictures than it can begin, and the program waits for a batch, processors
-                     decode some of them. Batches are the same. Needs on_error="fill"
+    hybrid           True: while NVDEC has more pictures than it can begin, and the program waits for a batch,
+                     processors decode some of them. Batches are the same. Needs on_error="fill"
     transform        a callable (sample_info, rng, structs.transform) that may change all of it
     picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped,
                      once a sample whatever the views; in software alone. Random erasing, of up to half of each edge:
@@ -764,8 +764,9 @@ class DataLoader(_handles.Handled):
         """The one that was given, or None."""
         if sys._getframe(1).f_code.co_name == "skip_first_batches":
             raise TypeError(
-                "accelerate.skip_first_batches, which Trainer calls, too, makes a loader of torch's out of this one. In "
-                "its place: loader.skip_first_batches(n), or load_state_dict; TrainingArguments(ignore_data_skip=True)"
+                "accelerate.skip_first_batches, which Trainer calls, too, makes a loader of torch's out of this one. "
+                "In its place: loader.skip_first_batches(n), or load_state_dict; "
+                "TrainingArguments(ignore_data_skip=True)"
             )
         return self._batch_sampler
 
@@ -869,9 +870,9 @@ class DataLoader(_handles.Handled):
         self._counts = None if self._length is None else _lightning.counts_of(self)
 
     def skip_first_batches(self, num_batches: int) -> Any:
-        """The loader, whose next `for` goes through the epoch without its first num_batches batches, which are not read.
-        For runs whose checkpoints have the number of a step; load_state_dict also goes on exactly after the batch size
-        or the number of ranks has changed."""
+        """The loader, whose next `for` goes through the epoch without its first num_batches batches, which are not
+        read. For runs whose checkpoints have the number of a step; load_state_dict also goes on exactly after the batch
+        size or the number of ranks has changed."""
         self._settle()
         if self._lists is not None:
             raise ValueError("skip_first_batches: the order is given: leave out its first samples")

@@ -183,8 +183,17 @@ def _joined(pieces: List[Tuple[Any, int]], axis: int) -> Any:
     return jax.numpy.concatenate(parts, axis)
 
 
-def mixed_stream(make: Any, sources: Sequence[Any], shape: Any, batch_size: int, shuffle: bool, weights: Sequence[float],
-                 samples_per_epoch: int, drop_last: bool, **options: Any) -> MixedStream:
+def mixed_stream(
+    make: Any,
+    sources: Sequence[Any],
+    shape: Any,
+    batch_size: int,
+    shuffle: bool,
+    weights: Sequence[float],
+    samples_per_epoch: int,
+    drop_last: bool,
+    **options: Any,
+) -> MixedStream:
     """make: Stream. sources: of each stream."""
     if isinstance(sources, (str, bytes)) or len(sources) != len(weights):
         raise ValueError("weights: one for each of the sources in a list")
@@ -193,7 +202,9 @@ def mixed_stream(make: Any, sources: Sequence[Any], shape: Any, batch_size: int,
     if options.get("output") in ("field", "memoryview"):
         raise ValueError("output: mixed batches are arrays of %s" % ", ".join(list(FRAMEWORKS)[:3]))
     if options.get("epochs") is not None or options.get("last_batch") is not None:
-        raise TypeError("epochs, last_batch: streams that are mixed go on without an end; drop_last says what ends an epoch")
+        raise TypeError(
+            "epochs, last_batch: streams that are mixed go on without an end; drop_last says what ends an epoch"
+        )
     # each stream's own order, by the seed: two of the same shards would bring the same samples side by side otherwise
     seed: Optional[int] = options.pop("seed", None)
     seed = 0 if seed is None else seed

@@ -73,8 +73,8 @@ class Output(Remade):
         warp = as_warp(warp)
         if warp is not None and (type(warp) not in LIBRARY_WARPS or warp._warp() is None):
             raise TypeError(
-                "warp: one of ops that the library draws: RandomResizedCrop, CenterResizedCrop, Resize, RandomCrop, ..., or "
-                "None, not %r" % (warp,)
+                "warp: one of ops that the library draws: RandomResizedCrop, CenterResizedCrop, Resize, RandomCrop, ..., "
+                "or None, not %r" % (warp,)
             )
         self.name, self.field, self.warp = name, field, warp
         self._struct = e = structs.loader_output()
@@ -121,8 +121,8 @@ class Output(Remade):
         **settings: Any,
     ) -> Output:
         """Masks of classes beside the pictures, warped as these are: N x 1 x H x W, whose numbers are those of the
-        mask's pixels, or the indices of its palette (nearest, no colors, no jitter), and oob outside. field is the picture field that has them, name
-        by default the same.
+        mask's pixels, or the indices of its palette (nearest, no colors, no jitter), and oob outside. field is the
+        picture field that has them, name by default the same.
 
             dataset = benzina.Dataset("set", pairs=("images", "masks"))
             loader = benzina.DataLoader(dataset, 224, 16, shuffle=True, warp=benzina.ops.RandomResizedCrop(flip_h=0.5),

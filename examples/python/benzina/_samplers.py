@@ -181,7 +181,9 @@ class Drawn:
     """Lists that are drawn by weights, for one DataLoader. The library has those of two epochs, so that it reads ahead
     into the second one."""
 
-    def __init__(self, loader: Any, indices: Any, weights: Any, weighting: Any, by_part: Any, epoch_samples: Any) -> None:
+    def __init__(
+        self, loader: Any, indices: Any, weights: Any, weighting: Any, by_part: Any, epoch_samples: Any
+    ) -> None:
         self._loader = weakref.proxy(loader)    # which owns this
         self._given: Set[int] = set()
         self._weights, self._kept = _c.new("formats_weights"), []

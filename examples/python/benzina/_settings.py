@@ -151,7 +151,9 @@ def of_channels(channels: Any, **given: Any) -> List[Any]:
         if values is not None and arg.is_list(values):
             known = list(values)
             if any(one != known[0] for one in known) or len(known) not in (1, 3):
-                raise ValueError("%s, channels: gray pictures have one channel: give one number, not %r" % (what, values))
+                raise ValueError(
+                    "%s, channels: gray pictures have one channel: give one number, not %r" % (what, values)
+                )
             values = known[0]
         numbers.append(values)
     return numbers

@@ -36,7 +36,9 @@ class Remade:
     def _keep(self, base: Any, arguments: Dict[str, Any]) -> None:
         """arguments: the locals of base's __init__ when it begins."""
         self._base = base
-        self._arguments = {name: arguments[name] for name in inspect.signature(base.__init__).parameters if name != "self"}
+        self._arguments = {
+            name: arguments[name] for name in inspect.signature(base.__init__).parameters if name != "self"
+        }
 
     def __repr__(self) -> str:
         parameters = inspect.signature(self._base.__init__).parameters

@@ -241,7 +241,9 @@ class Stream(DataLoader):
             **options,
         )
 
-    def __new__(cls, sources: Any, shape: Any = None, batch_size: int = 1, shuffle: bool = False, **options: Any) -> Any:
+    def __new__(
+        cls, sources: Any, shape: Any = None, batch_size: int = 1, shuffle: bool = False, **options: Any
+    ) -> Any:
         """With weights, a MixedStream."""
         weights = options.pop("weights", None)
         if weights is None:
@@ -382,7 +384,9 @@ class Stream(DataLoader):
         self._epoch, self._inside, self._resumed, self._left = epoch, False, False, None
 
     def skip_first_batches(self, num_batches: int) -> Any:
-        raise Error(Status.E_STATE, "skip_first_batches: a Stream is read from the front: load_state_dict goes on with it")
+        raise Error(
+            Status.E_STATE, "skip_first_batches: a Stream is read from the front: load_state_dict goes on with it"
+        )
 
     def _save(self) -> Any:
         if not self._ready():

@@ -75,15 +75,19 @@ class Table:
     """Samples of a table's rows, as a provider's places: columns of pictures, numbers, rows of numbers, text and bytes.
     Others are left out."""
 
-    def __init__(self, thing: Any, image: Optional[str] = None, label: Optional[str] = None, classes: Any = None) -> None:
+    def __init__(
+        self, thing: Any, image: Optional[str] = None, label: Optional[str] = None, classes: Any = None
+    ) -> None:
         pyarrow, numpy = _pyarrow(), installed("numpy")
         if numpy is None:
             raise ImportError("tables are read with numpy, which is not installed")
         table, order, features = thing, None, None
         if hasattr(thing, "_indices") and hasattr(thing, "features"):           # Hugging Face's
             if getattr(thing, "_format_type", None) == "custom":
-                raise ValueError("dataset: its transform would not be applied: leave out set_transform, and give warp=, "
-                                 "augment= and so on instead")
+                raise ValueError(
+                    "dataset: its transform would not be applied: leave out set_transform, and give warp=, "
+                    "augment= and so on instead"
+                )
             table, features = thing.data.table.select(thing.column_names), thing.features
             order = None if thing._indices is None else thing._indices.column(0).to_numpy()
         elif isinstance(thing, pyarrow.RecordBatch):
@@ -158,8 +162,9 @@ class Table:
     def _has_pictures(self, name: str, column: Any) -> bool:
         if name in _PICTURE_NAMES:
             return True
-        first = next((chunk[i].as_py() for chunk in column.chunks for i in range(min(len(chunk), 8)) if chunk[i].is_valid),
-                     b"")
+        first = next(
+            (chunk[i].as_py() for chunk in column.chunks for i in range(min(len(chunk), 8)) if chunk[i].is_valid), b""
+        )
         return first.startswith(_MAGIC) or first[4:8] == b"ftyp" or (first[:4], first[8:12]) == (b"RIFF", b"WEBP")
 
     def _places_of(self, chunk: Any) -> Any:
@@ -195,7 +200,9 @@ class Table:
         parts = []
         for chunk in column.chunks:
             inner = dict(zip((chunk.type.field(i).name for i in range(chunk.type.num_fields)), chunk.flatten()))
-            places = self._empty(len(chunk)) if pa.types.is_null(inner["bytes"].type) else self._places_of(inner["bytes"])
+            places = (
+                self._empty(len(chunk)) if pa.types.is_null(inner["bytes"].type) else self._places_of(inner["bytes"])
+            )
             absent = places["size"] == _NO_VALUE
             if absent.any() and not pa.types.is_null(inner["path"].type):
                 places[absent] = self._paths(inner["path"].filter(pa.array(absent)))
@@ -214,7 +221,9 @@ class Table:
 
     def _integers(self, column: Any) -> Any:
         valid = column.is_valid().to_numpy()
-        filled = column.cast(self._pyarrow.int64()).fill_null(-1) if not valid.all() else column.cast(self._pyarrow.int64())
+        filled = (
+            column.cast(self._pyarrow.int64()).fill_null(-1) if not valid.all() else column.cast(self._pyarrow.int64())
+        )
         return self._rows_of(self._numpy.ascontiguousarray(filled.to_numpy(), "<i8"), self._numpy.asarray(valid, bool))
 
     def _vectors(self, column: Any) -> Any:
@@ -231,7 +240,10 @@ class Table:
         self._memory.append(numbers)
         places = self._empty(len(sizes))
         ends = numpy.cumsum(sizes, dtype="u8") * 4
-        places["data"], places["size"] = numbers.ctypes.data + ends - numpy.array(sizes, "u8") * 4, numpy.array(sizes, "u8") * 4
+        places["data"], places["size"] = (
+            numbers.ctypes.data + ends - numpy.array(sizes, "u8") * 4,
+            numpy.array(sizes, "u8") * 4,
+        )
         places["size"][~valid], places["data"][~valid] = _NO_VALUE, 0
         return places
 
@@ -241,7 +253,9 @@ class Table:
         number = {name: i for i, name in enumerate(self.classes)}
         found = [-1 if name is None else number.get(name, -2) for name in column.to_pylist()]
         if -2 in found:
-            raise ValueError("classes: there is no %r among %s" % (column[found.index(-2)].as_py(), ", ".join(self.classes)))
+            raise ValueError(
+                "classes: there is no %r among %s" % (column[found.index(-2)].as_py(), ", ".join(self.classes))
+            )
         numbers = self._numpy.array(found, "<i8")
         self._put("target", _c.FIELD_INTEGER, self._rows_of(numbers, numbers >= 0))
 

@@ -1,4 +1,6 @@
-"""Tensors of WebDataset's own format, .ten and .tb: chunks of a magic word, a size, and bytes up to a multiple of 64."""
+"""Tensors of WebDataset's own format, .ten and .tb: chunks of a magic word, a size, and bytes up to a multiple of
+64."""
+
 from __future__ import annotations
 
 import struct

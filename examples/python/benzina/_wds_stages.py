@@ -72,8 +72,8 @@ def _worker_seed() -> int:
 
 
 class DirectoryShardList(wds._Base):            # type: ignore[misc]
-    """The shards of a folder, also those that appear there later. Several processes may take from it: while a shard is in
-    use, it is called NAME._PROCESS_.
+    """The shards of a folder, also those that appear there later. Several processes may take from it: while a shard is
+    in use, it is called NAME._PROCESS_.
 
     pattern       of the names, "*.{tar,tgz}"
     poll          seconds after which a folder without shards is looked at again; None: then the list ends
@@ -220,8 +220,8 @@ class RoundRobin(wds._Base):                    # type: ignore[misc]
 
 
 class RandomMix(wds._Base):                     # type: ignore[misc]
-    """A sample of any data set, as likely as probs say, until one of them ends; longest: until all have ended. seed: None:
-    another order in each pass."""
+    """A sample of any data set, as likely as probs say, until one of them ends; longest: until all have ended. seed:
+    None: another order in each pass."""
 
     def __init__(self, datasets: Iterable[Any], probs: Optional[Iterable[float]] = None, longest: bool = False,
                  seed: Optional[int] = None) -> None:
@@ -471,7 +471,8 @@ def _rename_keys(src: Iterable[Sample], renamings: List[Tuple[str, str]], keep: 
 
 
 def xdecode(*args: Tuple[str, Callable[[Any], Any]], must_decode: bool = True, defaults: Any = None, **kw: Any) -> Any:
-    """Values that functions make of streams of bytes: xdecode(("*.png", imread)) or xdecode(png=imread). Defaults: text."""
+    """Values that functions make of streams of bytes: xdecode(("*.png", imread)) or xdecode(png=imread). Defaults:
+    text."""
     known = [*args, *(("*." + key, function) for key, function in kw.items())]
     known += [("*.txt", _read_text), ("*.bin", _read_bytes)] if defaults is None else list(defaults)
     return bound(_xdecode, decoders=known, must_decode=must_decode)

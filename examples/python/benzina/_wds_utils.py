@@ -1,9 +1,10 @@
 """What WebDataset's programs switch and open: benzina.wds.utils, and gopen().
 
-enforce_security    None (the default): files, pipes and URLs are opened, pickles in samples are refused. False, which is
-                    webdataset's default: pickles are loaded, too; they run whatever code their files hold. True, or
+enforce_security    None (the default): files, pipes and URLs are opened, pickles in samples are refused. False, which
+                    is webdataset's default: pickles are loaded, too; they run whatever code their files hold. True, or
                     $WDS_SECURE=1: pickles, pipes, local files and $GOPEN_REWRITE are refused.
 """
+
 from __future__ import annotations
 
 import io

@@ -1018,7 +1018,9 @@ def WebLoader(
         raise TypeError("WebLoader has no argument %s" % ", ".join(unknown))
     if batch_size is None:
         if collate_fn is not None:
-            raise ValueError("collate_fn: with batch_size=None the pipeline makes the batches: batched(n, collation_fn=)")
+            raise ValueError(
+                "collate_fn: with batch_size=None the pipeline makes the batches: batched(n, collation_fn=)"
+            )
         return DataPipeline(dataset)
     if collate_fn is None:
         collate_fn = default_collation_fn if _torch is None else _torch.utils.data.default_collate

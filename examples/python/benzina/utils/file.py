@@ -17,8 +17,8 @@ _FIELDS = {"bzna_target": "target", "bzna_fname": "name"}
 
 
 def split_of(label: str) -> Tuple[str, Optional[str]]:
-    """The label of the whole archive's track, and the split: "bzna_input_train" is ("bzna_input", "train"). The split is
-    None for any other label."""
+    """The label of the whole archive's track, and the split: "bzna_input_train" is ("bzna_input", "train"). The split
+    is None for any other label."""
     for base in ("bzna_input", *_FIELDS):
         if label.startswith(base + "_"):
             return base, label[len(base) + 1:]
