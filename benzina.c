@@ -23326,7 +23326,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     const bzi_memory *memory = worker->setup->memory;
 
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, view, item->slot);
-    if (!pass->end && bzi_kernel_warp_copy(slot, out, bzi_kernel_level()))        /* takes no workspace */
+    if (!pass->end && bzi_kernel_warp_copy(slot, out))        /* takes no workspace */
         return BZNA_OK;
     if (!bzi_buffer_reserve(memory, &worker->workspace, bzi_kernel_warp_bytes(slot, &target), 0) ||
         (pass->pixels && !bzi_buffer_reserve(memory, &worker->scratch_pixels, bzi_scratch_bytes(out, pass), 0)))

@@ -9,13 +9,17 @@
  * that the GPU, the plain loop and the separable loop give the same bits. As C, gcc and clang are told so below; clang
  * with -ffp-contract=fast, and what makes the GPU's code, need the flag.
  *
- * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12, -O3, Zen 4, taken in turns):
- *   - filters are horizontal first: an input row is filtered once, and output rows share it. Samples of columns are
- *     shuffled out of one load; where columns lie more than four samples apart, 16 bytes of each are transposed;
- *   - colors are made of the rows that they are sums of, and of constant types, filters and matrices: tests in that
- *     loop, and sums stored before it, cost a quarter of the warp;
- *   - constants (0 and 255) must not meet what a comparison chose: gcc then keeps loops scalar. Hence integers in
- *     bzi_kernel_byte, weights in the slot. A weight of 0 changes no bit: loops may have more taps than samples.
+ * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12, -O3, taken in turns):
+ *   - vectors of eight floats, of gcc and clang, in one width: a second one, of AVX-512, made the crop alone a third
+ *     faster, and a loader of JPEG or CIFAR by less than 5 %;
+ *   - filters are horizontal first: an input row is filtered once, and output rows share it. Samples of four columns
+ *     are shuffled out of one window of 16 bytes; where columns lie farther apart, four bytes are loaded for each;
+ *   - colors are made of the rows that they are sums of, and of constant filters: tests in that loop, and sums stored
+ *     before it, cost a quarter of the warp;
+ *   - where a turned H takes samples of each pixel, eight loads are faster than AVX2's gather;
+ *   - in loops that compilers make vectors of (jitter, operations), constants (0 and 255) must not meet what a
+ *     comparison chose: gcc then keeps them scalar. Hence integers in bzi_kernel_byte, weights in the slot. A weight of
+ *     0 changes no bit: loops may have more taps than samples.
  *
  * What decided the GPU kernels, by counting, never by timing: registers (ptxas 13.0, sm_90) and instructions of PTX a
  * pixel, as build/tests/test_ptx executes and prints them (500x375 4:2:0 to 224x224, shrunk by 1.5, float32 in planes):
@@ -475,18 +479,24 @@ BZI_KERNEL_FN float bzi_kernel_lanczos(int three, float x)
     return x < (three ? 3.0f : 4.0f) ? q : 0.0f;
 }
 
-/* The weight of sample i; those of an axis are divided by their sum. */
-BZI_KERNEL_FN float bzi_kernel_weight(const bzi_kernel_taps *taps, int32_t i)
+/* The weight at a distance of cubic and Lanczos. */
+BZI_KERNEL_FN float bzi_kernel_weight_at(uint32_t filter, float x)
 {
-    const uint32_t filter = taps->filter;
-    float x = (float)i - taps->position, a = filter == BZNA_FILTER_CUBIC ? -0.5f : -0.75f;
-    x = BZI_KERNEL_MAX(x, -x) * taps->narrow;
-    if (bzi_kernel_is_ramp(filter))
-        return bzi_kernel_clamp((filter == BZNA_FILTER_AREA ? taps->radius : 1.0f) - x, 1.0f);
+    const float a = filter == BZNA_FILTER_CUBIC ? -0.5f : -0.75f;
     if (bzi_kernel_is_lanczos(filter))
         return bzi_kernel_lanczos(filter == BZNA_FILTER_LANCZOS3, x);
     float near = ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f, far = (((x - 5.0f) * x + 8.0f) * x - 4.0f) * a;
     return x < 1.0f ? near : x < 2.0f ? far : 0.0f;
+}
+
+/* The weight of sample i; those of an axis are divided by their sum. */
+BZI_KERNEL_FN float bzi_kernel_weight(const bzi_kernel_taps *taps, int32_t i)
+{
+    float x = (float)i - taps->position;
+    x = BZI_KERNEL_MAX(x, -x) * taps->narrow;
+    return bzi_kernel_is_ramp(taps->filter) ?
+           bzi_kernel_clamp((taps->filter == BZNA_FILTER_AREA ? taps->radius : 1.0f) - x, 1.0f) :
+           bzi_kernel_weight_at(taps->filter, x);
 }
 
 /* Where picture coordinate t takes its samples; shrink: input pixels an output pixel. Chroma of fewer samples than luma
@@ -1260,11 +1270,203 @@ BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi
     bzi_kernel_add_sums(&local, sums);
 }
 
-/* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. Rows of the picture are filtered
+/* Where output number i lies along x (0) or y (1) of the picture. */
+BZI_KERNEL_FN float bzi_kernel_along(const float h[9], int along, int32_t i)
+{
+    float u, v;
+    bzi_kernel_map_affine(h, along ? 0 : i, along ? i : 0, &u, &v);
+    return along ? v : u;
+}
+
+/* Are there vectors? Not on machines whose most significant byte comes first, since four samples are read as one
+ * number, and on x86-64 without AVX2 (before 2013): bzi_kernel_warp_plain does everything there. */
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && !defined(__i386__)
+#  define BZI_KERNEL_VECTORS 1
+#else
+#  define BZI_KERNEL_VECTORS 0
+#endif
+#if BZI_KERNEL_VECTORS && defined(__x86_64__)
+#  define BZI_KERNEL_X86 1
+#  define BZI_KERNEL_AVX2 __attribute__((target("avx2,f16c")))
+#  define BZI_KERNEL_VBMI __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vbmi")))
+
+/* The instructions that the processor has, and whose registers the system saves: AVX2 (1; 2 and 4 stand for its
+ * registers) and AVX-512 with VBMI (2; 0xe0). macOS says so of AVX-512 after its first use: there, AVX2 is used. */
+BZI_KERNEL_CPU int bzi_kernel_find_level(void)
+{
+    const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL;
+    unsigned a, b, c, d, saved;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_F16C))
+        return 0;
+    __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || (saved & 6) != 6)
+        return 0;
+    return (b & avx512) == avx512 && (c & bit_AVX512VBMI) && (saved & 0xe0) == 0xe0 ? 2 : 1;
+}
+
+/* Asked once: where a hypervisor answers cpuid, that takes longer than a row. */
+BZI_KERNEL_CPU int bzi_kernel_level(void)
+{
+    static int found = -1;
+    int level = __atomic_load_n(&found, __ATOMIC_RELAXED);
+    if (level < 0) {
+        level = bzi_kernel_find_level();
+        __atomic_store_n(&found, level, __ATOMIC_RELAXED);
+    }
+    return level;
+}
+#else
+#  define BZI_KERNEL_X86 0
+#  define BZI_KERNEL_AVX2
+BZI_KERNEL_CPU int bzi_kernel_level(void) { return BZI_KERNEL_VECTORS; }
+#endif
+BZI_KERNEL_CPU int bzi_kernel_has_vectors(void) { return bzi_kernel_level() > 0; }
+#define BZI_KERNEL_ROW BZI_KERNEL_AVX2 BZI_KERNEL_CPU           /* a loop over a row */
+#define BZI_KERNEL_OF_ROW BZI_KERNEL_AVX2 BZI_KERNEL_FN         /* a part of one */
+
+#if BZI_KERNEL_VECTORS
+/* Eight columns: operators do all of them at once. There is no FMA in it: the bits are those of bzi_kernel_pixel. */
+typedef float    bzi_kernel_reals  __attribute__((vector_size(32)));
+typedef int32_t  bzi_kernel_wholes __attribute__((vector_size(32)));
+typedef uint32_t bzi_kernel_words  __attribute__((vector_size(32)));
+typedef uint16_t bzi_kernel_halves __attribute__((vector_size(16)));
+
+BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_reals_at(const float *at)
+{
+    bzi_kernel_reals v;
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+
+BZI_KERNEL_OF_ROW bzi_kernel_wholes bzi_kernel_wholes_at(const int32_t *at)
+{
+    bzi_kernel_wholes v;
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+
+BZI_KERNEL_OF_ROW bzi_kernel_wholes bzi_kernel_least(bzi_kernel_wholes a, bzi_kernel_wholes b)
+{
+    const bzi_kernel_wholes less = a < b;
+    return (a & less) | (b & ~less);
+}
+
+/* The lesser of v, which is a number, and last. */
+BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_min8(bzi_kernel_reals v, float last)
+{
+#if BZI_KERNEL_X86
+    return _mm256_min_ps(v, _mm256_set1_ps(last));
+#else
+    const bzi_kernel_wholes most = (bzi_kernel_wholes)(last - (bzi_kernel_reals){ 0.0f }), less = v < last;
+    return (bzi_kernel_reals)(((bzi_kernel_wholes)v & less) | (most & ~less));
+#endif
+}
+
+/* As bzi_kernel_clamp, bzi_kernel_floor. */
+BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_clamp8(bzi_kernel_reals v, float last)
+{
+#if BZI_KERNEL_X86
+    v = _mm256_max_ps(v, _mm256_setzero_ps());
+#else
+    v = (bzi_kernel_reals)((bzi_kernel_wholes)v & (v > 0.0f));
+#endif
+    return bzi_kernel_min8(v, last);
+}
+
+BZI_KERNEL_OF_ROW bzi_kernel_wholes bzi_kernel_floor8(bzi_kernel_reals v)
+{
+    const bzi_kernel_wholes whole = __builtin_convertvector(v, bzi_kernel_wholes);
+    return whole + (__builtin_convertvector(whole, bzi_kernel_reals) > v);
+}
+
+/* Four bytes from each of eight places on, of elements of so many bytes. */
+BZI_KERNEL_OF_ROW bzi_kernel_words bzi_kernel_quads(const uint8_t *bytes, const int32_t *at, int size)
+{
+    uint32_t four[8];
+    for (int i = 0; i < 8; i++)
+        memcpy(&four[i], bytes + at[i] * size, sizeof *four);
+    return (bzi_kernel_words){ four[0], four[1], four[2], four[3], four[4], four[5], four[6], four[7] };
+}
+
+/* The same of two windows of sixteen bytes, for four columns each; pick: which of them, byte by byte. */
+BZI_KERNEL_OF_ROW bzi_kernel_words bzi_kernel_windows(const uint8_t *low, const uint8_t *high, bzi_kernel_wholes pick)
+{
+#if BZI_KERNEL_X86
+    const __m256i window = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)low)),
+                                                   _mm_loadu_si128((const void *)high), 1);
+    return (bzi_kernel_words)_mm256_shuffle_epi8(window, (__m256i)pick);
+#else
+    const uint8_t *from[2] = { low, high };
+    bzi_kernel_words four = { 0 };
+    for (int i = 0; i < 32; i++)
+        four[i / 4] |= (uint32_t)from[i / 16][(uint32_t)pick[i / 4] >> i % 4 * 8 & 15] << i % 4 * 8;
+    return four;
+#endif
+}
+
+/* Byte k of four. */
+BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_byte_of(bzi_kernel_words four, int k)
+{
+    return __builtin_convertvector((bzi_kernel_wholes)(four >> 8 * k & 255), bzi_kernel_reals);
+}
+
+/* Eight bytes, as a number has them. */
+BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_bytes_of(uint64_t eight)
+{
+#if BZI_KERNEL_X86
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)eight)));
+#else
+    const uint32_t low = (uint32_t)eight, high = (uint32_t)(eight >> 32);
+    const bzi_kernel_words bytes = { low, low >> 8, low >> 16, low >> 24, high, high >> 8, high >> 16, high >> 24 };
+    return bzi_kernel_byte_of(bytes, 0);
+#endif
+}
+
+/* Eight elements, as bzi_kernel_set. */
+BZI_KERNEL_OF_ROW void bzi_kernel_put8(uint32_t dtype, uint8_t *to, bzi_kernel_reals v)
+{
+    if (dtype == BZNA_DTYPE_FLOAT32) {
+        memcpy(to, &v, sizeof v);
+    } else if (dtype == BZNA_DTYPE_BFLOAT16) {
+        const bzi_kernel_words bits = (bzi_kernel_words)v, high = bits >> 16, is_nan = (bzi_kernel_words)(v != v);
+        const bzi_kernel_words rounded = (bits + (high & 1) + 0x7fff) >> 16;
+        const bzi_kernel_halves half = __builtin_convertvector((rounded & ~is_nan) | ((high | 0x40) & is_nan),
+                                                               bzi_kernel_halves);
+        memcpy(to, &half, sizeof half);
+#if BZI_KERNEL_X86
+    } else if (dtype == BZNA_DTYPE_FLOAT16) {
+        _mm_storeu_si128((void *)to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    } else {                                   /* NaN becomes the least integer: min takes its second operand then */
+        __m256i bits = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(255.0f), v));
+        bits = _mm256_permute4x64_epi64(_mm256_packs_epi32(bits, bits), 8);
+        _mm_storel_epi64((void *)to, _mm256_castsi256_si128(_mm256_packus_epi16(bits, bits)));
+#else
+    } else {
+        for (int i = 0; i < 8; i++)
+            bzi_kernel_set(dtype, to, i, v[i]);
+#endif
+    }
+}
+
+/* The same, or fewer behind each other, where no more are left. */
+BZI_KERNEL_OF_ROW void bzi_kernel_put_most(uint32_t dtype, uint8_t *to, int32_t count, bzi_kernel_reals v)
+{
+    uint8_t all[sizeof v];
+    if (count >= 8) {
+        bzi_kernel_put8(dtype, to, v);
+    } else {
+        bzi_kernel_put8(dtype, all, v);
+        memcpy(to, all, (size_t)count << bzi_kernel_element_shift(dtype));
+    }
+}
+
+
+/* Rows of the output. For an axis-aligned H, u depends on x alone and v on y alone: rows of the picture are filtered
  * along x (horizontal) and held, since neighboring output rows share them; an output row is a sum of rows so made
- * (vertical), taken where colors are. */
+ * (vertical), taken where colors are. For one that turns or shears, samples of each pixel are looked for. */
 #define BZI_KERNEL_HELD 128           /* rows held at most, a power of two; rows of higher filters are made again */
 #define BZI_KERNEL_PARTS 8            /* rows that colors are made of at most; those before are summed first */
+#define BZI_KERNEL_TURNED_TAPS 16     /* samples an axis, at most, where H is not aligned */
 
 /* What output columns, or rows, inside the picture take of luma's, or of chroma's. */
 typedef struct bzi_kernel_scan {
@@ -1275,16 +1477,16 @@ typedef struct bzi_kernel_scan {
     float   *norm;                    /* 1 by the sum of weights */
 } bzi_kernel_scan;
 
-/* Its workspace; of luma [0] and chroma [1], or of planes: */
+/* What rows are made of, in a workspace; of luma [0] and chroma [1], or of planes: */
 typedef struct bzi_kernel_lines {
-    int      level;                   /* the build's instructions (0), AVX2 (1), AVX-512 (2), that with VBMI (3) */
     int      turned;                  /* rows and columns of the output have changed places */
-    int32_t  first, end, top, bottom; /* output columns and rows inside the picture */
-    bzi_kernel_scan x[2], y[2];       /* columns: indices count from low */
+    int      aligned;                 /* H is; otherwise scans are made for each output row, y along its columns too */
+    int32_t  first, end, top, bottom; /* output columns and rows inside the picture; not aligned: of that row */
+    bzi_kernel_scan x[2], y[2];       /* aligned: indices of columns count from low */
     int32_t  low[2], count[2];        /* the first sample that is read, which may lie before the picture; how many */
-    int32_t  group[2];                /* so many columns, from a multiple of it on, one load has; 0: it does not */
-    int32_t *base[2];                 /* the least index of a group */
-    int32_t *pick[2];                 /* where, from base on, a column's first sample lies, above it bytes of 0x80 */
+    int      is_near[2];              /* windows have the samples of four columns */
+    int32_t  least[2];                /* which of four columns begins first */
+    int32_t *pick[2];                 /* which bytes of a window are a column's four samples */
     float   *samples;                 /* of a row of the picture, as floats or bytes */
     float   *ring[3];                 /* rows held, at their number modulo rows */
     int32_t  rows[2];                 /* how many, a power of two */
@@ -1295,12 +1497,8 @@ typedef struct bzi_kernel_lines {
     float    share[2][BZI_KERNEL_PARTS], scale[2];
     float   *row[3], *mean[3];        /* sums of what would be too many parts; the mean picture there */
     float   *rgb[3], *color[3];       /* R, G, B of it; its elements */
-    bzi_kernel_slot colors;           /* what is left to do with the colors of a row */
-    uint32_t channels;
-    int      has_mean, is_plain;      /* is_plain: three channels of Y'CbCr, scaled, and no more */
-    int      streams;                 /* rows go to the output itself, in whole vectors */
+    bzi_kernel_slot before, colors;   /* what is to do with the colors of a row before jitter, and behind it */
     uint64_t sums[2];                 /* bzi_kernel_slot.sums */
-    int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
 } bzi_kernel_lines;
 
 /* An H that turns the picture by 90 degrees is axis-aligned once rows and columns of the output change places. No bit
@@ -1361,10 +1559,13 @@ BZI_KERNEL_CPU bzi_kernel_scan bzi_kernel_lay_out_scan(int32_t taps, uint64_t ro
 BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
                                            const bzi_kernel_view *view, const bzi_kernel_output *out, float *memory)
 {
-    const uint64_t columns = bzi_kernel_room(view, 0, out->width), rows = bzi_kernel_room(view, 1, out->height);
+    const int aligned = bzi_kernel_aligned(slot->h);
+    const uint64_t columns = aligned ? bzi_kernel_room(view, 0, out->width) : (uint64_t)out->width;
+    const uint64_t rows = aligned ? bzi_kernel_room(view, 1, out->height) : columns;
     uint64_t used = 0, most = 0, room = (columns + 15) / 16 * 16;
     memory = memory ? memory + (64 - (uintptr_t)memory % 64) % 64 / sizeof *memory : NULL;
     memset(lines, 0, sizeof *lines);
+    lines->aligned = aligned;
     memset(lines->held, 0xff, sizeof lines->held);
     for (int c = 0; c < 2; c++) {
         const int32_t taps_x = bzi_kernel_count(slot, view, 0, c), taps_y = bzi_kernel_count(slot, view, 1, c);
@@ -1374,7 +1575,6 @@ BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_ke
             lines->rows[c] *= 2;
         lines->x[c] = bzi_kernel_lay_out_scan(taps_x, columns, &used, memory);
         lines->y[c] = bzi_kernel_lay_out_scan(taps_y, rows, &used, memory);
-        lines->base[c] = (int32_t *)(void *)bzi_kernel_part(memory, &used, room / 4);
         lines->pick[c] = (int32_t *)(void *)bzi_kernel_part(memory, &used, room);
     }
     for (int p = 0; p < 3; p++) {
@@ -1388,126 +1588,124 @@ BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_ke
     return used + 16;
 }
 
-/* Whether the separable loop is for a slot, whose rows and columns have changed places if H turns it. */
-BZI_KERNEL_CPU int bzi_kernel_can_separate(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+/* Are the rows of this slot made here? Its rows and columns have changed places if H turns it. */
+BZI_KERNEL_CPU int bzi_kernel_has_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                       const bzi_kernel_output *out)
 {
-    return bzi_kernel_aligned(slot->h) && out->width >= 1 && slot->x1 >= slot->x0 && slot->y1 >= slot->y0 &&
-           (!(slot->flags & BZI_KERNEL_CLIP) || (slot->clip[1] == 0.0f && slot->clip[3] == 0.0f));
+    if (!bzi_kernel_has_vectors() || !bzi_kernel_affine(slot->h) || out->width < 1 || slot->x1 < slot->x0 ||
+        slot->y1 < slot->y0)
+        return 0;
+    if (bzi_kernel_aligned(slot->h))
+        return !(slot->flags & BZI_KERNEL_CLIP) || (slot->clip[1] == 0.0f && slot->clip[3] == 0.0f);
+    for (int p = 0; p < (view->plane[1] ? 3 : 1); p++)
+        if (slot->step[p] != 1 || slot->pitch[p] < 0 || (int64_t)slot->pitch[p] * (slot->y1 + 1) > INT32_MAX ||
+            view->x[p > 0].last < 3.0f || bzi_kernel_count(slot, view, 0, p > 0) > BZI_KERNEL_TURNED_TAPS ||
+            bzi_kernel_count(slot, view, 1, p > 0) > BZI_KERNEL_TURNED_TAPS)
+            return 0;
+    return slot->depth == 8 && !bzi_kernel_repeats(slot->filter) && slot->antialias <= 1 && out->width <= 16384;
 }
 
-/* What the separable loop needs for this slot, in bytes; 0: the loop is not for it. */
-BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, const bzi_kernel_output *to)
+/* What that needs, in bytes; 0: they are not. */
+BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
-    bzi_kernel_slot local = *given, *slot = &local;
-    bzi_kernel_output turned = *to, *out = &turned;
+    bzi_kernel_slot slot = *given;
+    bzi_kernel_output out = *to;
     bzi_kernel_lines lines;
-    bzi_kernel_turn(slot, out);
-    if (!bzi_kernel_can_separate(slot, out))
+    bzi_kernel_turn(&slot, &out);
+    const bzi_kernel_view view = bzi_kernel_view_of(&slot);
+    if (!bzi_kernel_has_rows(&slot, &view, &out))
         return 0;
-    const bzi_kernel_view view = bzi_kernel_view_of(slot);
-    const uint64_t elements = bzi_kernel_lay_out(&lines, slot, &view, out, NULL);
+    const uint64_t elements = bzi_kernel_lay_out(&lines, &slot, &view, &out, NULL);
     return elements <= SIZE_MAX / sizeof(float) ? (size_t)elements * sizeof(float) : SIZE_MAX;
 }
 
-/* The weights of a scan of which norm has the positions; filter is that of taps, a constant where it can be. */
-BZI_KERNEL_FN void bzi_kernel_plan_weights(const bzi_kernel_scan *scan, bzi_kernel_taps taps, uint32_t filter)
-{
-    taps.filter = filter;
-    for (size_t i = 0; i < scan->room; i += 16) {
-        float sum[16] = { 0.0f }, position[16];
-        memcpy(position, scan->norm + i, sizeof position);
-        for (int32_t k = 0; k < scan->taps; k++)
-            for (size_t j = 0; j < 16; j++) {
-                const int32_t at = scan->index[i + j] + k;
-                const int has = bzi_kernel_repeats(filter) || (at >= 0 && at <= taps.end);
-                taps.position = position[j];
-                const float weight = bzi_kernel_weight(&taps, at);
-                sum[j] += scan->weight[(size_t)k * scan->room + i + j] = has ? weight : 0.0f;
-            }
-        for (size_t j = 0; j < 16; j++)
-            scan->norm[i + j] = 1.0f / sum[j];
-    }
-}
-
-/* Where output number i lies along x (0) or y (1) of the picture. */
-BZI_KERNEL_FN float bzi_kernel_along(const float h[9], int along, int32_t i)
-{
-    float u, v;
-    bzi_kernel_map_affine(h, along ? 0 : i, along ? i : 0, &u, &v);
-    return along ? v : u;
-}
-
-/* Output columns, or rows, first..end - 1, and the axis that they lie along; last: that of luma. */
+/* Outputs first..end - 1 of an axis of a plane: luma (0) or chroma (1), along x (0) or y (1). Of an aligned H, they are
+ * columns of x and rows of y; otherwise columns of output row `row`. */
 typedef struct bzi_kernel_stretch {
-    bzi_kernel_axis axis;
-    float           last;
-    int32_t         first, end;
+    int     c, along;
+    int32_t first, end, row;
 } bzi_kernel_stretch;
 
-/* Of two samples an axis: the first one, and the share of the second. */
-BZI_KERNEL_CPU void bzi_kernel_plan_lerp(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot,
-                                         bzi_kernel_stretch of, int along)
+/* The weights of eight positions; taps: what they have in common. is_ramp, of its filter, is a constant. */
+BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_weigh(bzi_kernel_scan scan, bzi_kernel_taps taps, int is_ramp, size_t i,
+                                                    bzi_kernel_reals position)
 {
-    const bzi_kernel_slot local = *slot;       /* the compiler knows that no store changes it */
-    int32_t *restrict index = scan->index;
-    float *restrict weight = scan->weight;
-    for (int32_t i = 0; i < (int32_t)scan->room; i++) {
-        const int32_t at = of.first + i < of.end ? of.first + i : of.end - 1;
-        const float place = bzi_kernel_place(local.filter, bzi_kernel_along(local.h, along, at), of.last);
-        const bzi_kernel_tap tap = bzi_kernel_tap_of(of.axis, place);
-        index[i] = tap.index;
-        weight[i] = tap.weight;
+    const int repeats = bzi_kernel_repeats(taps.filter);
+    const float peak = taps.filter == BZNA_FILTER_AREA ? taps.radius : 1.0f;
+    const bzi_kernel_wholes begin = bzi_kernel_floor8(position - taps.radius) + 1, stop = begin + taps.count;
+    const bzi_kernel_wholes end = repeats ? stop : bzi_kernel_least(stop, stop - stop + (taps.end + 1));
+    bzi_kernel_wholes at = bzi_kernel_wholes_at(scan.index + i);
+    bzi_kernel_reals sum = { 0.0f }, weight = sum;
+    for (int32_t k = 0; k < scan.taps; k++, at += 1) {
+        bzi_kernel_reals x = __builtin_convertvector(at, bzi_kernel_reals) - position;
+        x = (bzi_kernel_reals)((bzi_kernel_wholes)x & INT32_MAX) * taps.narrow;
+        if (is_ramp)
+            weight = bzi_kernel_clamp8(peak - x, 1.0f);
+        for (int32_t j = 0; j < 8 && !is_ramp; j++)
+            weight[j] = bzi_kernel_weight_at(taps.filter, x[j]);
+        weight = (bzi_kernel_reals)((bzi_kernel_wholes)weight & (at >= begin) & (at < end));
+        memcpy(scan.weight + (size_t)k * scan.room + i, &weight, sizeof weight);
+        sum += weight;
+    }
+    return 1.0f / sum;
+}
+
+/* What a stretch takes; past its end is what the last has. Filters that do not repeat the samples of the border take
+ * those that there are. */
+BZI_KERNEL_ROW void bzi_kernel_plan_scan(bzi_kernel_scan scan, const bzi_kernel_slot *slot,
+                                         const bzi_kernel_view *view, bzi_kernel_stretch of, int aligned)
+{
+    const bzi_kernel_axis axis = of.along ? view->y[of.c] : view->x[of.c];
+    const float last = of.along ? view->y[0].last : view->x[0].last, h[3] = { slot->h[3 * of.along],
+                 slot->h[3 * of.along + 1], slot->h[3 * of.along + 2] };
+    const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, view->shrink[of.along]);
+    const int lerp = view->kind == BZI_KERNEL_LERP, nearest = slot->filter == BZNA_FILTER_NEAREST;
+    const int repeats = bzi_kernel_repeats(taps.filter), down = aligned && of.along;
+    const int is_ramp = bzi_kernel_is_ramp(taps.filter);
+    const int32_t most = taps.end >= taps.count ? taps.end + 1 - taps.count : 0;
+    const size_t count = ((size_t)(of.end - of.first) + 15) / 16 * 16;
+    const bzi_kernel_wholes none_of = { 0 };
+    const bzi_kernel_reals none = { 0.0f }, step = { 0, 1, 2, 3, 4, 5, 6, 7 };
+    for (size_t i = 0; i < count; i += 8) {
+        const bzi_kernel_reals at = bzi_kernel_min8((float)(of.first + (int32_t)i) + step, (float)(of.end - 1));
+        bzi_kernel_reals v = (h[0] * (down ? none : at) + h[1] * (down ? at : none + (float)of.row)) + h[2];
+        bzi_kernel_wholes index;
+        if (lerp) {
+            v = nearest ? __builtin_convertvector(bzi_kernel_floor8(v + 0.5f), bzi_kernel_reals) : v;
+            v = bzi_kernel_clamp8(bzi_kernel_clamp8(v, last) * axis.scale + axis.offset, axis.last);
+            index = __builtin_convertvector(v, bzi_kernel_wholes);
+            v -= __builtin_convertvector(index, bzi_kernel_reals);
+        } else {
+            v = v * axis.scale + axis.offset;
+            index = bzi_kernel_floor8(v - taps.radius) + 1;
+            index = repeats ? index : bzi_kernel_least(index & (index > 0), none_of + most);
+        }
+        memcpy(scan.index + i, &index, sizeof index);
+        memcpy((lerp ? scan.weight : scan.norm) + i, &v, sizeof v);
+    }
+    for (size_t i = 0; i < count && !lerp; i += 8) {
+        const bzi_kernel_reals position = bzi_kernel_reals_at(scan.norm + i);
+        const bzi_kernel_reals norm = is_ramp ? bzi_kernel_weigh(scan, taps, 1, i, position) :
+                                                bzi_kernel_weigh(scan, taps, 0, i, position);
+        memcpy(scan.norm + i, &norm, sizeof norm);
     }
 }
 
-/* What outputs first..end - 1 take, along x (0) or y (1), of luma (0) or chroma (1); past them is what the last has. */
-BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot,
-                                         const bzi_kernel_view *view, int which, int32_t first, int32_t end)
-{
-    const int along = which & 1, c = which >> 1;
-    const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
-    const float last = along ? view->y[0].last : view->x[0].last, shrink = view->shrink[along];
-    const bzi_kernel_stretch of = { axis, last, first, end };
-    if (view->kind == BZI_KERNEL_LERP) {
-        bzi_kernel_plan_lerp(scan, slot, of, along);
-        return;
-    }
-
-    for (int32_t i = 0; i < (int32_t)scan->room; i++) {
-        const int32_t at = first + i < end ? first + i : end - 1;
-        const float place = bzi_kernel_along(slot->h, along, at);
-        const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, place, shrink);
-        scan->index[i] = taps.begin;
-        scan->norm[i] = taps.position;
-    }
-    const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, shrink);
-    if (taps.filter == BZNA_FILTER_LINEAR)
-        bzi_kernel_plan_weights(scan, taps, BZNA_FILTER_LINEAR);
-    else
-        bzi_kernel_plan_weights(scan, taps, taps.filter);
-}
-
-/* Which samples all columns read, and where those of a group lie. */
+/* Which samples all columns read, and where those of four lie. */
 BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int32_t columns)
 {
-    int32_t *index = lines->x[c].index, room = (int32_t)lines->x[c].room, a = index[0], b = index[columns - 1];
-    const int32_t group = lines->level == 3 ? 16 : 4;
-    lines->low[c]   = a < b ? a : b;                             /* in a mirrored picture, indices decrease */
-    lines->count[c] = (a < b ? b - a : a - b) + lines->x[c].taps;
-    lines->group[c] = group;
+    int32_t *index = lines->x[c].index, room = (columns + 15) / 16 * 16, a = index[0], b = index[columns - 1];
+    lines->low[c]     = a < b ? a : b;                           /* in a mirrored picture, indices decrease */
+    lines->count[c]   = (a < b ? b - a : a - b) + lines->x[c].taps;
+    lines->least[c]   = a < b ? 0 : 3;
+    lines->is_near[c] = 1;
     for (int32_t i = 0; i < room; i++)
         index[i] -= lines->low[c];
-    for (int32_t i = 0; i < room; i += group) {
-        const int32_t least = index[i] < index[i + group - 1] ? index[i] : index[i + group - 1];
-        lines->base[c][i / group] = least;
-        for (int32_t k = i; k < i + group; k++) {
-            lines->pick[c][k] = index[k] - least - 0x7f7f8000;
-            if (index[k] - least > 4 * group - 4)
-                lines->group[c] = 0;
-        }
+    for (int32_t i = 0; i < room; i++) {
+        const int32_t away = index[i] - index[i / 4 * 4 + lines->least[c]];
+        lines->pick[c][i] = away * 0x01010101 + 0x03020100;
+        lines->is_near[c] &= away <= 12;
     }
-    for (int32_t i = 0; i < room && !lines->group[c]; i++)
-        lines->pick[c][i] = i % 4 * 4 - 0x7f7f8000;
 }
 
 /* Whether output column, or row, i lies inside. */
@@ -1533,7 +1731,7 @@ BZI_KERNEL_CPU void bzi_kernel_plan_inside(const bzi_kernel_slot *slot, const bz
 }
 
 /* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can.
- * Pre: lines are laid out. */
+ * Pre: lines are laid out, for an aligned H. */
 BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                    const bzi_kernel_output *out)
 {
@@ -1544,280 +1742,13 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
     if (rows == 0 || columns > (int32_t)lines->x[0].room || rows > (int32_t)lines->y[0].room)
         return rows == 0;
     for (int c = 0; c < 2; c++) {
-        bzi_kernel_plan_scan(&lines->x[c], slot, view, 2 * c, lines->first, lines->end);
-        bzi_kernel_plan_scan(&lines->y[c], slot, view, 2 * c + 1, lines->top, lines->bottom);
+        const bzi_kernel_stretch x = { c, 0, lines->first, lines->end, 0 }, y = { c, 1, lines->top, lines->bottom, 0 };
+        bzi_kernel_plan_scan(lines->x[c], slot, view, x, 1);
+        bzi_kernel_plan_scan(lines->y[c], slot, view, y, 1);
         bzi_kernel_plan_samples(lines, c, columns);
-    }
-    for (size_t i = 0; i < lines->x[1].room && !view->plane[1]; i++) {
-        lines->row[1][i] = lines->row[2][i] = view->neutral;
-        lines->x[1].norm[i] = 1.0f;
     }
     return 1;
 }
-
-/* Instructions of x86-64 for what compilers make no vectors of: horizontal filters of bytes, and colors with their
- * types, 8 lanes with AVX2 (256 bits), 16 with AVX-512. There is no FMA in it: the bits are those of the loops in C. */
-#if defined(__x86_64__) && defined(__GNUC__)
-#  define BZI_KERNEL_X86 1
-#  define BZI_KERNEL_AVX2   __attribute__((target("avx2,f16c")))
-#  define BZI_KERNEL_AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")))
-#  define BZI_KERNEL_VBMI   __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi")))
-#  define BZI_KERNEL_V256(name) _mm256_##name
-#  define BZI_KERNEL_V512(name) _mm512_##name
-
-/* Whole numbers of 32 bits, as many as __m256 and __m512 have floats. Operators do all lanes at once. */
-typedef int32_t bzi_kernel_int256 __attribute__((vector_size(32)));
-typedef int32_t bzi_kernel_int512 __attribute__((vector_size(64)));
-typedef uint32_t bzi_kernel_uint256 __attribute__((vector_size(32)));
-
-/* The instructions that the processor has, and whose registers the system saves: 2 and 4 stand for those of AVX, 0xe0
- * for those of AVX-512. macOS says so only after their first use: there, AVX2 is used. */
-BZI_KERNEL_CPU int bzi_kernel_find_level(void)
-{
-    const unsigned avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
-    unsigned a, b, c, d, saved;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_F16C))
-        return 0;
-    __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || (saved & 6) != 6)
-        return 0;
-    return (b & avx512) != avx512 || (saved & 0xe0) != 0xe0 ? 1 : c & bit_AVX512VBMI ? 3 : 2;
-}
-
-/* Asked once: where a hypervisor answers cpuid, that takes longer than a row. */
-BZI_KERNEL_CPU int bzi_kernel_level(void)
-{
-    static int found = -1;
-    int level = __atomic_load_n(&found, __ATOMIC_RELAXED);
-    if (level < 0) {
-        level = bzi_kernel_find_level();
-        __atomic_store_n(&found, level, __ATOMIC_RELAXED);
-    }
-    return level;
-}
-
-/* Sixteen bytes from each of two indices, one a lane of 128 bits. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_lanes(const uint8_t *bytes, int32_t first, int32_t second)
-{
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(bytes + first))),
-                                   _mm_loadu_si128((const void *)(bytes + second)), 1);
-}
-
-/* Four samples of a column are 32 bits: where columns lie far apart, 16 bytes of each are transposed. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_quads_256(const uint8_t *bytes, const int32_t *index,
-                                                        bzi_kernel_int256 quad[4])
-{
-    __m256i a = bzi_kernel_lanes(bytes, index[0], index[4]), b = bzi_kernel_lanes(bytes, index[1], index[5]),
-            c = bzi_kernel_lanes(bytes, index[2], index[6]), d = bzi_kernel_lanes(bytes, index[3], index[7]);
-    __m256i ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
-    quad[0] = (bzi_kernel_int256)_mm256_unpacklo_epi64(ab, cd);
-    quad[1] = (bzi_kernel_int256)_mm256_unpackhi_epi64(ab, cd);
-    ab = _mm256_unpackhi_epi32(a, b);
-    cd = _mm256_unpackhi_epi32(c, d);
-    quad[2] = (bzi_kernel_int256)_mm256_unpacklo_epi64(ab, cd);
-    quad[3] = (bzi_kernel_int256)_mm256_unpackhi_epi64(ab, cd);
-}
-
-/* Where chosen has all bits of a lane, b, otherwise a. _mm256_blendv_epi8 does not: gcc 12 makes a of it everywhere if
- * characters have no sign (-funsigned-char). */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_choose_256(bzi_kernel_int256 a, bzi_kernel_int256 b,
-                                                                      bzi_kernel_int256 chosen)
-{
-    return (bzi_kernel_int256)_mm256_blendv_ps((__m256)a, (__m256)b, (__m256)chosen);
-}
-
-/* Eight elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, int streams, __m256 v)
-{
-    (void)streams;
-    if (dtype == BZNA_DTYPE_FLOAT32) {
-        _mm256_storeu_ps((void *)to, v);
-    } else if (dtype == BZNA_DTYPE_FLOAT16) {
-        _mm_storeu_si128((void *)to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-    } else if (dtype == BZNA_DTYPE_BFLOAT16) {
-        const bzi_kernel_uint256 bits = (bzi_kernel_uint256)v, high = bits >> 16;
-        const bzi_kernel_uint256 rounded = (bits + (high & 1) + 0x7fff) >> 16, is_nan = (bzi_kernel_uint256)(v != v);
-        __m256i half = (__m256i)((rounded & ~is_nan) | ((high | 0x40) & is_nan));
-        half = _mm256_permute4x64_epi64(_mm256_packus_epi32(half, half), 8);
-        _mm_storeu_si128((void *)to, _mm256_castsi256_si128(half));
-    } else {
-        __m256i bits = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(255.0f), v));
-        bits = _mm256_permute4x64_epi64(_mm256_packs_epi32(bits, bits), 8);
-        _mm_storel_epi64((void *)to, _mm256_castsi256_si128(_mm256_packus_epi16(bits, bits)));
-    }
-}
-
-/* Sixteen. streams: past the caches, which a batch does not fit into. */
-BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, int streams, __m512 v)
-{
-    if (dtype == BZNA_DTYPE_UINT8) {           /* one store, not two: a tenth of the warp */
-        __m512i bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
-        _mm_storeu_si128((void *)to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
-    } else if (dtype == BZNA_DTYPE_FLOAT32 && streams && (uintptr_t)to % 64 == 0) {
-        _mm512_stream_ps((float *)(void *)to, v);
-    } else if (dtype == BZNA_DTYPE_FLOAT32) {
-        _mm512_storeu_ps((void *)to, v);
-    } else if (dtype == BZNA_DTYPE_FLOAT16) {
-        _mm256_storeu_si256((void *)to, _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
-    } else {
-        bzi_kernel_put_256(to, dtype, 0, _mm512_castps512_ps256(v));
-        bzi_kernel_put_256(to + 16, dtype, 0, _mm512_extractf32x8_ps(v, 1));
-    }
-}
-
-/* The functions of vectors of so many bits; V is an instruction of that width. First, filters: a sample of each column
- * comes out of the bytes of one load (512), or of two lanes, or of a quad (256). taps is a constant where it can be;
- * 0: lerp. */
-#  define BZI_KERNEL_FILTERS(target, bits, V)                                                                          \
-    target BZI_KERNEL_FN void bzi_kernel_filter_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes,   \
-                                                       int c, int near, size_t taps, float *restrict row)              \
-    {                                                                                                                  \
-        const int32_t *index = lines->x[c].index, *base = lines->base[c], *pick = lines->pick[c];                      \
-        const size_t room = lines->x[c].room;                                                                          \
-        bzi_kernel_int##bits quad[4] = { { 0 } }, four;                                                                \
-        for (size_t i = 0; i < room; i += bits / 32) {                                                                 \
-            const bzi_kernel_int##bits places = (bzi_kernel_int##bits)V(loadu_si##bits)((const void *)(pick + i));     \
-            const float *w = lines->x[c].weight + i;                                                                   \
-            __m##bits sum = { 0.0f }, left;                                                                            \
-            for (size_t k = 0; k < (taps ? taps : 1); k += 4, w += 4 * room) {                                         \
-                if (!near && k % 16 == 0)                                                                              \
-                    bzi_kernel_quads_##bits(bytes + k, index + i, quad);                                               \
-                four = near ? (bzi_kernel_int##bits)BZI_KERNEL_LOAD_##bits(bytes + k) : quad[k / 4 % 4];               \
-                left = BZI_KERNEL_SAMPLE(0, bits, V);                                                                  \
-                if (taps)                                                                                              \
-                    sum += V(loadu_ps)(w) * left;                                                                      \
-                else                                                                                                   \
-                    sum = left + (BZI_KERNEL_SAMPLE(1, bits, V) - left) * V(loadu_ps)(w);                              \
-                BZI_KERNEL_NEXT(1, bits, V) BZI_KERNEL_NEXT(2, bits, V) BZI_KERNEL_NEXT(3, bits, V)                    \
-            }                                                                                                          \
-            V(storeu_ps)(row + i, sum);                                                                                \
-        }                                                                                                              \
-    }                                                                                                                  \
-    target BZI_KERNEL_CPU void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const void *samples, int c, \
-                                                            int lerp, float *row)                                      \
-    {                                                                                                                  \
-        const int32_t taps = lerp ? 0 : lines->x[c].taps, near = lines->group[c];                                      \
-        const uint8_t *bytes = (const uint8_t *)samples;                                                               \
-        BZI_KERNEL_FILTER(0, bits) BZI_KERNEL_FILTER(3, bits) BZI_KERNEL_FILTER(4, bits)                               \
-        bzi_kernel_filter_##bits(lines, bytes, c, near, (size_t)taps, row);                                            \
-    }
-#  define BZI_KERNEL_FILTER(n, bits) if (near && taps == n) bzi_kernel_filter_##bits(lines, bytes, c, 1, n, row); else
-#  define BZI_KERNEL_LOAD_256(at) bzi_kernel_lanes(at, base[i / 4], base[i / 4 + 1])
-#  define BZI_KERNEL_LOAD_512(at) _mm512_loadu_si512((const void *)((at) + base[i / 16]))
-#  define bzi_kernel_quads_512(bytes, index, quad) (void)(index)  /* columns far apart are AVX2's */
-#  define BZI_KERNEL_TAKE_256(from, places) _mm256_shuffle_epi8(from, places)
-#  define BZI_KERNEL_TAKE_512(from, places) _mm512_maskz_permutexvar_epi8(0x1111111111111111, places, from)
-#  define BZI_KERNEL_SAMPLE(n, bits, V)                                                                                \
-    V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits((__m##bits##i)four, (__m##bits##i)(places + n)))
-#  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
-    if (k + n < taps)                                                                                                  \
-        sum += V(loadu_ps)(w + n * room) * BZI_KERNEL_SAMPLE(n, bits, V);
-BZI_KERNEL_FILTERS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
-BZI_KERNEL_FILTERS(BZI_KERNEL_VBMI, 512, BZI_KERNEL_V512)
-
-/* Then, colors. is_plain: that of lines, of rows of at least a vector. */
-#  define BZI_KERNEL_COLORS(target, bits, V)                                                                           \
-    target BZI_KERNEL_FN void bzi_kernel_apply_matrix_##bits(const float m[12], int is_plain, __m##bits c[3])          \
-    {                                                                                                                  \
-        const __m##bits luma = m[0] * c[0], c0 = c[0], c1 = c[1], c2 = c[2];                                           \
-        for (int i = 0; i < 3; i++, m += 4) {                                                                          \
-            c[i] = luma;                                                                                               \
-            if (!is_plain)                                                                                             \
-                c[i] = m[0] * c0;                                                                                      \
-            if (!is_plain || i != 0)                                                                                   \
-                c[i] += m[1] * c1;                                                                                     \
-            if (!is_plain || i != 2)                                                                                   \
-                c[i] += m[2] * c2;                                                                                     \
-            c[i] = V(min_ps)(V(max_ps)(c[i] + m[3], V(setzero_ps)()), V(set1_ps)(255.0f));                             \
-        }                                                                                                              \
-    }                                                                                                                  \
-    target BZI_KERNEL_FN __m##bits bzi_kernel_mix_##bits(const bzi_kernel_lines *lines, int p, int lerp, int32_t i)    \
-    {                                                                                                                  \
-        const float *const *part = lines->part[p], *share = lines->share[p > 0];                                       \
-        __m##bits sum = V(loadu_ps)(part[0] + i);                                                                      \
-        if (lerp)                                                                                                      \
-            return sum + (V(loadu_ps)(part[1] + i) - sum) * share[0];                                                  \
-        sum *= share[0];                                                                                               \
-        for (int32_t k = 1; k < lines->parts[p > 0]; k++)                                                              \
-            sum += share[k] * V(loadu_ps)(part[k] + i);                                                                \
-        return sum * (V(loadu_ps)(lines->x[p > 0].norm + i) * lines->scale[p > 0]);                                    \
-    }                                                                                                                  \
-    target BZI_KERNEL_FN void bzi_kernel_paint_##bits(const bzi_kernel_slot *given, const bzi_kernel_lines *lines,     \
-                                                      uint8_t *const to[3], int lerp, uint32_t dtype, int is_plain)    \
-    {                                                                                                                  \
-        const bzi_kernel_slot local = *given, *slot = &local;  /* as no store changes it, it stays in registers */     \
-        const int32_t columns = lines->end - lines->first, size = 1 << bzi_kernel_element_shift(dtype);                \
-        const int is_narrow = !is_plain && columns < bits / 32;                                                        \
-        const uint32_t channels = is_plain ? 3 : lines->channels;                                                      \
-        const float *weight = slot->luma;                                                                              \
-        for (int32_t i = 0; i < columns; i += bits / 32) {                                                             \
-            __m##bits c[3];                                                                                            \
-            if (!is_narrow && i + bits / 32 > columns)         /* the last vector overlaps, with equal values */       \
-                i = columns - bits / 32;                                                                               \
-            c[0] = bzi_kernel_mix_##bits(lines, 0, lerp, i);                                                           \
-            c[1] = bzi_kernel_mix_##bits(lines, 1, lerp, i);                                                           \
-            c[2] = bzi_kernel_mix_##bits(lines, 2, lerp, i);                                                           \
-            bzi_kernel_apply_matrix_##bits(slot->rgb, is_plain, c);                                                    \
-            if (!is_plain && (slot->flags & BZI_KERNEL_COLOR))                                                         \
-                bzi_kernel_apply_matrix_##bits(slot->color, 0, c);                                                     \
-            if (!is_plain && (slot->flags & BZI_KERNEL_GRAY))                                                          \
-                c[0] = (weight[0] * c[0] + weight[1] * c[1]) + weight[2] * c[2];                                       \
-            for (uint32_t p = 0; p < channels; p++) {                                                                  \
-                uint8_t rest[bits / 8], *at = to[p] + i * size;                                                        \
-                c[p] -= slot->bias[p];                                                                                 \
-                if (!is_plain && lines->has_mean)                                                                      \
-                    c[p] -= V(loadu_ps)(lines->mean[p] + i);                                                           \
-                c[p] *= slot->scale[p];                                                                                \
-                bzi_kernel_put_##bits(is_narrow ? rest : at, dtype, lines->streams, c[p]);                             \
-                if (is_narrow)                                                                                         \
-                    memcpy(at, rest, (size_t)(columns * size));                                                        \
-            }                                                                                                          \
-        }                                                                                                              \
-    }                                                                                                                  \
-    target BZI_KERNEL_CPU void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,          \
-                                                        const bzi_kernel_output *out, uint8_t *const to[3])            \
-    {                                                                                                                  \
-        const int is_plain = lines->is_plain && lines->end - lines->first >= bits / 32;                                \
-        if (is_plain && lines->lerp)                                                                                   \
-            bzi_kernel_paint_##bits(slot, lines, to, 1, out->dtype, 1);                                                \
-        else if (is_plain)                                                                                             \
-            bzi_kernel_paint_##bits(slot, lines, to, 0, out->dtype, 1);                                                \
-        else                                                                                                           \
-            bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                      \
-    }
-BZI_KERNEL_COLORS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
-BZI_KERNEL_COLORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
-
-/* Elements of three channels as pixels, 16 bytes of each at a time, the last of which overlap, with equal values;
- * returns how many bytes of each: all, or none of less than 16. */
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU int64_t bzi_kernel_interleave(uint8_t *to, const uint8_t *const from[3],
-                                                             int8_t places[3][3][16], int64_t bytes)
-{
-    __m128i place[3][3];                       /* of its own, so that it stays in registers */
-    memcpy(place, places, sizeof place);
-    for (int64_t at = 0; at < bytes && bytes >= 16; at += 16) {
-        at = at + 16 <= bytes ? at : bytes - 16;
-        const __m128i r = _mm_loadu_si128((const void *)(from[0] + at)),
-                      g = _mm_loadu_si128((const void *)(from[1] + at)),
-                      b = _mm_loadu_si128((const void *)(from[2] + at));
-        for (int part = 0; part < 3; part++) {
-            __m128i pixels = _mm_or_si128(_mm_shuffle_epi8(r, place[part][0]), _mm_shuffle_epi8(g, place[part][1]));
-            pixels = _mm_or_si128(pixels, _mm_shuffle_epi8(b, place[part][2]));
-            _mm_storeu_si128((void *)(to + 3 * at + 16 * part), pixels);
-        }
-    }
-    return bytes >= 16 ? bytes : 0;
-}
-#else
-#  define BZI_KERNEL_X86 0
-#  define BZI_KERNEL_AVX2
-#  define bzi_kernel_horizontal_256 bzi_kernel_horizontal
-#  define bzi_kernel_horizontal_512 bzi_kernel_horizontal
-#  define bzi_kernel_colors_256 bzi_kernel_colors
-#  define bzi_kernel_colors_512 bzi_kernel_colors
-BZI_KERNEL_CPU int bzi_kernel_level(void) { return 0; }
-#  define bzi_kernel_interleave(to, from, places, bytes) 0
-#endif
 
 /* The samples of a row of plane p from lines->low on, as bytes or floats; before and behind the picture, those of its
  * border. Bytes where they lie, if what the horizontal filter reads behind them is a row below. */
@@ -1850,19 +1781,58 @@ BZI_KERNEL_CPU const void *bzi_kernel_read_row(const bzi_kernel_slot *slot, cons
     return lines->samples;
 }
 
-/* The horizontal filter, of samples that are floats. */
-BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, const void *samples, int c, int lerp,
-                                          float *to)
+/* The horizontal filter of bytes, in windows or not (WINDOWS, BYTES), or of floats. kind and lerp are constants. */
+enum { BZI_KERNEL_FLOATS, BZI_KERNEL_BYTES, BZI_KERNEL_WINDOWS };
+
+BZI_KERNEL_OF_ROW void bzi_kernel_filter_row(const bzi_kernel_lines *lines, const uint8_t *bytes, int c, int kind,
+                                             int lerp, int32_t taps, float *restrict row)
 {
-    const float *restrict line = (const float *)samples, *restrict w = lines->x[c].weight;
-    const int32_t *restrict index = lines->x[c].index;
-    const size_t room = lines->x[c].room;
-    float *restrict row = to;
-    for (size_t i = 0; i < room; i++)
-        row[i] = lerp ? bzi_kernel_lerp(line[index[i]], line[index[i] + 1], w[i]) : w[i] * line[index[i]];
-    for (int32_t k = 1; !lerp && k < lines->x[c].taps; k++)
-        for (size_t i = 0; i < room; i++)
-            row[i] += w[(size_t)k * room + i] * line[index[i] + k];
+    const bzi_kernel_scan scan = lines->x[c];
+    const int32_t *least = scan.index + lines->least[c], *pick = lines->pick[c];
+    const size_t columns = (size_t)(lines->end - lines->first);
+    for (size_t i = 0; i < columns; i += 8) {
+        const bzi_kernel_wholes picks = bzi_kernel_wholes_at(pick + i);
+        const int32_t *at = scan.index + i;
+        const float *w = scan.weight + i;
+        bzi_kernel_words four = { 0 };
+        bzi_kernel_reals sum = { 0.0f }, next;
+        for (int32_t k = 0; k < taps; k += 4) {
+            if (kind == BZI_KERNEL_WINDOWS)
+                four = bzi_kernel_windows(bytes + k + least[i], bytes + k + least[i + 4], picks);
+            else if (kind == BZI_KERNEL_BYTES)
+                four = bzi_kernel_quads(bytes + k, at, 1);
+            for (int32_t j = 0; j < 4 && k + j < taps; j++, w += lerp ? 0 : scan.room) {
+                next = kind ? bzi_kernel_byte_of(four, j) :
+                              (bzi_kernel_reals)bzi_kernel_quads(bytes + 4 * (k + j), at, 4);
+                if (!lerp)
+                    sum += bzi_kernel_reals_at(w) * next;
+                else
+                    sum = j ? sum + (next - sum) * bzi_kernel_reals_at(w) : next;
+            }
+        }
+        memcpy(row + i, &sum, sizeof sum);
+    }
+}
+
+BZI_KERNEL_ROW void bzi_kernel_horizontal(const bzi_kernel_lines *lines, const void *samples, int c, int is_bytes,
+                                          int lerp, float *row)
+{
+    const uint8_t *bytes = (const uint8_t *)samples;
+    const int32_t taps = lines->x[c].taps, near = is_bytes && lines->is_near[c];
+    if (near && lerp)
+        bzi_kernel_filter_row(lines, bytes, c, BZI_KERNEL_WINDOWS, 1, 2, row);
+    else if (near && taps == 3)
+        bzi_kernel_filter_row(lines, bytes, c, BZI_KERNEL_WINDOWS, 0, 3, row);
+    else if (near && taps == 4)
+        bzi_kernel_filter_row(lines, bytes, c, BZI_KERNEL_WINDOWS, 0, 4, row);
+    else if (near && taps == 5)
+        bzi_kernel_filter_row(lines, bytes, c, BZI_KERNEL_WINDOWS, 0, 5, row);
+    else if (near)
+        bzi_kernel_filter_row(lines, bytes, c, BZI_KERNEL_WINDOWS, 0, taps, row);
+    else if (is_bytes)
+        bzi_kernel_filter_row(lines, bytes, c, BZI_KERNEL_BYTES, lerp, taps, row);
+    else
+        bzi_kernel_filter_row(lines, bytes, c, BZI_KERNEL_FLOATS, lerp, taps, row);
 }
 
 /* A row of whole samples: times norm, or, where that is NULL, times scale. */
@@ -1879,14 +1849,13 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
 {
     const int32_t at = index & (lines->rows[c] - 1);
     const size_t place = (size_t)at * lines->x[c].room;
-    const int lerp = view->kind == BZI_KERNEL_LERP, as_bytes = lines->level && slot->depth <= 8;
+    const int lerp = view->kind == BZI_KERNEL_LERP, as_bytes = slot->depth <= 8;
     if (lines->held[c][at] == index)
         return place;
     lines->held[c][at] = index;
     for (int p = c; p <= 2 * c; p++) {
         const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
-        (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
-                     bzi_kernel_horizontal_256)(lines, samples, c, lerp, lines->ring[p] + place);
+        bzi_kernel_horizontal(lines, samples, c, as_bytes, lerp, lines->ring[p] + place);
         if (slot->antialias == BZNA_ANTIALIAS_ROUND)
             bzi_kernel_round_row(lines->ring[p] + place, lines->x[c].norm, 1.0f, lines->x[c].room,
                                  bzi_kernel_most(slot));
@@ -1953,21 +1922,6 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
     lines->scale[c] = scan->norm[at];
 }
 
-/* Y', Cb, Cr of an output row, in rgb, if they lie elsewhere. gcc makes no vectors of loops that write three rows. */
-BZI_KERNEL_FN void bzi_kernel_mix_rows(const bzi_kernel_lines *lines)
-{
-    for (int p = 0; p < 3; p++) {
-        if (!lines->lerp)
-            bzi_kernel_sum_parts(lines, p, lines->rgb[p], lines->x[p > 0].norm);
-        if (!lines->lerp || lines->part[p][0] == lines->rgb[p])
-            continue;
-        const float *restrict above = lines->part[p][0], *restrict below = lines->part[p][1];
-        float *restrict row = lines->rgb[p];
-        for (int32_t i = 0; i < lines->end - lines->first; i++)
-            row[i] = bzi_kernel_lerp(above[i], below[i], lines->share[p > 0][0]);
-    }
-}
-
 /* The same of sums of rounded rows, and each of them rounded. */
 BZI_KERNEL_CPU void bzi_kernel_round_rows(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
 {
@@ -1979,138 +1933,155 @@ BZI_KERNEL_CPU void bzi_kernel_round_rows(const bzi_kernel_slot *slot, bzi_kerne
     bzi_kernel_take_whole(lines, 0, lines->rgb);
 }
 
-/* A step of a row's colors, in place in rgb: one of bzi_kernel_jitter_step, or a matrix. step and flags are constants,
- * for compilers to vectorize. */
-enum { BZI_KERNEL_BY_RGB = 4, BZI_KERNEL_BY_COLOR };
+/* Column i and seven behind it of plane p. */
+BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_mix(const bzi_kernel_lines *lines, int p, int lerp, int32_t i)
+{
+    const float *const *part = lines->part[p], *share = lines->share[p > 0];
+    bzi_kernel_reals sum = bzi_kernel_reals_at(part[0] + i);
+    if (lerp)
+        return sum + (bzi_kernel_reals_at(part[1] + i) - sum) * share[0];
+    sum *= share[0];
+    for (int32_t k = 1; k < lines->parts[p > 0]; k++)
+        sum += share[k] * bzi_kernel_reals_at(part[k] + i);
+    return sum * (bzi_kernel_reals_at(lines->x[p > 0].norm + i) * lines->scale[p > 0]);
+}
 
-BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int step,
-                                        uint32_t flags)
+/* As bzi_kernel_apply_matrix. */
+BZI_KERNEL_OF_ROW void bzi_kernel_matrix8(const float m[12], bzi_kernel_reals c[3])
+{
+    const bzi_kernel_reals c0 = c[0], c1 = c[1], c2 = c[2];
+    for (int i = 0; i < 3; i++, m += 4)
+        c[i] = bzi_kernel_clamp8(((m[0] * c0 + m[1] * c1) + m[2] * c2) + m[3], 255.0f);
+}
+
+/* Colors of an output row, and its elements, by a slot whose flags have BZI_KERNEL_MEAN. lerp, and none, which says
+ * that there is no flag, are constants where they can be. */
+BZI_KERNEL_OF_ROW void bzi_kernel_paint_as(const bzi_kernel_slot *given, const bzi_kernel_lines *lines, uint32_t dtype,
+                                           uint32_t channels, int lerp, int none, uint8_t *const to[3])
+{
+    const bzi_kernel_slot slot = *given;       /* as no store changes it, it stays in registers */
+    const int32_t columns = lines->end - lines->first, size = 1 << bzi_kernel_element_shift(dtype);
+    for (int32_t i = 0; i < columns; i += 8) {
+        bzi_kernel_reals c[3] = { bzi_kernel_mix(lines, 0, lerp, i), bzi_kernel_mix(lines, 1, lerp, i),
+                                  bzi_kernel_mix(lines, 2, lerp, i) };
+        bzi_kernel_matrix8(slot.rgb, c);
+        if (!none && (slot.flags & BZI_KERNEL_COLOR))
+            bzi_kernel_matrix8(slot.color, c);
+        if (!none && (slot.flags & BZI_KERNEL_GRAY))
+            c[0] = (slot.luma[0] * c[0] + slot.luma[1] * c[1]) + slot.luma[2] * c[2];
+        for (uint32_t p = 0; p < 3 && (none || p < channels); p++) {
+            c[p] -= slot.bias[p];
+            if (!none && (slot.flags & BZI_KERNEL_MEAN))
+                c[p] -= bzi_kernel_reals_at(lines->mean[p] + i);
+            bzi_kernel_put_most(dtype, to[p] + i * size, columns - i, c[p] * slot.scale[p]);
+        }
+    }
+}
+
+BZI_KERNEL_ROW void bzi_kernel_paint_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, uint32_t dtype,
+                                     uint32_t channels, uint8_t *const to[3])
+{
+    const int none = slot->flags == 0 && channels == 3;
+    if (none && lines->lerp)
+        bzi_kernel_paint_as(slot, lines, dtype, 3, 1, 1, to);
+    else if (none)
+        bzi_kernel_paint_as(slot, lines, dtype, 3, 0, 1, to);
+    else
+        bzi_kernel_paint_as(slot, lines, dtype, channels, lines->lerp, 0, to);
+}
+
+/* A step of the jitter of a row, in place in rgb. step and flags are constants, for compilers to vectorize. */
+BZI_KERNEL_OF_ROW void bzi_kernel_jitter_as(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int step,
+                                            uint32_t flags)
 {
     const bzi_kernel_slot local = *slot;
     float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
     for (int32_t i = 0; i < lines->end - lines->first; i++) {
         float c[3] = { r[i], g[i], b[i] };
-        if (step >= BZI_KERNEL_BY_RGB)
-            bzi_kernel_apply_matrix(step == BZI_KERNEL_BY_RGB ? local.rgb : local.color, c);
-        else
-            bzi_kernel_jitter_step(&local, flags, step, c);
+        bzi_kernel_jitter_step(&local, flags, step, c);
         r[i] = c[0];
         g[i] = c[1];
         b[i] = c[2];
     }
 }
 
-/* Y', Cb, Cr of an output row become R, G, B, in rgb. */
-BZI_KERNEL_FN void bzi_kernel_rgb_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines)
-{
-    bzi_kernel_mix_rows(lines);
-    bzi_kernel_color_row(slot, lines, BZI_KERNEL_BY_RGB, 0);
-    if (slot->flags & BZI_KERNEL_COLOR)
-        bzi_kernel_color_row(slot, lines, BZI_KERNEL_BY_COLOR, 0);
-}
-
 /* Y', Cb, Cr of an output row become R, G, B behind the jitter, or their lumas are added up. */
-BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
+BZI_KERNEL_ROW void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
 {
     const float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
     const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
     const int32_t columns = lines->end - lines->first;
+    uint8_t *const rgb[3] = { (uint8_t *)lines->rgb[0], (uint8_t *)lines->rgb[1], (uint8_t *)lines->rgb[2] };
     int32_t sum = 0;                           /* of at most 2^14 pixels, below 2^16 each */
-    bzi_kernel_rgb_row(slot, lines);
+    bzi_kernel_paint_row(&lines->before, lines, BZNA_DTYPE_FLOAT32, 3, rgb);
     bzi_kernel_take_whole(lines, 0, lines->rgb);
     if (slot->flags & BZI_KERNEL_SHIFT)
-        bzi_kernel_color_row(slot, lines, 0, BZI_KERNEL_SHIFT);
+        bzi_kernel_jitter_as(slot, lines, 0, BZI_KERNEL_SHIFT);
     else
-        bzi_kernel_color_row(slot, lines, 0, 0);
+        bzi_kernel_jitter_as(slot, lines, 0, 0);
     for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++)
         sum += (int32_t)(((w0 * r[i] + w1 * g[i]) + w2 * b[i]) * 256.0f + 0.5f);
     lines->sums[0] += (uint64_t)sum;
     lines->sums[1] += (uint64_t)columns;
     if (slot->flags & BZI_KERNEL_SUM)
         return;
-    bzi_kernel_color_row(slot, lines, 1, 0);
+    bzi_kernel_jitter_as(slot, lines, 1, 0);
     if (slot->flags & BZI_KERNEL_HUE)
-        bzi_kernel_color_row(slot, lines, 2, BZI_KERNEL_HUE);
+        bzi_kernel_jitter_as(slot, lines, 2, BZI_KERNEL_HUE);
     if (slot->vivid != 1.0f)
-        bzi_kernel_color_row(slot, lines, 3, 0);
+        bzi_kernel_jitter_as(slot, lines, 3, 0);
 }
 
-/* What is left to do with rows of colors. */
+/* What is to do with rows of colors. */
 BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
                                            const bzi_kernel_output *out)
 {
-    const float *m = lines->colors.rgb;
     const int swap = slot->flags & BZI_KERNEL_SWAP ? 2 : 0;
-    lines->colors = *slot;
+    bzi_kernel_slot *before = &lines->before, *colors = &lines->colors;
+    *before = *colors = *slot;
+    before->flags &= BZI_KERNEL_COLOR;
+    for (int i = 0; i < 3; i++) {
+        before->bias[i] = 0.0f;
+        before->scale[i] = 1.0f;
+    }
     if (slot->flags & BZI_KERNEL_JITTER) {
-        lines->colors.flags &= BZI_KERNEL_GRAY;
-        memset(lines->colors.rgb, 0, sizeof lines->colors.rgb);
-        lines->colors.rgb[swap] = lines->colors.rgb[5] = lines->colors.rgb[10 - swap] = 1.0f;
+        memset(colors->rgb, 0, sizeof colors->rgb);
+        colors->rgb[swap] = colors->rgb[5] = colors->rgb[10 - swap] = 1.0f;
     }
-    lines->channels = out->channels;
-    lines->has_mean = out->mean != 0;
-    lines->streams = out->stride_x == 1 && (lines->end - lines->first) % 16 == 0;
-    /* Without the products with 0 that it leaves out, nothing changes but the sign of a zero, which clamping takes. */
-    lines->is_plain = !(lines->colors.flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) && !out->mean &&
-                      out->channels == 3 && m[0] == m[4] && m[0] == m[8] && m[1] == 0.0f && m[10] == 0.0f;
+    colors->flags &= slot->flags & BZI_KERNEL_JITTER ? BZI_KERNEL_GRAY : BZI_KERNEL_GRAY | BZI_KERNEL_COLOR;
+    colors->flags |= out->mean ? BZI_KERNEL_MEAN : 0;
 }
 
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_jitter_row_256(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
+/* Rows of elements to pixels that do not lie side by side; shift, and is_dense, of three channels, are constants. */
+BZI_KERNEL_OF_ROW void bzi_kernel_scatter_as(const bzi_kernel_output *out, int shift, int is_dense,
+                                             const uint8_t *const rows[3], int64_t count, uint8_t *restrict to)
 {
-    bzi_kernel_jitter_row(slot, lines);
-}
-
-BZI_KERNEL_FN void bzi_kernel_convert(uint32_t dtype, void *restrict to, const float *restrict from, int32_t columns)
-{
-    for (int32_t i = 0; i < columns; i++)
-        bzi_kernel_set(dtype, to, i, from[i]);
-}
-
-/* Colors of an output row, and elements, without instructions of x86-64: loops that compilers vectorize, as none has a
- * test in it. */
-BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
-                                      const bzi_kernel_output *out, uint8_t *const to[3])
-{
-    const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
-    const float *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
-    const int32_t columns = lines->end - lines->first;
-    bzi_kernel_rgb_row(slot, lines);
-    for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_GRAY); i++)
-        lines->rgb[0][i] = (w0 * lines->rgb[0][i] + w1 * g[i]) + w2 * b[i];
-    for (uint32_t p = 0; p < out->channels; p++) {
-        const float bias = slot->bias[p], scale = slot->scale[p], *restrict mean = lines->mean[p];
-        float *restrict row = lines->rgb[p];
-        for (int32_t i = 0; i < columns; i++)
-            row[i] = (row[i] - bias - (lines->has_mean ? mean[i] : 0.0f)) * scale;
-        BZI_KERNEL_BY_TYPE(out->dtype, bzi_kernel_convert, to[p], row, columns);
+    const int64_t step = (is_dense ? 3 : out->stride_x) << shift, apart = (is_dense ? 1 : out->stride_c) << shift;
+    const size_t size = (size_t)1 << shift;
+    const uint8_t *restrict r = rows[0], *restrict g = rows[1], *restrict b = rows[2];
+    for (int64_t i = 0; i < count && is_dense; i++) {
+        memcpy(to + i * step, r + (i << shift), size);
+        memcpy(to + i * step + apart, g + (i << shift), size);
+        memcpy(to + i * step + 2 * apart, b + (i << shift), size);
     }
+    for (uint32_t p = 0; p < out->channels && !is_dense; p++)
+        for (int64_t i = 0; i < count; i++)
+            memcpy(to + p * apart + i * step, rows[p] + (i << shift), size);
 }
 
-/* Elements of rows, of 1 << shift bytes, to pixels, from `done` on; shift is a constant. */
-BZI_KERNEL_FN void bzi_kernel_scatter_as(const bzi_kernel_output *out, int shift, const uint8_t *const rows[3],
-                                         int64_t done, int64_t count, uint8_t *to)
-{
-    const int64_t step = out->stride_x << shift;
-    for (uint32_t p = 0; p < out->channels; p++, to += out->stride_c << shift)
-        for (int64_t i = done; i < count; i++)
-            memcpy(to + i * step, rows[p] + (i << shift), (size_t)1 << shift);
-}
-
-/* Elements of rows, one a channel, to pixels that do not lie side by side; level and place: those of lines. */
-BZI_KERNEL_CPU void bzi_kernel_scatter(const bzi_kernel_output *out, int level, int8_t place[3][3][16],
-                                       const uint8_t *const rows[3], int64_t count, uint8_t *to)
+BZI_KERNEL_ROW void bzi_kernel_scatter(const bzi_kernel_output *out, const uint8_t *const rows[3], int64_t count,
+                                       uint8_t *to)
 {
     const int shift = bzi_kernel_element_shift(out->dtype);
-    int64_t done = 0;
-    (void)place;                               /* not every processor's instructions use it */
-    if (level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
-        done = bzi_kernel_interleave(to, rows, place, count << shift) >> shift;
-    if (shift == 2)
-        bzi_kernel_scatter_as(out, 2, rows, done, count, to);
-    else if (shift == 1)
-        bzi_kernel_scatter_as(out, 1, rows, done, count, to);
+    const int is_dense = out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
+    if (is_dense && shift == 2)
+        bzi_kernel_scatter_as(out, 2, 1, rows, count, to);
+    else if (is_dense && shift == 1)
+        bzi_kernel_scatter_as(out, 1, 1, rows, count, to);
+    else if (is_dense)
+        bzi_kernel_scatter_as(out, 0, 1, rows, count, to);
     else
-        bzi_kernel_scatter_as(out, 0, rows, done, count, to);
+        bzi_kernel_scatter_as(out, shift, 0, rows, count, to);
 }
 
 /* The mean picture's pixels of row y. */
@@ -2123,32 +2094,31 @@ BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bz
             lines->mean[p][x - lines->first] = plane[y * step_y + x * step_x];
 }
 
+
 /* Makes colors, and elements, of the parts of output row y. */
 BZI_KERNEL_CPU void bzi_kernel_emit(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out, int32_t y)
 {
+    const int is_beside = out->stride_x == 1;
     uint8_t *to[3];
     for (uint32_t p = 0; p < 3; p++)           /* of no use where only sums are wanted */
-        to[p] = out->stride_x == 1 ? bzi_kernel_at(bzi_kernel_address(slot->dst, out, p, y, lines->first)) :
-                                     (uint8_t *)(void *)lines->color[p];
+        to[p] = is_beside ? bzi_kernel_at(bzi_kernel_address(slot->dst, out, p, y, lines->first)) :
+                            (uint8_t *)(void *)lines->color[p];
     if (out->mean)
         bzi_kernel_read_mean(lines, out, y);
-    if (lines->level && (slot->flags & BZI_KERNEL_JITTER))
-        bzi_kernel_jitter_row_256(slot, lines);
-    else if (slot->flags & BZI_KERNEL_JITTER)
+    if (slot->flags & BZI_KERNEL_JITTER)
         bzi_kernel_jitter_row(slot, lines);
     if (slot->flags & BZI_KERNEL_SUM)
         return;
-    (lines->level >= 2 ? bzi_kernel_colors_512 : lines->level ? bzi_kernel_colors_256 :
-                                                                bzi_kernel_colors)(&lines->colors, lines, out, to);
-    if (out->stride_x != 1)
-        bzi_kernel_scatter(out, lines->level, lines->place, (const uint8_t *const *)to, lines->end - lines->first,
+    bzi_kernel_paint_row(&lines->colors, lines, out->dtype, out->channels, to);
+    if (!is_beside)
+        bzi_kernel_scatter(out, (const uint8_t *const *)to, lines->end - lines->first,
                            bzi_kernel_at(bzi_kernel_address(slot->dst, out, 0, y, lines->first)));
 }
 
-/* The inside of output row y. */
-BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                       bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
+/* The rows that output row y of an aligned H is made of. */
+BZI_KERNEL_CPU void bzi_kernel_take_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                         bzi_kernel_lines *lines, int32_t y)
 {
     lines->lerp = view->kind == BZI_KERNEL_LERP;
     bzi_kernel_take(lines, slot, view, 0, y);
@@ -2158,440 +2128,100 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
         bzi_kernel_take_whole(lines, 1, lines->row);
     if (slot->antialias == BZNA_ANTIALIAS_ROUND)
         bzi_kernel_round_rows(slot, lines);
-    bzi_kernel_emit(slot, lines, out, y);
 }
 
-/* bzi_kernel_lines.place, of elements of 1 << shift bytes. */
-BZI_KERNEL_CPU void bzi_kernel_places(int8_t place[3][3][16], int shift)
+/* --- An H that turns or shears: eight pixels at a time, each with samples of its own --- */
+
+/* The lowest row that is read, which may lie below the plane. */
+BZI_KERNEL_OF_ROW int32_t bzi_kernel_lowest(const bzi_kernel_lines *lines, int c)
 {
-    memset(place, -1, 144);
-    for (int i = 0; i < 48; i++)
-        place[i / 16][(i >> shift) % 3][i % 16] = (int8_t)(((i >> shift) / 3 << shift) + i % (1 << shift));
+    const int32_t *index = lines->y[c].index, a = index[0], b = index[lines->end - lines->first - 1];
+    return (a > b ? a : b) + lines->y[c].taps - 1;
 }
 
-BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
-                                    const bzi_kernel_output *out)
+/* As bzi_kernel_quads, near the end of a plane: of what would lie below, the row above it; the last four samples that
+ * there are, shifted, are those that begin behind `last`. */
+BZI_KERNEL_OF_ROW bzi_kernel_words bzi_kernel_low_quads(const uint8_t *from, const int32_t *first, int64_t pitch,
+                                                        const uint8_t *last)
 {
-    const int shift = bzi_kernel_element_shift(out->dtype);
-    bzi_kernel_plan_colors(lines, slot, out);
-    if (out->stride_x != 1)
-        bzi_kernel_places(lines->place, shift);
-    for (int32_t y = 0; y < out->height; y++) {
-        const int inside = y >= lines->top && y < lines->bottom;
-        if (inside)
-            bzi_kernel_columns(slot, view, lines, out, y);
-        if (slot->flags & BZI_KERNEL_SUM)
-            continue;
-        if (!inside || lines->first > 0)
-            bzi_kernel_fill_columns(slot, out, lines->turned, y, 0, inside ? lines->first : out->width);
-        if (inside && lines->end < out->width)
-            bzi_kernel_fill_columns(slot, out, lines->turned, y, lines->end, out->width);
-    }
-}
-
-/* Warps a slot with axis-aligned H, turned or not; workspace is aligned as malloc does. Returns 1; or 0, having done
- * nothing, when H is another or the workspace too small. */
-BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
-                                             size_t workspace_bytes)
-{
-    bzi_kernel_slot local = bzi_kernel_with_mean(slot);
-    bzi_kernel_output to = *out;
-    const int turned = bzi_kernel_turn(&local, &to);
-    if (!workspace || !bzi_kernel_can_separate(&local, &to))
-        return 0;
-    const bzi_kernel_view view = bzi_kernel_view_of(&local);
-    bzi_kernel_lines lines;
-    if (bzi_kernel_lay_out(&lines, &local, &view, &to, workspace) > workspace_bytes / sizeof(float))
-        return 0;
-    lines.level = bzi_kernel_level();
-    lines.turned = turned;
-    if (!bzi_kernel_plan(&lines, &local, &view, &to))
-        return 0;
-    bzi_kernel_rows(&local, &view, &lines, &to);
-    bzi_kernel_add_sums(&local, lines.sums);
-#if BZI_KERNEL_X86
-    _mm_sfence();                              /* other threads see what was stored past the caches */
-#endif
-    return 1;
-}
-
-/* --- Rows of an H that turns or shears: eight pixels at a time, each with samples of its own. Planes of 8 bits, and
- * the linear filter, widened or not. */
-
-#if BZI_KERNEL_X86
-enum {
-    BZI_KERNEL_TURNED_TAPS = 12,      /* samples an axis, at most */
-    BZI_KERNEL_TURNED_RUN = 16        /* times eight pixels, which are planned before their sums are made */
-};
-
-/* An axis of a plane, and what an output row takes along it. */
-typedef struct bzi_kernel_turned {
-    bzi_kernel_axis axis;
-    float   h[3];             /* the row of H that gives its position */
-    float   last;             /* of luma */
-    float   narrow, radius;   /* of the filter, as in bzi_kernel_taps */
-    int32_t taps, end;
-    int     lerp;             /* two samples, and the weight of the second */
-    int     is_row;           /* samples are rows of the plane */
-} bzi_kernel_turned;
-
-BZI_KERNEL_CPU bzi_kernel_turned bzi_kernel_turned_of(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int c,
-                                                      int along)
-{
-    const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
-    const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, view->shrink[along]);
-    const float *h = slot->h + 3 * along;
-    const int lerp = view->kind == BZI_KERNEL_LERP;
-    return (bzi_kernel_turned){ axis, { h[0], h[1], h[2] }, along ? view->y[0].last : view->x[0].last, taps.narrow,
-                                taps.radius, lerp ? 2 : taps.count, (int32_t)axis.last, lerp, along };
-}
-
-/* Is the loop for this slot? */
-BZI_KERNEL_CPU int bzi_kernel_is_turned(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
-{
-    if (!bzi_kernel_level() || bzi_kernel_is_separable(slot->h) || !bzi_kernel_affine(slot->h) || slot->depth != 8 ||
-        slot->filter != BZNA_FILTER_LINEAR || slot->antialias > 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
-        out->width < 1 || out->width > 16384)
-        return 0;
-    const bzi_kernel_view view = bzi_kernel_view_of(slot);
-    for (int p = 0; p < (view.plane[1] ? 3 : 1); p++)
-        if (slot->step[p] != 1 || slot->pitch[p] < 0 || (int64_t)slot->pitch[p] * (slot->y1 + 1) > INT32_MAX ||
-            bzi_kernel_turned_of(slot, &view, p > 0, 0).taps > BZI_KERNEL_TURNED_TAPS ||
-            bzi_kernel_turned_of(slot, &view, p > 0, 1).taps > BZI_KERNEL_TURNED_TAPS)
-            return 0;
-    return view.kind == BZI_KERNEL_RAMP || view.kind == BZI_KERNEL_LERP;
-}
-
-/* What eight pixels take along an axis of a plane. Where samples of four neighbors lie within sixteen columns and begin
- * in three rows at most, they come out of windows of sixteen bytes, one a row. Elsewhere, sixteen bytes are read for
- * each pixel; near the plane's borders, where those may not be its own, they are copied first. */
-enum { BZI_KERNEL_BORDER, BZI_KERNEL_TWO_ROWS, BZI_KERNEL_THREE_ROWS, BZI_KERNEL_WIDE };
-
-typedef struct bzi_kernel_turned_eight {
-    __m256  weight[BZI_KERNEL_TURNED_TAPS], norm;
-    bzi_kernel_int256 first, last;    /* samples of each pixel; the last may be one too many */
-    bzi_kernel_int256 pick;           /* x: bytes of the windows: each pixel's first four samples */
-    bzi_kernel_int256 is_below;       /* y: pixels whose samples begin below the first row */
-    bzi_kernel_int256 is_lowest;      /* y: pixels whose samples begin in the third */
-    int32_t least[8];                 /* columns, or rows, of the first windows: of each four pixels the same */
-    int     where;                    /* they lie; TWO_ROWS: in windows, and of y: begin in two rows */
-} bzi_kernel_turned_eight;
-
-BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_least(bzi_kernel_int256 a, bzi_kernel_int256 b)
-{
-    return (bzi_kernel_int256)_mm256_min_epi32((__m256i)a, (__m256i)b);
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_least_of_four(bzi_kernel_int256 a)
-{
-    a = bzi_kernel_least(a, (bzi_kernel_int256)_mm256_shuffle_epi32((__m256i)a, 0xb1));
-    return bzi_kernel_least(a, (bzi_kernel_int256)_mm256_shuffle_epi32((__m256i)a, 0x4e));
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_FN int bzi_kernel_has_any(bzi_kernel_int256 chosen)
-{
-    return !_mm256_testz_si256((__m256i)chosen, (__m256i)chosen);
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_shuffle(bzi_kernel_int256 bytes, bzi_kernel_int256 pick)
-{
-    return (bzi_kernel_int256)_mm256_shuffle_epi8((__m256i)bytes, (__m256i)pick);
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_whole_of(__m256 value)
-{
-    return (bzi_kernel_int256)_mm256_cvttps_epi32(value);
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_clamp_256(__m256 value, float last)
-{
-    return _mm256_min_ps(_mm256_max_ps(value, _mm256_setzero_ps()), _mm256_set1_ps(last));
-}
-
-/* Which samples a ramp takes at `at` of the picture, as bzi_kernel_reach. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_ramp(const bzi_kernel_turned *t, int32_t taps, __m256 at,
-                                                          bzi_kernel_turned_eight *eight)
-{
-    const __m256 position = at * t->axis.scale + t->axis.offset, edge = _mm256_floor_ps(position - t->radius);
-    const __m256 first = _mm256_max_ps(edge + 1.0f, _mm256_setzero_ps());
-    const __m256 last = _mm256_min_ps(edge + (float)taps, _mm256_set1_ps(t->axis.last));
-    eight->norm = first - position;
-    eight->first = bzi_kernel_whole_of(first);
-    eight->last = bzi_kernel_whole_of(last);
-}
-
-/* Their weights, as bzi_kernel_weight: 0 behind the last, if not all pixels have as many. taps: t->taps, a constant
- * where it can be. How far the first sample lies from the position is exact, as are small whole numbers. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_weigh(const bzi_kernel_turned *t, int32_t taps,
-                                                           bzi_kernel_turned_eight *eight)
-{
-    const bzi_kernel_int256 behind = eight->last - eight->first;
-    const int have_all = !bzi_kernel_has_any(behind != taps - 1);
-    const __m256 first = eight->norm;
-    __m256 sum = { 0.0f };
-    for (int32_t k = 0; k < taps; k++) {
-        const __m256 away = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), first + (float)k);
-        __m256 weight = _mm256_max_ps(1.0f - away * t->narrow, _mm256_setzero_ps());
-        if (!have_all)
-            weight = _mm256_and_ps((__m256)(behind >= k), weight);
-        eight->weight[k] = weight;
-        sum += weight;
-    }
-    eight->norm = 1.0f / sum;
-}
-
-/* The first of two samples, and the second's weight, as bzi_kernel_place and bzi_kernel_tap_of. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_tap(const bzi_kernel_turned *t, __m256 at,
-                                                         bzi_kernel_turned_eight *eight)
-{
-    const __m256 position = bzi_kernel_clamp_256(bzi_kernel_clamp_256(at, t->last) * t->axis.scale + t->axis.offset,
-                                                 t->axis.last);
-    eight->first = bzi_kernel_whole_of(position);
-    eight->last = eight->first + 1;
-    eight->weight[0] = position - _mm256_cvtepi32_ps((__m256i)eight->first);
-}
-
-/* Which columns windows have; last: the last of each pixel, or one more. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_across(const bzi_kernel_turned *t,
-                                                            bzi_kernel_turned_eight *eight)
-{
-    const bzi_kernel_int256 end = (bzi_kernel_int256)_mm256_set1_epi32(t->end);
-    const bzi_kernel_int256 left = bzi_kernel_least(bzi_kernel_least_of_four(eight->first), end - 15);
-    const bzi_kernel_int256 lane = { 0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808, 0x0c0c0c0c };
-    eight->pick = bzi_kernel_shuffle(eight->first - left, lane) + 0x03020100;
-    _mm256_storeu_si256((void *)eight->least, (__m256i)left);
-    eight->where = t->end < 15 ? BZI_KERNEL_BORDER :
-                   bzi_kernel_has_any(bzi_kernel_least(eight->last, end) - left > 15) ? BZI_KERNEL_WIDE :
-                                                                                        BZI_KERNEL_TWO_ROWS;
-}
-
-/* Which rows, of which none may lie below the plane, nor may what is read behind one that is not a window. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_down(const bzi_kernel_turned *t, bzi_kernel_turned_eight *eight)
-{
-    const bzi_kernel_int256 top = bzi_kernel_least_of_four(eight->first), down = eight->first - top;
-    eight->is_below = down > 0;
-    eight->is_lowest = down > 1;
-    _mm256_storeu_si256((void *)eight->least, (__m256i)top);
-    eight->where = bzi_kernel_has_any(eight->first > t->end - t->taps - 1) ? BZI_KERNEL_BORDER :
-                   bzi_kernel_has_any(down > 2) ? BZI_KERNEL_WIDE :
-                   bzi_kernel_has_any(eight->is_lowest) ? BZI_KERNEL_THREE_ROWS : BZI_KERNEL_TWO_ROWS;
-}
-
-/* Columns begin..stop - 1 of output row y, of which end - 1 is the last. */
-typedef struct bzi_kernel_turned_run {
-    int32_t y, begin, stop, end;
-} bzi_kernel_turned_run;
-
-/* Calls a function whose first argument is the number of samples along an axis, as a constant where there are few of
- * them; 0: lerp. */
-#  define BZI_KERNEL_BY_TAPS(axis, function, ...)                                                                      \
-    switch ((axis)->lerp ? 0 : (axis)->taps) {                                                                         \
-    case 0:  function(0, __VA_ARGS__); break;                                                                          \
-    case 2:  function(2, __VA_ARGS__); break;                                                                          \
-    case 3:  function(3, __VA_ARGS__); break;                                                                          \
-    case 4:  function(4, __VA_ARGS__); break;                                                                          \
-    case 5:  function(5, __VA_ARGS__); break;                                                                          \
-    case 6:  function(6, __VA_ARGS__); break;                                                                          \
-    default: function((axis)->taps, __VA_ARGS__);                                                                      \
-    }
-
-/* What they take along an axis. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_along_as(int32_t taps, const bzi_kernel_turned *given,
-                                                              bzi_kernel_turned_run run,
-                                                              bzi_kernel_turned_eight *eights)
-{
-    const bzi_kernel_turned local = *given, *t = &local;       /* the compiler knows that no store changes it */
-    const int32_t count = (run.stop - run.begin + 7) / 8;
-    const float row = t->h[1] * (float)run.y;
-    __m256 x = (float)run.begin + (__m256){ 0, 1, 2, 3, 4, 5, 6, 7 };
-    for (int32_t k = 0; k < count; k++, x += 8.0f) {
-        const __m256 column = _mm256_min_ps(x, _mm256_set1_ps((float)(run.end - 1)));
-        const __m256 at = t->h[0] * column + row + t->h[2];
-        if (taps)
-            bzi_kernel_turned_ramp(t, taps, at, &eights[k]);
-        else
-            bzi_kernel_turned_tap(t, at, &eights[k]);
-    }
-    for (int32_t k = 0; k < count && taps; k++)
-        bzi_kernel_turned_weigh(t, taps, &eights[k]);
-    for (int32_t k = 0; k < count; k++) {
-        if (t->is_row)
-            bzi_kernel_turned_down(t, &eights[k]);
-        else
-            bzi_kernel_turned_across(t, &eights[k]);
-    }
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_along(const bzi_kernel_turned *t, bzi_kernel_turned_run run,
-                                                            bzi_kernel_turned_eight *eights)
-{
-    BZI_KERNEL_BY_TAPS(t, bzi_kernel_turned_along_as, t, run, eights)
-}
-
-/* A plane, and its axes. */
-typedef struct bzi_kernel_turned_plane {
-    const bzi_kernel_turned *x, *y;
-    const uint8_t *samples;
-    int32_t        pitch;
-} bzi_kernel_turned_plane;
-
-/* Samples i..i + 3 of windows of a row. at: of the first four pixels and of the others. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN bzi_kernel_int256 bzi_kernel_turned_window(bzi_kernel_int256 pick,
-                                                                         const uint8_t *const at[2], int32_t i)
-{
-    const __m256i low = _mm256_castsi128_si256(_mm_loadu_si128((const void *)at[0]));
-    const __m256i window = _mm256_inserti128_si256(low, _mm_loadu_si128((const void *)at[1]), 1);
-    return bzi_kernel_shuffle((bzi_kernel_int256)window, pick + i * 0x01010101);
-}
-
-/* Sample i of four. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_sample(bzi_kernel_int256 four, int32_t i)
-{
-    const bzi_kernel_int256 lane = { 0, 4, 8, 12, 0, 4, 8, 12 };
-    return _mm256_cvtepi32_ps((__m256i)bzi_kernel_shuffle(four, lane + i - 256));       /* i of 0..3, then zeros */
-}
-
-/* Between the first two of four samples. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_between(bzi_kernel_int256 four, __m256 weight)
-{
-    const __m256 a = bzi_kernel_turned_sample(four, 0);
-    return a + (bzi_kernel_turned_sample(four, 1) - a) * weight;
-}
-
-/* The first windows of eight pixels. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_begin(const bzi_kernel_turned_plane *plane,
-                                                           const bzi_kernel_turned_eight *x,
-                                                           const bzi_kernel_turned_eight *y, const uint8_t *at[2])
-{
-    at[0] = plane->samples + (int64_t)y->least[0] * plane->pitch + x->least[0];
-    at[1] = plane->samples + (int64_t)y->least[4] * plane->pitch + x->least[4];
-}
-
-/* The first sixteen samples of row k of eight pixels: those that the plane has. */
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_copy(const bzi_kernel_turned_plane *plane,
-                                                           const bzi_kernel_turned_eight *x,
-                                                           const bzi_kernel_turned_eight *y, int32_t k,
-                                                           bzi_kernel_int256 quad[4])
-{
-    const int32_t places[8] = { 0, 16, 32, 48, 64, 80, 96, 112 }, last = plane->y->end;
-    uint8_t copies[128] = { 0 };
+    bzi_kernel_words four = { 0 };
     for (int i = 0; i < 8; i++) {
-        const int32_t row = y->first[i] + k < last ? y->first[i] + k : last, count = plane->x->end - x->first[i] + 1;
-        memcpy(copies + places[i], plane->samples + (int64_t)row * plane->pitch + x->first[i],
-               (size_t)(count < 16 ? count : 16));
+        const uint8_t *at = from + first[i];
+        uint32_t bytes;
+        while (at > last + 3)
+            at -= pitch;
+        memcpy(&bytes, at < last ? at : last, sizeof bytes);
+        four[i] = at < last ? bytes : bytes >> 8 * (at - last);
     }
-    bzi_kernel_quads_256(copies, places, quad);
+    return four;
 }
 
-/* A plane of eight pixels, filtered: rows one below the other, each by weights of its samples. taps, of x, or 0 for
- * lerp, and near are constants where they can be; near: windows of so many rows are held before those of the next one;
- * 0: there are none. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256 bzi_kernel_turned_rows(const bzi_kernel_turned_plane *plane, int32_t taps,
-                                                            int near, const bzi_kernel_turned_eight *x,
-                                                            const bzi_kernel_turned_eight *y)
+/* Columns of a plane, filtered: rows one below the other. lerp and taps, of x, are constants where they can be. */
+BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const bzi_kernel_view *view, int p,
+                                            int64_t pitch, int lerp, int32_t taps)
 {
-    const int32_t pitch = plane->pitch, rows = taps ? plane->y->taps : 2;
-    const bzi_kernel_int256 places = y->first * pitch + x->first;
-    const uint8_t *at[2];
-    bzi_kernel_int256 row[3][BZI_KERNEL_TURNED_TAPS / 4], quad[4];
-    __m256 total = { 0.0f };
-    bzi_kernel_turned_begin(plane, x, y, at);
-    for (int k = 0; k < near; k++, at[0] += pitch, at[1] += pitch)
-        for (int32_t i = 0; i < taps || i == 0; i += 4)
-            row[k][i / 4] = bzi_kernel_turned_window(x->pick, at, i);
-    for (int32_t k = 0; k < rows; k++, at[0] += pitch, at[1] += pitch) {
-        __m256 sum = { 0.0f };
-        if (!near && x->where && y->where)
-            bzi_kernel_quads_256(plane->samples + (int64_t)k * pitch, (const int32_t *)&places, quad);
-        else if (!near)
-            bzi_kernel_turned_copy(plane, x, y, k, quad);
-        for (int32_t i = 0; i < taps || i == 0; i += 4) {
-            bzi_kernel_int256 *each[3] = { &row[0][i / 4], &row[1][i / 4], &row[2][i / 4] }, four = quad[i / 4];
-            if (near) {
-                *each[near] = bzi_kernel_turned_window(x->pick, at, i);
-                four = bzi_kernel_choose_256(*each[0], *each[1], y->is_below);
-                if (near == 2)
-                    four = bzi_kernel_choose_256(four, *each[2], y->is_lowest);
-                *each[0] = *each[1];
-                *each[1] = *each[near];
+    const bzi_kernel_scan x = lines->x[p > 0], y = lines->y[p > 0];
+    const int32_t *first = lines->pick[p > 0], bottom = (int32_t)view->y[p > 0].last;
+    const int is_low = bzi_kernel_lowest(lines, p > 0) >= bottom;
+    const uint8_t *plane = bzi_kernel_at(view->plane[p]), *at;
+    const uint8_t *last = plane + bottom * pitch + (int32_t)view->x[p > 0].last - 3;
+    const size_t columns = (size_t)(lines->end - lines->first);
+    for (size_t i = 0; i < columns; i += 8) {
+        const float *down = y.weight + i;
+        bzi_kernel_reals total = { 0.0f };
+        for (int32_t k = 0; k < y.taps; k++, down += lerp ? 0 : y.room) {
+            const float *across = x.weight + i;
+            bzi_kernel_reals sum = { 0.0f };
+            for (int32_t j = 0; j < taps; j += 4) {
+                at = plane + k * pitch + j;
+                const bzi_kernel_words four = is_low ? bzi_kernel_low_quads(at, first + i, pitch, last) :
+                                                       bzi_kernel_quads(at, first + i, 1);
+                for (int32_t n = 0; n < 4 && j + n < taps; n++, across += lerp ? 0 : x.room) {
+                    const bzi_kernel_reals next = bzi_kernel_byte_of(four, n);
+                    if (!lerp)
+                        sum += bzi_kernel_reals_at(across) * next;
+                    else
+                        sum = n ? sum + (next - sum) * bzi_kernel_reals_at(across) : next;
+                }
             }
-            for (int32_t j = 0; j < 4 && i + j < taps; j++)
-                sum += x->weight[i + j] * bzi_kernel_turned_sample(four, j);
-            if (!taps)                         /* at a weight of 0, the second sample is anything */
-                sum = bzi_kernel_turned_between(four, x->weight[0]);
+            if (!lerp)
+                total += bzi_kernel_reals_at(down) * sum;
+            else
+                total = k ? total + (sum - total) * bzi_kernel_reals_at(down) : sum;
         }
-        if (taps)
-            total += y->weight[k] * sum;
-        else if (k)
-            total += (sum - total) * y->weight[0];
+        if (!lerp)
+            total *= bzi_kernel_reals_at(x.norm + i) * bzi_kernel_reals_at(y.norm + i);
+        memcpy(lines->rgb[p] + i, &total, sizeof total);
+    }
+}
+
+/* Y', Cb, Cr of the columns of output row y. */
+BZI_KERNEL_ROW void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                          bzi_kernel_lines *lines, int32_t y)
+{
+    for (int p = 0; p < (view->plane[1] ? 3 : 1); p++) {
+        const int c = p > 0;
+        const bzi_kernel_stretch across = { c, 0, lines->first, lines->end, y };
+        const bzi_kernel_stretch down = { c, 1, lines->first, lines->end, y };
+        if (p < 2) {
+            bzi_kernel_plan_scan(lines->x[c], slot, view, across, 0);
+            bzi_kernel_plan_scan(lines->y[c], slot, view, down, 0);
+            for (int32_t i = 0; i < lines->end - lines->first; i += 8) {
+                const bzi_kernel_wholes top = bzi_kernel_wholes_at(lines->y[c].index + i);
+                const bzi_kernel_wholes at = top * slot->pitch[p] + bzi_kernel_wholes_at(lines->x[c].index + i);
+                memcpy(lines->pick[c] + i, &at, sizeof at);
+            }
+        }
+        if (view->kind == BZI_KERNEL_LERP)
+            bzi_kernel_turned_as(lines, view, p, slot->pitch[p], 1, 2);
+        else if (lines->x[c].taps == 3)
+            bzi_kernel_turned_as(lines, view, p, slot->pitch[p], 0, 3);
         else
-            total = sum;
+            bzi_kernel_turned_as(lines, view, p, slot->pitch[p], 0, lines->x[c].taps);
     }
-    if (taps)
-        total *= x->norm * y->norm;
-    return total;
-}
-
-/* Eight pixels after eight of a plane. Those of a row have the same y where H keeps rows level. taps: as above. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_turned_sums_as(int32_t taps, const bzi_kernel_turned_plane *plane,
-                                                             const bzi_kernel_turned_eight *x,
-                                                             const bzi_kernel_turned_eight *y, int32_t count,
-                                                             float *to)
-{
-    const int step = plane->y->h[0] != 0.0f;
-    for (int32_t i = 0; i < count; i += 8, x++, y += step) {
-        const int where = x->where == BZI_KERNEL_TWO_ROWS ? y->where : BZI_KERNEL_BORDER;
-        _mm256_storeu_ps(to + i, where == BZI_KERNEL_TWO_ROWS ? bzi_kernel_turned_rows(plane, taps, 1, x, y) :
-                                 where == BZI_KERNEL_THREE_ROWS ? bzi_kernel_turned_rows(plane, taps, 2, x, y) :
-                                                             bzi_kernel_turned_rows(plane, taps, 0, x, y));
-    }
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_turned_sums(const bzi_kernel_turned_plane *plane,
-                                                           const bzi_kernel_turned_eight *x,
-                                                           const bzi_kernel_turned_eight *y, int32_t count, float *to)
-{
-    BZI_KERNEL_BY_TAPS(plane->x, bzi_kernel_turned_sums_as, plane, x, y, count, to)
-}
-
-/* What rows of a slot share. */
-typedef struct bzi_kernel_turning {
-    bzi_kernel_turned        axis[2][2];       /* of luma (0) and chroma (1), along x (0) and y (1) */
-    bzi_kernel_turned_eight *columns[2];       /* what columns first..end - 1 take of them */
-    int32_t                  first, end;
-} bzi_kernel_turning;
-
-/* Y', Cb, Cr of a row's columns that lie inside, to lines->rgb. Where H shears along one axis alone, columns take the
- * same in all rows that begin and end with the same column, or all columns of a row take the same of y: that is made
- * once. Processors look ahead less far than all of eight pixels takes. So what a run takes comes first, in short loops,
- * and then its sums. */
-BZI_KERNEL_CPU void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                          bzi_kernel_turning *turning, const bzi_kernel_lines *lines, int32_t y)
-{
-    const int keeps = slot->h[1] == 0.0f, is_level = slot->h[3] == 0.0f;
-    const int is_made = keeps && turning->first == lines->first && turning->end == lines->end;
-    turning->first = lines->first;
-    turning->end = lines->end;
-    for (int c = 0; c < (view->plane[1] ? 2 : 1); c++) {
-        const bzi_kernel_turned *axis = turning->axis[c];
-        bzi_kernel_turned_eight *x = turning->columns[c], rows[BZI_KERNEL_TURNED_RUN];
-        for (int32_t begin = lines->first, stop; begin < lines->end; begin = stop) {
-            stop = begin + 8 * BZI_KERNEL_TURNED_RUN;
-            stop = stop < lines->end ? stop : lines->end;
-            bzi_kernel_turned_run run = { y, begin, stop, lines->end };
-            if (!is_made)
-                bzi_kernel_turned_along(&axis[0], run, x);
-            run.stop = is_level ? begin + 1 : stop;
-            if (!is_level || begin == lines->first)
-                bzi_kernel_turned_along(&axis[1], run, rows);
-            for (int p = c; p <= 2 * c; p++) {
-                const bzi_kernel_turned_plane plane = { &axis[0], &axis[1], bzi_kernel_at(view->plane[p]),
-                                                        slot->pitch[p] };
-                bzi_kernel_turned_sums(&plane, x, rows, stop - begin, lines->rgb[p] + (begin - lines->first));
-            }
-            x += keeps ? BZI_KERNEL_TURNED_RUN : 0;
-        }
-    }
+    bzi_kernel_take_whole(lines, 0, lines->rgb);
+    if (!view->plane[1])
+        bzi_kernel_take_whole(lines, 1, lines->row);
 }
 
 BZI_KERNEL_FN int bzi_kernel_turned_is_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x,
@@ -2623,71 +2253,43 @@ BZI_KERNEL_CPU void bzi_kernel_turned_inside(const bzi_kernel_slot *slot, const 
     *end = right;
 }
 
-BZI_KERNEL_CPU size_t bzi_kernel_turned_bytes(const bzi_kernel_output *out)
+/* Makes the rows of a slot; workspace is aligned as malloc does. Returns 1; or 0, having done nothing, when they are
+ * not made here or the workspace is too small. */
+BZI_KERNEL_CPU int bzi_kernel_warp_rows(const bzi_kernel_slot *given, const bzi_kernel_output *to, void *workspace,
+                                        size_t workspace_bytes)
 {
-    const size_t width = (size_t)out->width;
-    return 64 + 9 * sizeof(float) * ((width + 15) / 16 * 16 + 16) +
-           2 * sizeof(bzi_kernel_turned_eight) * ((width + 7) / 8);
-}
-
-/* Returns 1; or 0, having done nothing, where the slot takes another loop. */
-BZI_KERNEL_CPU int bzi_kernel_warp_turned(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
-                                          size_t workspace_bytes)
-{
-    if (!workspace || workspace_bytes < bzi_kernel_turned_bytes(out) || !bzi_kernel_is_turned(slot, out))
-        return 0;
-    const bzi_kernel_slot local = bzi_kernel_with_mean(slot);
-    const bzi_kernel_view view = bzi_kernel_view_of(&local);
-    const uint64_t room = ((uint64_t)out->width + 15) / 16 * 16 + 16;
-    float *memory = (float *)workspace + (64 - (uintptr_t)workspace % 64) % 64 / sizeof(float);
+    bzi_kernel_slot slot = bzi_kernel_with_mean(given);
+    bzi_kernel_output out = *to;
     bzi_kernel_lines lines;
-    bzi_kernel_turning turning;
-    memset(&lines, 0, sizeof lines);
-    lines.level = bzi_kernel_level();
-    for (int p = 0; p < 3; p++, memory += 3 * room) {
-        lines.rgb[p] = memory;
-        lines.color[p] = memory + room;
-        lines.mean[p] = memory + 2 * room;
-        for (uint64_t i = 0; i < room; i++)
-            lines.rgb[p][i] = view.neutral;
+    const int turned = bzi_kernel_turn(&slot, &out);
+    const bzi_kernel_view view = bzi_kernel_view_of(&slot);
+    if (!workspace || !bzi_kernel_has_rows(&slot, &view, &out) ||
+        bzi_kernel_lay_out(&lines, &slot, &view, &out, workspace) > workspace_bytes / sizeof(float) ||
+        (lines.aligned && !bzi_kernel_plan(&lines, &slot, &view, &out)))
+        return 0;
+    lines.turned = turned;
+    bzi_kernel_plan_colors(&lines, &slot, &out);
+    for (size_t i = 0; i < lines.x[1].room && !view.plane[1]; i++) {
+        lines.row[1][i] = lines.row[2][i] = view.neutral;
+        lines.x[1].norm[i] = 1.0f;
     }
-    for (int c = 0; c < 2; c++) {
-        turning.axis[c][0] = bzi_kernel_turned_of(&local, &view, c, 0);
-        turning.axis[c][1] = bzi_kernel_turned_of(&local, &view, c, 1);
-        turning.columns[c] = (bzi_kernel_turned_eight *)(void *)memory + c * ((out->width + 7) / 8);
-    }
-    turning.first = turning.end = 0;
-    bzi_kernel_plan_colors(&lines, &local, out);
-    bzi_kernel_places(lines.place, bzi_kernel_element_shift(out->dtype));
-    lines.streams = 0;
-    for (int32_t y = 0; y < out->height; y++) {
-        bzi_kernel_turned_inside(&local, &view, out->width, y, &lines.first, &lines.end);
-        if (lines.first < lines.end) {
-            bzi_kernel_turned_row(&local, &view, &turning, &lines, y);
-            for (uint64_t i = 0; i < 2 * room && !view.plane[1] && (local.flags & BZI_KERNEL_JITTER); i++)
-                lines.rgb[1 + i / room][i % room] = view.neutral;   /* jitter is made in place */
-            bzi_kernel_take_whole(&lines, 0, lines.rgb);
-            bzi_kernel_emit(&local, &lines, out, y);
-        }
-        if (local.flags & BZI_KERNEL_SUM)
+    for (int32_t y = 0; y < out.height; y++) {
+        if (!lines.aligned)
+            bzi_kernel_turned_inside(&slot, &view, out.width, y, &lines.first, &lines.end);
+        const int inside = lines.aligned ? y >= lines.top && y < lines.bottom : lines.first < lines.end;
+        if (inside && lines.aligned)
+            bzi_kernel_take_rows(&slot, &view, &lines, y);
+        else if (inside)
+            bzi_kernel_turned_row(&slot, &view, &lines, y);
+        if (inside)
+            bzi_kernel_emit(&slot, &lines, &out, y);
+        if (slot.flags & BZI_KERNEL_SUM)
             continue;
-        bzi_kernel_fill_columns(&local, out, 0, y, 0, lines.first);
-        bzi_kernel_fill_columns(&local, out, 0, y, lines.end, out->width);
+        bzi_kernel_fill_columns(&slot, &out, turned, y, 0, inside ? lines.first : out.width);
+        bzi_kernel_fill_columns(&slot, &out, turned, y, inside ? lines.end : out.width, out.width);
     }
-    bzi_kernel_add_sums(&local, lines.sums);
+    bzi_kernel_add_sums(&slot, lines.sums);
     return 1;
-}
-
-#else
-#  define bzi_kernel_is_turned(slot, out) ((void)(slot), 0)
-#  define bzi_kernel_turned_bytes(out) 0
-#  define bzi_kernel_warp_turned(slot, out, workspace, workspace_bytes) 0
-#endif
-
-/* What the fastest loop for a slot needs, in bytes. */
-BZI_KERNEL_CPU size_t bzi_kernel_warp_bytes(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
-{
-    return bzi_kernel_is_turned(slot, out) ? bzi_kernel_turned_bytes(out) : bzi_kernel_workspace_bytes(slot, out);
 }
 
 /* --- Copies: an H of whole pixels, 1:1, mirrored or not, of 8-bit samples that each have a color of their own --- */
@@ -2699,15 +2301,12 @@ typedef struct bzi_kernel_channel {
     float    m, add;                  /* plane to R'G'B'; 1 and 0 mostly */
     float    bias, scale, fill, luma[3];
     int      is_gray;                 /* the luma of three channels that are equal */
-    int      streams;                 /* elements go to the output itself */
     uint32_t dtype;
 } bzi_kernel_channel;
 
 typedef struct bzi_kernel_copy {
     int32_t  first, end, top, bottom; /* output columns and rows inside the picture */
     bzi_kernel_channel channel[3];
-    int      level;                   /* as those of bzi_kernel_lines */
-    int8_t   place[3][3][16];
 } bzi_kernel_copy;
 
 /* Output pixels i of 0..size - 1 whose sample at + i * step is one of 0..last. */
@@ -2765,7 +2364,7 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
         const int64_t step = slot->step[p], pitch = slot->pitch[p];
         copy->channel[i] = (bzi_kernel_channel){
             view.plane[p] + (uint64_t)(y * pitch + x * step), step * step_x, pitch * step_y, m[p], m[3], slot->bias[i],
-            slot->scale[i], slot->fill[i], { w[0], w[1], w[2] }, is_gray, out->stride_x == 1, out->dtype
+            slot->scale[i], slot->fill[i], { w[0], w[1], w[2] }, is_gray, out->dtype
         };
     }
     bzi_kernel_copy_inside(x, step_x, (int32_t)view.x[0].last, out->width, &copy->first, &copy->end);
@@ -2773,81 +2372,42 @@ BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_k
     return 1;
 }
 
-/* Elements of so many samples side by side: for compilers to vectorize. */
-BZI_KERNEL_FN void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_channel *given, const uint8_t *restrict from,
-                                      int32_t count, void *restrict to)
-{
-    const bzi_kernel_channel channel = *given;
-    for (int32_t k = 0; k < count; k++) {
-        const float value = bzi_kernel_clamp(channel.m * (float)from[k] + channel.add, 255.0f);
-        const float three[3] = { value, value, value }, gray = bzi_kernel_luma(channel.luma, three);
-        bzi_kernel_set(dtype, to, k, ((channel.is_gray ? gray : value) - channel.bias) * channel.scale);
-    }
-}
-
-BZI_KERNEL_CPU void bzi_kernel_copy_plain(const bzi_kernel_channel *channel, const uint8_t *from, int32_t count,
-                                          uint8_t *to)
-{
-    BZI_KERNEL_BY_TYPE(channel->dtype, bzi_kernel_copy_as, channel, from, count, to);
-}
-
-#if BZI_KERNEL_X86
-/* Of at least a vector's samples, forwards or backwards: the step is 1 or -1. */
-#  define BZI_KERNEL_COPY(target, bits, lanes, load, V)                                                                \
-    target BZI_KERNEL_FN void bzi_kernel_copy_as_##bits(uint32_t dtype, const bzi_kernel_channel *given,               \
-                                                        const uint8_t *from, int32_t count, uint8_t *to)               \
-    {                                                                                                                  \
-        const bzi_kernel_channel channel = *given;                                                                     \
-        const __m128i backwards = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);                  \
-        const int32_t size = 1 << bzi_kernel_element_shift(dtype);                                                     \
-        const int streams = channel.streams && count % lanes == 0 && (uintptr_t)to % 64 == 0;  /* no line in parts */  \
-        const float *const w = channel.luma;                                                                           \
-        for (int32_t k = 0; k < count; k += lanes) {                                                                   \
-            k = k + lanes <= count ? k : count - lanes;        /* the last vector overlaps, with equal values */       \
-            __m128i bytes = load((const void *)(channel.step < 0 ? from - k - (lanes - 1) : from + k));                \
-            if (channel.step < 0)                                                                                      \
-                bytes = _mm_srli_si128(_mm_shuffle_epi8(bytes, backwards), 16 - lanes);                                \
-            __m##bits v = channel.m * V(cvtepi32_ps)(V(cvtepu8_epi32)(bytes)) + channel.add;                           \
-            v = V(min_ps)(V(max_ps)(v, V(setzero_ps)()), V(set1_ps)(255.0f));                                          \
-            if (channel.is_gray)                                                                                       \
-                v = (w[0] * v + w[1] * v) + w[2] * v;                                                                  \
-            bzi_kernel_put_##bits(to + k * size, dtype, streams, (v - channel.bias) * channel.scale);                  \
-        }                                                                                                              \
-    }                                                                                                                  \
-    target BZI_KERNEL_CPU void bzi_kernel_copy_##bits(const bzi_kernel_channel *channel, const uint8_t *from,          \
-                                                      int32_t count, uint8_t *to)                                      \
-    {                                                                                                                  \
-        BZI_KERNEL_BY_TYPE(channel->dtype, bzi_kernel_copy_as_##bits, channel, from, count, to);                       \
-    }
-
-BZI_KERNEL_COPY(BZI_KERNEL_AVX2, 256, 8, _mm_loadl_epi64, BZI_KERNEL_V256)
-BZI_KERNEL_COPY(BZI_KERNEL_AVX512, 512, 16, _mm_loadu_si128, BZI_KERNEL_V512)
-#else
-#  define bzi_kernel_copy_256 bzi_kernel_copy_plain
-#  define bzi_kernel_copy_512 bzi_kernel_copy_plain
-#endif
-
 /* So many columns at most are copied at a time. */
 #define BZI_KERNEL_COPIED 256
 
-/* Columns from one on, at most BZI_KERNEL_COPIED, all inside, to elements side by side. */
-BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_channel *channel, int level, const uint8_t *from,
-                                            int32_t count, uint8_t *to)
+/* Elements of columns side by side, at least eight; the step is 1 or -1. */
+BZI_KERNEL_OF_ROW void bzi_kernel_copy_as(uint32_t dtype, const bzi_kernel_channel *given, const uint8_t *from,
+                                          int64_t step, int32_t count, uint8_t *to)
 {
-    const int is_wide = level >= 2 && count >= 16 ? 2 : level && count >= 8;
-    const int64_t step = channel->step;
-    bzi_kernel_channel beside = *channel;
-    uint8_t bytes[BZI_KERNEL_COPIED];
-    if (step != 1 && (step != -1 || !is_wide)) {               /* sorts them out first */
-        for (int32_t k = 0; k < count && step == 3; k++)
-            bytes[k] = from[3 * k];
-        for (int32_t k = 0; k < count && step != 3; k++)
-            bytes[k] = from[k * step];
-        beside.step = 1;
-        from = bytes;
+    const bzi_kernel_channel channel = *given;
+    const float *w = channel.luma;
+    for (int32_t k = 0; k < count; k += 8) {
+        k = k + 8 <= count ? k : count - 8;    /* the last vector overlaps, with equal values */
+        uint64_t bytes;
+        memcpy(&bytes, step < 0 ? from - k - 7 : from + k, sizeof bytes);
+        bytes = step < 0 ? __builtin_bswap64(bytes) : bytes;
+        bzi_kernel_reals v = bzi_kernel_clamp8(channel.m * bzi_kernel_bytes_of(bytes) + channel.add, 255.0f);
+        if (channel.is_gray)
+            v = (w[0] * v + w[1] * v) + w[2] * v;
+        bzi_kernel_put8(dtype, to + (k << bzi_kernel_element_shift(dtype)), (v - channel.bias) * channel.scale);
     }
-    (is_wide == 2 ? bzi_kernel_copy_512 :
-     is_wide == 1 ? bzi_kernel_copy_256 : bzi_kernel_copy_plain)(&beside, from, count, to);
+}
+
+/* Columns from one on, at most BZI_KERNEL_COPIED, all inside; sorted out first, if they are few or not side by side. */
+BZI_KERNEL_ROW void bzi_kernel_copy_columns(const bzi_kernel_channel *channel, const uint8_t *from, int32_t count,
+                                            uint8_t *to)
+{
+    const int is_few = count < 8, is_beside = !is_few && (channel->step == 1 || channel->step == -1);
+    const int64_t step = is_beside ? channel->step : 1;
+    uint8_t bytes[BZI_KERNEL_COPIED], few[8 * sizeof(float)];
+    for (int32_t k = 0; k < count && !is_beside && channel->step == 3; k++)
+        bytes[k] = from[3 * k];
+    for (int32_t k = 0; k < count && !is_beside && channel->step != 3; k++)
+        bytes[k] = from[k * channel->step];
+    BZI_KERNEL_BY_TYPE(channel->dtype, bzi_kernel_copy_as, channel, is_beside ? from : bytes, step, is_few ? 8 : count,
+                       is_few ? few : to);
+    if (is_few)
+        memcpy(to, few, (size_t)count << bzi_kernel_element_shift(channel->dtype));
 }
 
 /* Columns first..end - 1 of row y of channel i, side by side at to: fill, what is inside, fill. */
@@ -2859,11 +2419,11 @@ BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_copy *copy, uint32_t i
     const int32_t begin = !inside ? end : copy->first < first ? first : copy->first < end ? copy->first : end;
     const int32_t behind = !inside || copy->end > end ? end : copy->end < begin ? begin : copy->end;
     bzi_kernel_fill_row(channel->dtype, channel->fill, 1, begin - first, to);
-    for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED)
-        bzi_kernel_copy_columns(channel, copy->level,
-                                bzi_kernel_at(channel->from + (uint64_t)(y * channel->pitch + at * channel->step)),
-                                at + BZI_KERNEL_COPIED < behind ? BZI_KERNEL_COPIED : behind - at,
-                                to + ((size_t)(at - first) << shift));
+    for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED) {
+        const uint64_t from = channel->from + (uint64_t)(y * channel->pitch + at * channel->step);
+        bzi_kernel_copy_columns(channel, bzi_kernel_at(from), at + BZI_KERNEL_COPIED < behind ? BZI_KERNEL_COPIED :
+                                behind - at, to + ((size_t)(at - first) << shift));
+    }
     bzi_kernel_fill_row(channel->dtype, channel->fill, 1, end - behind, to + ((size_t)(behind - first) << shift));
 }
 
@@ -2881,7 +2441,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
         end = first + BZI_KERNEL_COPIED < out->width ? first + BZI_KERNEL_COPIED : out->width;
         for (uint32_t i = 0; i < out->channels; i++)
             bzi_kernel_copy_part(copy, i, y, first, end, rows[i].byte);
-        bzi_kernel_scatter(out, copy->level, copy->place, from, end - first,
+        bzi_kernel_scatter(out, from, end - first,
                            bzi_kernel_at(bzi_kernel_address(slot->dst, out, 0, y, first)));
     }
 }
@@ -2901,36 +2461,34 @@ BZI_KERNEL_CPU void bzi_kernel_copy_join(bzi_kernel_copy *copy, bzi_kernel_outpu
     out->height = copy->bottom = 1;
 }
 
-/* Copies a slot's picture, by instructions of that level. Returns 1; or 0, having done nothing, where it takes more
- * than a copy. */
-BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *to, int level)
+/* Copies a slot's picture. Returns 1; or 0, having done nothing, where it takes more than a copy. */
+BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *to)
 {
     bzi_kernel_output joined = *to, *const out = &joined;
     bzi_kernel_copy copy;
-    if (!bzi_kernel_plan_copy(slot, out, &copy))
+    if (!bzi_kernel_has_vectors() || !bzi_kernel_plan_copy(slot, out, &copy))
         return 0;
     bzi_kernel_copy_join(&copy, out);
-    copy.level = level;
-    if (out->stride_x != 1)
-        bzi_kernel_places(copy.place, bzi_kernel_element_shift(out->dtype));
     for (int32_t y = 0; y < out->height && out->stride_x != 1; y++)
         bzi_kernel_copy_pixels(slot, &copy, out, y);
     for (uint32_t i = 0; i < out->channels && out->stride_x == 1; i++)
         for (int32_t y = 0; y < out->height; y++)
             bzi_kernel_copy_part(&copy, i, y, 0, out->width,
                                  bzi_kernel_at(bzi_kernel_address(slot->dst, out, i, y, 0)));
-#if BZI_KERNEL_X86
-    _mm_sfence();                              /* other threads see what was stored past the caches */
-#endif
     return 1;
 }
+
+#else
+#  define bzi_kernel_warp_bytes(slot, out) ((void)(slot), (void)(out), (size_t)0)
+#  define bzi_kernel_warp_rows(slot, out, workspace, workspace_bytes) ((void)(workspace), (void)(workspace_bytes), 0)
+#  define bzi_kernel_warp_copy(slot, out) 0
+#endif
 
 /* The fastest loop for a slot that is no copy. */
 BZI_KERNEL_CPU void bzi_kernel_warp_once(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
                                          size_t workspace_bytes)
 {
-    if (!bzi_kernel_warp_separable(slot, out, workspace, workspace_bytes) &&
-        !bzi_kernel_warp_turned(slot, out, workspace, workspace_bytes))
+    if (!bzi_kernel_warp_rows(slot, out, workspace, workspace_bytes))
         bzi_kernel_warp_plain(slot, out);
 }
 
@@ -2941,7 +2499,7 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
     bzi_kernel_slot local = *slot;
     bzi_kernel_output no_mean = *out;
     uint64_t sums[2] = { 0, 0 };
-    if (bzi_kernel_warp_copy(slot, out, bzi_kernel_level()))
+    if (bzi_kernel_warp_copy(slot, out))
         return;
     no_mean.mean = 0;
     if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
@@ -3786,7 +3344,8 @@ BZI_KERNEL_GLOBAL_FN BZI_KERNEL_TWO bzi_kernel_augment(const bzi_kernel_passes p
  * their tables in place, before a pass that has neighbors or channels to look at. */
 
 #if BZI_KERNEL_X86
-/* Samples through a table that registers hold, 64 at a time; returns how many. */
+/* Samples through a table that registers hold, 64 at a time; returns how many. Without it, to posterize 224x224
+ * takes twice as long. */
 BZI_KERNEL_VBMI BZI_KERNEL_CPU int64_t bzi_kernel_look_up_512(const uint8_t *table, uint8_t *samples, int64_t count)
 {
     const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64);
@@ -3809,7 +3368,7 @@ BZI_KERNEL_FN void bzi_kernel_apply_tables(bzi_kernel_pass *pass, const bzi_kern
     for (int c = 0; c < 3 && pass->tables; c++) {
         const uint8_t *table = bzi_kernel_at(pass->tables) + c * BZI_KERNEL_TABLE;
         uint8_t *samples = bzi_kernel_at(pass->src) + c * plane;
-        for (int64_t i = bzi_kernel_level() >= 3 ? bzi_kernel_look_up_512(table, samples, plane) : 0; i < plane; i++)
+        for (int64_t i = bzi_kernel_level() == 2 ? bzi_kernel_look_up_512(table, samples, plane) : 0; i < plane; i++)
             samples[i] = table[samples[i]];
     }
     pass->tables = 0;
@@ -3832,17 +3391,6 @@ BZI_KERNEL_FN void bzi_kernel_count_bytes(const uint8_t *samples, int64_t count,
             bins[v] += part[k][v];
 }
 
-/* The least and the largest sample alone, in place of a histogram. */
-BZI_KERNEL_FN void bzi_kernel_count_ends(const uint8_t *samples, int64_t count, uint32_t bins[BZI_KERNEL_TABLE])
-{
-    uint8_t least = 255, most = 0;
-    for (int64_t i = 0; i < count; i++) {
-        least = samples[i] < least ? samples[i] : least;
-        most = samples[i] > most ? samples[i] : most;
-    }
-    bins[least] = bins[most] = 1;
-}
-
 /* The histograms of all pixels are those of the first part. */
 BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
@@ -3852,10 +3400,7 @@ BZI_KERNEL_FN void bzi_kernel_tally_planes(const bzi_kernel_pass *pass, const bz
     memset(counts, 0, 3 * BZI_KERNEL_TABLE * sizeof *counts);
     for (int c = 0; c < 3; c++, counts += BZI_KERNEL_TABLE, samples += plane) {
         uint32_t bins[BZI_KERNEL_TABLE] = { 0 };
-        if (pass->op[pass->first].kind == BZNA_OP_AUTOCONTRAST && !table)
-            bzi_kernel_count_ends(samples, plane, bins);
-        else
-            bzi_kernel_count_bytes(samples, plane, bins);
+        bzi_kernel_count_bytes(samples, plane, bins);
         for (uint32_t v = 0; v < BZI_KERNEL_TABLE; v++)
             counts[table ? table[(uint32_t)c * BZI_KERNEL_TABLE + v] : v] += bins[v];
     }
@@ -4053,21 +3598,9 @@ BZI_KERNEL_CPU void bzi_kernel_finish_planes(const bzi_kernel_pass *pass, const 
         slot.bias[i] = pass->bias[i];
         slot.scale[i] = pass->scale[i];
     }
-    if ((pass->flags & BZI_KERNEL_GRAY) || !bzi_kernel_warp_copy(&slot, out, bzi_kernel_level()))
+    if ((pass->flags & BZI_KERNEL_GRAY) || !bzi_kernel_warp_copy(&slot, out))
         bzi_kernel_pass_pixels(pass, out, all, (uint32_t)out->width, (uint32_t)out->height,
                                BZI_KERNEL_PASS_FINISH);
-}
-
-/* Rows of a rectangle of one color, from the second one on: copies of the first. */
-BZI_KERNEL_CPU void bzi_kernel_repeat_row(const bzi_kernel_pass *pass, const bzi_kernel_output *out, uint32_t left,
-                                          uint32_t top, uint32_t right, uint32_t bottom)
-{
-    const size_t bytes = (size_t)((int64_t)(right - left) * out->stride_x) << bzi_kernel_element_shift(out->dtype);
-    for (uint32_t c = 0; c < (out->stride_x == 1 ? out->channels : 1); c++) {
-        const uint8_t *row = bzi_kernel_at(bzi_kernel_address(pass->dst, out, c, (int32_t)top, (int32_t)left));
-        for (uint32_t y = top + 1; y < bottom; y++)
-            memcpy(bzi_kernel_at(bzi_kernel_address(pass->dst, out, c, (int32_t)y, (int32_t)left)), row, bytes);
-    }
 }
 
 /* What covers pixels: each operation its own rectangle, which has one color without noise and mean picture. */
@@ -4084,10 +3617,12 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
         const uint32_t right = is_grid || op->area[2] > width ? width : op->area[2];
         const uint32_t bottom = is_grid || op->area[3] > height ? height : op->area[3];
         const bzi_kernel_thread from = { left, top, 1, 1 };
-        bzi_kernel_pass_pixels(&pass, out, from, right, is_plain && top < bottom ? top + 1 : bottom,
-                               BZI_KERNEL_PASS_COVER);
-        if (is_plain && left < right)
-            bzi_kernel_repeat_row(&pass, out, left, top, right, bottom);
+        for (uint32_t y = top; y < bottom && is_plain && left < right; y++)
+            for (uint32_t c = 0; c < out->channels; c++)       /* adding 0 gives -0 the sign that noise of 0 gives it */
+                bzi_kernel_fill_row(out->dtype, op->a[c] + 0.0f, out->stride_x, (int32_t)(right - left),
+                                    bzi_kernel_at(bzi_kernel_address(pass.dst, out, c, (int32_t)y, (int32_t)left)));
+        if (!is_plain)
+            bzi_kernel_pass_pixels(&pass, out, from, right, bottom, BZI_KERNEL_PASS_COVER);
     }
 }
 
@@ -4139,7 +3674,7 @@ BZI_KERNEL_CPU void bzi_kernel_operate(const bzi_kernel_pass *view, const bzi_ke
     bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
     bzi_kernel_pass pass;
     while (bzi_kernel_next_pass(view, out, &stage, &pass))
-        (bzi_kernel_level() ? bzi_kernel_run_pass_256 : bzi_kernel_run_pass_any)(&pass, out, view->src);
+        (bzi_kernel_has_vectors() ? bzi_kernel_run_pass_256 : bzi_kernel_run_pass_any)(&pass, out, view->src);
 }
 #endif
 #endif

@@ -40,7 +40,7 @@ void bench_rows(int side, int dtype, int nhwc, int padded, int times)
     }
     if (padded) bzi_kernel_identity_matrix(0, 1, 8, slot.rgb);
     else        bzi_kernel_rgb_matrix(0.299, 0.114, 1, 8, slot.rgb);
-    const size_t bytes = bzi_kernel_workspace_bytes(&slot, &out);
+    const size_t bytes = bzi_kernel_warp_bytes(&slot, &out);
     void *workspace = aligned_alloc(64, (bytes + 63) / 64 * 64);
     for (int i = 0; i < times && workspace; i++) {          /* as batches: 8 slots in turn */
         slot.dst = (uint64_t)(uintptr_t)to + (uint64_t)(i % 8) * 3 * (uint64_t)side * (uint64_t)side * size;

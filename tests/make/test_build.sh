@@ -447,7 +447,7 @@ check the_search_for_platforms_finds_some sh -c "! awk '/^[ \t]*#.*(_WIN32|__APP
 # the word _Thread_local, complex numbers, sizes in parameters ([static 3]), max_align_t, GNU's built-ins and types,
 # POSIX's functions. What is of GNU's syntax alone, -Wpedantic refuses.
 only_gnu_has() {
-    awk '/^[ \t]*#[ \t]*if/ { gnu[++depth] = gnu[depth - 1] || /__GNUC__|__clang__|ifndef _WIN32|BZI_KERNEL_(CUDA|X86)/ }
+    awk '/^[ \t]*#[ \t]*if/ { gnu[++depth] = gnu[depth - 1] || /__GNUC__|__clang__|ifndef _WIN32|BZI_KERNEL_(CUDA|VECTORS)/ }
          /^[ \t]*#[ \t]*el/ { gnu[depth] = gnu[depth - 1] || /__GNUC__|__clang__/ } /^[ \t]*#[ \t]*endif/ { depth-- }
          /_Thread_local/ && !/# *define BZI_THREAD_LOCAL/ { print FILENAME ": " FNR ": " $0; bad = 1 }
          !gnu[depth] && /_Complex|<complex\.h>|\[static |max_align_t|__attribute__|__builtin_|__extension__|typeof|__asm|__int128|__thread|ssize_t|aligned_alloc|strn?casecmp|<threads\.h>|<stdalign\.h>|[^a-z_]alloca\(/ { print FILENAME ": " FNR ": " $0; bad = 1 }

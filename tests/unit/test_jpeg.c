@@ -325,7 +325,7 @@ static void warp(const bzna_picture *picture, const bzna_transform *t, uint32_t 
     static float workspace[1 << 18];
     bzi_kernel_slot slot = slot_of(picture, t, k);
     slot.dst = (uint64_t)(uintptr_t)pixels;
-    CHECK(bzi_kernel_workspace_bytes(&slot, to) <= sizeof workspace);
+    CHECK(bzi_kernel_warp_bytes(&slot, to) <= sizeof workspace);
     bzi_kernel_warp(&slot, to, workspace, sizeof workspace);
 }
 
