@@ -1872,7 +1872,8 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
-/* An arena: memory that is freed as a whole, and whose parts have no sizes for their users. It consists of blocks. */
+/* An arena: memory that is freed as a whole, and whose parts have no sizes for their users. It consists of blocks: one
+ * for each part, but short texts share theirs. */
 typedef struct bzi_arena_block {
     _Alignas(16) struct bzi_arena_block *next;
     uint64_t bytes;                   /* of all of it */
@@ -1881,21 +1882,46 @@ typedef struct bzi_arena_block {
 typedef struct bzi_arena {
     const bzi_memory *memory;
     bzi_arena_block  *blocks;         /* the last one first */
+    uint8_t          *text;           /* where the next short text lies; NULL: there was none yet */
+    uint64_t          left;           /* bytes there */
+    uint64_t          room;           /* of the last block for texts; each is twice as large, up to BZI_ARENA_ROOM */
 } bzi_arena;
 
-/* Returns count * size bytes that last until bzi_arena_free, or NULL. */
-static void *bzi_arena_alloc(bzi_arena *arena, uint64_t count, uint64_t size)
+#define BZI_ARENA_TEXT 256u           /* bytes of a short text, at most */
+#define BZI_ARENA_ROOM 32768u         /* bytes of a block for texts, at most */
+
+/* Returns so many bytes in a block of their own, or NULL. */
+static void *bzi_arena_add(bzi_arena *arena, uint64_t bytes)
 {
     bzi_arena_block *block = NULL;
-    uint64_t bytes;
 
-    if (bzi_mul(count, size, &bytes) && bzi_add(bytes, sizeof *block, &bytes))
+    if (bzi_add(bytes, sizeof *block, &bytes))
         block = bzi_alloc(arena->memory, bytes, 1, 16);
     if (!block)
         return NULL;
     *block = (bzi_arena_block){ arena->blocks, bytes };
     arena->blocks = block;
     return block + 1;
+}
+
+/* Returns count * size bytes that last until bzi_arena_free, or NULL. Those of size 1 may lie at any address. */
+static void *bzi_arena_alloc(bzi_arena *arena, uint64_t count, uint64_t size)
+{
+    uint64_t bytes;
+
+    if (!bzi_mul(count, size, &bytes))
+        return NULL;
+    if (size != 1 || bytes > BZI_ARENA_TEXT)
+        return bzi_arena_add(arena, bytes);
+    if (!arena->text || bytes > arena->left) {
+        arena->left = bzi_min(bzi_max(2 * arena->room, bytes), BZI_ARENA_ROOM);
+        if (!(arena->text = bzi_arena_add(arena, arena->left)))
+            return NULL;
+        arena->room = arena->left;
+    }
+    arena->left -= bytes;
+    arena->text += bytes;
+    return arena->text - bytes;
 }
 
 /* The same, zeroed. */
@@ -1919,6 +1945,12 @@ static void *bzi_arena_copy(bzi_arena *arena, const void *from, uint64_t count, 
     return copy;
 }
 
+/* Copies a text. */
+static const char *bzi_arena_text(bzi_arena *arena, const char *text)
+{
+    return bzi_arena_copy(arena, text, strlen(text) + 1, 1);
+}
+
 /* Moves all of one arena to another. */
 static void bzi_arena_join(bzi_arena *to, bzi_arena *from)
 {
@@ -1928,7 +1960,7 @@ static void bzi_arena_join(bzi_arena *to, bzi_arena *from)
         end = &(*end)->next;
     *end = to->blocks;
     to->blocks = from->blocks;
-    from->blocks = NULL;
+    *from = (bzi_arena){ .memory = from->memory };
 }
 
 static void bzi_arena_free(bzi_arena *arena)
@@ -1938,6 +1970,7 @@ static void bzi_arena_free(bzi_arena *arena)
         arena->blocks = block->next;
         bzi_release(arena->memory, block, block->bytes, 1);
     }
+    arena->text = NULL;
 }
 
 /* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
@@ -9424,115 +9457,30 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 
 
 /* ==== 32. Text ======================================================================================================
- * Calls: rooms 2, 4, 8-9, 11.
+ * Calls: rooms 2, 8-9, 11.
  *
  * Texts in one buffer: paths of files, names of classes. Readers of text in files: lines, words, numbers. */
 
-/* Texts, one after the other. */
+/* A growing array of texts, which lie in an arena. */
 typedef struct bzi_names {
-    const bzi_memory *memory;         /* for the buffers */
-    bzi_buffer        text;           /* each text with its NUL */
-    bzi_buffer        at;             /* uint64_t: offset of each name in text */
-    uint64_t          text_size;      /* bytes used in text */
-    uint64_t          count;          /* names */
+    bzi_arena *arena;
+    bzi_buffer texts;                 /* const char * */
+    uint64_t   count;
 } bzi_names;
 
-static void bzi_names_free(bzi_names *names)
-{
-    bzi_buffer_free(names->memory, &names->text);
-    bzi_buffer_free(names->memory, &names->at);
-}
+static void bzi_names_free(bzi_names *names) { bzi_buffer_free(names->arena->memory, &names->texts); }
 
 static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error *err)
 {
-    const uint64_t size = strlen(name) + 1, at = names->text_size;
+    const char *const copy = bzi_arena_text(names->arena, name);
 
-    if (!bzi_buffer_reserve(names->memory, &names->text, at + size, 1) ||
-        !bzi_buffer_push(names->memory, &names->at, &names->count, &at, sizeof at))
-        return bzi_fail_memory(err, "names of files");
-
-    bzi_copy(names->text.data + at, name, size);
-    names->text_size += size;
-    return BZNA_OK;
+    if (copy && bzi_buffer_push(names->arena->memory, &names->texts, &names->count, &copy, sizeof copy))
+        return BZNA_OK;
+    return bzi_fail_memory(err, "names of files");
 }
 
-/* Returns a name, which is valid until another text is added. */
-static const char *bzi_names_get(const bzi_names *names, uint64_t i)
-{
-    uint64_t at;
-
-    memcpy(&at, names->at.data + i * sizeof at, sizeof at);
-    return (const char *)names->text.data + at;
-}
-
-#ifndef BENZINA_NO_PROVIDERS
-/* --- Paths of a provider's files --- */
-
-/* Paths of files, without the folder that holds all of them. */
-typedef struct bzi_file_paths {
-    const char  *folder;              /* that folder, absolute and with a slash */
-    const char **names;               /* what follows in each path */
-    uint32_t     folder_is_here;      /* they have no folder in common: it is the working folder, and a name may be an
-                                       * absolute path */
-} bzi_file_paths;
-
-/* Returns how many bytes of a path are the folders that it has in common with another one, with the last slash. At most
- * so many bytes count. */
-static size_t bzi_path_common(const char *path, const char *other, size_t most)
-{
-    size_t size = 0;
-
-    for (size_t i = 0; i < most && path[i] && path[i] == other[i]; i++)
-        size = path[i] == '/' ? i + 1 : size;
-    return size;
-}
-
-/* Copies paths into an arena. Pre: count > 0, and none is NULL. */
-static bzna_status bzi_file_paths_make(bzi_file_paths *paths, bzi_arena *arena, const char *const *given,
-                                       uint64_t count, bzna_error *err)
-{
-    char start[BZI_LIMIT_PATH_BYTES], folder[2 * BZI_LIMIT_PATH_BYTES];
-    size_t common = sizeof start - 1, size;
-    uint64_t bytes = 0;
-    char *text;
-
-    for (uint64_t i = 0; i < count; i++) {
-        common = bzi_path_common(given[0], given[i], common);
-        bytes += strlen(given[i]) + 1;
-    }
-
-    memcpy(start, given[0], common);
-    start[common] = 0;
-    if (!bzi_path_absolute(folder, sizeof folder - 1, start))
-        return bzi_file_fail_open(ENAMETOOLONG, err);
-    size = strlen(folder);
-    paths->folder_is_here = common == 0;
-    if (paths->folder_is_here && size)
-        memcpy(folder + size, "/", 2);
-
-    paths->folder = bzi_arena_copy(arena, folder, strlen(folder) + 1, 1);
-    text = bzi_arena_alloc(arena, bytes - count * common, 1);
-    if (!paths->folder || !text || !BZI_ARENA_ZERO(arena, paths->names, count))
-        return bzi_fail_memory(err, "the paths of files");
-    for (uint64_t i = 0; i < count; i++, text += size) {
-        size = strlen(given[i] + common) + 1;
-        paths->names[i] = memcpy(text, given[i] + common, size);
-    }
-    return BZNA_OK;
-}
-
-/* Gives a whole path. */
-static bzna_status bzi_file_paths_get(const bzi_file_paths *paths, uint64_t i, char *path, uint64_t capacity,
-                                      bzna_error *err)
-{
-    const int is_whole = paths->folder_is_here && bzi_os_is_absolute(paths->names[i]);
-
-    if (snprintf(path, capacity, "%s%s", is_whole ? "" : paths->folder, paths->names[i]) >= (int)capacity)
-        return bzi_file_fail_open(ENAMETOOLONG, err);
-    return BZNA_OK;
-}
-
-#endif
+/* Returns the array, which is valid until another text is added. */
+static const char **bzi_names_all(const bzi_names *names) { return (const char **)(void *)names->texts.data; }
 
 #ifndef BENZINA_NO_SHARDS
 
@@ -10283,41 +10231,20 @@ static int bzi_path_compare(const char *a, const char *b)
     return order ? order : bzi_name_compare(x, strlen(x), y, strlen(y));
 }
 
-static int bzi_path_is_before(const void *a, const void *b)
+/* For qsort. Where the C library sorts badly, it is by names that are on the caller's own disk. */
+static int bzi_path_order(const void *a, const void *b)
 {
-    return bzi_path_compare(*(const char *const *)a, *(const char *const *)b) < 0;
-}
-
-/* Paths below a folder, sorted. */
-typedef struct bzi_tree {
-    const char **names;
-    uint64_t     count;
-} bzi_tree;
-
-/* Copies names into an arena, in an order: no more memory than they need. */
-static bzna_status bzi_tree_make(bzi_tree *tree, bzi_arena *arena, const bzi_names *names,
-                                 int (*is_before)(const void *a, const void *b), bzna_error *err)
-{
-    const char *text = bzi_arena_copy(arena, names->text.data, names->text_size, 1);
-
-    if (!text || !BZI_ARENA_ZERO(arena, tree->names, names->count))
-        return bzi_fail_memory(err, "names of files");
-
-    tree->count = names->count;
-    for (uint64_t i = 0; i < names->count; i++)
-        tree->names[i] = text + (bzi_names_get(names, i) - (const char *)names->text.data);
-    bzi_sort(tree->names, tree->count, sizeof *tree->names, is_before);
-    return BZNA_OK;
+    return bzi_path_compare(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* Adds the names to a hash: of each folder that has files, and then of those. */
-static uint64_t bzi_tree_hash(const bzi_tree *tree, uint64_t hash)
+static uint64_t bzi_paths_hash(const char *const *paths, uint64_t count, uint64_t hash)
 {
     const char *folder = NULL;
     size_t size = 0;
 
-    for (uint64_t i = 0; i < tree->count; i++) {
-        const char *path = tree->names[i], *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (uint64_t i = 0; i < count; i++) {
+        const char *path = paths[i], *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
         const size_t here = slash ? (size_t)(slash - path) : 0;
 
         if (!folder || size != here || memcmp(folder, path, here))
@@ -10331,8 +10258,9 @@ static uint64_t bzi_tree_hash(const bzi_tree *tree, uint64_t hash)
 
 /* A folder that a walk has found. */
 typedef struct bzi_walk_folder {
-    uint64_t parent;                  /* number of the folder that holds it */
-    uint64_t id[2];                   /* as in bzi_os_folder */
+    const char *path;                 /* below the root; "": the root itself */
+    uint64_t    parent;               /* number of the folder that holds it */
+    uint64_t    id[2];                /* as in bzi_os_folder */
 } bzi_walk_folder;
 
 /* A walk over a folder and those below it. */
@@ -10341,8 +10269,8 @@ typedef struct bzi_walk {
     const char *extensions;           /* of files that count; as for bzi_word_is_in */
     const bzi_host *host;             /* whose codecs of the program's own have more of them; NULL: none count */
     bzi_names   files;                /* their paths below the root */
-    bzi_names   folders;              /* likewise; "": the root itself */
-    bzi_buffer  about;                /* bzi_walk_folder of each folder */
+    bzi_buffer  folders;              /* bzi_walk_folder */
+    uint64_t    folder_count;
     uint32_t    keeps_other;          /* `other` is wanted */
     /* path of such a file: the first by name, or one of another loader's format, if there is any */
     char        other[256];
@@ -10352,18 +10280,19 @@ typedef struct bzi_walk {
 #define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz " \
                               "bz2 xz zst lz4 safetensors pkl pt webm mkv avi "
 
-static bzi_walk bzi_walk_make(const bzi_memory *memory, const char *root, const char *extensions)
+/* arena: gets the paths. */
+static bzi_walk bzi_walk_make(bzi_arena *arena, const char *root, const char *extensions)
 {
-    return (bzi_walk){ .root = root, .extensions = extensions, .files.memory = memory, .folders.memory = memory };
+    return (bzi_walk){ .root = root, .extensions = extensions, .files.arena = arena };
 }
 
 /* The extensions of ImageFolder, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png webp "
 
 /* A walk for pictures, those of the program's own codecs among them. */
-static bzi_walk bzi_walk_of_pictures(const bzi_host *host, const char *root)
+static bzi_walk bzi_walk_of_pictures(const bzi_host *host, bzi_arena *arena, const char *root)
 {
-    bzi_walk walk = bzi_walk_make(&host->memory, root, BZI_PICTURE_EXTENSIONS);
+    bzi_walk walk = bzi_walk_make(arena, root, BZI_PICTURE_EXTENSIONS);
     walk.host = host;
     return walk;
 }
@@ -10371,27 +10300,26 @@ static bzi_walk bzi_walk_of_pictures(const bzi_host *host, const char *root)
 /* Returns folder number i, until another is added. */
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 {
-    return (bzi_walk_folder *)(void *)walk->about.data + i;
+    return (bzi_walk_folder *)(void *)walk->folders.data + i;
 }
 
 static void bzi_walk_free(bzi_walk *walk)
 {
-    bzi_buffer_free(walk->files.memory, &walk->about);
+    bzi_buffer_free(walk->files.arena->memory, &walk->folders);
     bzi_names_free(&walk->files);
-    bzi_names_free(&walk->folders);
 }
 
 /* Adds a folder, which is listed later. */
 static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
 {
-    const bzi_walk_folder folder = { .parent = parent };
-    uint64_t number = walk->folders.count;
+    const bzi_walk_folder folder = { bzi_arena_text(walk->files.arena, path), parent, { 0 } };
 
-    if (number == BZI_LIMIT_FOLDERS)
+    if (walk->folder_count == BZI_LIMIT_FOLDERS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders", path, BZI_LIMIT_FOLDERS);
-    if (!bzi_buffer_push(walk->files.memory, &walk->about, &number, &folder, sizeof folder))
-        return bzi_fail_memory(err, "folders");
-    return bzi_names_add(&walk->folders, path, err);
+    if (folder.path && bzi_buffer_push(walk->files.arena->memory, &walk->folders, &walk->folder_count, &folder,
+                                       sizeof folder))
+        return BZNA_OK;
+    return bzi_fail_memory(err, "folders");
 }
 
 /* Notes a file with another extension for messages, if it comes before the one noted so far. path: of the folder that
@@ -10447,13 +10375,13 @@ static bzna_status bzi_walk_check_cycle(const bzi_walk *walk, uint64_t i, const 
 /* Lists folder number i: keeps the names of its files, and adds its folders, which are listed later. */
 static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
 {
-    char path[BZI_LIMIT_PATH_BYTES], below[BZI_LIMIT_PATH_BYTES];
+    const char *const below = bzi_walk_at(walk, i)->path;
+    char path[BZI_LIMIT_PATH_BYTES];
     bzi_os_folder folder;
     bzna_status status;
     const char *name;
     int error = 0, kind;
 
-    bzi_string_copy(below, sizeof below, bzi_names_get(&walk->folders, i));
     if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
         return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
@@ -10478,7 +10406,7 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 {
     bzna_status status = bzi_walk_add_folder(walk, folder, 0, err);
 
-    for (uint64_t i = 0; status == BZNA_OK && i < walk->folders.count; i++)
+    for (uint64_t i = 0; status == BZNA_OK && i < walk->folder_count; i++)
         status = bzi_walk_scan(walk, i, err);
     return status;
 }
@@ -10495,13 +10423,15 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 typedef struct bzi_class {
     const char *name;                 /* of its folder */
     uint64_t    begin;                /* number of its first sample */
-    bzi_tree    tree;                 /* its files */
-    bzi_arena   arena;                 /* while folders are listed: memory of the thread that lists it */
+    const char **files;               /* their paths below the root, sorted */
+    uint64_t    count;
+    bzi_arena   arena;                /* while folders are listed: memory of the thread that lists it */
 } bzi_class;
 
 typedef struct bzi_folder {
     const char *root;                 /* path of the root, absolute where the working folder is known */
-    bzi_tree    top;                  /* the folders in the root, which are the classes */
+    const char **top;                 /* the folders in the root, which are the classes, sorted */
+    uint64_t    top_count;
     uint64_t    root_id[2];           /* identity of the root, which ends circles of links */
     bzi_class  *classes;
     uint64_t    class_room;           /* elements of classes: 1 without classes */
@@ -10510,12 +10440,12 @@ typedef struct bzi_folder {
 } bzi_folder;
 
 /* Orders names that are decimal numbers by value, and names of equal value ("7", "007") as text. */
-static int bzi_folder_number_is_before(const void *left, const void *right)
+static int bzi_folder_number_order(const void *left, const void *right)
 {
     const char *a = *(const char *const *)left, *b = *(const char *const *)right;
     const char *x = a + strspn(a, "0"), *y = b + strspn(b, "0");
     int order = strlen(x) != strlen(y) ? strlen(x) < strlen(y) ? -1 : 1 : strcmp(x, y);
-    return order ? order < 0 : strcmp(a, b) < 0;
+    return order ? order : strcmp(a, b);
 }
 
 /* For bzi_search: returns 1 if the i-th of the sorted names is not before `name`. */
@@ -10529,16 +10459,16 @@ static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_conf
 {
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *wanted = config->classes[i];
-        uint64_t k = bzi_search(folder->top.names, folder->top.count, wanted, bzi_folder_name_is_past);
+        uint64_t k = bzi_search(folder->top, folder->top_count, wanted, bzi_folder_name_is_past);
 
-        if (k == folder->top.count || strcmp(folder->top.names[k], wanted))
+        if (k == folder->top_count || strcmp(folder->top[k], wanted))
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[%u]: there is no folder \"%.64s\"", i,
                             wanted);
 
         for (uint32_t j = 0; j < i; j++)
-            if (folder->classes[j].name == folder->top.names[k])
+            if (folder->classes[j].name == folder->top[k])
                 return BZI_MISUSE(err, "dataset_config.classes[%u]: \"%.64s\" is named twice", i, wanted);
-        folder->classes[i].name = folder->top.names[k];
+        folder->classes[i].name = folder->top[k];
     }
     return BZNA_OK;
 }
@@ -10547,8 +10477,8 @@ static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_conf
 static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
-    const char **names = folder->top.names;
-    uint64_t count = config->classes ? config->class_count : folder->top.count;
+    const char **names = folder->top;
+    uint64_t count = config->classes ? config->class_count : folder->top_count;
 
     if (!BZI_ARENA_ZERO(&c->arena, folder->classes, count))
         return bzi_fail_memory(err, "classes");
@@ -10563,7 +10493,7 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
         if (names[i][strspn(names[i], "0123456789")])
             return BZI_MISUSE(err, "dataset_config.class_order: the folder name \"%.64s\" is not a number", names[i]);
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC)
-        bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
+        qsort(names, (size_t)count, sizeof *names, bzi_folder_number_order);
 
     for (uint64_t i = 0; i < count; i++)
         folder->classes[i].name = names[i];
@@ -10582,27 +10512,38 @@ static int bzi_folder_is_split(const char *name)
     return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
 }
 
+/* Keeps the files that a walk has found as those of a class, in no more memory than they need. */
+static bzna_status bzi_folder_keep(bzi_class *class, const bzi_walk *walk, bzna_error *err)
+{
+    class->count = walk->files.count;
+    class->files = bzi_arena_copy(walk->files.arena, walk->files.texts.data, class->count, sizeof *class->files);
+    if (!class->files)
+        return bzi_fail_memory(err, "names of files");
+    qsort(class->files, (size_t)class->count, sizeof *class->files, bzi_path_order);
+    return BZNA_OK;
+}
+
 /* Finds the files of one class. Runs on several threads, each with a class of its own. */
 BZI_COLD
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
     const bzi_folder *folder = user;
     bzi_class *class = &folder->classes[index];
-    bzi_walk walk = bzi_walk_of_pictures(folder->host, folder->root);
-    bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+    bzi_walk walk = bzi_walk_of_pictures(folder->host, &class->arena, folder->root);
+    bzna_status status;
 
     class->arena.memory = &folder->host->memory;
-    if (status == BZNA_OK) {
+    if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK) {
         /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
         status = bzi_walk_add_folder(&walk, class->name, 0, err);
     }
 
-    for (uint64_t i = 1; status == BZNA_OK && i < walk.folders.count; i++)
+    for (uint64_t i = 1; status == BZNA_OK && i < walk.folder_count; i++)
         status = bzi_walk_scan(&walk, i, err);
 
     if (status == BZNA_OK)
-        status = bzi_tree_make(&class->tree, &class->arena, &walk.files, bzi_path_is_before, err);
+        status = bzi_folder_keep(class, &walk, err);
     bzi_walk_free(&walk);
     return status;
 }
@@ -10611,7 +10552,8 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
  * where its first bytes tell, the format that it has. */
 static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *class, const char *what, bzna_error *err)
 {
-    bzi_walk walk = bzi_walk_of_pictures(folder->host, folder->root);
+    bzi_arena arena = { .memory = &folder->host->memory };
+    bzi_walk walk = bzi_walk_of_pictures(folder->host, &arena, folder->root);
     char path[BZI_LIMIT_PATH_BYTES], text[128];
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
     bzi_source source = { .size = 0 };
@@ -10632,6 +10574,7 @@ static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *c
     bzi_string_copy(text, sizeof text, walk.other);
     bzi_text_printable(text);
     bzi_walk_free(&walk);
+    bzi_arena_free(&arena);
     return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "%s%s%.64s%s%s", what, text[0] ? ": \"" : "", text,
                     kind ? "\" is " : text[0] ? "\" has another extension" : "", kind ? kind : "");
 }
@@ -10658,7 +10601,7 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
     char text[128];
 
     for (uint64_t i = 0; status == BZNA_OK && !config->allow_empty && i < c->class_count; i++)
-        if (!folder->classes[i].tree.count) {
+        if (!folder->classes[i].count) {
             snprintf(text, sizeof text, "the class folder \"%.64s\" has no picture files",
                      folder->classes[i].name);
             status = bzi_folder_fail_empty(folder, folder->classes[i].name, text, err);
@@ -10684,7 +10627,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
 
     for (uint64_t i = 0; i < c->class_count; i++) {
         folder->classes[i].begin = c->count;
-        c->count += folder->classes[i].tree.count;
+        c->count += folder->classes[i].count;
     }
 
     c->target_count = c->count;
@@ -10710,7 +10653,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
     c->count = walk->files.count;
-    return bzi_tree_make(&folder->classes[0].tree, &c->arena, &walk->files, bzi_path_is_before, err);
+    return bzi_folder_keep(folder->classes, walk, err);
 }
 
 /* Keeps the absolute path of a folder, so that files can be opened later even if the working folder has changed. */
@@ -10720,8 +10663,23 @@ static bzna_status bzi_folder_root(bzi_container *c, const char **root, bzna_err
 
     if (!bzi_path_absolute(path, sizeof path, c->given))
         return bzi_file_fail_open(ENAMETOOLONG, err);
-    *root = bzi_arena_copy(&c->arena, path, strlen(path) + 1, 1);
+    *root = bzi_arena_text(&c->arena, path);
     return *root ? BZNA_OK : bzi_fail_memory(err, "a folder");
+}
+
+/* Opens the folders that are in the root, which a walk has found after the root itself. */
+static bzna_status bzi_folder_open_top(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
+                                       bzna_error *err)
+{
+    bzi_folder *folder = c->own;
+
+    folder->top_count = walk->folder_count - 1;
+    if (!BZI_ARENA_ZERO(&c->arena, folder->top, folder->top_count))
+        return bzi_fail_memory(err, "names of folders");
+    for (uint64_t i = 0; i < folder->top_count; i++)
+        folder->top[i] = bzi_walk_at(walk, i + 1)->path;
+    qsort(folder->top, (size_t)folder->top_count, sizeof *folder->top, bzi_path_order);
+    return bzi_folder_open_classes(c, config, err);
 }
 
 /* Finds the samples: in the root, or in class folders. */
@@ -10735,17 +10693,12 @@ static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *
     if (status != BZNA_OK)
         return status;
 
-    walk = bzi_walk_of_pictures(c->host, folder->root);
+    walk = bzi_walk_of_pictures(c->host, &c->arena, folder->root);
     if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
         (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK) {
         memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
-        if (walk.folders.count == 1)
-            status = bzi_folder_open_flat(c, &walk, config, err);
-        else if ((status = bzi_tree_make(&folder->top, &c->arena, &walk.folders, bzi_path_is_before, err)) == BZNA_OK) {
-            folder->top.names++;                            /* the first is "", the root */
-            folder->top.count--;
-            status = bzi_folder_open_classes(c, config, err);
-        }
+        status = walk.folder_count == 1 ? bzi_folder_open_flat(c, &walk, config, err) :
+                                          bzi_folder_open_top(c, &walk, config, err);
     }
 
     bzi_walk_free(&walk);
@@ -10778,7 +10731,7 @@ static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
 static const char *bzi_folder_name(const bzi_folder *folder, uint64_t index)
 {
     const bzi_class *class = &folder->classes[bzi_folder_class_of(folder, index)];
-    return class->tree.names[index - class->begin];
+    return class->files[index - class->begin];
 }
 
 /* Each sample is a file. */
@@ -10834,7 +10787,7 @@ static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
     const bzi_folder *folder = c->own;
 
     for (uint64_t i = 0; i < folder->class_room; i++)
-        hash = bzi_tree_hash(&folder->classes[i].tree, hash);
+        hash = bzi_paths_hash(folder->classes[i].files, folder->classes[i].count, hash);
     return hash;
 }
 
@@ -12252,7 +12205,7 @@ static const bzi_container_ops bzi_recordio_ops = {
 
 #ifndef BENZINA_NO_PROVIDERS
 /* ==== 40. Containers: providers ====================================================================================
- * Calls: rooms 2, 7-9, 11-12, 21, 25-26, 32.
+ * Calls: rooms 2, 4, 7-9, 11-12, 21, 25-26.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
  * or lies where `locate` says, in a file or in memory. A sample's bytes are its pictures:
@@ -12272,10 +12225,11 @@ typedef struct bzi_provider {
     uint64_t    sizes[BZI_LIMIT_FIELDS];              /* bytes that a value must have; 0: any */
     uint32_t    pictures;             /* how many fields are pictures */
     uint32_t    picture;              /* number of the first of them */
-    bzi_file_paths paths;             /* of the files */
+    const char **paths;               /* of the files, as the caller gives them */
+    const char *here;                 /* the working folder when they were given, with a slash */
     bzi_source *files;                /* the files themselves; NULL: each is opened when it is read */
     uint32_t    open_count;           /* those of them that were opened */
-    bzi_names   classes;              /* their names */
+    const char **classes;             /* their names */
     uint64_t    limit;                /* bytes of a value, at most */
 } bzi_provider;
 
@@ -12395,22 +12349,30 @@ static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own,
     return BZNA_OK;
 }
 
-static bzna_status bzi_provider_open_classes(bzi_container *c, bzi_provider *own, bzna_error *err)
+/* Copies an array of texts. what: its name. */
+static bzna_status bzi_provider_copy(bzi_container *c, const char *const *given, uint64_t count, const char *what,
+                                     const char ***copy, bzna_error *err)
 {
-    const bzna_provider *p = &own->c;
-    bzna_status status = BZNA_OK;
-
-    own->classes.memory = &c->host->memory;
-    for (uint64_t i = 0; i < p->class_count && status == BZNA_OK; i++)
-        status = p->class_names[i] ? bzi_names_add(&own->classes, p->class_names[i], err) :
-                                     BZI_MISUSE(err, "provider.class_names[%llu]: is NULL", (bzi_llu)i);
-    return status;
+    for (uint64_t i = 0; i < count; i++)
+        if (!given[i])
+            return BZI_MISUSE(err, "provider.%s[%llu]: is NULL", what, (bzi_llu)i);
+    if (!BZI_ARENA_ZERO(&c->arena, *copy, count))
+        return bzi_fail_memory(err, "the texts of a provider");
+    for (uint64_t i = 0; i < count; i++)
+        if (!((*copy)[i] = bzi_arena_text(&c->arena, given[i])))
+            return bzi_fail_memory(err, "the texts of a provider");
+    return BZNA_OK;
 }
 
 static bzna_status bzi_provider_path(const bzi_container *c, uint64_t file, char *path, uint64_t capacity,
                                      bzna_error *err)
 {
-    return bzi_file_paths_get(&((const bzi_provider *)c->own)->paths, file, path, capacity, err);
+    const bzi_provider *own = c->own;
+    const char *const name = own->paths[file];
+
+    if (snprintf(path, capacity, "%s%s", bzi_os_is_absolute(name) ? "" : own->here, name) >= (int)capacity)
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    return BZNA_OK;
 }
 
 /* Keeps the paths of the files, and opens these if all of them may stay open. */
@@ -12423,11 +12385,14 @@ static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, 
         return BZNA_OK;
     if (count > SIZE_MAX / sizeof *own->c.files)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.file_count: no array has %llu paths", (bzi_llu)count);
-    for (uint64_t i = 0; i < count; i++)
-        if (!own->c.files[i])
-            return BZI_MISUSE(err, "provider.files[%llu]: is NULL", (bzi_llu)i);
-    if (bzi_file_paths_make(&own->paths, &c->arena, own->c.files, count, err) != BZNA_OK)
+    if (bzi_provider_copy(c, own->c.files, count, "files", &own->paths, err) != BZNA_OK)
         return err->status;
+    if (!bzi_path_absolute(path, sizeof path - 1, ""))
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    if (path[0])
+        strcat(path, "/");
+    if (!(own->here = bzi_arena_text(&c->arena, path)))
+        return bzi_fail_memory(err, "the texts of a provider");
     if (count > c->host->file_limit || count >= own->c.count)
         return BZNA_OK;
 
@@ -12467,7 +12432,9 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
     own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     own->limit = provider->max_bytes ? bzi_min(own->limit, provider->max_bytes) : own->limit;
     c->max_bytes = own->limit;
-    if (bzi_provider_open_fields(c, own, err) != BZNA_OK || bzi_provider_open_classes(c, own, err) != BZNA_OK ||
+    if (bzi_provider_open_fields(c, own, err) != BZNA_OK || 
+        bzi_provider_copy(c, provider->class_names, provider->class_count, "class_names", &own->classes, err) !=
+            BZNA_OK ||
         bzi_provider_open_files(c, own, err) != BZNA_OK)
         return err->status;
 
@@ -12488,9 +12455,6 @@ static void bzi_provider_close(bzi_container *c)
 
     for (uint32_t i = 0; i < own->open_count; i++)
         bzi_source_close(&own->files[i]);
-    if (own->classes.memory)
-        bzi_names_free(&own->classes);
-
     if (!c->given && own->c.close) {  /* opening has succeeded */
         bzi_os_callback_begin();
         own->c.close(own->c.user);
@@ -12761,7 +12725,7 @@ static uint64_t bzi_provider_fingerprint(const bzi_container *c, uint64_t hash)
 
 static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
 {
-    const char *name = bzi_names_get(&((const bzi_provider *)c->own)->classes, target);
+    const char *name = ((const bzi_provider *)c->own)->classes[target];
     (void)err;
     bzi_value_put(value, name, strlen(name));
     return BZNA_OK;
@@ -12803,27 +12767,25 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
 /* Adds the archives and shards that a folder holds, in the order of their names. Adds nothing if it holds none. */
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
 {
-    bzi_walk walk = bzi_walk_make(paths->memory, folder, BZI_SHARD_EXTENSIONS);
-    bzi_arena arena = { .memory = paths->memory };
+    bzi_arena arena = { .memory = paths->arena->memory };
+    bzi_walk walk = bzi_walk_make(&arena, folder, BZI_SHARD_EXTENSIONS);
     char path[BZI_LIMIT_PATH_BYTES];
-    bzi_tree tree = { .count = 0 };
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
     if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.files.count) {
-        if (walk.folders.count > 1)
+        if (walk.folder_count > 1)
             status = BZI_FAIL(err, BZNA_E_FORMAT,
                               "it holds folders beside files of samples (\"%.64s\"): open those by their paths, "
-                              "or set dataset_config.format to \"folder\"",
-                              bzi_names_get(&walk.files, 0));
+                              "or set dataset_config.format to \"folder\"", *bzi_names_all(&walk.files));
         else
-            status = bzi_tree_make(&tree, &arena, &walk.files, bzi_path_is_before, err);
+            qsort(walk.files.texts.data, (size_t)walk.files.count, sizeof(char *), bzi_path_order);
     }
 
-    for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
-        if ((status = bzi_path_join(path, sizeof path, folder, tree.names[i], err)) == BZNA_OK)
+    for (uint64_t i = 0; i < walk.files.count && status == BZNA_OK; i++)
+        if ((status = bzi_path_join(path, sizeof path, folder, bzi_names_all(&walk.files)[i], err)) == BZNA_OK)
             status = bzi_paths_add(paths, path, err);
-    bzi_arena_free(&arena);
     bzi_walk_free(&walk);
+    bzi_arena_free(&arena);
     return status;
 }
 
@@ -13053,7 +13015,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
     if (input->source)
         c->source = *input->source;
 
-    if (!(c->name = bzi_arena_copy(&c->arena, name, strlen(name) + 1, 1)))
+    if (!(c->name = bzi_arena_text(&c->arena, name)))
         status = bzi_fail_memory(err, "a dataset's name");
     else if (input->source)
         status = bzi_container_recognize(c, config, err);
@@ -13634,7 +13596,7 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *opening = user;
     bzi_host *host = opening->dataset->host;
-    const bzna_status status = bzi_container_open_path(host, bzi_names_get(&opening->paths, i), opening->config,
+    const bzna_status status = bzi_container_open_path(host, bzi_names_all(&opening->paths)[i], opening->config,
                                                        &opening->dataset->parts[i].container, err);
 
     if (status != BZNA_END || opening->paths.count == 1)
@@ -13647,7 +13609,8 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_opening opening = { .paths.memory = &host->memory, .config = config };
+    bzi_arena arena = { .memory = &host->memory };
+    bzi_opening opening = { .paths.arena = &arena, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
     const uint64_t found = opening.paths.count;
     bzna_dataset *all;
@@ -13673,6 +13636,7 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
         if (all->parts[i].container)
             bzi_container_drop(all->parts[i].container);
     bzi_names_free(&opening.paths);
+    bzi_arena_free(&arena);
     return bzi_dataset_give(all, status, out);
 }
 
@@ -26198,7 +26162,7 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
         copied++;
         if (!pick->name)
             continue;
-        if (!(pick->name = bzi_arena_copy(&setup->own, pick->name, strlen(pick->name) + 1, 1)))
+        if (!(pick->name = bzi_arena_text(&setup->own, pick->name)))
             return bzi_fail_memory(err, "the names of fields");
 
         status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);

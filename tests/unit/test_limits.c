@@ -324,14 +324,16 @@ TEST(a_box_that_is_read_whole_has_512_mib_at_most)
 TEST(a_class_folder_has_1048576_folders_at_most)
 {
     const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
-    bzi_walk walk = bzi_walk_make(&memory, "", "");
+    bzi_arena arena = { .memory = &memory };
+    bzi_walk walk = bzi_walk_make(&arena, "", "");
     bzna_error err = { 0 };
-    walk.folders.count = BZI_LIMIT_FOLDERS - 1;
+    walk.folder_count = BZI_LIMIT_FOLDERS - 1;
     CHECK_EQ(bzi_walk_add_folder(&walk, "folder/last", 0, &err), BZNA_OK);
-    CHECK_EQ(walk.folders.count, BZI_LIMIT_FOLDERS);
+    CHECK_EQ(walk.folder_count, BZI_LIMIT_FOLDERS);
     CHECK_EQ(bzi_walk_add_folder(&walk, "folder/more", 0, &err), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message, "folder/more: more than 1048576 folders");
     bzi_walk_free(&walk);
+    bzi_arena_free(&arena);
 }
 
 /* ---- Pictures ---- */

@@ -256,12 +256,14 @@ TEST(a_thread_that_may_run_anywhere_names_no_processor)
 /* A folder that has gone between two looks at it is one that cannot be listed. */
 TEST(a_folder_that_cannot_be_listed_is_named_once)
 {
-    bzi_walk walk = bzi_walk_make(&context->host->memory, TEST_BUILD "/tests/nowhere", " ppm ");
+    bzi_arena arena = { .memory = &context->host->memory };
+    bzi_walk walk = bzi_walk_make(&arena, TEST_BUILD "/tests/nowhere", " ppm ");
     bzna_error e = { 0 };
-    CHECK_EQ(bzi_names_add(&walk.folders, "", &e), BZNA_OK);
+    CHECK_EQ(bzi_walk_add_folder(&walk, "", 0, &e), BZNA_OK);
     CHECK_EQ(bzi_walk_scan(&walk, 0, &e), BZNA_E_IO);
     CHECK(!strncmp(e.message, "cannot list: ", 13));
-    bzi_names_free(&walk.folders);
+    bzi_walk_free(&walk);
+    bzi_arena_free(&arena);
 }
 
 TEST(init_of_nothing_does_nothing)
