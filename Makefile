@@ -604,7 +604,7 @@ $(BUILD)/bench/lib%.so.1: tests/bench/null_driver.c tests/bench/null_driver.h
 # all failures. The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg
 # and a small FFmpeg, where `make static-deps` has been run.
 GPU_HEADERS = tests/unit/test.h tests/unit/known.h tests/unit/gate.h tests/gpu/gpu_dice.h \
-              tests/gpu/check_pictures.h tests/gpu/gpu_look.h tests/unit/random.h \
+              tests/gpu/check_pictures.h tests/gpu/gpu_look.h tests/gpu/gpu_ways.h tests/unit/random.h \
               tests/unit/operations.h benzina.c benzina.h benzina_kernels.cu
 $(BUILD)/gpu/%: tests/gpu/%.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
@@ -614,11 +614,23 @@ $(BUILD)/gpu/%: tests/gpu/%.c $(GPU_HEADERS) $(PTX)
 $(BUILD)/gpu/gpu_record: tests/gpu/gpu_check.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
+# gpu_hybrid is gpu_bench with libavcodec, for hybrid decoding; the one for a bundle has the static FFmpeg inside.
+STATIC     ?= $(BUILD)/static/ffmpeg
+STATIC_AV   = PKG_CONFIG_PATH=$(STATIC)/lib/pkgconfig pkg-config --static libavcodec libavutil
+$(BUILD)/gpu/gpu_hybrid: tests/gpu/gpu_bench.c $(GPU_HEADERS) $(PTX)
+	@mkdir -p $(BUILD)/gpu
+	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
+$(BUILD)/gpu/gpu_hybrid_static: tests/gpu/gpu_bench.c $(GPU_HEADERS) $(PTX) $(wildcard $(STATIC)/done)
+	@mkdir -p $(BUILD)/gpu
+	$(CC) $(BASE_CFLAGS:-O3=-O2) $(shell $(STATIC_AV) --cflags) \
+	    $(if $(GPU_JPEG),$(shell pkg-config --cflags libjpeg),-DBENZINA_NO_JPEG) $(CUDA_CFLAGS) $(LDFLAGS) \
+	    -no-pie -o $@ $< $(shell $(STATIC_AV) --libs) $(GPU_JPEG) -lm -lpthread -ldl
 # gpu_bench decodes JPEG on the CPU, too, where libjpeg-turbo can be linked into it. In gpu_check nothing but NVDEC
 # decodes.
 GPU_JPEG   := $(if $(HAVE_JPEG),$(wildcard $(shell pkg-config --variable=libdir libjpeg)/libjpeg.a))
 GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))
 GPU_RUN     = $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench)
+gpu-run: $(if $(GPU_BUILDS),$(if $(HAVE_AVCODEC),$(BUILD)/gpu/gpu_hybrid))
 # Where there is a GPU and an encoder, the run has its data made first.
 gpu-check gpu-run: $(GPU_RUN)
 	@if [ $@ = gpu-run ] && [ ! -e $(BUILD)/gpu/data/expected.txt ] && command -v nvidia-smi >/dev/null && \
@@ -637,6 +649,7 @@ train-table: all
 gpu-bundle: all $(GPU_RUN)
 	@[ "$$(cat $(BUILD)/gpu/pictures_of 2>/dev/null)" = "$(PHOTOS)" ] || $(MAKE) --no-print-directory gpu-data
 	@[ ! -e $(BUILD)/gpu/data/expected.txt ] || BUILD="$(BUILD)" CC="$(CC)" sh tests/gpu/gpu.sh scaling $(PHOTOS)
+	@[ ! -e $(STATIC)/done ] || $(MAKE) --no-print-directory $(BUILD)/gpu/gpu_hybrid_static
 	@BUILD="$(BUILD)" sh tests/gpu/gpu.sh bundle
 
 # ---- What is given to others -----------------------------------------------------------------------------------------

@@ -19015,7 +19015,7 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
 static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image,
                                            const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
-    uint32_t index;
+    uint32_t index = 0;
     const int found = bzi_image_slot(&session->parser_keys, session->memory, image, &index);
     bzi_parser *parser;
     /* the sequence callback returns the real number of surfaces */

@@ -1491,6 +1491,7 @@ static void read_script(const char *script)
         SCRIPT(memory_budget), SCRIPT(lazy_streams),
         { "h264", offsetof(fake_control, caps[FAKE_H264].chroma_mask) },
         { "h265", offsetof(fake_control, caps[FAKE_HEVC].chroma_mask) },
+        { "jpeg", offsetof(fake_control, caps[FAKE_JPEG].chroma_mask) },
     };
     char name[64];
     long long value, k;

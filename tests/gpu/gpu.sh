@@ -14,6 +14,7 @@
 #
 # A section of the run is a process of its own, with a time of its own: one that fails, dies or hangs costs no other.
 # They stand in the order of what would be missed most, but for scaling, which needs nothing of the GPU and is first.
+# Each says which of its points it has left out for lack of time.
 # The report is written again after each, so that it is whole whenever the run is ended. Nothing is needed but a driver:
 # without libnvcuvid, what needs NVDEC is skipped with the reason, and the rest runs.
 #
@@ -33,8 +34,9 @@ G=$BUILD/gpu D=$BUILD/gpu/data P=$here
 if [ -x "$here/gpu_bench" ]; then cd "$here" && G=$here D=$here/data; fi          # a bundle
 LC_ALL=C
 export LC_ALL
-LIMITS="scaling=100 environment=24 kernels=18 capabilities=8 hand265=10 hand264=10 selfcheck=24 gate=18 md5=31 batches=27 surfaces=20 uploads=10 engine=36
-    sessions=33 end=44 contexts=28 processes=33 calls=12 beside=18 kernel=13 ptx=14 memory=15 decoders=9 parser=7"
+LIMITS="scaling=70 environment=22 kernels=16 capabilities=8 hand265=10 hand264=10 selfcheck=17 gate=18 md5=27 batches=24 surfaces=17 uploads=10 engine=33
+    sessions=30 end=42 hybrid=23 grid=26 waiting=18 loaders=21 contexts=21 processes=32 calls=11 beside=15 kernel=12 ptx=10 memory=11 decoders=5
+    parser=3"
 
 # Some containers have the driver where the loader does not look.
 for folder in /usr/local/nvidia/lib64 /usr/lib/wsl/lib /usr/lib64/nvidia /run/opengl-driver/lib; do
@@ -233,7 +235,7 @@ section() {
 limited() { timeout -k 3 "$LIMIT" "$@"; }
 
 # What the sections of gpu_bench have in common. Nothing new is begun in the last tenth.
-bench() { limited "$G/gpu_bench" "$1" --data "$D" --scale "$scale" --budget "$(((LIMIT * 9 + 9) / 10))" --out "$S/$1.figures"; }
+bench() { limited "${PROGRAM:-$G/gpu_bench}" "$1" --data "$D" --scale "$scale" --budget "$(((LIMIT * 9 + 9) / 10))" --out "$S/$1.figures"; }
 
 # What the driver has here, whatever the loader finds of it.
 environment() {
@@ -280,6 +282,16 @@ scaling() {
     fi
     grep '^[{].*[}]$' "$S/scaling.log" | tail -n 1 | sed 's/^{/{"kind": "scaling", /' >"$S/scaling.figures"
     return $code
+}
+
+# hybrid: by the program that has libavcodec, which decodes what processors take from NVDEC.
+hybrid() {
+    PROGRAM=$G/gpu_hybrid
+    if [ ! -x "$PROGRAM" ]; then
+        echo "SKIP gpu-run: $PROGRAM is not there: it is built with libavcodec, for a bundle with a static one: make static-deps, then make gpu-bundle"
+        return 3
+    fi
+    bench hybrid
 }
 
 # ptx: twice, with a cache of compiled kernels that was empty.
@@ -418,6 +430,10 @@ run() {
     section engine       bench engine
     section sessions     bench sessions
     section end          bench end
+    section hybrid       hybrid
+    section grid         bench grid
+    section waiting      bench waiting
+    section loaders      bench loaders
     section contexts     bench contexts
     section processes    processes
     section calls        bench calls
@@ -470,6 +486,8 @@ bundle() {
     cp tests/data/mini_h264.bzna tests/data/mini_h264.json tests/data/mini_h265.bzna tests/data/mini_h265.json \
         "$B/tests/data/" && cp -r "$D" "$B/data" || exit 1
     if [ -e "$G/scaling" ]; then cp -r "$G/scaling" "$B/" || exit 1; fi
+    if [ -e "$G/gpu_hybrid_static" ]; then cp "$G/gpu_hybrid_static" "$B/gpu_hybrid" && strip "$B/gpu_hybrid" || exit 1
+    else echo "gpu-bundle: without hybrid decoding, since there is no static FFmpeg: make static-deps"; fi
     cp tests/gpu/gpu_train.py "$B/"
     wheel=$(find "$BUILD/dist/python" -name '*.whl' 2>/dev/null | sort | tail -n 1)
     if [ -n "$wheel" ]; then python3 -m zipfile -e "$wheel" "$B/python" || exit 1
@@ -478,8 +496,11 @@ bundle() {
 #!/bin/sh
 # Runs everything on this machine's GPU in at most 570 s. Send back report.json, or what is printed last.
 cd "$(dirname "$0")" || exit 1
-chmod +x gpu_check gpu_bench scaling/bench_scaling scaling/bzna scaling/scaling.sh 2>/dev/null     # a copy may have lost it
-case $1 in train) exec sh ./gpu.sh "$@" ;; esac         # sh run.sh train: a training run with each loader
+chmod +x gpu_check gpu_bench gpu_hybrid scaling/bench_scaling scaling/bzna scaling/scaling.sh 2>/dev/null     # a copy may have lost it
+case $1 in
+train) exec sh ./gpu.sh "$@" ;;         # a training run with each loader
+all) shift; sh ./gpu.sh run "$@"; exec sh ./gpu.sh train ;;     # both
+esac
 exec sh ./gpu.sh run "$@"
 END
     chmod +x "$B/run.sh"

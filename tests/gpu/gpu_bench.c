@@ -214,7 +214,7 @@ static archive archives[] = { { .name = "h265_crf20" }, { .name = "h265_crf28" }
                               { .name = "fit_384x512" }, { .name = "fit_512x512" }, { .name = "fit_1024x1024" },
                               { .name = "fit_2048x2048" } };
 enum { ARCHIVES = sizeof archives / sizeof archives[0], FIRST_SIZED = 3, FIRST_FIT = 7 };
-static archive jpegs = { .name = "jpeg", .is_folder = 1 };
+static archive jpegs = { .name = "jpeg", .is_folder = 1 }, tuned = { .name = "h264_tuned" };
 
 static int64_t archive_read(void *user, uint64_t offset, void *dst, uint64_t size)
 {
@@ -282,6 +282,8 @@ static bzna_dataset *dataset_open(bzna_context *context, archive *a)
 /* What is loaded end to end: H.265 by NVDEC, or where that cannot be, JPEG by the CPU, warped by the GPU. */
 static archive *common(void) { return about.video == BZNA_OK ? &archives[0] : &jpegs; }
 
+static uint32_t session_depth;        /* of contexts that are opened; 0: the library's default */
+
 /* cuda: NULL, or the CUDA context to use. */
 static bzna_context *context_open_in(uint32_t sessions, CUcontext cuda)
 {
@@ -291,6 +293,7 @@ static bzna_context *context_open_in(uint32_t sessions, CUcontext cuda)
     bzna_context_config_init(&config, sizeof config);
     config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.sessions = sessions;
+    config.session_depth = session_depth;
     config.cuda_context = cuda;
     if (bzna_context_open(&config, &context, &err) != BZNA_OK)
         fail("context", &err);
@@ -480,6 +483,7 @@ typedef struct point {
     uint32_t sessions, dtype, batch;
     int32_t  output;                  /* BZNA_DEVICE_... */
     uint32_t readers, readers_made;   /* readers: 0: as many as a loader has by default */
+    uint32_t depth_made;              /* pictures that a session decodes at once */
     double   seconds, rate, core_seconds;         /* core_seconds: a thousand pictures */
     uint64_t pictures;
     watch    watch;
@@ -487,7 +491,21 @@ typedef struct point {
     int      profile;                 /* time the driver's calls */
     CUcontext cuda;                   /* NULL: the device's primary one */
     const char *beside;               /* what else goes on, for the report; NULL: nothing */
+    uint32_t decoder;                 /* BZNA_DECODER_...; 0: what suits the archive */
+    uint32_t hybrid, jpeg;            /* as in bzna_loader_decode */
+    uint32_t waits_by;                /* WAITS_... */
+    uint64_t by_nvdec, by_software, by_hybrid;    /* pictures, of those that were counted */
 } point;
+
+/* How a session waits for its oldest picture: as the library does in such a context, in the call that maps it, or by
+ * asking for its status until it is done. */
+enum { WAITS_AS_EVER, WAITS_IN_MAP, WAITS_BY_STATUS };
+
+static void point_use_waiting(const point *p, bzi_device *device)
+{
+    if (p->waits_by)
+        device->spins = p->waits_by == WAITS_BY_STATUS;
+}
 
 static void point_config(const point *p, bzna_loader_config *config)
 {
@@ -503,7 +521,11 @@ static void point_config(const point *p, bzna_loader_config *config)
     config->order.epochs = BZNA_EPOCHS_ENDLESS;
     config->warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     config->warp.flip_h = 0.5;
-    config->decode.decoder = p->archive->is_folder ? BZNA_DECODER_SOFTWARE : BZNA_DECODER_NVDEC;
+    config->decode.decoder = p->decoder             ? p->decoder :
+                             p->archive->is_folder ? BZNA_DECODER_SOFTWARE :
+                                                     BZNA_DECODER_NVDEC;
+    config->decode.hybrid = p->hybrid;
+    config->decode.jpeg = p->jpeg;
     config->read.threads = p->readers;
     memcpy(config->color.mean, mean, sizeof mean);
     memcpy(config->color.std, std, sizeof std);
@@ -574,15 +596,19 @@ static void point_measure(point *p)
     bzna_context *context = context_open_in(p->sessions, p->cuda);
     bzna_dataset *dataset = dataset_open(context, p->archive);
     bzna_loader *loader;
+    bzna_statistics before;
     void *stream = NULL;
     double start, processor;
     if (!dataset)
         exit(1);
     if (p->profile)
         time_calls(context->device);
+    point_use_waiting(p, context->device);
+    p->depth_made = context->device->config.session_depth;
     loader = point_open(p, context, dataset);
     point_warm_up(p, loader, &stream);
     point_wait(context->device, stream);
+    before = p->stats;
     watch_start(&p->watch);
     processor = processor_seconds();
     start = now();
@@ -596,6 +622,9 @@ static void point_measure(point *p)
     bzna_loader_statistics(loader, &p->stats, sizeof p->stats, NULL);
     p->rate = (double)p->pictures / p->seconds;
     p->core_seconds = processor / (double)p->pictures * 1000;
+    p->by_nvdec = p->stats.samples_nvdec - before.samples_nvdec;
+    p->by_software = p->stats.samples_software - before.samples_software;
+    p->by_hybrid = p->stats.samples_hybrid - before.samples_hybrid;
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
@@ -669,6 +698,8 @@ typedef struct share {
     bzna_dataset *dataset;
     atomic_int   *quit, *ready;
     atomic_uint_fast64_t taken;       /* pictures so far, of batches that are whole */
+    uint64_t      first;              /* of them, before anything was counted */
+    double        rate;               /* its part of the rate of all */
 } share;
 
 static void *share_run(void *user)
@@ -684,6 +715,7 @@ static void *share_run(void *user)
         point_wait(s->context->device, stream);
         atomic_fetch_add(&s->taken, count);
     }
+    bzna_loader_statistics(loader, &p->stats, sizeof p->stats, NULL);
     bzna_loader_close(loader);
     return NULL;
 }
@@ -744,12 +776,16 @@ static double shares_measure(share *all, uint32_t count, watch *w, double *core_
     memset(timed, 0, sizeof timed);
     processor = processor_seconds();
     first = shares_taken(all, count, &least);
+    for (uint32_t i = 0; i < count; i++)
+        all[i].first = atomic_load(&all[i].taken);
     start = now();
     do {
         usleep((useconds_t)(point_seconds * 1e6));
         pictures = shares_taken(all, count, &least) - first;
         seconds = now() - start;
     } while (!pictures && seconds < 5);
+    for (uint32_t i = 0; i < count; i++)
+        all[i].rate = (double)(atomic_load(&all[i].taken) - all[i].first) / seconds;
     processor = processor_seconds() - processor;
     watch_end(w);
     atomic_store(&quit, 1);
@@ -2128,6 +2164,7 @@ static void parser_sections(void)
 }
 
 #include "gpu_look.h"
+#include "gpu_ways.h"
 
 /* What a section needs: nothing, a device that the library opens, or NVDEC on it. */
 enum { NEEDS_NOTHING, NEEDS_DEVICE, NEEDS_VIDEO };
@@ -2138,6 +2175,8 @@ static const struct { const char *name; void (*run)(void); int needs; } sections
     { "hand264", hand264_section, NEEDS_VIDEO }, { "selfcheck", selfcheck_section, NEEDS_VIDEO },
     { "uploads", uploads_section, NEEDS_DEVICE }, { "ptx", ptx_section, NEEDS_NOTHING },
     { "engine", engine_section, NEEDS_VIDEO }, { "sessions", sessions_section, NEEDS_VIDEO },
+    { "hybrid", hybrid_section, NEEDS_VIDEO }, { "grid", grid_section, NEEDS_VIDEO },
+    { "waiting", waiting_section, NEEDS_VIDEO }, { "loaders", loaders_section, NEEDS_VIDEO },
     { "end", end_section, NEEDS_DEVICE }, { "beside", beside_section, NEEDS_DEVICE },
     { "calls", calls_section, NEEDS_VIDEO }, { "contexts", contexts_section, NEEDS_DEVICE },
     { "share", share_section, NEEDS_DEVICE }, { "kernel", kernel_section, NEEDS_DEVICE },
@@ -2179,6 +2218,7 @@ static int section_run(size_t section, const char *out)
     sections[section].run();
     for (int a = 0; a < ARCHIVES; a++)
         free(archives[a].bytes);
+    free(tuned.bytes);
     return fclose(json) != 0;
 }
 

@@ -1,4 +1,4 @@
-# gpu_report.awk - what gpu.sh has found, in short: eleven lines that say most, then what ended badly, then tables, at most `most` characters.
+# gpu_report.awk - what gpu.sh has found, in short: twelve lines that say most, then what ended badly, then tables, at most `most` characters.
 # Lines of its input, tabs between their parts: S name status seconds; F name figure (a line of JSON); L name line-of-the-log.
 
 function number(line, key) { return match(line, "\"" key "\": [-0-9.e+]+") ? substr(line, RSTART + length(key) + 4, RLENGTH - length(key) - 4) + 0 : 0 }
@@ -128,6 +128,17 @@ kind == "end to end" && line ~ /"beside": "nothing"/ && line ~ /float32/ && line
         cpu = number(line, "core_seconds_per_1000"); gpu = number(line, "gpu_utilization")
     }
 }
+kind == "hybrid" {
+    way = string(line, "way"); r = number(line, "images_per_second"); archive = string(line, "archive")
+    all = number(line, "samples_nvdec") + number(line, "samples_software")
+    ways[archive] = add(ways[archive], ", ", way " " rate(r) (way == "hybrid" && all ? sprintf(" (%.0f %% by processors)", 100 * number(line, "samples_hybrid") / all) : ""))
+    if (ways[archive] !~ /,/) hybrid_order[++hybrids] = archive
+}
+kind == "grid" && string(line, "what") == "loader" { grid = grid " " number(line, "sessions") "x" number(line, "depth") ": " rate(number(line, "images_per_second")) }
+kind == "waiting" && string(line, "what") == "loader" {
+    waiting = add(waiting, ", ", string(line, "context") " " string(line, "waits") sprintf(" %.3f (%.2f)", number(line, "core_seconds_per_1000"), number(line, "status_calls_per_picture")))
+}
+kind == "loaders" { several_loaders = add(several_loaders, ", ", string(line, "what") " " (string(line, "reason") != "" ? "not measured" : rate(number(line, "images_per_second")))) }
 kind == "kernel" && line ~ /float32/ && number(line, "us_per_picture") > 0 { if (1e6 / number(line, "us_per_picture") > kernel) kernel = 1e6 / number(line, "us_per_picture") }
 
 # The first limit in this order that explains the best rate, and the setting to change.
@@ -180,6 +191,15 @@ function scaling(    i, text) {
     return text == "" ? reason("scaling") : text (ended("scaling") == "" ? "" : "; " ended("scaling"))
 }
 
+# Engines and processors together, and how sessions are used.
+function together(    i, text) {
+    for (i = 1; i <= hybrids; i++) text = add(text, "; ", hybrid_order[i] " " ways[hybrid_order[i]])
+    return "hybrid, pictures/s by who decodes: " (text == "" ? reason("hybrid") : text) \
+        " | loader by sessions x depth:" (grid == "" ? " " reason("grid") : grid) \
+        " | waiting, core-seconds for 1,000 pictures (status calls a picture): " (waiting == "" ? reason("waiting") : waiting) \
+        " | loaders, pictures/s: " (several_loaders == "" ? reason("loaders") : several_loaders)
+}
+
 function self_check(    i, text) {
     for (i = 1; i <= checks; i++) text = add(text, "; ", check_order[i] " bits " check_state[check_order[i]])
     if (ended("selfcheck") != "") text = add(text, "; ", ended("selfcheck"))
@@ -220,10 +240,11 @@ END {
         "; processes" (processes == "" ? " " ended("processes") : processes))
     say("10 end to end: " limit())
     say("11 CPU alone, pictures/s by decoder threads (share of one thread's rate each; aim: 0.9 with 8, 0.8 with 16): " scaling())
+    say("12 together: " together())
     text_ = ""
     for (i = 1; i <= sections; i++) text_ = add(text_, ", ", order[i] " " (status[order[i]] == "ok" ? seconds[order[i]] " s" : status[order[i]] ~ /^skipped/ ? "skipped" : toupper(status[order[i]])))
     say("sections: " text_)
     for (i = 1; i <= sections; i++) if (status[order[i]] !~ /^(ok|skipped)/) { say("-- " order[i] ": " status[order[i]]); tail(order[i], 6) }
-    table("scaling", 30); table("end", 16); table("sessions", 18); table("contexts", 12); table("processes", 4); table("engine", 18); table("calls", 14); table("beside", 6); table("kernel", 18)
+    table("scaling", 30); table("end", 16); table("hybrid", 8); table("loaders", 8); table("waiting", 10); table("grid", 20); table("sessions", 18); table("contexts", 12); table("processes", 4); table("engine", 18); table("calls", 14); table("beside", 6); table("kernel", 18)
     table("ptx", 8); table("memory", 6); table("decoders", 4); table("parser", 4); table("peers", 6); table("surfaces", 8); table("environment", 40)
 }

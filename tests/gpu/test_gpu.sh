@@ -61,12 +61,14 @@ check gpu_check_counts_what_it_skips says "tests/gpu/gpu_check.c: 0 passed, 0 fa
 # What needs no encoder: archives and pictures of tests/data in the place of those that are made.
 if pkg-config --exists libavcodec libavutil; then
     needs the_fake_driver_builds make --no-print-directory -s "$BUILD/tests/fake/libnvcuvid.so.1"
+    needs gpu_hybrid_builds $MAKE "$T/gpu/gpu_hybrid"
 else
     skip "gpu-run on the fake driver" "built without libavcodec [libavcodec-dev]"; finish
 fi
 mini=small; [ -z "$TEST_ALL" ] || mini=mini         # what is decoded in a tenth of the time
 mkdir -p "$T/gpu/data/jpeg/class" && cp tests/data/${mini}_h265.bzna "$T/gpu/data/h265_crf20.bzna" &&
-    cp tests/data/${mini}_h264.bzna "$T/gpu/data/h264_crf20.bzna"
+    cp tests/data/${mini}_h264.bzna "$T/gpu/data/h264_crf20.bzna" &&
+    cp tests/data/${mini}_h264.bzna "$T/gpu/data/h264_tuned.bzna"
 cp tests/data/pictures/jpeg_4[0-9]*.jpg "$T/gpu/data/jpeg/class/"
 check a_short_check_needs_no_data says " 0 failed, " faked sh tests/gpu/gpu.sh check --short
 
@@ -104,14 +106,45 @@ check whole_rates_have_sessions_contexts_and_processes told whole "9 pictures/s"
     "contexts 1: [0-9]* (.* 2: " "processes 1: [0-9]* (.* 2: "
 check whole_what_limits_is_named told whole "10 end to end:" "[1-9][0-9]* pictures/s of 224x224 (h265_crf20, " \
     "limited by "
+check whole_engines_and_processors_together told whole "12 together:" \
+    "h265_crf20 hybrid [1-9][0-9]*.*, NVDEC [1-9][0-9]*, processors [1-9][0-9]*; h264_tuned hybrid [1-9]" \
+    "sessions x depth: 1x4: [1-9][0-9]* 1x8: [1-9].* 2x4: [1-9].* 2x16: [1-9]" \
+    "a picture): sleeps in map [0-9.]* ([0-9.]*), sleeps by status .*, spins in map .*, spins by status" \
+    "loaders, pictures/s: JPEG by NVDEC not measured, H.265 [1-9][0-9]*, H.265 twice [1-9].*, JPEG by processors [1-9]"
 check whole_no_section_failed sh -c "! grep -E '^fake driver: -- [a-z0-9]+: (out|died|failed)' $T/whole/out"
 check whole_every_line_says_that_the_driver_is_a_fake sh -c "! grep -v '^fake driver: ' $T/whole/out"
 check whole_the_text_is_short sh -c "[ \$(sed -n '/^fake driver: 1 env/,\$p' $T/whole/out | wc -c) -le 12000 ]"
 check whole_one_file_is_written sh -c "[ \"\$(ls $T/whole)\" = \"\$(printf 'out\nreport.json')\" ]"
 json whole_the_report_is_json_with_all_in_it "$T/whole/report.json" \
-    "len(s) == 25 and r['driver'].startswith('the fake') and r['text'][0].startswith('fake driver: 1 env') and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling') and all(f['fake_driver'] for x in s.values() for f in x['figures'] if f['kind'] != 'peers')"
-for kind in caps "kernel equality" hand self-check "bare sessions" "end to end" processes "driver call" contexts kernel "decoder memory" uploads; do
+    "len(s) == 29 and r['driver'].startswith('the fake') and r['text'][0].startswith('fake driver: 1 env') and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling') and all(f['fake_driver'] for x in s.values() for f in x['figures'] if f['kind'] != 'peers')"
+for kind in caps "kernel equality" hand self-check "bare sessions" "end to end" processes "driver call" contexts kernel "decoder memory" uploads hybrid grid waiting loaders; do
     check "whole_has_figures_of_$(echo "$kind" | tr ' ' _)" grep -qF -e "\"kind\": \"$kind\"" "$T/whole/report.json"
+done
+
+# What the rows of sections say, each by itself: figures SECTION PROGRAM EXPRESSION [VARIABLE=VALUE ...], of the figures f.
+figures() {
+    section=$1 program=$2 expression=$3; shift 3
+    rm -f "$T/figures"
+    env LD_LIBRARY_PATH="${FAKES:-$BUILD/tests/fake}" "$@" "$T/gpu/$program" "$section" --data "$T/gpu/data" --scale 0.1 \
+        --out "$T/figures" && python3 -c "import json; f = [json.loads(l) for l in open('$T/figures')]
+assert $expression, f"
+}
+rows() { # NAME ARGUMENTS OF FIGURES
+    if command -v python3 >/dev/null; then check "$1" figures "$2" "$3" "$4" ${5:+"$5"} ${6:+"$6"}; else skip "$1" "no python3 here [python3]"; fi
+}
+rows processors_take_pictures_from_slow_engines_where_decoding_is_hybrid hybrid gpu_hybrid \
+    "[(x['archive'], x['way']) for x in f] == [(a, w) for w in ('hybrid', 'NVDEC', 'processors') for a in ('h265_crf20', 'h264_tuned')] and all(x['images_per_second'] > 0 and not x['samples_failed'] and not x['fallbacks'] and (x['samples_hybrid'] > 0) == (x['way'] == 'hybrid') and (x['samples_software'] > 0) == (x['way'] != 'NVDEC') and (x['samples_nvdec'] > 0) == (x['way'] != 'processors') and x['samples_software'] == (x['samples_hybrid'] if x['way'] == 'hybrid' else x['samples_software']) for x in f)" \
+    FAKE_SCRIPT=engine_us=10000
+rows each_session_has_as_many_pictures_as_its_row_says grid gpu_bench \
+    "[(x['what'], x['sessions'], x['depth']) for x in f] == [(w, s, d) for w in ('loader', 'decoding alone') for s in (1, 2) for d in (4, 8, 16)] and all(x['images_per_second'] > 0 for x in f if x['what'] == 'loader') and any(x['images_per_second'] > 0 for x in f if x['what'] != 'loader')"
+rows a_session_waits_as_its_row_says waiting gpu_bench \
+    "[(x['what'], x['context'], x['waits']) for x in f] == [(w, c, h) for w in ('loader', 'decoding alone') for c in ('sleeps', 'spins') for h in ('in map', 'by status')] and all(x['images_per_second'] > 0 and (x['status_calls_per_picture'] > 2 if x['waits'] == 'by status' else x['status_calls_per_picture'] < 1.1) for x in f)" \
+    FAKE_SCRIPT=engine_us=3000
+rows two_loaders_of_a_context_both_have_batches loaders gpu_bench \
+    "[x['what'] for x in f] == ['JPEG by NVDEC', 'H.265', 'H.265 twice', 'JPEG by processors', 'H.265, and JPEG by processors'] and f[0]['reason'] and all(x['first'] > 0 and x['images_per_second'] > 0 and not x['samples_failed'] and (x['second'] or 0) >= (x['loaders'] == 2) for x in f[1:]) and [(x['samples_nvdec'] > 0, x['samples_software'] > 0) for x in f[1:]] == [(True, False), (True, False), (False, True), (True, True)]"
+for point in "hybrid 6" "grid 12" "waiting 8" "loaders 4"; do
+    check "points_that_are_left_out_are_named_by_${point% *}" sh -c \
+        "[ \$(LD_LIBRARY_PATH=$BUILD/tests/fake $T/gpu/gpu_hybrid ${point% *} --data $T/gpu/data --scale 0.02 --budget 0.001 | grep -c 'not measured, out of time') -eq ${point#* } ]"
 done
 
 # 2: a container without the video capability.
@@ -208,6 +241,8 @@ check a_death_and_a_hang_cost_their_own_sections says "sections: " broken sh tes
     --limit 3 --only "memory environment parser decoders"
 json and_the_report_says_which "$T/broken/gpu/report.json" \
     "s['environment']['status'] == s['decoders']['status'] == 'ok' and 'signal 11' in s['memory']['status'] and 'out of time' in s['parser']['status'] and [f['kind'] for f in s['memory']['figures']] == ['whole']"
+check hybrid_decoding_without_its_program_is_skipped_with_the_reason says \
+    "-- hybrid: skipped: $T/broken/gpu/gpu_hybrid is not there" broken sh tests/gpu/gpu.sh run --scale 0.02 --only hybrid
 check a_section_without_time_is_left_out says "left out" broken sh tests/gpu/gpu.sh run --scale 0.02 --budget 3 \
     --only "environment peers"
 
@@ -236,6 +271,10 @@ rates_hold() {
     done
 }
 check a_batch_that_lay_ready_is_not_counted_as_made rates_hold
+# A driver whose pictures take 20 ms: to ask for the status every tenth of a millisecond costs more than to sleep.
+FAKES=$BUILD/bench; rows asking_for_the_status_costs_processors_more_than_sleeping waiting gpu_bench \
+    "all(x['core_seconds_per_1000'] > 2 * y['core_seconds_per_1000'] for x in f for y in f if (x['what'], x['context'], x['waits'], y['waits']) == (y['what'], y['context'], 'by status', 'in map'))" \
+    "NULL_MODEL=1 20000 0 0"; FAKES=
 
 # ---- With data that an encoder makes ----
 if [ ! -x "$BZNA" ] || ! command -v ffmpeg >/dev/null; then skip "gpu-run with all data" "no $BZNA or no ffmpeg to make data with"; finish; fi
@@ -317,7 +356,7 @@ check bundled_frames_are_equal told whole "7 MD5:" \
 check bundled_the_engine_is_fitted told whole "8 one engine:" "us = .* x bytes + .* x macroblocks"
 check bundled_no_section_failed sh -c "! grep -E '^fake driver: -- [a-z0-9]+: (out|died|failed)' $T/whole/out"
 json bundled_the_report_has_all "$T/bundle/report.json" \
-    "len(s) == 25 and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling')"
+    "len(s) == 29 and all(x['status'] == 'ok' for n, x in s.items() if n not in ('scaling', 'hybrid'))"
 if [ -x "$T/bundle/scaling/bzna" ]; then
     check bundled_bzna_needs_no_library sh -c "! ldd $T/bundle/scaling/bzna"
     check bundled_bzna_decodes says "4 samples" "$T/bundle/scaling/bzna" verify \
