@@ -6870,7 +6870,7 @@ struct bzi_container {
     uint32_t         target_chosen;   /* dataset_config.target names what it is, and no field */
     uint32_t         orientation;     /* BZNA_ORIENTATION_... */
     uint32_t         palette;         /* BZNA_PALETTE_... */
-    uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is not asked */
+    uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is asked only where decode.jpeg is */
     uint32_t         codec;           /* of all pictures; BZNA_CODEC_UNKNOWN: only each sample itself says it */
     uint64_t         alike;           /* not 0: samples differ in nothing but bytes, and in no more from those of other
                                        * containers with this number: one size, pictures at the same place */
@@ -22703,7 +22703,7 @@ static int bzi_reader_submit(bzi_item *item)
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
     const int may_wrap = item->container->codec == BZNA_CODEC_UNKNOWN && bzi_own_wraps(item->setup->host) &&
                          bzi_codec_declines(bytes);
-    const int is_still = item->container->still && !may_wrap;
+    const int is_still = item->container->still && !item->setup->jpeg.supported && !may_wrap;
     const int to_pool = !is_still && !bzi_queues_interrupted(item->queues);
 
     if (to_pool && bzi_pool_submit(item->setup->pool, item))

@@ -4482,6 +4482,50 @@ TEST(a_jpeg_that_nvdec_takes_is_its_where_asked_and_others_are_the_cpus)
     jpeg_case_close(&j);
 }
 
+/* Three that NVDEC takes, and one that is too small for it. */
+TEST(jpeg_files_of_a_folder_are_nvdecs_where_asked)
+{
+    static const char folder[] = TEST_BUILD "/tests/sessions_jpeg";
+    bzna_loader_config c = jpeg_config();
+    char path[sizeof folder + 16];
+    jpeg_case j;
+    BEGIN;
+    control->caps[FAKE_JPEG].chroma_mask = 1 << 1;
+    jpeg_case_open(&j);
+    CHECK(mkdir(folder, 0777) == 0 || errno == EEXIST);
+    for (int i = 0; i < 4; i++) {
+        FILE *file;
+        snprintf(path, sizeof path, "%s/%d.jpg", folder, i);
+        REQUIRE((file = fopen(path, "wb")) != NULL);
+        CHECK_EQ(fwrite(jpeg_bytes[i == 3], 1, jpeg_sizes[i == 3], file), jpeg_sizes[i == 3]);
+        CHECK_EQ(fclose(file), 0);
+    }
+    c.pipeline.transform = NULL;
+    c.output.batch_size = 4;
+    for (uint32_t asked = 0; asked < 2; asked++) {
+        bzna_dataset *dataset = NULL;
+        bzna_loader *loader;
+        bzna_batch *batch = NULL;
+        bzna_statistics stats = { .struct_size = sizeof stats };
+        c.decode.jpeg = asked ? BZNA_DECODER_NVDEC : BZNA_DECODER_AUTO;
+        require(bzna_dataset_open(j.context, folder, NULL, &dataset, NULL), folder);
+        loader = loader_open(j.context, dataset, &c);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+        bzna_batch_release(batch);
+        CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
+        CHECK_EQ(stats.samples_failed, 0);
+        CHECK_EQ(stats.samples_nvdec, asked ? 3 : 0);
+        CHECK_EQ(stats.samples_software, asked ? 1 : 4);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+    }
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%d.jpg", folder, i);
+        remove(path);
+    }
+    jpeg_case_close(&j);
+}
+
 TEST(a_loader_that_asks_nvdec_for_jpeg_does_not_open_where_that_cannot_be)
 {
     static const struct {
@@ -5406,6 +5450,7 @@ TEST_MAIN(setup();
     RUN(a_loader_that_asks_nvdec_for_jpeg_does_not_open_where_that_cannot_be)
     RUN(where_nvdecs_jpeg_fails_its_self_check_samples_fail_and_no_other_loader_opens)
     RUN(a_jpeg_of_nvdecs_is_never_the_cpus_whatever_fails)
+    RUN(jpeg_files_of_a_folder_are_nvdecs_where_asked)
     RUN(a_state_of_nvdecs_jpeg_is_not_one_of_the_cpus)
     RUN(under_random_delays_every_slot_holds_its_own_picture)
     RUN(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixels)
