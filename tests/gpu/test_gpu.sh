@@ -125,7 +125,7 @@ done
 figures() {
     section=$1 program=$2 expression=$3; shift 3
     rm -f "$T/figures"
-    env LD_LIBRARY_PATH="${FAKES:-$BUILD/tests/fake}" "$@" "$T/gpu/$program" "$section" --data "$T/gpu/data" --scale 0.1 \
+    env LD_LIBRARY_PATH="${FAKES:-$BUILD/tests/fake}" "$@" "$T/gpu/$program" "$section" --data "${DATA:-$T/gpu/data}" --scale 0.1 \
         --out "$T/figures" && python3 -c "import json; f = [json.loads(l) for l in open('$T/figures')]
 assert $expression, f"
 }
@@ -279,6 +279,16 @@ FAKES=$BUILD/bench; rows asking_for_the_status_costs_processors_more_than_sleepi
 # ---- With data that an encoder makes ----
 if [ ! -x "$BZNA" ] || ! command -v ffmpeg >/dev/null; then skip "gpu-run with all data" "no $BZNA or no ffmpeg to make data with"; finish; fi
 cp "$BZNA" "$BUILD/draw_pictures" "$T/"
+# JPEG as NVDEC takes it: baseline, 4:2:0, large enough.
+jpegs_for_nvdec() {
+    mkdir -p "$T/jpeg_data/jpeg/class" && cp "$T/gpu/data/h265_crf20.bzna" "$T/jpeg_data/" &&
+        ffmpeg -v error -nostdin -y -f lavfi -i testsrc2=size=128x96:rate=5,format=yuvj420p -frames:v 4 -q:v 5 \
+            "$T/jpeg_data/jpeg/class/%d.jpg"
+}
+check jpegs_that_nvdec_takes_are_made jpegs_for_nvdec
+DATA=$T/jpeg_data; rows jpeg_is_decoded_by_nvdec_by_processors_and_by_both loaders gpu_bench \
+    "[(x['what'], x['samples_nvdec'] > 0, x['samples_software'] > 0) for x in f[2:]] == [('JPEG by processors', False, True), ('JPEG by NVDEC', True, False), ('JPEG by NVDEC and by processors', True, True), ('H.265, and JPEG by processors', True, True)] and len(f) == 6 and all(x['first'] > 0 and not x['samples_failed'] for x in f)" \
+    FAKE_SCRIPT=jpeg=2; DATA=
 # An engine that costs so much a picture, a byte and a macroblock: the fit must say so. The driver that does nothing is
 # made to take the time.
 # PICTURE_US KILOBYTE_US MACROBLOCK_US: to a hundredth. By the driver's own clock, so that a busy machine changes
@@ -339,7 +349,10 @@ if [ -n "$SANITIZE" ]; then finish; fi              # what follows is of scripts
 if [ -e "$BUILD/static/ffmpeg/done" ]; then
     check what_measures_scaling_is_made says "4 photographs, 128 small pictures" env BUILD="$T" \
         STATIC="$PWD/$BUILD/static/ffmpeg" OPT=-O1 sh tests/gpu/gpu.sh scaling "$T/pictures"
+    check what_decodes_with_nvdec_is_made $MAKE STATIC="$PWD/$BUILD/static/ffmpeg" "$T/gpu/gpu_hybrid_static"
+    static=
 else
+    static=", 'hybrid'"
     skip "a bundle with scaling" "no static FFmpeg here: tests/make/codecs.sh $BUILD/static/ffmpeg makes it [nasm meson ninja-build dpkg-dev]"
 fi
 mkdir -p "$T/bare/gpu" "$T/tools_only"
@@ -348,7 +361,7 @@ check what_a_static_ffmpeg_needs_is_named says "[nasm meson ninja-build dpkg-dev
     env PATH="$PWD/$T/tools_only" BUILD="$T/bare" sh tests/gpu/gpu.sh scaling "$T/pictures"
 check a_bundle_is_made says "sh run.sh there" env BUILD="$T" sh tests/gpu/gpu.sh bundle "$T/bundle"
 check and_needs_no_library_of_decoders sh -c \
-    "! (ldd $T/bundle/gpu_bench $T/bundle/gpu_check | grep -E 'libav|libjpeg|libsw')"
+    "! (ldd $T/bundle/gpu_[bch]* | grep -E 'libav|libjpeg|libsw')"
 bundled() { (cd / && env LD_LIBRARY_PATH="$(cd "$OLDPWD" && cd "$BUILD/tests/fake" && pwd)" GPU_FIND="$1" GPU_FEW=1 GPU_BEGIN=2 sh "$1/run.sh" --scale 0.05 --limit 60) > "$T/whole/out" 2>&1; }
 check a_bundle_runs_by_itself bundled "$(cd "$T" && pwd)/bundle"
 check bundled_frames_are_equal told whole "7 MD5:" \
@@ -356,8 +369,12 @@ check bundled_frames_are_equal told whole "7 MD5:" \
 check bundled_the_engine_is_fitted told whole "8 one engine:" "us = .* x bytes + .* x macroblocks"
 check bundled_no_section_failed sh -c "! grep -E '^fake driver: -- [a-z0-9]+: (out|died|failed)' $T/whole/out"
 json bundled_the_report_has_all "$T/bundle/report.json" \
-    "len(s) == 29 and all(x['status'] == 'ok' for n, x in s.items() if n not in ('scaling', 'hybrid'))"
+    "len(s) == 29 and all(x['status'] == 'ok' for n, x in s.items() if n not in ('scaling'$static))"
+check bundled_a_training_run_is_next says "SKIP gpu-train: " env LD_LIBRARY_PATH="$PWD/$BUILD/tests/fake" GPU_FEW=1 \
+    GPU_FIND="$PWD/$T/bundle" OUT="$PWD/$T" CUDA_VISIBLE_DEVICES= sh "$T/bundle/run.sh" all --scale 0.02 --only kernels
 if [ -x "$T/bundle/scaling/bzna" ]; then
+    check bundled_processors_help_nvdec told whole "12 together:" \
+        "h265_crf20 hybrid [1-9][0-9]* (.* by processors), NVDEC [1-9].*, processors [1-9].*; h264_tuned hybrid [1-9]"
     check bundled_bzna_needs_no_library sh -c "! ldd $T/bundle/scaling/bzna"
     check bundled_bzna_decodes says "4 samples" "$T/bundle/scaling/bzna" verify \
         --decode "$T/bundle/data/h265_crf20.bzna"
