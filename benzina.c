@@ -6872,6 +6872,7 @@ struct bzi_container {
     uint32_t         palette;         /* BZNA_PALETTE_... */
     uint32_t         still;           /* pictures are JPEG or other stills: NVDEC is asked only where decode.jpeg is */
     uint32_t         codec;           /* of all pictures; BZNA_CODEC_UNKNOWN: only each sample itself says it */
+    uint32_t         records_held;    /* samples are records that a provider has in memory, as far as it is known */
     uint64_t         alike;           /* not 0: samples differ in nothing but bytes, and in no more from those of other
                                        * containers with this number: one size, pictures at the same place */
     uint64_t         max_bytes;       /* of a sample, beside max_sample_bytes; 0: no more than that */
@@ -12213,18 +12214,24 @@ static const bzi_container_ops bzi_recordio_ops = {
  *   one picture, which is located   its bytes, where they lie
  *   one picture, which is read      its bytes, fetched
  *   several pictures                fetched: their bytes in the order of the fields, as bzi_sample_part finds them
+ *   a record, with `unpack`         the record: its bytes, where they lie, or fetched
  *
- * Other fields do not lie in the sample's bytes. Nothing that the functions say is trusted. As many files as a context
- * keeps open are opened with the data set; of more, only the paths are kept, and each is opened when it is read. */
+ * Other fields do not lie in the sample's bytes, unless these are a record. Nothing that the functions say is trusted.
+ * As many files as a context keeps open are opened with the data set; of more, only the paths are kept, and each is
+ * opened when it is read. */
 
 typedef struct bzi_provider {
     bzna_provider c;                  /* the caller's; its arrays are copied below */
-    bzna_provider_field given[BZI_LIMIT_FIELDS];      /* as the caller describes the fields; names are below */
-    bzi_field   fields[BZI_LIMIT_FIELDS];
+    /* as the caller describes the fields; names are below. What follows the last one is the record */
+    bzna_provider_field given[BZI_LIMIT_FIELDS + 1];
+    bzi_field   fields[BZI_LIMIT_FIELDS + 1];
     uint8_t     layouts[BZI_LIMIT_FIELDS][2];         /* of raw pictures, as bzna_image.config has it */
-    uint64_t    sizes[BZI_LIMIT_FIELDS];              /* bytes that a value must have; 0: any */
+    uint64_t    sizes[BZI_LIMIT_FIELDS + 1];          /* bytes that a value must have; 0: any */
+    uint64_t    record_bytes;         /* bytes that a record must have at least: raw pictures end there */
     uint32_t    pictures;             /* how many fields are pictures */
     uint32_t    picture;              /* number of the first of them */
+    uint32_t    whole;                /* number of what has all of a sample's bytes: the record, or the only picture;
+                                       * BZI_NO_FIELD: nothing has */
     const char **paths;               /* of the files, as the caller gives them */
     const char *here;                 /* the working folder when they were given, with a slash */
     bzi_source *files;                /* the files themselves; NULL: each is opened when it is read */
@@ -12259,6 +12266,12 @@ static bzna_status bzi_provider_check_raw(const bzi_container *c, bzi_provider *
     own->layouts[number][1] = (uint8_t)f->layout;
     if (own->sizes[number] > own->limit)
         return bzi_provider_fail_field(number, "width", f->width, "the pixels have more bytes than max_bytes", err);
+    if (f->offset > (own->c.unpack ? own->limit - own->sizes[number] : 0))
+        return bzi_provider_fail_field(number, "offset", f->offset,
+                                       own->c.unpack ? "no record of max_bytes has the pixels there" :
+                                                       "it has an effect with provider.unpack only", err);
+    if (own->c.unpack && own->record_bytes < f->offset + own->sizes[number])
+        own->record_bytes = f->offset + own->sizes[number];
     return BZNA_OK;
 }
 
@@ -12274,8 +12287,9 @@ static bzna_status bzi_provider_check_picture(const bzi_container *c, bzi_provid
         return bzi_provider_fail_field(number, "codec", f->codec,
                                        "it must be UNKNOWN (a file, told apart by its content), H264, H265, AV1 or RAW",
                                        err);
-    if (f->width || f->height || f->channels || f->layout)
-        return BZI_MISUSE(err, "provider.fields[%u]: width, height, channels, layout: they describe RAW only", number);
+    if (f->width || f->height || f->channels || f->layout || f->offset)
+        return BZI_MISUSE(err, "provider.fields[%u]: width, height, channels, layout, offset: they describe RAW only",
+                          number);
     return BZNA_OK;
 }
 
@@ -12289,16 +12303,17 @@ static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider
     snprintf(where, sizeof where, "provider.fields[%u]", number);
     if (bzi_settings_check(BZI_OF_provider_field, f, where, err) != BZNA_OK)
         return err->status;
-    if (f->located ? !own->c.locate && !own->c.places : !own->c.read)
+    if (own->c.unpack && f->located)
+        return bzi_provider_fail_field(number, "located", 1, "provider.unpack gives it", err);
+    if (!own->c.unpack && (f->located ? !own->c.locate && !own->c.places : !own->c.read))
         return BZI_MISUSE(err, "provider.%s: is NULL, but provider.fields[%u] needs it", f->located ? "locate" : "read",
                           number);
 
     if (f->kind == BZNA_FIELD_IMAGE)
         return bzi_provider_check_picture(c, own, number, err);
-    if (f->codec || f->width || f->height || f->channels || f->layout)
-        return BZI_MISUSE(err,
-                          "provider.fields[%u]: codec, width, height, channels, layout: they describe pictures only",
-                          number);
+    if (f->codec || f->width || f->height || f->channels || f->layout || f->offset)
+        return BZI_MISUSE(err, "provider.fields[%u]: codec, width, height, channels, layout, offset: they describe "
+                          "pictures only", number);
     own->sizes[number] = f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
     return BZNA_OK;
 }
@@ -12318,7 +12333,7 @@ static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, u
         if (!strcmp(own->fields[i].name, name))
             return BZI_MISUSE(err, "provider.fields[%u].name: \"%s\" is the name of another field", number, name);
 
-    bzi_container_add_field(c, own->fields, kind, kind == BZNA_FIELD_IMAGE, name);
+    bzi_container_add_field(c, own->fields, kind, own->c.unpack || kind == BZNA_FIELD_IMAGE, name);
     own->given[number].name = NULL;
 
     if (kind == BZNA_FIELD_IMAGE && own->pictures++ == 0)
@@ -12346,6 +12361,12 @@ static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own,
         if (bzi_provider_check_field(c, own, i, err) != BZNA_OK || bzi_provider_add_field(c, own, i, err) != BZNA_OK)
             return err->status;
     }
+
+    own->whole = own->c.unpack ? own->c.field_count : own->pictures == 1 ? own->picture : BZI_NO_FIELD;
+    own->given[own->c.field_count].located = own->c.locate || own->c.places;
+    own->fields[own->c.field_count] = (bzi_field){ BZNA_FIELD_BYTES, 0, "record" };
+    if (own->c.unpack && !own->given[own->whole].located && !own->c.read)
+        return BZI_MISUSE(err, "provider.unpack: is set, but neither locate, places nor read gives the records");
     return BZNA_OK;
 }
 
@@ -12439,8 +12460,10 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
         return err->status;
 
     picture = &own->given[own->picture];
-    if (own->pictures == 1 && picture->codec == BZNA_CODEC_RAW)
-        c->alike = (uint64_t)picture->width << 32 | picture->height << 8 | picture->channels << 4 | picture->layout;
+    c->records_held = own->c.unpack && !provider->file_count && own->given[own->whole].located;
+    if (own->pictures == 1 && picture->codec == BZNA_CODEC_RAW && picture->offset < 1 << 15)
+        c->alike = picture->offset << 49 | (uint64_t)picture->width << 32 | picture->height << 8 |
+                   picture->channels << 4 | picture->layout;
     c->class_count = provider->class_count;
     if (provider->kind)
         bzi_string_copy(c->info.container, sizeof c->info.container, provider->kind);
@@ -12474,8 +12497,8 @@ static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, 
     if (status == BZNA_OK)
         return BZNA_OK;
     snprintf(otherwise, sizeof otherwise, "the provider's %s returned %d (%s) for \"%s\"",
-             !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
-             bzi_status_text(status), own->fields[number].name);
+             own->c.unpack && number < own->whole ? "unpack" : !own->given[number].located ? "read" :
+             own->c.places ? "table" : "locate", status, bzi_status_text(status), own->fields[number].name);
     return bzi_fail_said(err, is_known ? status : BZNA_E_CALLBACK, status, BZNA_NO_OFFSET, otherwise);
 }
 
@@ -12495,8 +12518,12 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
     if (own->sizes[number] && size != own->sizes[number])
         return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes instead of %llu", name, (bzi_llu)size,
                         (bzi_llu)own->sizes[number]);
-    if (!size && kind == BZNA_FIELD_IMAGE)
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "the picture \"%s\" has no bytes", name);
+    if (number == own->whole && size < own->record_bytes)
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "the record has %llu bytes, and its pixels end at %llu", (bzi_llu)size,
+                        (bzi_llu)own->record_bytes);
+    if (!size && (kind == BZNA_FIELD_IMAGE || number == own->whole))
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "the %s \"%s\" has no bytes",
+                        kind == BZNA_FIELD_IMAGE ? "picture" : "sample's", name);
     if (size % sizeof(float) && kind == BZNA_FIELD_VECTOR)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes, which are not whole numbers of float32", name,
                         (bzi_llu)size);
@@ -12510,7 +12537,7 @@ static bzna_status bzi_provider_ask(const bzi_provider *own, uint64_t index, uin
     bzna_status status;
 
     if (own->c.places) {
-        *place = own->c.places[index * own->c.field_count + number];
+        *place = own->c.places[own->c.unpack ? index : index * own->c.field_count + number];
         status = place->size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
     } else {
         *place = (bzna_place){ .size = BZI_ABSENT };
@@ -12537,7 +12564,7 @@ static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t in
     if (place.size == BZNA_SIZE_UNKNOWN && !place.data && own->sizes[number])
         place.size = own->sizes[number];
     *extent = (bzi_extent){ .size = place.size, .data = place.data };
-    if ((place.size != BZNA_SIZE_UNKNOWN || place.data) &&
+    if ((place.size != BZNA_SIZE_UNKNOWN || place.data || own->record_bytes) &&
         bzi_provider_check_size(own, number, place.size, err) != BZNA_OK)
         return err->status;
     if (place.data)
@@ -12610,17 +12637,44 @@ static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint
     return status;
 }
 
+/* Has a value unpacked from a record that was read. If it is a picture, finds where it lies in the record. Otherwise
+ * writes it to `buffer`, if it fits. */
+static bzna_status bzi_provider_unpack(const bzi_provider *own, const bzi_sample *sample, uint32_t number,
+                                       uint8_t *buffer, uint64_t capacity, bzna_place *place, bzna_error *err)
+{
+    const uint64_t bytes = sample->extent.size;
+    const int is_picture = own->fields[number].kind == BZNA_FIELD_IMAGE;
+    bzna_status status;
+
+    *place = (bzna_place){ .size = BZI_ABSENT };
+    bzi_error_init(err);
+    bzi_os_callback_begin();
+    status = own->c.unpack(own->c.user, sample->index, number, (void *)(uintptr_t)sample->bytes, bytes, buffer,
+                           capacity, place, err);
+    bzi_os_callback_end();
+    if ((status = bzi_provider_judge(own, number, status, err)) != BZNA_OK ||
+        (status = bzi_provider_check_size(own, number, place->size, err)) != BZNA_OK)
+        return status;
+    if (is_picture && (place->data || place->offset > bytes || place->size > bytes - place->offset))
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" does not lie in the record of %llu bytes",
+                        own->fields[number].name, (bzi_llu)bytes);
+    if (buffer && place->data && place->size <= capacity)
+        bzi_copy(buffer, place->data, place->size);
+    return BZNA_OK;
+}
+
 /* --- Samples --- */
 
-/* A sample with one picture, which is located, is read by the library. Others are fetched, and the first of several
- * pictures names the file. */
+/* A sample with one picture or a record, which is located, is read by the library. Others are fetched, and the first of
+ * several pictures names the file. */
 static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_provider *own = c->own;
+    const uint32_t number = own->whole == BZI_NO_FIELD && extent->naming && own->pictures ? own->picture : own->whole;
 
-    if (!own->pictures || (own->pictures > 1 && !extent->naming) || !own->given[own->picture].located)
+    if (number == BZI_NO_FIELD || !own->given[number].located)
         return BZI_FETCH;
-    return bzi_provider_locate_field(c, index, own->picture, extent, err);
+    return bzi_provider_locate_field(c, index, number, extent, err);
 }
 
 static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, uint8_t *bytes, uint64_t capacity,
@@ -12631,6 +12685,8 @@ static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, ui
     uint64_t sizes[BZI_LIMIT_FIELDS], at = 0;
     uint32_t pictures = 0;
 
+    if (own->c.unpack)
+        return bzi_provider_get(c, index, own->whole, bytes, capacity, size, err);
     for (uint32_t i = 0; i < c->field_count; i++) {
         const uint64_t room = at < capacity ? capacity - at : 0;
         uint64_t *one = &sizes[pictures];
@@ -12660,12 +12716,16 @@ static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, ui
 static bzna_status bzi_provider_field_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                             bzi_value *value, bzna_error *err)
 {
+    const bzi_provider *own = c->own;
     int64_t integer = BZNA_TARGET_NONE;
     const int is_integer = c->fields[number].kind == BZNA_FIELD_INTEGER;
-    bzna_status status = is_integer ? bzi_provider_get(c, sample->index, number, (uint8_t *)&integer, sizeof integer,
-                                                       &value->size, err) :
-                                      bzi_provider_get(c, sample->index, number, value->data, value->capacity,
-                                                       &value->size, err);
+    uint8_t *const to = is_integer ? (uint8_t *)&integer : value->data;
+    const uint64_t capacity = is_integer ? sizeof integer : value->capacity;
+    bzna_place place;
+    bzna_status status = own->c.unpack ? bzi_provider_unpack(own, sample, number, to, capacity, &place, err) :
+                                         bzi_provider_get(c, sample->index, number, to, capacity, &value->size, err);
+    if (own->c.unpack)
+        value->size = place.size;
 
     if (status == BZNA_E_NOT_FOUND) {
         value->absent = 1;
@@ -12686,13 +12746,21 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
     const uint32_t number = pick->number;
     const bzna_provider_field *f = &own->given[number];
     bzi_span bytes = bzi_sample_span(sample);
+    bzna_place place = { .offset = f->offset, .size = own->sizes[number] };
     uint32_t before = 0;              /* pictures */
     uint64_t offset;
     bzna_status status;
 
     for (uint32_t i = 0; i < number; i++)
         before += c->fields[i].kind == BZNA_FIELD_IMAGE;
-    if (own->pictures > 1 && !bzi_sample_part(sample, own->pictures, before, &bytes))
+    if (own->c.unpack) {
+        status = f->codec == BZNA_CODEC_RAW ? BZNA_OK : bzi_provider_unpack(own, sample, number, NULL, 0, &place, err);
+        if (status == BZNA_E_NOT_FOUND && !err->message[0])
+            return bzi_container_fail_image(c->fields[number].name, err);
+        if (status != BZNA_OK)
+            return status;
+        bytes = (bzi_span){ bytes.data + place.offset, place.size };
+    } else if (own->pictures > 1 && !bzi_sample_part(sample, own->pictures, before, &bytes))
         return bzi_container_fail_image(c->fields[number].name, err);
 
     offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
@@ -22546,19 +22614,22 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
     return status;
 }
 
-/* Has the processor fetch the sample that is read next, if it lies in memory and its fields will be copied. NULL is
- * ignored. */
+/* Has the processor fetch what is read of the next sample, if it lies in memory: all of it if its fields will be
+ * copied, else its beginning, where most records have their target. NULL is ignored. */
 static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
+    const uint32_t columns = reader->setup->column_count;
     bzi_extent extent;
     bzna_error ignored;
 
-    if (!container || !reader->setup->column_count || !container->source.held)
+    if (!container || next->is_padding || !(container->records_held || (columns && container->source.held)))
         return;
     bzi_item_locate(next, &extent);
-    if (bzi_extent_fit(&extent, container->source.size, &ignored) == BZNA_OK)
-        bzi_prefetch(container->source.held + extent.offset, extent.size);
+    if (!extent.data && bzi_extent_fit(&extent, container->source.size, &ignored) == BZNA_OK && container->source.held)
+        extent.data = container->source.held + extent.offset;
+    if (extent.data)
+        bzi_prefetch(extent.data, columns ? extent.size : 1);
 }
 
 /* Finds or reads a sample's bytes. They are not read if they were read together with those of a neighbor, or if the

@@ -205,6 +205,7 @@
  *     source.close                 the thread that releases the dataset last
  *     provider.read, .locate       the loader's reader threads, concurrently; also the caller's
  *                                  thread, in bzna_dataset_* calls and in bzna_loader_open
+ *     provider.unpack              the same, and the loader's decoder threads
  *     provider.close               the thread that releases the dataset last
  *     codec.recognize              the loader's reader and decoder threads, the context's decode
  *                                  sessions and the caller's thread, concurrently
@@ -770,6 +771,8 @@
  *     places    a table says where they lie: in memory, or in files. Nothing is called
  *     locate    a function says the same
  *     read      a function writes them into the library's buffer
+ *     unpack    all of a sample is one record, which the others give and the library reads once. A
+ *               function finds the values in it
  *
  * The pixels of a picture may be RAW. RAW pixels that lie in memory are used there; `read` costs
  * a copy. A million files are a provider whose places are whole files:
@@ -1911,6 +1914,8 @@ typedef struct bzna_provider_field {
     uint32_t    channels;             /* of RAW: 1, gray; 3, RGB. Each is a byte */
     uint32_t    layout;               /* of RAW: BZNA_LAYOUT_... */
     uint32_t    reserved0;            /* must be 0 */
+    /* of RAW, with provider.unpack: where the pixels begin in each record, in bytes */
+    uint64_t    offset;
     uint64_t    reserved[2];          /* must be 0 */
 } bzna_provider_field;
 
@@ -1961,12 +1966,33 @@ typedef bzna_status (*bzna_provider_read_fn)(void *user, uint64_t index, uint32_
 typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint32_t field,
     bzna_place *place, bzna_error *err);
 
-/* Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called
- * by several threads at once: the reader threads of loaders, and threads in bzna_dataset_* calls
- * and in bzna_loader_open. No lock of the library is held. They may use other data sets, but must
- * not close any object. Each must give the same value whenever it is asked for it. A loader of
- * pictures has one reader thread by default: raise read.threads if read calculates much or waits
- * long. Without pictures, decoder threads read.
+/* Gives a value of a provider whose samples are records: the library reads a record once, and this
+ * function finds each value in it. bzna_provider says what the function returns, and on which
+ * threads it runs.
+ *     user       bzna_provider.user
+ *     index      of the sample, 0..count - 1
+ *     field      number of the field in bzna_provider.fields
+ *     record     the record. The function may change it, for instance to join its parts, unless it
+ *                lies in memory of the provider's (bzna_place.data). Later calls for this sample
+ *                may find it changed, or read anew
+ *     bytes      of the record
+ *     buffer     for a value that is not an IMAGE: capacity bytes without alignment, or NULL
+ *     capacity   bytes at buffer
+ *     place      all zeros, except size, which must be set. Of an IMAGE: set offset, where it lies
+ *                in the record. Of another value: set data, in the record or in the provider's
+ *                memory, which the library copies; or write it to buffer, if it has at most
+ *                capacity bytes
+ *     err        as for bzna_provider_read_fn */
+typedef bzna_status (*bzna_provider_unpack_fn)(void *user, uint64_t index, uint32_t field,
+    void *record, uint64_t bytes, void *buffer, uint64_t capacity, bzna_place *place,
+    bzna_error *err);
+
+/* Samples from the caller's functions, for bzna_dataset_open_provider. read, locate and unpack are
+ * called by several threads at once: the reader threads of loaders, with unpack also their decoder
+ * threads, and threads in bzna_dataset_* calls and in bzna_loader_open. No lock of the library is
+ * held. They may use other data sets, but must not close any object. Each must give the same value
+ * whenever it is asked for it. A loader of pictures has one reader thread by default: raise
+ * read.threads if read calculates much or waits long. Without pictures, decoder threads read.
  *
  * They return BZNA_OK, or a failure:
  *     BZNA_E_NOT_FOUND   the sample has no such value: a missing target is BZNA_TARGET_NONE,
@@ -1982,11 +2008,11 @@ typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint3
  *
  * A size that cannot be right fails the sample with E_CALLBACK: one that changes between calls, one
  * above max_bytes, a picture without bytes, an INTEGER that has not 8 bytes, RAW pixels that are
- * not as many as their field says, or a place that no file can have. A fault of a file has the
- * status that it has in other data sets, and the message names the file: E_IO if it cannot be
- * opened or read, E_TRUNCATED if it ends before a value does, E_LIMIT if it is larger than
- * max_bytes. All these failures cost their own slots (errors.policy); errors.callback_policy has no
- * effect on them. */
+ * not as many as their field says, a place that no file can have or that is not in the record. A
+ * fault of a file has the status that it has in other data sets, and the message names the file:
+ * E_IO if it cannot be opened or read, E_TRUNCATED if it ends before a value does, E_LIMIT if it is
+ * larger than max_bytes. All these failures cost their own slots (errors.policy);
+ * errors.callback_policy has no effect on them. */
 typedef struct bzna_provider {
     uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
     uint32_t    field_count;          /* fields at fields, 1..64 */
@@ -2018,6 +2044,10 @@ typedef struct bzna_provider {
      * "provider" */
     const char *kind;
     uint64_t    size_bytes;           /* of its files, for bzna_dataset_info; default: 0 */
+    /* Samples are records, of which this function gives all fields but RAW pixels. Then no field is
+     * located, and locate, places (of which a sample has one) or else read give a record as the
+     * field with the number field_count. NULL: fields lie each for itself */
+    bzna_provider_unpack_fn unpack;
     uint64_t    reserved[2];          /* must be 0 */
 } bzna_provider;
 
@@ -2033,7 +2063,7 @@ BZNA_API void bzna_provider_init(bzna_provider *provider, size_t struct_size);
  *     config     copied; NULL: all defaults. Only name, format ("provider"), target, orientation
  *                and palette have an effect
  *     out        becomes the data set, to be closed with bzna_dataset_close
- * Neither read nor locate is called here. Statuses: E_ARGUMENT for a provider that cannot be,
+ * None of its functions is called here. Statuses: E_ARGUMENT for a provider that cannot be,
  * whose message names the member; E_NO_SAMPLES if count is 0; E_LIMIT; those of opening a file if
  * provider.files are up to 64. */
 BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context,

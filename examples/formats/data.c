@@ -18,6 +18,7 @@
 #else
 #  include <dirent.h>
 #  include <fcntl.h>
+#  include <sys/mman.h>
 #  include <sys/stat.h>
 #  include <unistd.h>
 #endif
@@ -230,6 +231,8 @@ uint64_t bzna_formats_data_hash_numbers(uint64_t hash, const uint64_t *numbers, 
 
 /* ---- Files and folders ---------------------------------------------------------------------- */
 
+#define HUGE_PAGE ((size_t)2 << 20)   /* bytes */
+
 #ifdef _WIN32
 
 /* A path as Windows has it, to be freed; NULL: it is not UTF-8, or there is no memory. */
@@ -327,7 +330,24 @@ static int64_t system_read(intptr_t handle, uint64_t offset, void *dst, uint64_t
 /* Writes an absolute path, which may be NULL. To be freed. */
 static char *absolute(const char *path) { return _fullpath(NULL, path, DATA_PATH_BYTES); }
 
+static void *alloc_pages(size_t size) { return malloc(size); }
+
 #else
+
+/* Allocates memory in which samples will be found in any order: in pages of 2 MiB, where the system has such, since a
+ * small sample takes less time than finding its small page. */
+static void *alloc_pages(size_t size)
+{
+    void *pages = NULL;
+
+#  ifdef MADV_HUGEPAGE
+    if (size >= HUGE_PAGE && !posix_memalign(&pages, HUGE_PAGE, size)) {
+        madvise(pages, size, MADV_HUGEPAGE);                /* if that fails, they are small */
+        return pages;
+    }
+#  endif
+    return malloc(size);
+}
 
 static FILE *open_file(const char *path) { return fopen(path, "rb"); }
 
@@ -593,7 +613,7 @@ void bzna_formats_file_hold(data_file *file)
 {
     bzna_error ignored;
 
-    if (file->memory || !file->size || file->size > SIZE_MAX || !(file->held = malloc((size_t)file->size)))
+    if (file->memory || !file->size || file->size > SIZE_MAX || !(file->held = alloc_pages((size_t)file->size)))
         return;
     if (bzna_formats_file_read(file, 0, file->held, file->size, &ignored) == BZNA_OK) {
         file->memory = file->held;

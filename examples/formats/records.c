@@ -1,8 +1,8 @@
 /* records.c - files of records of one size, which do not describe themselves: CIFAR, MNIST, and tensors written as they
  * lie in memory
  *
- * formats_config.records says how they lie. The provider's pictures are RAW: they lie in the file, or in memory if the
- * file is held there. Everything else is read by a function.
+ * formats_config.records says how they lie. The library reads a record from the file, or finds it in memory if the file
+ * is held there, and a function unpacks it. Pictures are RAW, at the same place of each record.
  *
  * It needs data.c. */
 #include "data.h"
@@ -10,8 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define RECORDS_PIECE 4096u           /* bytes of numbers that are read at once, to be converted */
 
 enum { RECORDS_DATA, RECORDS_LABEL };
 
@@ -146,17 +144,27 @@ static uint64_t record_at(const records *own, uint64_t index)
     return own->r.header_bytes + index * own->r.stride;
 }
 
-/* Only pictures are located. */
-static bzna_status records_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+/* Says where a record lies: in the file, or in memory. */
+static bzna_status locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
     const records *const own = user;
-    const uint64_t at = record_at(own, index) + own->r.data_offset;
     (void)field, (void)err;
 
-    place->data = own->file.memory ? own->file.memory + at : NULL;
-    place->offset = at;
-    place->size = own->numbers;
+    place->offset = record_at(own, index);
+    place->size = own->r.stride;
+    place->data = own->file.memory ? own->file.memory + place->offset : NULL;
     return BZNA_OK;
+}
+
+/* Reads a record of a source. */
+static bzna_status read_record(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                               uint64_t *size, bzna_error *err)
+{
+    const records *const own = user;
+    (void)field;
+
+    *size = own->r.stride;
+    return *size > capacity ? BZNA_OK : bzna_formats_file_read(&own->file, record_at(own, index), buffer, *size, err);
 }
 
 static int64_t integer_of(const uint8_t *p, uint32_t type)
@@ -166,68 +174,50 @@ static int64_t integer_of(const uint8_t *p, uint32_t type)
     return type == BZNA_RECORD_INT32 ? (int32_t)bzna_formats_data_le32(p) : (int64_t)bzna_formats_data_le64(p);
 }
 
-static float scaled_number(const uint8_t *p, uint32_t type, float scale, float bias)
+/* Writes `count` numbers of a type as float32. Those that are float32 and are not scaled stay as they are, bit by
+ * bit. */
+static void put_numbers(const uint8_t *from, uint64_t count, uint32_t type, double scale, double bias, uint8_t *to)
 {
-    const double number = type == BZNA_RECORD_FLOAT32 ? (double)bzna_formats_data_le_float(p) :
-                                                        (double)integer_of(p, type);
-    return (float)(number * (double)scale + (double)bias);
-}
-
-/* Writes `numbers` of a type, which begin at byte `at`, as float32. Those that are float32 and are not scaled stay as
- * they are, bit by bit. */
-static bzna_status put_numbers(const records *own, uint64_t at, uint64_t numbers, uint32_t field, uint8_t *to,
-                               bzna_error *err)
-{
-    const uint32_t type = field == RECORDS_DATA ? own->r.data_type : own->r.label_type, each = type_bytes(type);
-    const float scale = field == RECORDS_DATA ? own->r.scale : 1, bias = field == RECORDS_DATA ? own->r.bias : 0;
-    const int is_same = type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0;
     const uint16_t one = 1;
-    uint8_t bytes[RECORDS_PIECE];
+    const int is_same = type == BZNA_RECORD_FLOAT32 && scale == 1 && bias == 0;
 
-    if (is_same && *(const uint8_t *)&one)                  /* this machine's numbers are little-endian, too */
-        return bzna_formats_file_read(&own->file, at, to, numbers * each, err);
-    while (numbers) {
-        const uint64_t some = numbers < sizeof bytes / each ? numbers : sizeof bytes / each;
-        if (bzna_formats_file_read(&own->file, at, bytes, some * each, err) != BZNA_OK)
-            return err->status;
-        for (uint64_t i = 0; i < some; i++, to += sizeof(float)) {
-            const float number = is_same ? bzna_formats_data_le_float(bytes + 4 * i) :
-                                           scaled_number(bytes + i * each, type, scale, bias);
-            memcpy(to, &number, sizeof number);
-        }
-        numbers -= some;
-        at += some * each;
+    if (is_same && *(const uint8_t *)&one) {                /* this machine's numbers are little-endian, too */
+        memcpy(to, from, (size_t)count * sizeof(float));
+        return;
     }
-    return BZNA_OK;
+    for (uint64_t i = 0; i < count; i++, from += type_bytes(type), to += sizeof(float)) {
+        float number = type == BZNA_RECORD_FLOAT32 ? bzna_formats_data_le_float(from) : 0;
+        if (!is_same)
+            number = (float)((type == BZNA_RECORD_FLOAT32 ? (double)number : (double)integer_of(from, type)) * scale +
+                             bias);
+        memcpy(to, &number, sizeof number);
+    }
 }
 
-/* Gives all but pictures that are located. */
-static bzna_status read_value(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                              uint64_t *size, bzna_error *err)
+/* Gives all but pictures, which lie at the same place of each record. */
+static bzna_status unpack(void *user, uint64_t index, uint32_t field, void *record, uint64_t bytes, void *buffer,
+                          uint64_t capacity, bzna_place *place, bzna_error *err)
 {
     const records *const own = user;
     const bzna_records *const r = &own->r;
-    const uint64_t record = record_at(own, index);
-    uint8_t bytes[8];
+    const uint8_t *const label = (const uint8_t *)record + r->label_offset;
     int64_t target;
+    (void)index, (void)bytes, (void)err;
 
-    if (field == RECORDS_DATA) {
-        *size = own->is_picture ? own->numbers : own->numbers * sizeof(float);
-        if (*size > capacity)
-            return BZNA_OK;
-        return own->is_picture ? bzna_formats_file_read(&own->file, record + r->data_offset, buffer, *size, err) :
-                                 put_numbers(own, record + r->data_offset, own->numbers, field, buffer, err);
-    }
-
-    *size = r->label_type == BZNA_RECORD_FLOAT32 ? sizeof(float) : sizeof target;
-    if (*size > capacity)
+    if (field == RECORDS_DATA || r->label_type == BZNA_RECORD_FLOAT32) {
+        const uint64_t count = field == RECORDS_DATA ? own->numbers : 1;
+        place->size = count * sizeof(float);
+        if (place->size <= capacity && field == RECORDS_DATA)
+            put_numbers((const uint8_t *)record + r->data_offset, count, r->data_type, (double)r->scale,
+                        (double)r->bias, buffer);
+        else if (place->size <= capacity)
+            put_numbers(label, count, r->label_type, 1, 0, buffer);
         return BZNA_OK;
-    if (r->label_type == BZNA_RECORD_FLOAT32)
-        return put_numbers(own, record + r->label_offset, 1, field, buffer, err);
-    if (bzna_formats_file_read(&own->file, record + r->label_offset, bytes, type_bytes(r->label_type), err) != BZNA_OK)
-        return err->status;
-    target = integer_of(bytes, r->label_type);
-    memcpy(buffer, &target, sizeof target);
+    }
+    place->size = sizeof target;
+    target = integer_of(label, r->label_type);
+    if (place->size <= capacity)
+        memcpy(buffer, &target, sizeof target);
     return target == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
 }
 
@@ -262,8 +252,8 @@ static uint32_t fields_of(const records *own, bzna_provider_field *fields)
     memset(fields, 0, 2 * sizeof *fields);
     if (own->is_picture)
         fields[RECORDS_DATA] = (bzna_provider_field){ .name = "image", .kind = BZNA_FIELD_IMAGE,
-            .located = own->file.memory || own->file.path, .codec = BZNA_CODEC_RAW, .width = r->width,
-            .height = r->height, .channels = r->channels, .layout = r->layout };
+            .codec = BZNA_CODEC_RAW, .width = r->width, .height = r->height, .channels = r->channels,
+            .layout = r->layout, .offset = r->data_offset };
     else
         fields[RECORDS_DATA] = (bzna_provider_field){ .name = "data", .kind = BZNA_FIELD_VECTOR };
     fields[RECORDS_LABEL] = (bzna_provider_field){ .name = is_vector ? "label" : "target",
@@ -277,8 +267,8 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
     bzna_provider_field fields[2];
     const char *path = file->path;
     records *own = calloc(1, sizeof *own);
-    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields, .read = read_value,
-                               .locate = records_locate, .close = records_close, .kind = "records",
+    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields, .read = read_record,
+                               .unpack = unpack, .close = records_close, .kind = "records",
                                .size_bytes = file->size };
     bzna_dataset_config dataset = { .name = NULL };
 
@@ -289,7 +279,8 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
         records_in(&own->r, config->records, err) == BZNA_OK && records_check(own, err) == BZNA_OK &&
         records_measure(own, err) == BZNA_OK && records_count(own, err) == BZNA_OK) {
         provider.count = own->count;
-        provider.file_count = own->is_picture && path && !file->memory;
+        provider.file_count = path && !file->memory;
+        provider.locate = path || file->memory ? locate : NULL;
         provider.files = provider.file_count ? &path : NULL;
         provider.field_count = fields_of(own, fields);
         provider.fingerprint = records_fingerprint(own);

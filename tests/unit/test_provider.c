@@ -760,6 +760,143 @@ TEST(no_lock_is_held_while_a_provider_runs)
     CHECK_EQ(bzna_dataset_close(m.other), BZNA_OK);
 }
 
+/* ---- Records ----------------------------------------------------------------------------------------------------- */
+
+enum { RECORD_COUNT = 3, RECORD_AT = 5, RECORD_BYTES = RECORD_AT + PIXELS };
+
+/* How a record is given, and what is wrong with it. */
+typedef struct recorded {
+    uint8_t bytes[RECORD_COUNT][RECORD_BYTES];
+    int     in_memory, lie;           /* lie: 1: it is too short; 2: a picture lies outside of it; 3: as in parts */
+    int     reads, unpacks;
+} recorded;
+
+static bzna_status record_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+{
+    const recorded *r = user;
+    (void)err;
+    CHECK_EQ(field, 3);
+    place->data = r->bytes[index];
+    place->size = RECORD_BYTES - (r->lie == 1);
+    return BZNA_OK;
+}
+
+static bzna_status record_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                               uint64_t *size, bzna_error *err)
+{
+    recorded *r = user;
+    (void)err;
+    CHECK_EQ(field, 3);
+    *size = RECORD_BYTES - (r->lie == 1);
+    r->reads += *size <= capacity;
+    if (*size <= capacity)
+        memcpy(buffer, r->bytes[index], (size_t)*size);
+    return BZNA_OK;
+}
+
+static bzna_status record_unpack(void *user, uint64_t index, uint32_t field, void *record, uint64_t bytes, void *buffer,
+                                 uint64_t capacity, bzna_place *place, bzna_error *err)
+{
+    recorded *r = user;
+    uint8_t *at = record;
+    const int64_t target = at[0];
+    r->unpacks++;
+    CHECK_EQ(bytes, RECORD_BYTES);
+    CHECK_EQ(at[0], index + 7);
+    if (field == 1) {
+        place->size = sizeof target;
+        if (sizeof target <= capacity)
+            memcpy(buffer, &target, sizeof target);
+    } else if (field == 2) {
+        place->data = at + 1;
+        place->size = 4;
+        if (r->lie == 3 && index == 1) {
+            snprintf(err->message, sizeof err->message, "it has no name");
+            err->byte_offset = 77;
+            return BZNA_E_FORMAT;
+        }
+    } else {
+        place->offset = r->lie == 2 ? RECORD_BYTES - PIXELS + 1 : RECORD_AT;
+        place->size = PIXELS;
+    }
+    return BZNA_OK;
+}
+
+/* Opens records with a picture, which is RAW or not, a target, and a name. */
+static bzna_dataset *open_recorded(recorded *r, int is_raw)
+{
+    const bzna_provider_field raw = { .name = "image", .kind = BZNA_FIELD_IMAGE, .codec = BZNA_CODEC_RAW,
+                                      .width = WIDTH, .height = HEIGHT, .channels = 1, .offset = RECORD_AT };
+    const bzna_provider_field fields[] = { is_raw ? raw : (bzna_provider_field){ .name = "image",
+                                               .kind = BZNA_FIELD_IMAGE },
+                                           { .name = "target", .kind = BZNA_FIELD_INTEGER },
+                                           { .name = "name", .kind = BZNA_FIELD_TEXT } };
+    const described d = { .provider = { .struct_size = sizeof d.provider, .user = r, .count = RECORD_COUNT,
+                                        .fields = fields, .field_count = 3, .read = r->in_memory ? NULL : record_read,
+                                        .locate = r->in_memory ? record_locate : NULL, .unpack = record_unpack } };
+    for (int i = 0; i < RECORD_COUNT; i++) {
+        snprintf((char *)r->bytes[i], RECORD_BYTES, "%cabc%c", 7 + i, '0' + i);
+        for (uint64_t k = 0; k < PIXELS; k++)
+            r->bytes[i][RECORD_AT + k] = pixel_at((uint64_t)i, 0, k);
+    }
+    return open_described(&d);
+}
+
+TEST(a_record_is_read_once_and_holds_all_fields)
+{
+    for (int in_memory = 0; in_memory < 2; in_memory++) {
+        recorded r = { .in_memory = in_memory };
+        bzna_dataset *dataset = open_recorded(&r, 1);
+        bzna_loader_config c = { .struct_size = sizeof c };
+        bzna_loader *loader;
+        bzna_batch *batch = NULL;
+        bzna_batch_info info;
+        char name[8] = "";
+        size_t size = 0;
+        c.output.batch_size = RECORD_COUNT;
+        c.output.dtype = BZNA_DTYPE_UINT8;
+        c.output.channels = BZNA_CHANNELS_GRAY;
+        c.warp.kind = BZNA_WARP_NONE;
+        c.output.width = WIDTH;
+        c.output.height = HEIGHT;
+        loader = open_loader(dataset, &c);
+        info = next(loader, &batch);
+        CHECK(info.count == RECORD_COUNT && !info.failed);
+        for (uint64_t i = 0; i < RECORD_COUNT; i++) {
+            CHECK_EQ(info.targets[i], (int64_t)i + 7);
+            CHECK(!memcmp((const uint8_t *)info.image.data + i * PIXELS, r.bytes[i] + RECORD_AT, PIXELS));
+        }
+        CHECK(in_memory ? !r.reads : r.reads == RECORD_COUNT);
+        bzna_batch_release(batch);
+        bzna_loader_close(loader);
+        CHECK_EQ(bzna_dataset_field(dataset, 2, "name", name, sizeof name, &size, NULL), BZNA_OK);
+        CHECK_STR(name, "abc2");
+        CHECK_EQ(size, 5);
+        bzna_dataset_close(dataset);
+    }
+}
+
+TEST(records_that_cannot_be_cost_their_samples)
+{
+    static const struct { int lie, is_raw; const char *field; bzna_status status; const char *words; } ways[] = {
+        { 1, 1, "name", BZNA_E_CALLBACK, "the record has 52 bytes, and its pixels end at 53" },
+        { 2, 0, "image", BZNA_E_CALLBACK, "\"image\" does not lie in the record of 53 bytes" },
+        { 3, 1, "name", BZNA_E_FORMAT, "it has no name" },
+    };
+    for (size_t i = 0; i < COUNT(ways); i++)
+        for (int in_memory = 0; in_memory < 2; in_memory++) {
+            recorded r = { .lie = ways[i].lie, .in_memory = in_memory };
+            bzna_dataset *dataset = open_recorded(&r, ways[i].is_raw);
+            bzna_error err = fresh_error();
+            char value[200];
+            size_t size;
+            CHECK_EQ(bzna_dataset_field(dataset, 1, ways[i].field, value, sizeof value, &size, &err), ways[i].status);
+            CHECK_CONTAINS(err.message, ways[i].words);
+            CHECK_CONTAINS(err.message, "sample 1");
+            bzna_dataset_close(dataset);
+        }
+}
+
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 static void refuse(const described *d, bzna_status status, const char *words)
@@ -815,6 +952,13 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.fields[0].codec = BZNA_CODEC_RAW + 1, BZNA_E_ARGUMENT, "provider.fields[0].codec: 7");
     REFUSE(d.fields[0].codec = BZNA_CODEC_H264, BZNA_E_ARGUMENT, "describe RAW only");
     REFUSE(d.provider.max_bytes = 100, BZNA_E_ARGUMENT, "more bytes than max_bytes");
+    REFUSE(d.fields[0].offset = 1, BZNA_E_ARGUMENT, "provider.fields[0].offset: 1; it has an effect with");
+    REFUSE(d.fields[2].offset = 1, BZNA_E_ARGUMENT, "offset: they describe pictures only");
+    REFUSE(d.provider.unpack = record_unpack, BZNA_E_ARGUMENT, "provider.fields[0].located: 1; provider.unpack gives");
+    REFUSE(d.provider.unpack = record_unpack; d.provider.field_count = 1; d.fields[0].located = 0;
+           d.fields[0].offset = UINT64_MAX, BZNA_E_ARGUMENT, "no record of max_bytes has the pixels there");
+    REFUSE(d.provider.unpack = record_unpack; d.provider.field_count = 1; d.fields[0].located = 0;
+           d.provider.read = NULL; d.provider.locate = NULL, BZNA_E_ARGUMENT, "provider.unpack: is set, but neither");
     CHECK_EQ(m.closes, 0);
     CHECK(m.reads == 0 && m.locates == 0);
 }
@@ -970,7 +1114,8 @@ TEST_MAIN(
     RUN(errors_can_replace_a_provider_s_sample_or_end_the_run)
     RUN(samples_of_any_size_fit_under_the_ceiling_of_memory)
     RUN(no_lock_is_held_while_a_provider_runs)
-    RUN(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
+    RUN(a_record_is_read_once_and_holds_all_fields) RUN(records_that_cannot_be_cost_their_samples)
+          RUN(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     RUN(another_field_of_integers_can_be_the_target)
     RUN(classes_have_the_names_that_a_provider_gives)
     RUN(a_state_is_restored_only_with_the_same_fingerprint_and_fields)

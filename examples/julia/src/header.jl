@@ -613,6 +613,7 @@ struct bzna_provider_field
     channels::UInt32
     layout::UInt32
     reserved0::UInt32
+    offset::UInt64
     reserved::NTuple{2,UInt64}
 end
 
@@ -625,11 +626,11 @@ struct bzna_place
     file::UInt64
 end
 
-# Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several threads
-# at once: the reader threads of loaders, and threads in bzna_dataset_* calls and in bzna_loader_open. No lock of the
-# library is held. They may use other data sets, but must not close any object. Each must give the same value whenever
-# it is asked for it. A loader of pictures has one reader thread by default: raise read.threads if read calculates
-# much or waits long. Without pictures, decoder threads read.
+# Samples from the caller's functions, for bzna_dataset_open_provider. read, locate and unpack are called by several
+# threads at once: the reader threads of loaders, with unpack also their decoder threads, and threads in
+# bzna_dataset_* calls and in bzna_loader_open. No lock of the library is held. They may use other data sets, but must
+# not close any object. Each must give the same value whenever it is asked for it. A loader of pictures has one reader
+# thread by default: raise read.threads if read calculates much or waits long. Without pictures, decoder threads read.
 mutable struct bzna_provider
     struct_size::UInt32
     field_count::UInt32
@@ -648,6 +649,7 @@ mutable struct bzna_provider
     close::Ptr{Cvoid}
     kind::Cstring
     size_bytes::UInt64
+    unpack::Ptr{Cvoid}
     reserved::NTuple{2,UInt64}
     bzna_provider() = new()
 end

@@ -45,6 +45,7 @@ codec_decode_fn: i32 ptr ptr u64 ptr ptr ptr
 codec_unwrap_fn: i32 ptr ptr u64 ptr ptr
 provider_read_fn: i32 ptr u64 u32 ptr u64 ptr ptr
 provider_locate_fn: i32 ptr u64 u32 ptr ptr
+provider_unpack_fn: i32 ptr u64 u32 ptr u64 ptr u64 ptr ptr
 transform_fn: i32 ptr ptr ptr ptr
 picture_fn: i32 ptr ptr ptr ptr ptr
 rule_fn: i32 ptr ptr ptr u64 ptr
@@ -93,11 +94,12 @@ track_info: u32 struct_size, handler, format, flags; u64 sample_count; char name
 sample_ref: u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
 image_info: u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
     u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size; u32 orientation, reserved0
-provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 reserved[2]
+provider_field: str name; u32 kind, located, codec, width, height, channels, layout, reserved0; u64 offset,
+    reserved[2]
 place: ptr data; u64 offset, size, file
 provider: u32 struct_size, field_count; ptr user; u64 count; ptr fields; u64 max_bytes; provider_read_fn read;
     provider_locate_fn locate; ptr places, files; u64 file_count; ptr class_names; u64 class_count, fingerprint;
-    close_fn close; str kind; u64 size_bytes, reserved[2]
+    close_fn close; str kind; u64 size_bytes; provider_unpack_fn unpack; u64 reserved[2]
 picture: u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
     chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]; u32 orientation, step[3]
 random: u32 key[2], counter[4], block[4], used, reserved0

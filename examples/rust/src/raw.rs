@@ -102,6 +102,26 @@ pub type bzna_provider_read_fn = Option<unsafe extern "C" fn(user: *mut c_void, 
 /// ```
 pub type bzna_provider_locate_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, place: *mut bzna_place, err: *mut bzna_error) -> bzna_status>;
 
+/// Gives a value of a provider whose samples are records: the library reads a record once, and this function finds each
+/// value in it. bzna_provider says what the function returns, and on which threads it runs.
+/// ```text
+/// user       bzna_provider.user
+/// index      of the sample, 0..count - 1
+/// field      number of the field in bzna_provider.fields
+/// record     the record. The function may change it, for instance to join its parts, unless it
+///            lies in memory of the provider's (bzna_place.data). Later calls for this sample
+///            may find it changed, or read anew
+/// bytes      of the record
+/// buffer     for a value that is not an IMAGE: capacity bytes without alignment, or NULL
+/// capacity   bytes at buffer
+/// place      all zeros, except size, which must be set. Of an IMAGE: set offset, where it lies
+///            in the record. Of another value: set data, in the record or in the provider's
+///            memory, which the library copies; or write it to buffer, if it has at most
+///            capacity bytes
+/// err        as for bzna_provider_read_fn
+/// ```
+pub type bzna_provider_unpack_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, record: *mut c_void, bytes: u64, buffer: *mut c_void, capacity: u64, place: *mut bzna_place, err: *mut bzna_error) -> bzna_status>;
+
 /// Changes how one view of a sample is made. Called on decoder threads, concurrently, once for each view that has a
 /// warp of its own.
 /// ```text
@@ -1225,6 +1245,8 @@ structs! {
         layout: u32,
         /// Must be 0
         reserved0: u32,
+        /// Of RAW, with provider.unpack: where the pixels begin in each record, in bytes
+        offset: u64,
         /// Must be 0
         reserved: [u64; 2],
     }
@@ -1243,11 +1265,12 @@ structs! {
         file: u64,
     }
 
-    /// Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several
-    /// threads at once: the reader threads of loaders, and threads in bzna_dataset_\* calls and in bzna_loader_open. No
-    /// lock of the library is held. They may use other data sets, but must not close any object. Each must give the
-    /// same value whenever it is asked for it. A loader of pictures has one reader thread by default: raise
-    /// read.threads if read calculates much or waits long. Without pictures, decoder threads read.
+    /// Samples from the caller's functions, for bzna_dataset_open_provider. read, locate and unpack are called by
+    /// several threads at once: the reader threads of loaders, with unpack also their decoder threads, and threads in
+    /// bzna_dataset_\* calls and in bzna_loader_open. No lock of the library is held. They may use other data sets, but
+    /// must not close any object. Each must give the same value whenever it is asked for it. A loader of pictures has
+    /// one reader thread by default: raise read.threads if read calculates much or waits long. Without pictures,
+    /// decoder threads read.
     struct bzna_provider {
         /// sizeof the struct; bzna_provider_init sets it
         struct_size: u32,
@@ -1288,6 +1311,10 @@ structs! {
         kind: *const c_char,
         /// Of its files, for bzna_dataset_info; default: 0
         size_bytes: u64,
+        /// Samples are records, of which this function gives all fields but RAW pixels. Then no field is located, and
+        /// locate, places (of which a sample has one) or else read give a record as the field with the number
+        /// field_count. NULL: fields lie each for itself
+        unpack: bzna_provider_unpack_fn,
         /// Must be 0
         reserved: [u64; 2],
     }
