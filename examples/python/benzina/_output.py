@@ -73,8 +73,8 @@ class Output(Remade):
         warp = as_warp(warp)
         if warp is not None and (type(warp) not in LIBRARY_WARPS or warp._warp() is None):
             raise TypeError(
-                "warp: one of ops that the library draws: RandomResizedCrop, CenterResizedCrop, Resize, RandomCrop, ..., "
-                "or None, not %r" % (warp,)
+                "warp: one of ops that the library draws: RandomResizedCrop, CenterResizedCrop, Resize, RandomCrop, "
+                "..., or None, not %r" % (warp,)
             )
         self.name, self.field, self.warp = name, field, warp
         self._struct = e = structs.loader_output()
