@@ -1165,9 +1165,9 @@ typedef struct bzna_image {
     uint32_t    height;               /* pixels of the picture without padding */
     /* pixels of the coded frame; 0: as the stream says (for a writer, for JPEG and STILL) */
     uint32_t    frame_width;
-    uint32_t    frame_height;         /* likewise */
+    uint32_t    frame_height;         /* its height */
     uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
-    uint32_t    crop_y;               /* likewise, from the top */
+    uint32_t    crop_y;               /* how far from the frame's top, in pixels */
     /* what the container says of color. present 0: what the stream says counts, else BT.601,
      * limited-range to a decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG
      * that is written */
@@ -1233,8 +1233,8 @@ typedef struct bzna_rectangle {
  * height. */
 typedef struct bzna_codec_shape {
     uint32_t   struct_size;           /* set by the library, in bytes */
-    uint32_t   width;                 /* pixels, before the picture is turned; must be set */
-    uint32_t   height;                /* likewise */
+    uint32_t   width;                 /* pixels, before the picture is turned; required */
+    uint32_t   height;                /* rows of pixels; required */
     uint32_t   pixels;                /* BZNA_PIXELS_... */
     /* bits of a sample: 8, or 9 to 16. Default 8. Above 8, a sample is a uint16_t of the machine,
      * whose lowest bits count: 0 to 2^depth - 1 */
@@ -1242,12 +1242,12 @@ typedef struct bzna_codec_shape {
     /* of RGB: 1: R, G and B of a pixel lie next to each other in one plane; 0: three planes */
     uint32_t   interleaved;
     /* of YCBCR: log2 of the subsampling, 0 to 2. 4:2:0 has 1 in both. A plane of chroma has
-     * (width + 2^shift - 1) >> shift samples a row, and rows likewise */
+     * (width + 2^shift - 1) >> shift samples a row; its rows are counted so, too */
     uint32_t   chroma_shift_x;
-    uint32_t   chroma_shift_y;        /* likewise, of rows */
+    uint32_t   chroma_shift_y;        /* the same for rows */
     /* of YCBCR: 1: chroma is co-sited with the left column; 0: centered, as in JPEG */
     uint32_t   chroma_left;
-    uint32_t   chroma_top;            /* likewise, with the top row */
+    uint32_t   chroma_top;            /* 1: co-sited with the top row; 0: centered */
     /* of YCBCR: matrix and range; present 0: BT.601, full range. Of GRAY, only the range counts.
      * RGB and palettes are full range. Primaries and transfer are not applied: chapter 7 */
     bzna_color color;
@@ -1269,7 +1269,7 @@ typedef struct bzna_codec_shape {
 typedef struct bzna_codec_planes {
     uint32_t struct_size;             /* set by the library, in bytes */
     uint32_t width;                   /* pixels of plane[0], as inspect said */
-    uint32_t height;                  /* likewise */
+    uint32_t height;                  /* rows of plane[0] */
     /* bytes from one sample of a row to the next: 1 or 2, and three times as many of interleaved
      * RGB */
     uint32_t step;
@@ -1701,11 +1701,11 @@ typedef struct bzna_image_info {
     /* the sample entry, "hvc1" = 0x68766331, or the kind of file, "jpeg" */
     uint32_t   fourcc;
     uint32_t   width;                 /* pixels of the picture without padding */
-    uint32_t   height;                /* likewise */
+    uint32_t   height;                /* its height */
     uint32_t   frame_width;           /* pixels of the coded frame */
-    uint32_t   frame_height;          /* likewise */
+    uint32_t   frame_height;          /* its height */
     uint32_t   crop_x;                /* where in the frame the picture begins, in pixels */
-    uint32_t   crop_y;                /* likewise, from the top */
+    uint32_t   crop_y;                /* how far from the frame's top, in pixels */
     /* the clean aperture as it stands in the file: width, height, horizontal and vertical offset,
      * each a numerator and a denominator. All 0: there is none */
     int32_t    clap[8];
@@ -1897,7 +1897,7 @@ typedef struct bzna_provider_field {
     /* BZNA_FIELD_..., which says what a value is, and is required:
      *     IMAGE     a picture, as codec says
      *     INTEGER   an int64_t, in the machine's byte order
-     *     VECTOR    float32 numbers, likewise; any number of them
+     *     VECTOR    any number of float32 numbers, in that order, too
      *     TEXT      UTF-8 without a NUL
      *     BYTES     any bytes */
     uint32_t    kind;
@@ -2080,15 +2080,15 @@ typedef struct bzna_picture {
     /* bits a sample: 8, or 9 to 16 in two bytes each; 0 counts as 8 */
     uint32_t    depth;
     uint32_t    width;                /* pixels of the picture without padding */
-    uint32_t    height;               /* likewise */
+    uint32_t    height;               /* its height */
     uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
-    uint32_t    crop_y;               /* likewise, from the top */
+    uint32_t    crop_y;               /* how far from the frame's top, in pixels */
     /* pixels of the coded frame, which the planes show whole; 0: the frame ends where the picture
      * does */
     uint32_t    frame_width;
-    uint32_t    frame_height;         /* likewise */
+    uint32_t    frame_height;         /* its height */
     uint32_t    chroma_shift_x;       /* log2 of the subsampling, at most 2: 1 for 4:2:0 */
-    uint32_t    chroma_shift_y;       /* likewise: 1 for 4:2:0 */
+    uint32_t    chroma_shift_y;       /* the same for rows: 1 for 4:2:0 */
     uint32_t    chroma_left;          /* 1: chroma is co-sited with the left column; 0: centered */
     uint32_t    chroma_top;           /* 1: chroma is co-sited with the top row; 0: centered */
     /* the color description that applies: chapter 7. With matrix 0 the planes are G, B, R */
@@ -2257,12 +2257,12 @@ enum {
     BZNA_OP_IDENTITY       = 0,       /* nothing */
     /* Joining the warp. They move the output's picture, as the crop has made it. */
     BZNA_OP_SHEAR_X        = 1,       /* the tangent of the angle, about the top left corner */
-    BZNA_OP_SHEAR_Y        = 2,       /* likewise */
+    BZNA_OP_SHEAR_Y        = 2,       /* the same, for columns */
     /* to the right by this share of the output's width, rounded towards 0 to whole pixels */
     BZNA_OP_TRANSLATE_X    = 3,
-    BZNA_OP_TRANSLATE_Y    = 4,       /* downwards, by a share of the height; likewise */
+    BZNA_OP_TRANSLATE_Y    = 4,       /* downwards, by a share of its height, rounded so */
     BZNA_OP_TRANSLATE_X_PX = 5,       /* to the right by pixels, rounded towards 0 to whole ones */
-    BZNA_OP_TRANSLATE_Y_PX = 6,       /* downwards; likewise */
+    BZNA_OP_TRANSLATE_Y_PX = 6,       /* downwards by pixels, rounded so */
     BZNA_OP_ROTATE         = 7,       /* degrees, counterclockwise, about the middle */
     /* Of each pixel alone. */
     BZNA_OP_BRIGHTNESS     = 16,      /* the factor less 1: 0 changes nothing, -1 gives black */
@@ -2403,7 +2403,7 @@ typedef struct bzna_transform {
     /* 3x3, row-major, output to input pixels: chapter 7. Nine zeros count as the identity */
     double   homography[9];
     float    bias[3];                 /* by channel, in the order delivered; [0] for GRAY */
-    float    scale[3];                /* likewise; 0 counts as 1 */
+    float    scale[3];                /* factors, in the same order; 0 counts as 1 */
     float    fill[3];                 /* the out-of-bounds color, in units of fill_space */
     uint32_t fill_space;              /* BZNA_FILL_... */
     uint32_t matrix;                  /* BZNA_MATRIX_... */
@@ -2430,7 +2430,7 @@ typedef struct bzna_transform {
     bzna_drawn operations[BZNA_OPERATIONS_MAX];
     /* Outside of a rectangle, which moves with the output's picture, there is the out-of-bounds
      * color. An output pixel is inside if [u v]' = clip [x y 1]' has -0.5 <= u <= clip_size[0] -
-     * 0.5, and v likewise. 2x3, row-major. Six zeros: there is no such rectangle */
+     * 0.5, and the same for v and clip_size[1]. 2x3, row-major. Six zeros: there is no rectangle */
     double   clip[6];
     double   clip_size[2];            /* width and height of the rectangle */
 } bzna_transform;
@@ -2443,9 +2443,9 @@ typedef struct bzna_sample_info {
     uint64_t epoch;                   /* from 0 */
     int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
     uint32_t width;                   /* pixels of the picture without padding, turned */
-    uint32_t height;                  /* likewise */
+    uint32_t height;                  /* its height */
     uint32_t out_width;               /* pixels of the output */
-    uint32_t out_height;              /* likewise */
+    uint32_t out_height;              /* its height */
     /* the position in the epoch's order if an order can repeat a sample (chapter 9), else 0 */
     uint64_t occurrence;
     uint32_t view;                    /* number of the view, from 0 */
@@ -2489,12 +2489,12 @@ typedef struct bzna_geometry {
     uint32_t struct_size;             /* bytes that the library has filled in */
     uint32_t view;                    /* number of the view, from 0 */
     uint32_t width;                   /* pixels of the picture without padding, turned */
-    uint32_t height;                  /* likewise */
+    uint32_t height;                  /* its height */
     uint32_t out_width;               /* pixels of the output */
-    uint32_t out_height;              /* likewise */
+    uint32_t out_height;              /* its height */
     /* 1: from left to right in the middle of the output, the picture is shown from right to left */
     uint32_t flip_h;
-    uint32_t flip_v;                  /* 1: likewise, from bottom to top */
+    uint32_t flip_v;                  /* the same, from bottom to top */
     double   homography[9];           /* output to input pixels, as drawn: chapter 7 */
     double   inverse[9];              /* input to output pixels */
     /* what the output shows: left, top, right and bottom edge of the upright rectangle around it,
@@ -2516,8 +2516,8 @@ typedef struct bzna_rule_input {
     uint32_t                struct_size;     /* bytes that the library has filled in */
     uint32_t                kind;            /* BZNA_FIELD_... of the field */
     const char             *field;           /* the field's name */
-    /* the value as bzna_batch_bytes has it, with a NUL behind it. The loader's, and not to be used
-     * after the callback has returned; likewise what follows */
+    /* the value as bzna_batch_bytes has it, with a NUL behind it. The loader's, as are the
+     * members below: not to be used after the callback has returned */
     const void             *data;
     uint64_t                size;            /* bytes at data, without that NUL */
     /* about the sample and its first view; width and height are 0 in batches without pictures */
@@ -2614,17 +2614,17 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
 typedef struct bzna_affine {
     uint32_t struct_size;             /* sizeof the struct; bzna_affine_init sets it */
     uint32_t in_width;                /* pixels of the picture without padding; at least 1 */
-    uint32_t in_height;               /* likewise */
+    uint32_t in_height;               /* its height; at least 1 */
     uint32_t out_width;               /* pixels of the output; at least 1 */
-    uint32_t out_height;              /* likewise */
+    uint32_t out_height;              /* its height; at least 1 */
     uint32_t has_crop;                /* 0: the whole input is taken; 1: crop_... count */
     double   crop_x;                  /* center of the crop, in pixels from the input's center */
-    double   crop_y;                  /* likewise, downwards */
+    double   crop_y;                  /* the same, downwards */
     double   crop_width;              /* input pixels */
     double   crop_height;             /* input pixels */
     double   degrees;                 /* rotation, counterclockwise */
     double   translate_x;             /* shift, in output pixels */
-    double   translate_y;             /* likewise */
+    double   translate_y;             /* shift downwards, in output pixels */
     uint32_t flip_h;                  /* 1: mirrored left to right */
     uint32_t flip_v;                  /* 1: mirrored top to bottom */
     uint32_t resize;                  /* 1: the crop is scaled to the output */
@@ -2716,7 +2716,7 @@ typedef struct bzna_warp {
     uint32_t short_edge_px;           /* MXNET: resize of the short edge, in pixels, before all */
     uint32_t has_crop_start;          /* MXNET: 1: crop_x_start and crop_y_start count */
     uint32_t crop_x_start;            /* MXNET: where the crop begins, in pixels */
-    uint32_t crop_y_start;            /* MXNET: likewise, from the top */
+    uint32_t crop_y_start;            /* MXNET: how far from the top, in pixels */
     uint32_t reserved1;               /* must be 0 */
     uint64_t reserved[8];             /* must be 0 */
 } bzna_warp;
@@ -2725,9 +2725,9 @@ typedef struct bzna_warp {
  *     random       the stream; one thread at a time may use it
  *     warp         how warps are drawn
  *     in_width     pixels of the picture without padding, turned; at least 1
- *     in_height    likewise
+ *     in_height    its height; at least 1
  *     out_width    pixels of the output; at least 1
- *     out_height   likewise
+ *     out_height   its height; at least 1
  *     out          receives the homography, row-major, output to input pixels
  * Draws are taken in this order; a range of no width takes none:
  *     1. the crop's size: by the original's law the area, then the ratio up to 10 times; by
@@ -2745,9 +2745,9 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
  * The struct has no struct_size: it grows only into reserved words. */
 typedef struct bzna_jitter {
     float    brightness[2];           /* torchvision's ColorJitter: factors, lo..hi; 0, 0: none */
-    float    contrast[2];             /* likewise */
-    float    saturation[2];           /* likewise */
-    float    hue[2];                  /* likewise, in turns: -0.5..0.5 */
+    float    contrast[2];             /* factors, as for brightness */
+    float    saturation[2];           /* factors, as for brightness */
+    float    hue[2];                  /* shifts in turns, -0.5..0.5; 0, 0: none */
     float    grayscale;               /* the probability of torchvision's RandomGrayscale, 0..1 */
     /* Advanced, used to continue runs of MXNet: random_h (at most 180), random_l and random_s (at
      * most 255) of its ImageRecordIter */
@@ -2798,7 +2798,7 @@ BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_
  *     random       the stream; one thread at a time may use it
  *     augment      the policies
  *     out_width    pixels of the output; at least 1
- *     out_height   likewise
+ *     out_height   its height; at least 1
  *     transform    gets the operations after those that it has; those that join the warp also go
  *                  into its homography and clip
  * Draws are taken in this order; a range of no width and a probability of 0 or 1 take none:
@@ -2915,13 +2915,13 @@ typedef struct bzna_loader_color {
  * In the first output, name, field, warp, filter, color and augment must be NULL: its field is
  * config.fields.image, and the other four are groups of the config. */
 typedef struct bzna_loader_output {
-    /* samples of a batch, 1..65536; required in the first output, and be 0 in further ones */
+    /* samples of a batch, 1..65536; required in the first output, and 0 in further ones */
     uint32_t                  batch_size;
     /* pixels, 1..16384. The first output's is required; 0 in a further one: the first one's.
      * Width and height 0 with fields.tensors, bytes or rules stand for batches without pictures, on
      * the host */
     uint32_t                  width;
-    uint32_t                  height;        /* likewise */
+    uint32_t                  height;        /* its height */
     uint32_t                  dtype;         /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
     uint32_t                  layout;        /* BZNA_LAYOUT_... */
     uint32_t                  channels;      /* BZNA_CHANNELS_... */
@@ -3305,8 +3305,8 @@ typedef struct bzna_statistics {
      * bzna_loader_next hardly waits, and NONE when no stage is busy, as with tiny batches */
     uint32_t         limiting_stage;
     bzna_stage_statistics stage[4];        /* by BZNA_STAGE_... */
-    uint64_t         samples;         /* that were finished, well or not */
-    uint64_t         samples_failed;  /* of these, that failed; by kind below */
+    uint64_t         samples;         /* samples that were finished, whether they failed or not */
+    uint64_t         samples_failed;  /* samples that failed; by kind below */
     uint64_t         failed_read;     /* E_IO, E_TRUNCATED; E_CALLBACK of source, provider */
     uint64_t         failed_format;   /* E_BOX, E_LIMIT, E_NOT_FOUND, ... */
     uint64_t         failed_decode;   /* E_DECODE, E_CODEC, E_MISMATCH */
@@ -3316,11 +3316,11 @@ typedef struct bzna_statistics {
      * the device */
     uint64_t         retries;
     uint64_t         read_memory_bytes;      /* that samples which are read ahead hold now */
-    uint64_t         samples_nvdec;   /* that NVDEC decoded */
-    uint64_t         samples_software;       /* that software decoded */
-    /* of these, that NVDEC was to decode and could not; reasons are logged once */
+    uint64_t         samples_nvdec;   /* samples that NVDEC decoded */
+    uint64_t         samples_software;       /* samples that software decoded */
+    /* samples that software decoded, because NVDEC could not; reasons are logged once */
     uint64_t         fallbacks;
-    uint64_t         samples_hybrid;  /* likewise, that decode.hybrid has taken from NVDEC */
+    uint64_t         samples_hybrid;  /* samples that decode.hybrid has taken from NVDEC */
     uint64_t         decoders_made;   /* the context's NVDEC decoders; constant in steady state */
     uint64_t         decoders_reconfigured;  /* to another frame size; constant in steady state */
     /* the context's sessions that ended, because there was no memory for their decoders, or because
@@ -3342,8 +3342,8 @@ typedef struct bzna_statistics {
      * the data set, and the message, or BZNA_OK, 0 and "" if none failed */
     bzna_status      first_failed_status;
     uint32_t         reserved0;       /* 0 */
-    uint64_t         first_failed_index;     /* likewise */
-    char             first_failed_message[488];     /* likewise, with a NUL at its end */
+    uint64_t         first_failed_index;     /* its index */
+    char             first_failed_message[488];     /* its message, with a NUL at its end */
 } bzna_statistics;
 
 /* Where a run stands: 128 bytes of plain data without pointers, to be saved with a model's
@@ -3400,7 +3400,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 /* Stops the threads of loader, and lets go of its data set; NULL does nothing. Waits for callbacks
  * that are running, for reads of files that have begun and, on the device, for what was enqueued to
  * read batches that were released.
- * Batches on loan stay valid; the release of the last one frees their memory, and waits likewise.
+ * Batches on loan stay valid; the release of the last one frees their memory, and waits, too.
  * Returns E_STATE inside callbacks and after fork, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 

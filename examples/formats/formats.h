@@ -117,7 +117,7 @@ BZNA_FORMATS_API uint32_t bzna_formats_recognize(const void *data, uint64_t byte
 /* Fills in the codec of HEIF and AVIF (heif.c), which needs no library. It has nothing to be freed. Any thread. */
 BZNA_FORMATS_API void bzna_formats_heif(bzna_codec *codec);
 
-/* What a HEIF file holds beside its picture, as bits. No data set delivers any of it. */
+/* The things that a HEIF file may hold besides its picture, as bits. No data set delivers any of it. */
 enum {
     BZNA_HEIF_THUMB     = 1,          /* thumbnails */
     BZNA_HEIF_AUXILIARY = 2,          /* alpha, depth and the like */
@@ -168,7 +168,7 @@ typedef struct bzna_records {
      * Must be 0 for vectors */
     uint32_t layout;
     uint32_t width;                   /* pixels, or a factor of the vector's length; at least 1 */
-    uint32_t height;                  /* likewise */
+    uint32_t height;                  /* rows, or another factor; at least 1 */
     uint32_t channels;                /* at least 1 */
     /* bytes before the first record; a file that has fewer is E_TRUNCATED */
     uint64_t header_bytes;
@@ -181,7 +181,7 @@ typedef struct bzna_records {
     /* numbers of vectors are x * scale + bias; 0 counts as 1. If both are 0, the bits of FLOAT32
      * stay as they are */
     float    scale;
-    float    bias;                    /* likewise. Both must be 0 for pictures */
+    float    bias;                    /* is added to x * scale. Both must be 0 for pictures */
     uint32_t reserved0;               /* must be 0 */
 } bzna_records;
 

@@ -139,7 +139,7 @@ typedef struct bzna_stream_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t shard_count;             /* sources, braces expanded */
     uint64_t epoch;                   /* of the batch that bzna_stream_next returned last */
-    uint64_t window;                  /* likewise, from 0 */
+    uint64_t window;                  /* the window of that batch, from 0 */
     /* 1: that batch was the last of its epoch. With BZNA_LAST_DROP, an epoch may end without one */
     uint32_t last_of_epoch;
     uint32_t shards_left_out;         /* with BZNA_STREAM_ON_ERROR_LEAVE */

@@ -247,7 +247,7 @@ def spellings(value, constants):
 def check_comment(setting, constants):
     """The header says what defaults and ranges the table has."""
     text = " ".join(setting.comment)
-    if text == "likewise":                          # as the member before it
+    if text.startswith(("its height", "factors, as for")):      # as the member before it
         return
     wanted = [("default is", setting.preset)] if setting.preset else []
     if setting.type in ("COUNT", "COUNT64") and setting.most and setting.path.split(".")[0] not in ("warp", "fields"):

@@ -275,7 +275,7 @@ const BZNA_SPLIT_TEST = UInt32(3)
 
 const BZNA_INDEX_NEXT = typemax(UInt64)
 
-# What a HEIF file holds beside its picture, as bits. No data set delivers any of it.
+# The things that a HEIF file may hold besides its picture, as bits. No data set delivers any of it.
 const BZNA_HEIF_THUMB = UInt32(1)
 const BZNA_HEIF_AUXILIARY = UInt32(2)
 const BZNA_HEIF_IMAGES = UInt32(4)

@@ -447,15 +447,15 @@ pub const BZNA_OP_IDENTITY: u32 = 0;
 /// Joining the warp. They move the output's picture, as the crop has made it. the tangent of the angle, about the top
 /// left corner
 pub const BZNA_OP_SHEAR_X: u32 = 1;
-/// Likewise
+/// The same, for columns
 pub const BZNA_OP_SHEAR_Y: u32 = 2;
 /// To the right by this share of the output's width, rounded towards 0 to whole pixels
 pub const BZNA_OP_TRANSLATE_X: u32 = 3;
-/// Downwards, by a share of the height; likewise
+/// Downwards, by a share of its height, rounded so
 pub const BZNA_OP_TRANSLATE_Y: u32 = 4;
 /// To the right by pixels, rounded towards 0 to whole ones
 pub const BZNA_OP_TRANSLATE_X_PX: u32 = 5;
-/// Downwards; likewise
+/// Downwards by pixels, rounded so
 pub const BZNA_OP_TRANSLATE_Y_PX: u32 = 6;
 /// Degrees, counterclockwise, about the middle
 pub const BZNA_OP_ROTATE: u32 = 7;
@@ -633,7 +633,7 @@ pub const BZNA_SPLIT_TEST: u32 = 3;
 /// The index of a sample that comes after all that were given before: bzna_writer_add.
 pub const BZNA_INDEX_NEXT: u64 = u64::MAX;
 
-// What a HEIF file holds beside its picture, as bits. No data set delivers any of it.
+// The things that a HEIF file may hold besides its picture, as bits. No data set delivers any of it.
 /// Thumbnails
 pub const BZNA_HEIF_THUMB: u32 = 1;
 /// Alpha, depth and the like
@@ -776,11 +776,11 @@ structs! {
         height: u32,
         /// Pixels of the coded frame; 0: as the stream says (for a writer, for JPEG and STILL)
         frame_width: u32,
-        /// Likewise
+        /// Its height
         frame_height: u32,
         /// Where in the frame the picture begins, in pixels
         crop_x: u32,
-        /// Likewise, from the top
+        /// How far from the frame's top, in pixels
         crop_y: u32,
         /// What the container says of color. present 0: what the stream says counts, else BT.601, limited-range to a
         /// decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG that is written
@@ -821,9 +821,9 @@ structs! {
     struct bzna_codec_shape {
         /// Set by the library, in bytes
         struct_size: u32,
-        /// Pixels, before the picture is turned; must be set
+        /// Pixels, before the picture is turned; required
         width: u32,
-        /// Likewise
+        /// Rows of pixels; required
         height: u32,
         /// BZNA_PIXELS_...
         pixels: u32,
@@ -833,13 +833,13 @@ structs! {
         /// Of RGB: 1: R, G and B of a pixel lie next to each other in one plane; 0: three planes
         interleaved: u32,
         /// Of YCBCR: log2 of the subsampling, 0 to 2. 4:2:0 has 1 in both. A plane of chroma has (width + 2^shift - 1)
-        /// >> shift samples a row, and rows likewise
+        /// >> shift samples a row; its rows are counted so, too
         chroma_shift_x: u32,
-        /// Likewise, of rows
+        /// The same for rows
         chroma_shift_y: u32,
         /// Of YCBCR: 1: chroma is co-sited with the left column; 0: centered, as in JPEG
         chroma_left: u32,
-        /// Likewise, with the top row
+        /// 1: co-sited with the top row; 0: centered
         chroma_top: u32,
         /// Of YCBCR: matrix and range; present 0: BT.601, full range. Of GRAY, only the range counts. RGB and palettes
         /// are full range. Primaries and transfer are not applied: chapter 7
@@ -864,7 +864,7 @@ structs! {
         struct_size: u32,
         /// Pixels of plane\[0\], as inspect said
         width: u32,
-        /// Likewise
+        /// Rows of plane\[0\]
         height: u32,
         /// Bytes from one sample of a row to the next: 1 or 2, and three times as many of interleaved RGB
         step: u32,
@@ -1179,15 +1179,15 @@ structs! {
         fourcc: u32,
         /// Pixels of the picture without padding
         width: u32,
-        /// Likewise
+        /// Its height
         height: u32,
         /// Pixels of the coded frame
         frame_width: u32,
-        /// Likewise
+        /// Its height
         frame_height: u32,
         /// Where in the frame the picture begins, in pixels
         crop_x: u32,
-        /// Likewise, from the top
+        /// How far from the frame's top, in pixels
         crop_y: u32,
         /// The clean aperture as it stands in the file: width, height, horizontal and vertical offset, each a numerator
         /// and a denominator. All 0: there is none
@@ -1220,7 +1220,7 @@ structs! {
         /// ```text
         /// IMAGE     a picture, as codec says
         /// INTEGER   an int64_t, in the machine's byte order
-        /// VECTOR    float32 numbers, likewise; any number of them
+        /// VECTOR    any number of float32 numbers, in that order, too
         /// TEXT      UTF-8 without a NUL
         /// BYTES     any bytes
         /// ```
@@ -1328,19 +1328,19 @@ structs! {
         depth: u32,
         /// Pixels of the picture without padding
         width: u32,
-        /// Likewise
+        /// Its height
         height: u32,
         /// Where in the frame the picture begins, in pixels
         crop_x: u32,
-        /// Likewise, from the top
+        /// How far from the frame's top, in pixels
         crop_y: u32,
         /// Pixels of the coded frame, which the planes show whole; 0: the frame ends where the picture does
         frame_width: u32,
-        /// Likewise
+        /// Its height
         frame_height: u32,
         /// log2 of the subsampling, at most 2: 1 for 4:2:0
         chroma_shift_x: u32,
-        /// Likewise: 1 for 4:2:0
+        /// The same for rows: 1 for 4:2:0
         chroma_shift_y: u32,
         /// 1: chroma is co-sited with the left column; 0: centered
         chroma_left: u32,
@@ -1481,7 +1481,7 @@ structs! {
         homography: [f64; 9],
         /// By channel, in the order delivered; \[0\] for GRAY
         bias: [f32; 3],
-        /// Likewise; 0 counts as 1
+        /// Factors, in the same order; 0 counts as 1
         scale: [f32; 3],
         /// The out-of-bounds color, in units of fill_space
         fill: [f32; 3],
@@ -1518,8 +1518,8 @@ structs! {
         /// stand here for information, and have no effect
         operations: [bzna_drawn; BZNA_OPERATIONS_MAX],
         /// Outside of a rectangle, which moves with the output's picture, there is the out-of-bounds color. An output
-        /// pixel is inside if \[u v\]' = clip \[x y 1\]' has -0.5 <= u <= clip_size\[0\] - 0.5, and v likewise. 2x3,
-        /// row-major. Six zeros: there is no such rectangle
+        /// pixel is inside if \[u v\]' = clip \[x y 1\]' has -0.5 <= u <= clip_size\[0\] - 0.5, and the same for v and
+        /// clip_size\[1\]. 2x3, row-major. Six zeros: there is no rectangle
         clip: [f64; 6],
         /// Width and height of the rectangle
         clip_size: [f64; 2],
@@ -1539,11 +1539,11 @@ structs! {
         target: i64,
         /// Pixels of the picture without padding, turned
         width: u32,
-        /// Likewise
+        /// Its height
         height: u32,
         /// Pixels of the output
         out_width: u32,
-        /// Likewise
+        /// Its height
         out_height: u32,
         /// The position in the epoch's order if an order can repeat a sample (chapter 9), else 0
         occurrence: u64,
@@ -1563,15 +1563,15 @@ structs! {
         view: u32,
         /// Pixels of the picture without padding, turned
         width: u32,
-        /// Likewise
+        /// Its height
         height: u32,
         /// Pixels of the output
         out_width: u32,
-        /// Likewise
+        /// Its height
         out_height: u32,
         /// 1: from left to right in the middle of the output, the picture is shown from right to left
         flip_h: u32,
-        /// 1: likewise, from bottom to top
+        /// The same, from bottom to top
         flip_v: u32,
         /// Output to input pixels, as drawn: chapter 7
         homography: [f64; 9],
@@ -1590,8 +1590,8 @@ structs! {
         kind: u32,
         /// The field's name
         field: *const c_char,
-        /// The value as bzna_batch_bytes has it, with a NUL behind it. The loader's, and not to be used after the
-        /// callback has returned; likewise what follows
+        /// The value as bzna_batch_bytes has it, with a NUL behind it. The loader's, as are the members below: not to
+        /// be used after the callback has returned
         data: *const c_void,
         /// Bytes at data, without that NUL
         size: u64,
@@ -1657,17 +1657,17 @@ structs! {
         struct_size: u32,
         /// Pixels of the picture without padding; at least 1
         in_width: u32,
-        /// Likewise
+        /// Its height; at least 1
         in_height: u32,
         /// Pixels of the output; at least 1
         out_width: u32,
-        /// Likewise
+        /// Its height; at least 1
         out_height: u32,
         /// 0: the whole input is taken; 1: crop_... count
         has_crop: u32,
         /// Center of the crop, in pixels from the input's center
         crop_x: f64,
-        /// Likewise, downwards
+        /// The same, downwards
         crop_y: f64,
         /// Input pixels
         crop_width: f64,
@@ -1677,7 +1677,7 @@ structs! {
         degrees: f64,
         /// Shift, in output pixels
         translate_x: f64,
-        /// Likewise
+        /// Shift downwards, in output pixels
         translate_y: f64,
         /// 1: mirrored left to right
         flip_h: u32,
@@ -1750,7 +1750,7 @@ structs! {
         has_crop_start: u32,
         /// MXNET: where the crop begins, in pixels
         crop_x_start: u32,
-        /// MXNET: likewise, from the top
+        /// MXNET: how far from the top, in pixels
         crop_y_start: u32,
         /// Must be 0
         reserved1: u32,
@@ -1763,11 +1763,11 @@ structs! {
     struct bzna_jitter {
         /// torchvision's ColorJitter: factors, lo..hi; 0, 0: none
         brightness: [f32; 2],
-        /// Likewise
+        /// Factors, as for brightness
         contrast: [f32; 2],
-        /// Likewise
+        /// Factors, as for brightness
         saturation: [f32; 2],
-        /// Likewise, in turns: -0.5..0.5
+        /// Shifts in turns, -0.5..0.5; 0, 0: none
         hue: [f32; 2],
         /// The probability of torchvision's RandomGrayscale, 0..1
         grayscale: f32,
@@ -1841,12 +1841,12 @@ structs! {
     /// config.extra_outputs are further ones, made of the same samples. Zero is the default of every member. The struct
     /// has no struct_size: it grows only into reserved words.
     struct bzna_loader_output {
-        /// Samples of a batch, 1..65536; required in the first output, and be 0 in further ones
+        /// Samples of a batch, 1..65536; required in the first output, and 0 in further ones
         batch_size: u32,
         /// Pixels, 1..16384. The first output's is required; 0 in a further one: the first one's. Width and height 0
         /// with fields.tensors, bytes or rules stand for batches without pictures, on the host
         width: u32,
-        /// Likewise
+        /// Its height
         height: u32,
         /// BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8
         dtype: u32,
@@ -2274,9 +2274,9 @@ structs! {
         limiting_stage: u32,
         /// By BZNA_STAGE_...
         stage: [bzna_stage_statistics; 4],
-        /// That were finished, well or not
+        /// Samples that were finished, whether they failed or not
         samples: u64,
-        /// Of these, that failed; by kind below
+        /// Samples that failed; by kind below
         samples_failed: u64,
         /// E_IO, E_TRUNCATED; E_CALLBACK of source, provider
         failed_read: u64,
@@ -2292,13 +2292,13 @@ structs! {
         retries: u64,
         /// That samples which are read ahead hold now
         read_memory_bytes: u64,
-        /// That NVDEC decoded
+        /// Samples that NVDEC decoded
         samples_nvdec: u64,
-        /// That software decoded
+        /// Samples that software decoded
         samples_software: u64,
-        /// Of these, that NVDEC was to decode and could not; reasons are logged once
+        /// Samples that software decoded, because NVDEC could not; reasons are logged once
         fallbacks: u64,
-        /// Likewise, that decode.hybrid has taken from NVDEC
+        /// Samples that decode.hybrid has taken from NVDEC
         samples_hybrid: u64,
         /// The context's NVDEC decoders; constant in steady state
         decoders_made: u64,
@@ -2326,9 +2326,9 @@ structs! {
         first_failed_status: bzna_status,
         /// 0
         reserved0: u32,
-        /// Likewise
+        /// Its index
         first_failed_index: u64,
-        /// Likewise, with a NUL at its end
+        /// Its message, with a NUL at its end
         first_failed_message: [c_char; 488],
     }
 
@@ -2454,7 +2454,7 @@ structs! {
         layout: u32,
         /// Pixels, or a factor of the vector's length; at least 1
         width: u32,
-        /// Likewise
+        /// Rows, or another factor; at least 1
         height: u32,
         /// At least 1
         channels: u32,
@@ -2471,7 +2471,7 @@ structs! {
         label_type: u32,
         /// Numbers of vectors are x * scale + bias; 0 counts as 1. If both are 0, the bits of FLOAT32 stay as they are
         scale: f32,
-        /// Likewise. Both must be 0 for pictures
+        /// Is added to x * scale. Both must be 0 for pictures
         bias: f32,
         /// Must be 0
         reserved0: u32,

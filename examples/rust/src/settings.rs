@@ -5,7 +5,7 @@
 use crate::{Channels, ContextConfig, DecodeWith, Dtype, Filter, LastBatch, Law, Layout, LoaderBuilder, Matrix, OnCallbackError, OnError};
 
 impl LoaderBuilder<'_> {
-    /// `output.batch_size`: samples of a batch, 1..65536; required in the first output, and be 0 in further ones
+    /// `output.batch_size`: samples of a batch, 1..65536; required in the first output, and 0 in further ones
     pub fn batch_size(mut self, batch_size: u32) -> Self {
         self.config.output.batch_size = batch_size;
         self
