@@ -12887,7 +12887,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 42. Containers: opening =======================================================================================
- * Calls: rooms 2, 8-11, 20, 25, 27-28, 35, 38-39.
+ * Calls: rooms 2, 4, 8-11, 20, 25, 27-28, 35, 38-39.
  *
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
@@ -13055,17 +13055,46 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     return status == BZI_DECLINED ? bzi_container_fail_kind(head, config->format, err) : status;
 }
 
-/* What a container is opened from: a source, whose kind its bytes tell, or what is of a kind by the caller's word. */
+/* What a container is opened from: a path, a source, whose kind its bytes tell, or what is of a kind by the caller's
+ * word. */
 typedef struct bzi_input {
+    const char              *path;    /* of a file or a folder; NULL: another */
     const bzi_source        *source;  /* it is taken if opening succeeds */
-    const void              *given;   /* the path of a folder, or a provider, which is taken likewise */
+    const void              *given;   /* a provider, which is taken likewise */
     const bzi_container_ops *ops;     /* its kind */
-    const char              *kind;    /* for messages, after "it is a" */
+    const char              *kind;    /* names it if the config does not; NULL: its path does */
 } bzi_input;
 
-static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, const char *name,
-                                      const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
+/* Finds the row for what is given, and has it opened. */
+static bzna_status bzi_container_begin(bzi_container *c, const bzi_input *input, const bzna_dataset_config *config,
+                                       bzna_error *err)
 {
+    const bzi_container_ops *ops = input->ops;
+
+    c->given = input->given;
+    if (input->path && bzi_os_kind(input->path) == BZI_OS_FOLDER) {
+        c->given = input->path;
+        if (!(ops = BZI_FOLDER_ROW))
+            return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
+                            "it is a folder, and this build reads none (BENZINA_NO_FOLDERS)");
+    }
+    if (ops && config->format && strcmp(config->format, ops->name))
+        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a %s, not \"%s\"", ops->name,
+                        config->format);
+    if (ops)
+        return bzi_container_become(c, ops, config, err);
+    if (input->source)
+        c->source = *input->source;
+    else if (bzi_source_open_path(&c->source, c->host, input->path, err) != BZNA_OK)
+        return config->name ? bzi_error_prefix(err, input->path) : err->status;
+    return bzi_container_recognize(c, config, err);
+}
+
+/* Opens a container. Returns BZNA_END, and makes an error, if it adds no samples to those of others. Errors name it. */
+static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, const bzna_dataset_config *config,
+                                      bzi_container **out, bzna_error *err)
+{
+    const char *const name = config->name ? config->name : input->path ? input->path : input->kind;
     bzi_container *c = bzi_alloc_zero(&host->memory, 1, sizeof *c);
     bzna_status status;
 
@@ -13079,22 +13108,14 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
     c->orientation = config->orientation;
     c->palette = config->palette;
     c->target_field = BZI_NO_FIELD;
-    c->given = input->given;
-    if (input->source)
-        c->source = *input->source;
-
-    if (!(c->name = bzi_arena_text(&c->arena, name)))
-        status = bzi_fail_memory(err, "a dataset's name");
-    else if (input->source)
-        status = bzi_container_recognize(c, config, err);
-    else if (config->format && strcmp(config->format, input->ops->name))
-        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a %s, not \"%s\"", input->kind,
-                          config->format);
-    else
-        status = bzi_container_become(c, input->ops, config, err);
+    c->name = bzi_arena_text(&c->arena, name);
+    status = c->name ? bzi_container_begin(c, input, config, err) : bzi_fail_memory(err, "a dataset's name");
 
     if (status != BZNA_OK) {
+        if (input->path)
+            bzi_source_close(&c->source);
         bzi_container_free(c);
+        bzi_error_prefix(err, name);
         return status;
     }
     c->given = NULL;
@@ -13123,7 +13144,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 
 
 /* ==== 43. Samples ===================================================================================================
- * Calls: rooms 2, 8-9, 11, 20-21, 25-26.
+ * Calls: rooms 2, 8-9, 11, 20-21, 25-26, 42.
  *
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
@@ -13308,47 +13329,42 @@ typedef struct bzi_look {
     bzi_buffer  buffer;               /* the sample's bytes, unless they were in memory */
 } bzi_look;
 
-static void bzi_look_end(bzi_look *look)
+/* What of it is looked at. */
+enum { BZI_LOOK_OUTSIDE, BZI_LOOK_PLACE, BZI_LOOK_BYTES };
+
+/* Ends looking at a sample, which is named if status is a failure. Returns the status. */
+static bzna_status bzi_look_end(bzi_look *look, bzna_status status, bzna_error *err)
 {
+    const bzi_container *c = look->reading.container;
+
     bzi_reading_end(&look->reading);
-    bzi_buffer_free(&look->reading.container->host->memory, &look->buffer);
+    bzi_buffer_free(&c->host->memory, &look->buffer);
+    return status == BZNA_OK ? status : bzi_container_fail(c, look->reading.sample.index, err);
 }
 
-/* Begins to look at a sample. inside: 1 if its bytes are needed, too. Its size is known afterwards. On success
- * bzi_look_end closes it. */
-static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, uint32_t inside,
-                                  bzna_error *err)
+/* Begins to look at a sample: outside of it, which opens and reads no file; at its place, so that its size is known
+ * afterwards; at its bytes, too. bzi_look_end closes it. */
+static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, int at, bzna_error *err)
 {
-    bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
-
-    memset(&look->buffer, 0, sizeof look->buffer);
-
-    if (status == BZNA_OK && look->reading.fetched && !inside)
-        status = bzi_reading_fetch(&look->reading, NULL, 0, err);
-    if (status != BZNA_OK || !inside)
-        return status;
-
-    if ((status = bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err)) != BZNA_OK)
-        bzi_look_end(look);
-    return status;
-}
-
-/* Gives a sample's target. Opens and reads no file if the target does not lie in the sample's bytes. */
-static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
-{
-    const bzi_sample unread = { index, { 0 }, NULL };
-    bzi_look look;
     bzna_status status;
 
-    if (!c->target_inside)
-        return bzi_container_target(c, &unread, target, err);
+    *look = (bzi_look){ .reading = { .container = c, .sample.index = index } };
+    if (at == BZI_LOOK_OUTSIDE || (status = bzi_reading_begin(&look->reading, c, index, err)) != BZNA_OK)
+        return at == BZI_LOOK_OUTSIDE ? BZNA_OK : status;
+    if (at == BZI_LOOK_BYTES)
+        return bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err);
+    return look->reading.fetched ? bzi_reading_fetch(&look->reading, NULL, 0, err) : BZNA_OK;
+}
 
-    if ((status = bzi_look_begin(&look, c, index, 1, err)) != BZNA_OK)
-        return status;
+/* Gives a sample's target. */
+static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
+{
+    bzi_look look;
+    bzna_status status = bzi_look_begin(&look, c, index, c->target_inside ? BZI_LOOK_BYTES : BZI_LOOK_OUTSIDE, err);
 
-    status = bzi_container_target(c, &look.reading.sample, target, err);
-    bzi_look_end(&look);
-    return status;
+    if (status == BZNA_OK)
+        status = bzi_container_target(c, &look.reading.sample, target, err);
+    return bzi_look_end(&look, status, err);
 }
 
 /* Tells where a sample is, its target, and the names of its pictures: those that the container lists, else those of its
@@ -13357,13 +13373,11 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
 {
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
-    bzna_status status;
+    bzna_status status = bzi_look_begin(&look, c, index, c->target_inside ? BZI_LOOK_BYTES : BZI_LOOK_PLACE, err);
 
     memset(out, 0, sizeof *out);
-    if ((status = bzi_look_begin(&look, c, index, c->target_inside, err)) != BZNA_OK)
-        return status;
-
-    status = bzi_container_target(c, sample, &out->target, err);
+    if (status == BZNA_OK)
+        status = bzi_container_target(c, sample, &out->target, err);
     if (status == BZNA_OK && c->ops->images)
         status = c->ops->images(c, sample, out, err);
     for (uint32_t i = 0; i < c->field_count && !c->ops->images; i++)
@@ -13372,8 +13386,7 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
 
     out->offset = sample->extent.offset;
     out->size = sample->extent.size;
-    bzi_look_end(&look);
-    return status;
+    return bzi_look_end(&look, status, err);
 }
 
 /* Completes a picture that is looked at. buffer: the caller's, or NULL; an unwrapped picture that does not lie there is
@@ -13412,23 +13425,19 @@ static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t ind
     bzi_look look;
     const bzi_extent *extent = &look.reading.sample.extent;
     uint8_t *const bytes = buffer ? (uint8_t *)(uintptr_t)buffer->data : NULL;
-    bzna_status status = bzi_look_begin(&look, c, index, !buffer, err);
+    bzna_status status = bzi_look_begin(&look, c, index, buffer ? BZI_LOOK_PLACE : BZI_LOOK_BYTES, err);
 
-    if (status != BZNA_OK)
-        return status;
-
-    if (buffer && buffer->size < extent->size)
+    if (status == BZNA_OK && buffer && buffer->size < extent->size)
         status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (bzi_llu)extent->size,
                           (bzi_llu)buffer->size);
-    else if (buffer)
+    else if (status == BZNA_OK && buffer)
         status = look.reading.fetched ? bzi_reading_fetch(&look.reading, bytes, buffer->size, err) :
                                         bzi_reading_read(&look.reading, bytes, err);
     if (status == BZNA_OK && (status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
         status = bzi_look_complete(c, buffer, extent->size, image, err);
     if (!buffer)
         image->coded.config = image->coded.data = NULL;
-    bzi_look_end(&look);
-    return status;
+    return bzi_look_end(&look, status, err);
 }
 
 /* --- Fields --- */
@@ -13442,65 +13451,54 @@ static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample 
     return c->ops->field(c, sample, number, value, err);
 }
 
-/* Gives a value that lies in the sample's bytes. number: BZI_NO_FIELD for a picture, as a stream of its own. */
-static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
-                                              uint32_t number, bzi_value *value, bzna_error *err)
+/* Ends a value that the caller's memory has if it fits: a text, with a NUL. what: it, for messages. */
+static bzna_status bzi_value_end(bzi_value *value, uint64_t capacity, int is_text, const char *what, bzna_error *err)
 {
-    const bzi_pick pick = { .name = name };
-    bzi_look look;
-    const bzi_sample *sample = &look.reading.sample;
-    bzi_image image;
-    bzna_status status = bzi_look_begin(&look, c, index, 1, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    if (number != BZI_NO_FIELD)
-        status = bzi_container_value(c, sample, number, value, err);
-    else if ((status = bzi_container_image(c, sample, &pick, &image, err)) == BZNA_OK)
-        status = bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
-    bzi_look_end(&look);
-    return status;
+    value->size += is_text != 0;
+    if (value->size > capacity)
+        return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", what,
+                        (bzi_llu)value->size, (bzi_llu)capacity);
+    if (is_text)
+        value->data[value->size - 1] = 0;
+    return BZNA_OK;
 }
 
-/* Gives one field of a sample, in the caller's memory. value->size becomes the size of the whole value, or 0 if that is
- * not known. "image" is always tried as a picture, since a container may have one under another name. */
+/* Gives one field of a sample, in the caller's memory; a picture as a stream of its own. value->size becomes the size
+ * of the whole value, or 0 if that is not known. "image" is always tried as a picture, since a container may have one
+ * under another name. */
 static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
                                        bzna_error *err)
 {
-    const bzi_sample sample = { index, { 0 }, NULL };
-    bzi_field field = { 0, 0, "" };
+    const bzi_pick pick = { .name = name };
     const uint64_t capacity = value->capacity;
-    uint32_t number = bzi_container_find_field(c, name, &field), nul;
-    bzna_status status;
+    bzi_field field = { 0, 0, "" };
+    const uint32_t number = bzi_container_find_field(c, name, &field);
+    const int is_known = number != BZI_NO_FIELD || !strcmp(name, "image");
+    const int is_text = is_known && field.kind == BZNA_FIELD_TEXT;
+    bzi_look look;
+    const bzi_sample *sample = &look.reading.sample;
+    bzi_image image;
+    bzna_status status = bzi_look_begin(&look, c, index, is_known && field.inside ? BZI_LOOK_BYTES : BZI_LOOK_OUTSIDE,
+                                        err);
 
-    if (number == BZI_NO_FIELD && strcmp(name, "image"))
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
-
-    nul = number != BZI_NO_FIELD && field.kind == BZNA_FIELD_TEXT;
-    value->capacity -= nul && value->capacity;              /* room for the NUL at a text's end */
-    if (field.kind == BZNA_FIELD_IMAGE)
-        number = BZI_NO_FIELD;
-    if (number == BZI_NO_FIELD || field.inside)
-        status = bzi_container_value_inside(c, index, name, number, value, err);
-    else
-        status = bzi_container_value(c, &sample, number, value, err);
+    value->capacity -= is_text && capacity;                 /* room for the NUL at a text's end */
+    if (!is_known)
+        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
+    else if (status == BZNA_OK && field.kind != BZNA_FIELD_IMAGE)
+        status = bzi_container_value(c, sample, number, value, err);
+    else if (status == BZNA_OK && (status = bzi_container_image(c, sample, &pick, &image, err)) == BZNA_OK)
+        status = bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
 
     if (status == BZNA_OK && value->absent)
         status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no %s", name);
-
-    value->size += nul;
-    if (status == BZNA_OK && value->size > capacity)
-        return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", name,
-                        (bzi_llu)value->size, (bzi_llu)capacity);
-    if (status == BZNA_OK && nul)
-        value->data[value->size - 1] = 0;
-    return status;
+    if (status == BZNA_OK)
+        status = bzi_value_end(value, capacity, is_text, name, err);
+    return bzi_look_end(&look, status, err);
 }
 
 
 /* ==== 44. Datasets ==================================================================================================
- * Calls: rooms 2, 4, 8-11, 32, 35, 42.
+ * Calls: rooms 2, 8-10, 32, 42-43.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -13574,19 +13572,6 @@ static bzna_status bzi_dataset_give(bzna_dataset *dataset, bzna_status status, b
     return status;
 }
 
-/* Opens one container. On failure what it was to be opened from still belongs to the caller. */
-static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, const char *name,
-                                    const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
-{
-    bzna_dataset *dataset = NULL;
-    bzi_container *container = NULL;
-    bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
-
-    if (status == BZNA_OK && (status = bzi_container_open(host, input, name, config, &container, err)) == BZNA_OK)
-        status = bzi_dataset_append(dataset, container, 0, container->count, err);
-    return bzi_dataset_give(dataset, status == BZNA_END ? err->status : status, out);
-}
-
 /* Makes a data set of the parts of others, in their order. */
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
                                       bzna_dataset **out, bzna_error *err)
@@ -13609,35 +13594,6 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
     return bzi_dataset_give(all, status, out);
 }
 
-/* Opens a file or a folder. Returns BZNA_END, and makes an error, if it adds no samples to those of others. */
-static bzna_status bzi_container_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
-                                           bzi_container **out, bzna_error *err)
-{
-    const char *name = config->name ? config->name : path;
-    bzi_source source = { .size = 0 };
-    bzna_status status;
-
-    if (bzi_os_kind(path) == BZI_OS_FOLDER) {
-#ifndef BENZINA_NO_FOLDERS
-        const bzi_input folder = { .given = path, .ops = &bzi_folder_ops,
-                                   .kind = "folder" };
-        status = bzi_container_open(host, &folder, name, config, out, err);
-#else
-        status = BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is a folder, and this build reads none (BENZINA_NO_FOLDERS)");
-#endif
-        return status == BZNA_OK ? status : bzi_error_prefix(err, name);
-    }
-
-    if (bzi_source_open_path(&source, host, path, err) != BZNA_OK)
-        return bzi_error_prefix(err, path);
-    if ((status = bzi_container_open(host, &(bzi_input){ .source = &source }, name, config, out, err)) == BZNA_OK)
-        return status;
-
-    bzi_source_close(&source);
-    bzi_error_prefix(err, name);
-    return status;
-}
-
 #ifdef BENZINA_NO_FOLDERS
 /* In this build every path stands for itself. */
 static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
@@ -13652,10 +13608,11 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 #endif
 
-/* Files and folders that are opened at once. */
+/* What is opened at once. */
 typedef struct bzi_opening {
     bzna_dataset              *dataset;       /* has a part for each; container NULL: not opened yet, or empty */
-    bzi_names                  paths;         /* of the files and folders */
+    const bzi_input           *input;         /* what is opened; NULL: the paths */
+    bzi_names                  paths;         /* of files and folders */
     const bzna_dataset_config *config;        /* the caller's, for every file */
 } bzi_opening;
 
@@ -13663,24 +13620,26 @@ BZI_COLD
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *opening = user;
-    bzi_host *host = opening->dataset->host;
-    const bzna_status status = bzi_container_open_path(host, bzi_names_all(&opening->paths)[i], opening->config,
-                                                       &opening->dataset->parts[i].container, err);
+    bzna_dataset *dataset = opening->dataset;
+    const bzi_input path = { .path = opening->input ? NULL : bzi_names_all(&opening->paths)[i] };
+    const bzna_status status = bzi_container_open(dataset->host, opening->input ? opening->input : &path,
+                                                  opening->config, &dataset->parts[i].container, err);
 
-    if (status != BZNA_END || opening->paths.count == 1)
+    if (status != BZNA_END || dataset->part_room == 1)
         return status == BZNA_END ? err->status : status;
-    bzi_log(host, BZNA_LOG_INFO, BZNA_OK, "%s", err->message);
+    bzi_log(dataset->host, BZNA_LOG_INFO, BZNA_OK, "%s", err->message);
     return BZNA_OK;
 }
 
-/* Opens all that paths stand for, on several threads, and lays it end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
-static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
-                                         const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+/* Opens an input, or with input NULL all that paths stand for, on several threads, and lays it end to end. Pre: 0 <
+ * count <= BZI_LIMIT_PARTS, of paths. */
+static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, const char *const *paths, uint32_t count,
+                                    const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzi_arena arena = { .memory = &host->memory };
-    bzi_opening opening = { .paths.arena = &arena, .config = config };
-    bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
-    const uint64_t found = opening.paths.count;
+    bzi_opening opening = { .input = input, .paths.arena = &arena, .config = config };
+    bzna_status status = input ? BZNA_OK : bzi_paths_resolve(&opening.paths, paths, count, config, err);
+    const uint64_t found = input ? 1 : opening.paths.count;
     bzna_dataset *all;
 
     if (status == BZNA_OK && config->index && found > 1)
@@ -13755,33 +13714,21 @@ static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64
 static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const uint64_t capacity = value->capacity;
+    const bzi_container *c = dataset->parts[0].container;
+    bzna_status status;
 
-    for (uint32_t i = 0; i < dataset->part_count; i++) {
-        const bzi_container *c = dataset->parts[i].container;
+    for (uint32_t i = 1; !c->class_count && i < dataset->part_count; i++)
+        c = dataset->parts[i].container;
 
-        if (!c->ops->class_name || !c->class_count)
-            continue;
-
-        if (target >= c->class_count) {
-            BZI_FAIL(err, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
-                     (bzi_llu)c->class_count);
-            return bzi_error_prefix(err, c->name);
-        }
-
-        value->capacity -= capacity > 0;
-        if (c->ops->class_name(c, target, value, err) != BZNA_OK)
-            return bzi_error_prefix(err, c->name);
-
-        value->size++;
-        if (value->size > capacity)
-            return BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
-                            (bzi_llu)value->size, (bzi_llu)capacity);
-        value->data[value->size - 1] = 0;
-        return BZNA_OK;
-    }
-
-    BZI_FAIL(err, BZNA_E_NOT_FOUND, "its classes have no names");
-    return bzi_error_prefix(err, dataset->parts[0].container->name);
+    value->capacity -= capacity > 0;
+    if (!c->class_count)
+        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "its classes have no names");
+    else if (target >= c->class_count)
+        status = BZI_FAIL(err, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
+                          (bzi_llu)c->class_count);
+    else if ((status = c->ops->class_name(c, target, value, err)) == BZNA_OK)
+        status = bzi_value_end(value, capacity, 1, "name", err);
+    return status == BZNA_OK ? status : bzi_error_prefix(err, c->name);
 }
 
 /* Returns a hash that tells data sets apart: of the containers, and of the parts that are taken from them. */
@@ -21387,7 +21334,7 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 
 
 /* ==== 68. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 20, 42-43, 63.
+ * Calls: rooms 2, 8-9, 12, 20, 43, 63.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
@@ -21449,7 +21396,7 @@ static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, 
     bzna_status status = bzi_container_field(part->container, part->first, column->name, &value, err);
 
     if (status != BZNA_E_BUFFER && status != BZNA_OK)
-        return bzi_container_fail(part->container, part->first, err);
+        return status;
     if (value.size == 0 || value.size / sizeof(float) > BZI_LIMIT_VECTOR)
         return BZI_FAIL(err, BZNA_E_LIMIT, "\"%s\" has %llu numbers in the first sample; 1 to %u can be a tensor",
                         column->name, (bzi_llu)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
@@ -25958,7 +25905,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 86. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-10, 20, 42-44, 51, 56-57, 61, 63, 67-68, 73, 78-79, 84-85.
+ * Calls: rooms 2, 4, 7-10, 20, 43-44, 51, 56-57, 61, 63, 67-68, 73, 78-79, 84-85.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -26239,10 +26186,8 @@ static bzna_status bzi_setup_make_picks(bzi_setup *setup, bzna_error *err)
         status = bzi_container_look_image(part->container, part->first, pick, NULL, &image, err);
         if (status == BZNA_E_MEMORY)
             return status;
-        if (status == BZNA_E_NOT_FOUND) {
-            bzi_container_fail(part->container, part->first, err);
+        if (status == BZNA_E_NOT_FOUND)
             return bzi_error_prefix(err, bzi_setting_name(text, output->group, i ? "field" : "fields.image"));
-        }
     }
     return BZNA_OK;
 }
@@ -26656,7 +26601,7 @@ static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, count == 1 ? "the path is empty" : "path %u is empty", i);
     if (bzi_api_dataset_config(config, &c, err) != BZNA_OK)
         return err->status;
-    return bzi_api_logged(context->host, bzi_dataset_open_list(context->host, paths, count, &c, out, err));
+    return bzi_api_logged(context->host, bzi_dataset_open(context->host, NULL, paths, count, &c, out, err));
 }
 
 BZI_COLD
@@ -26684,24 +26629,22 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
 
-/* Opens what is no path. Its name is that of its kind, if the config gives none. callbacks: NULL, or a user's source,
- * of which input.source is made. */
+/* Opens what is no path. callbacks: NULL, or a user's source, of which input.source is made. */
 static bzna_status bzi_api_open_input(bzna_context *context, bzi_input input, const bzna_source *callbacks,
                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzi_source source = { .size = 0 };
     bzna_dataset_config c;
-    const char *name;
-    bzna_status status = BZNA_OK;
+    bzna_status status;
 
     if (bzi_api_dataset_config(config, &c, err) != BZNA_OK)
         return err->status;
 
     input.source = callbacks ? &source : input.source;
-    name = c.name ? c.name : input.kind;
-    if ((callbacks && bzi_source_open_user(&source, callbacks, err) != BZNA_OK) ||
-        bzi_dataset_open(context->host, &input, name, &c, out, err) != BZNA_OK)
-        status = bzi_error_prefix(err, name);
+    if (callbacks && bzi_source_open_user(&source, callbacks, err) != BZNA_OK)
+        status = bzi_error_prefix(err, c.name ? c.name : input.kind);
+    else
+        status = bzi_dataset_open(context->host, &input, NULL, 0, &c, out, err);
     return bzi_api_logged(context->host, status);
 }
 
@@ -26851,7 +26794,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     if (bzi_container_look_target(c, index, target, &e) == BZNA_OK)
         return BZNA_OK;
     *target = BZNA_TARGET_NONE;
-    BZI_API_END(bzi_container_fail(c, index, &e));
+    BZI_API_END(e.status);
 }
 
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,
@@ -26866,8 +26809,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
         *needed = 0;
 
     BZI_API_FIND(c, &index);
-    if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
-        bzi_container_fail(c, index, &e);
+    status = bzi_container_field(c, index, field, &value, &e);
     if (needed)
         *needed = (size_t)value.size;
     BZI_API_END(status);
@@ -26899,7 +26841,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
 
     BZI_API_FIND(c, &local);
     if (bzi_container_sample(c, local, &all, &e) != BZNA_OK)
-        BZI_API_END(bzi_container_fail(c, local, &e));
+        BZI_API_END(e.status);
     all.index = index;
     BZI_API_ANSWER(sample);
 }
@@ -26918,7 +26860,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
 
     BZI_API_FIND(c, &index);
     if (bzi_container_look_image(c, index, &pick, &room, &all, &e) != BZNA_OK)
-        BZI_API_END(bzi_container_fail(c, index, &e));
+        BZI_API_END(e.status);
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
     return BZNA_OK;
 }
@@ -26936,7 +26878,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 
     BZI_API_FIND(c, &index);
     if (bzi_container_look_image(c, index, &pick, NULL, &image, &e) != BZNA_OK)
-        BZI_API_END(bzi_container_fail(c, index, &e));
+        BZI_API_END(e.status);
     all = bzi_image_info(&image);
     BZI_API_ANSWER(info);
 }
