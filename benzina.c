@@ -50,7 +50,7 @@
  * PIPELINE
  *   62-63  loader            its state; the locks live here; its tensors
  *      64  entries           the table of runs of samples, and what follows from their states
- *   65-70  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; rules
+ *   65-70  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; geometry
  *   71-72  readers           threads that read samples in the planned order; reading
  *   73-77  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      78  contexts          the host, the device and its pool
@@ -257,15 +257,13 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_FIELDS         64u
 #define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
 #define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
-/* fields that a batch carries as tensors, and as many again that it carries as bytes */
-#define BZI_LIMIT_COLUMNS        16u
-#define BZI_LIMIT_RULES          16u             /* rules for fields, of a loader */
-#define BZI_LIMIT_MATCH          64u             /* bytes of a rule's pattern, its NUL counted */
-#define BZI_LIMIT_RULE_STATUS    (-(1 << 30))    /* what a rule returns below this is a fault of the program */
-#define BZI_LIMIT_RULE_BYTES     (256u << 20)    /* bytes of a sample in a rule's tensor, eight for each number */
-/* tensors that batches have of fields: by name, by rules with their counts, and the geometry */
-#define BZI_LIMIT_FIELD_TENSORS  (BZI_LIMIT_COLUMNS + 2 * BZI_LIMIT_RULES + 1)
-#define BZI_LIMIT_ALL_COLUMNS    (BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_COLUMNS + BZI_LIMIT_RULES)
+#define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors */
+#define BZI_LIMIT_BYTES          64u             /* fields that a batch carries as bytes */
+#define BZI_LIMIT_MADE           32u             /* tensors that a program makes */
+#define BZI_LIMIT_MADE_BYTES     (256u << 20)    /* bytes of a sample in such a tensor, eight for each number */
+/* tensors that batches have of fields: by name, made by the program, and the geometry */
+#define BZI_LIMIT_FIELD_TENSORS  (BZI_LIMIT_COLUMNS + BZI_LIMIT_MADE + 1)
+#define BZI_LIMIT_ALL_COLUMNS    (BZI_LIMIT_FIELD_TENSORS + BZI_LIMIT_BYTES)
 
 #define BZI_LIMIT_OUTPUTS        16u             /* outputs of a loader: a lane keeps the slots of a launch for each */
 /* views of a sample, in all outputs together: a thread keeps a slot for each */
@@ -2893,8 +2891,9 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(RESERVED, jitter, reserved0),
     BZI_PLAIN(RESERVED, jitter, reserved),
 
-    BZI_UP_TO(COUNT, loader_fields, rule_count, BZI_LIMIT_RULES),
-    BZI_BOTH(loader_fields, rules, rule_count),
+    BZI_UP_TO(COUNT, loader_fields, made_count, BZI_LIMIT_MADE),
+    BZI_BOTH(loader_fields, made, made_count),
+    BZI_BOTH(loader_fields, make, made_count),
     BZI_UP_TO(SWITCH, loader_fields, geometry, 1),
     BZI_PLAIN(RESERVED, loader_fields, reserved),
 
@@ -19868,7 +19867,7 @@ typedef struct bzi_views {
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
     bzi_kernel_pass passes[BZI_LIMIT_VIEWS];          /* what is done with them after the warp */
-    bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output's views, for rules */
+    bzna_geometry   geometry[BZI_LIMIT_VIEWS];        /* of the first output's views */
 } bzi_views;
 
 /* Views of one output that are warped together. */
@@ -19979,8 +19978,9 @@ typedef struct bzi_export {
 
 /* A field that batches carry, as a tensor or as bytes. */
 typedef struct bzi_column {
-    char     name[BZNA_NAME_MAX];     /* "": bytes that rules alone read */
-    uint32_t kind;                    /* BZNA_FIELD_...; 0: rules decide what is in it */
+    char     name[BZNA_NAME_MAX];
+    char     field[BZNA_NAME_MAX];    /* whose values it has */
+    uint32_t kind;                    /* BZNA_FIELD_...; 0: no field's, since the program or the geometry fills it in */
     uint32_t length;                  /* numbers of a vector */
     uint32_t dtype;                   /* of a tensor, as the rest */
     uint32_t dimensions;              /* of a sample */
@@ -19990,24 +19990,11 @@ typedef struct bzi_column {
     uint32_t reserved0;               /* 0 */
 } bzi_column;
 
-/* A rule for fields. Those of one name share their columns. */
-typedef struct bzi_rule {
-    char         match[BZI_LIMIT_MATCH];
-    char         name[BZNA_NAME_MAX];
-    uint32_t     kind;                /* BZNA_RULE_... */
-    uint32_t     tensor;              /* number of the column that it fills in; with ROWS, the next has the counts */
-    uint32_t     bytes;               /* number of the column with the field's bytes */
-    bzna_rule_fn call;
-    void        *user;
-} bzi_rule;
-
 /* The bytes of a field in one slot. */
 typedef struct bzi_slot_bytes {
     bzi_buffer buffer;                /* grows to the largest value met */
     uint64_t   size;                  /* of the value, in bytes */
     uint32_t   present;               /* 1: the sample has the field */
-    uint32_t   field;                 /* of bytes for rules: number of the field in its container */
-    uint32_t   rule;                  /* likewise, of the rule that it belongs to */
     uint32_t   reserved0;             /* 0 */
 } bzi_slot_bytes;
 
@@ -20031,9 +20018,7 @@ struct bzi_setup {
     bzi_column         columns[BZI_LIMIT_ALL_COLUMNS];      /* fields that are tensors, then fields that are bytes */
     uint32_t           tensor_count;  /* columns of the first kind */
     uint32_t           column_count;  /* of both */
-    bzi_rule           rules[BZI_LIMIT_RULES];
-    uint32_t           rule_count;
-    uint32_t           ruled;         /* number of the first column with bytes for rules; without rules, column_count */
+    uint32_t           made;          /* number of the first column that the program fills in: fields.made */
     uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
@@ -21339,26 +21324,27 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
 
-/* Returns the column of a field whose bytes batches carry, or BZI_NO_FIELD if they do not carry it. */
-static uint32_t bzi_setup_find_bytes(const bzi_setup *setup, const char *name)
+/* Returns 1 if batches carry the bytes of a column's field under its name, else 0. */
+static int bzi_setup_has_bytes(const bzi_setup *setup, const bzi_column *column)
 {
     for (uint32_t i = setup->tensor_count; i < setup->column_count; i++)
-        if (*name && strcmp(setup->columns[i].name, name) == 0)
-            return i;
-    return BZI_NO_FIELD;
+        if (strcmp(setup->columns[i].name, column->name) == 0 && strcmp(setup->columns[i].field, column->field) == 0)
+            return 1;
+    return 0;
 }
 
 /* --- Opening: which fields --- */
 
-/* Reads the next name of a list with commas between its names, and the length after the name's colon (0: none is
- * given), and moves *list past them. Returns 1; 0 at the end of the list; -1 if *list does not begin with a valid name
- * and length. */
+/* Reads the next name of a list with commas between its names, the field after the name's equals sign (without one it
+ * is the name), and the length after a colon (0: none is given), and moves *list past them. Returns 1; 0 at the end of
+ * the list; -1 if *list does not begin with a valid name, field and length. */
 static int bzi_columns_next(const char **list, bzi_column *column)
 {
     const char *at = *list, *end = strchr(at, ',');
     size_t size = end ? (size_t)(end - at) : strlen(at);
-    const char *colon = memchr(at, ':', size);
+    const char *colon = memchr(at, ':', size), *equals;
     char *after;
+    size_t name;
     unsigned long length;
 
     memset(column, 0, sizeof *column);
@@ -21373,9 +21359,13 @@ static int bzi_columns_next(const char **list, bzi_column *column)
         size = (size_t)(colon - at);
     }
 
-    if (size == 0 || size >= sizeof column->name)
+    equals = memchr(at, '=', size);
+    name = equals ? (size_t)(equals - at) : size;
+    size -= equals ? name + 1 : 0;
+    if (name == 0 || name >= sizeof column->name || size == 0 || size >= sizeof column->field)
         return -1;
-    memcpy(column->name, at, size);
+    memcpy(column->name, at, name);
+    memcpy(column->field, equals ? equals + 1 : at, size);
     *list = !end ? at + strlen(at) : end[1] ? end + 1 : end;         /* a comma at the end stays, and is no name */
     return 1;
 }
@@ -21393,13 +21383,13 @@ static const bzi_part *bzi_dataset_find_field(const bzna_dataset *dataset, const
 static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, bzna_error *err)
 {
     bzi_value value = { NULL, 0, 0, 0 };
-    bzna_status status = bzi_container_field(part->container, part->first, column->name, &value, err);
+    bzna_status status = bzi_container_field(part->container, part->first, column->field, &value, err);
 
     if (status != BZNA_E_BUFFER && status != BZNA_OK)
         return status;
     if (value.size == 0 || value.size / sizeof(float) > BZI_LIMIT_VECTOR)
         return BZI_FAIL(err, BZNA_E_LIMIT, "\"%s\" has %llu numbers in the first sample; 1 to %u can be a tensor",
-                        column->name, (bzi_llu)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
+                        column->field, (bzi_llu)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
     column->length = (uint32_t)(value.size / sizeof(float));
     return BZNA_OK;
 }
@@ -21433,14 +21423,14 @@ static bzi_column bzi_column_tensor(const char *name, uint32_t dtype, const int6
 static bzna_status bzi_column_make(const bzi_setup *setup, bzi_column *column, int is_tensor, bzna_error *err)
 {
     bzi_field field = { 0, 0, "" };
-    const bzi_part *part = bzi_dataset_find_field(setup->dataset, column->name, &field);
+    const bzi_part *part = bzi_dataset_find_field(setup->dataset, column->field, &field);
 
     if (is_tensor ? bzi_setup_find_tensor(setup, column->name) < setup->tensor_end :
-                    bzi_setup_find_bytes(setup, column->name) != BZI_NO_FIELD)
+                    bzi_setup_has_bytes(setup, column))
         return BZI_MISUSE(err, "\"%s\" is a tensor of every batch, or named twice; fields.bytes takes a field of that "
                           "name", column->name);
     if (!part)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->name);
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->field);
 
     column->kind = field.kind;
     if (is_tensor && field.kind != BZNA_FIELD_INTEGER && field.kind != BZNA_FIELD_VECTOR)
@@ -21471,16 +21461,16 @@ static bzna_status bzi_setup_add_column(bzi_setup *setup, const bzi_column *colu
 static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
-    const uint32_t first = is_tensor ? 0 : setup->tensor_count;
+    const uint32_t first = is_tensor ? 0 : setup->tensor_count, most = is_tensor ? BZI_LIMIT_COLUMNS : BZI_LIMIT_BYTES;
     bzi_column column;
     int64_t length;
     int got = 0;
 
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
-        if (!bzi_text_is_utf8(column.name))
+        if (!bzi_text_is_utf8(column.name) || !bzi_text_is_utf8(column.field))
             return BZI_MISUSE(err, "%s: a name is not UTF-8", setting);
-        if (setup->column_count - first == BZI_LIMIT_COLUMNS)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
+        if (setup->column_count - first == most)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, most);
         if (bzi_column_make(setup, &column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
         column.clear = 1;
@@ -21500,192 +21490,59 @@ static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, in
                                 (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
 
-/* --- Opening: rules --- */
+/* --- Opening: tensors that the program makes --- */
 
-/* Returns 1 if a name matches a pattern of texts, * and ?. */
-static int bzi_name_fits(const char *name, const char *pattern)
+/* Checks the description of a tensor. */
+static bzna_status bzi_made_check(const bzna_made *made, bzna_error *err)
 {
-    const char *star = NULL, *from = NULL;                  /* the last star, and what it stands for begins there */
-
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            from = name;
-        } else if (*pattern == '?' || *pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star + 1;
-            name = ++from;
-        } else {
-            return 0;
-        }
-    }
-
-    return pattern[strspn(pattern, "*")] == 0;
-}
-
-/* Returns 1 if a rule matches a field's name: as a whole, by its end, or as a pattern. */
-static int bzi_rule_matches(const bzi_rule *rule, const char *name)
-{
-    const size_t size = strlen(name), end = strlen(rule->match);
-
-    if (rule->match[0] == '.' && !strpbrk(rule->match, "*?"))
-        return strcmp(name, rule->match + 1) == 0 || (size > end && strcmp(name + size - end, rule->match) == 0);
-    return bzi_name_fits(name, rule->match);
-}
-
-/* Returns the number of the first rule that matches a field, or BZI_NO_FIELD. */
-static uint32_t bzi_setup_rule_of(const bzi_setup *setup, const char *name)
-{
-    for (uint32_t i = 0; i < setup->rule_count; i++)
-        if (bzi_rule_matches(&setup->rules[i], name))
-            return i;
-    return BZI_NO_FIELD;
-}
-
-/* Checks a rule by itself. */
-static bzna_status bzi_rule_check(const bzna_rule *r, bzna_error *err)
-{
-    const size_t match = r->field ? strlen(r->field) : 0, name = r->name ? strlen(r->name) : match;
-    const size_t most = BZNA_NAME_MAX - 1 - (r->kind == BZNA_RULE_ROWS ? strlen("_count") : 0);
+    const size_t name = made->name ? strlen(made->name) : 0;
     uint64_t bytes = 8;
 
-    if (bzi_check_reserved("", "reserved", r->reserved, sizeof r->reserved, err) != BZNA_OK)
+    if (bzi_check_reserved("", "reserved", made->reserved, sizeof made->reserved, err) != BZNA_OK ||
+        bzi_check_reserved("", "reserved0", &made->reserved0, sizeof made->reserved0, err) != BZNA_OK)
         return err->status;
-    if (match == 0 || match >= BZI_LIMIT_MATCH)
-        return BZI_MISUSE(err, "field: must have 1 to %u bytes", BZI_LIMIT_MATCH - 1);
-    if (name == 0 || name > most)
-        return BZI_MISUSE(err, "name: must have 1 to %u bytes", (unsigned)most);
-    if (!bzi_text_is_utf8(r->field) || (r->name && !bzi_text_is_utf8(r->name)))
-        return BZI_MISUSE(err, "%s: is not UTF-8", bzi_text_is_utf8(r->field) ? "name" : "field");
-    if (!r->name && (r->field[0] == '.' || strpbrk(r->field, "*?")))
-        return BZI_MISUSE(err, "name: required, because \"%s\" is not a field's name", r->field);
-    if (r->kind > BZNA_RULE_ROWS)
-        return BZI_MISUSE(err, "kind: %u is not known", r->kind);
-    if (!r->call != (r->kind == BZNA_RULE_BYTES))
-        return BZI_MISUSE(err, "call: bytes are passed on without one, and tensors are made by one");
-    if (r->kind == BZNA_RULE_BYTES)
-        return !r->dtype && !r->dimensions && bzi_is_zero(r->shape, sizeof r->shape) ? BZNA_OK :
-               BZI_MISUSE(err, "dtype, dimensions, shape: only of tensors");
-
-    if (r->dtype != BZNA_DTYPE_FLOAT32 && r->dtype != BZNA_DTYPE_UINT8 && r->dtype != BZNA_DTYPE_INT32 &&
-        r->dtype != BZNA_DTYPE_INT64)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dtype: %u; only float32, uint8, int32 and int64", r->dtype);
-    if (r->dimensions > 4 || (r->kind == BZNA_RULE_ROWS && r->dimensions == 0))
-        return BZI_MISUSE(err, "dimensions: %u; at most 4, and with ROWS at least 1", r->dimensions);
-    for (uint32_t i = 0; i < r->dimensions; i++)
-        if (r->shape[i] < 1 || !bzi_mul(bytes, (uint64_t)r->shape[i], &bytes) || bytes > BZI_LIMIT_RULE_BYTES)
+    if (name == 0 || name >= BZNA_NAME_MAX || !bzi_text_is_utf8(made->name))
+        return BZI_MISUSE(err, "name: must have 1 to %u bytes of UTF-8", BZNA_NAME_MAX - 1);
+    if (made->zero > 1)
+        return BZI_MISUSE(err, "zero: neither 0 nor 1");
+    if (made->dtype != BZNA_DTYPE_FLOAT32 && made->dtype != BZNA_DTYPE_UINT8 && made->dtype != BZNA_DTYPE_INT32 &&
+        made->dtype != BZNA_DTYPE_INT64)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "dtype: %u; only float32, uint8, int32 and int64", made->dtype);
+    if (made->dimensions > BZI_LENGTH(made->shape))
+        return BZI_MISUSE(err, "dimensions: %u; at most 4", made->dimensions);
+    for (uint32_t i = 0; i < made->dimensions; i++)
+        if (made->shape[i] < 1 || !bzi_mul(bytes, (uint64_t)made->shape[i], &bytes) || bytes > BZI_LIMIT_MADE_BYTES)
             return BZI_MISUSE(err, "shape[%u]: %lld; each must be at least 1, and a sample has at most %u bytes", i,
-                              (long long)r->shape[i], BZI_LIMIT_RULE_BYTES);
+                              (long long)made->shape[i], BZI_LIMIT_MADE_BYTES);
     return BZNA_OK;
 }
 
-/* Returns the rule before this one that has its name, or NULL. */
-static const bzi_rule *bzi_setup_rule_before(const bzi_setup *setup, const bzi_rule *rule)
-{
-    for (const bzi_rule *r = setup->rules; r < rule; r++)
-        if (strcmp(r->name, rule->name) == 0)
-            return r;
-    return NULL;
-}
-
-/* Makes the tensors of a rule, or finds those of a rule of the same name. */
-static bzna_status bzi_rule_make_tensors(bzi_setup *setup, bzi_rule *rule, const bzna_rule *given, bzna_error *err)
-{
-    const bzi_rule *twin = bzi_setup_rule_before(setup, rule);
-    bzi_column column;
-    char count[BZNA_NAME_MAX];
-
-    rule->tensor = twin ? twin->tensor : setup->tensor_count;
-    if (twin && twin->kind != rule->kind)
-        return BZI_MISUSE(err, "kind: differs from that of another rule with the name \"%s\"", rule->name);
-    if (rule->kind == BZNA_RULE_BYTES)
-        return BZNA_OK;
-
-    column = bzi_column_tensor(rule->name, given->dtype, given->shape, given->dimensions,
-                               rule->kind == BZNA_RULE_TENSOR);
-    if (twin)
-        return memcmp(&setup->columns[twin->tensor], &column, sizeof column) == 0 ? BZNA_OK :
-               BZI_MISUSE(err, "dtype, shape: differ from those of another rule with the name \"%s\"", rule->name);
-
-    if (bzi_setup_add_column(setup, &column, err) != BZNA_OK)
-        return err->status;
-    if (rule->kind != BZNA_RULE_ROWS)
-        return BZNA_OK;
-    snprintf(count, sizeof count, "%.25s_count", rule->name);
-    column = bzi_column_tensor(count, BZNA_DTYPE_INT64, NULL, 0, 0);
-    return bzi_setup_add_column(setup, &column, err);
-}
-
-/* Copies the caller's rules, and makes their tensors and that of the geometry. */
-static bzna_status bzi_setup_make_rules(bzi_setup *setup, bzna_error *err)
+/* Adds the tensors that the program makes, and that of the geometry. */
+static bzna_status bzi_setup_make_made(bzi_setup *setup, bzna_error *err)
 {
     const bzna_loader_fields *fields = &setup->config.fields;
     const int64_t shape[2] = { setup->outputs[0].views, 16 };
-    bzi_column geometry;
-    bzna_status status = BZNA_OK;
+    bzi_column column;
+    char where[48];
 
-    for (uint32_t i = 0; i < fields->rule_count && status == BZNA_OK; i++) {
-        bzi_rule *rule = &setup->rules[i];
-        char where[48];
-        bzna_rule given;
+    setup->made = setup->tensor_count;
+    for (uint32_t i = 0; i < fields->made_count; i++) {
+        const bzna_made *made = &fields->made[i];
 
-        if (!bzi_struct_in_array(&given, sizeof given, fields->rules, i))
-            status = BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: differs from the first one's, or is not known");
-        if (status == BZNA_OK && (status = bzi_rule_check(&given, err)) == BZNA_OK) {
-            bzi_string_copy(rule->match, sizeof rule->match, given.field);
-            bzi_string_copy(rule->name, sizeof rule->name, given.name ? given.name : given.field);
-            rule->kind = given.kind;
-            rule->call = given.call;
-            rule->user = given.user;
-            status = bzi_rule_make_tensors(setup, rule, &given, err);
-            setup->rule_count++;
-        }
-
-        snprintf(where, sizeof where, "loader_config.fields.rules[%u]", i);
-        if (status != BZNA_OK)
-            bzi_error_prefix(err, where);
+        snprintf(where, sizeof where, "loader_config.fields.made[%u]", i);
+        if (bzi_made_check(made, err) != BZNA_OK)
+            return bzi_error_prefix(err, where);
+        column = bzi_column_tensor(made->name, made->dtype, made->shape, made->dimensions, !made->zero);
+        if (bzi_setup_add_column(setup, &column, err) != BZNA_OK)
+            return bzi_error_prefix(err, where);
     }
 
-    setup->geometry = BZI_NO_FIELD;
-    if (status != BZNA_OK || !fields->geometry)
-        return status;
-
-    geometry = bzi_column_tensor("geometry", BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1), 1);
-    setup->geometry = setup->tensor_count;
-    status = bzi_setup_add_column(setup, &geometry, err);
-    return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.fields.geometry");
-}
-
-/* Makes the bytes that rules need, or find. Those of a tensor have no name. Fails if a rule matches no field at all. */
-static bzna_status bzi_setup_make_rule_bytes(bzi_setup *setup, bzna_error *err)
-{
-    setup->ruled = setup->column_count;
-    for (uint32_t i = 0; i < setup->rule_count; i++) {
-        bzi_rule *rule = &setup->rules[i];
-        const bzi_rule *twin = bzi_setup_rule_before(setup, rule);
-        const bzna_dataset *dataset = setup->dataset;
-        int is_met = 0;
-
-        for (uint32_t k = 0; k < dataset->part_count && !is_met; k++)
-            for (uint32_t f = 0; f < dataset->parts[k].container->field_count && !is_met; f++)
-                is_met = bzi_setup_rule_of(setup, dataset->parts[k].container->fields[f].name) == i;
-        if (!is_met)
-            return BZI_FAIL(err, BZNA_E_NOT_FOUND, "loader_config.fields.rules[%u].field: the data set has no field "
-                            "that \"%s\" matches, and no rule before it", i, rule->match);
-
-        rule->bytes = twin ? twin->bytes : setup->column_count;
-        if (twin)
-            continue;
-        if (rule->kind == BZNA_RULE_BYTES && bzi_setup_find_bytes(setup, rule->name) != BZI_NO_FIELD)
-            return BZI_MISUSE(err, "loader_config.fields.rules[%u].name: loader_config.fields.bytes has \"%s\", too",
-                              i, rule->name);
-        if (rule->kind == BZNA_RULE_BYTES)
-            bzi_string_copy(setup->columns[rule->bytes].name, BZNA_NAME_MAX, rule->name);
-        setup->column_count++;
-    }
-    return BZNA_OK;
+    setup->geometry = fields->geometry ? setup->tensor_count : BZI_NO_FIELD;
+    if (!fields->geometry)
+        return BZNA_OK;
+    column = bzi_column_tensor("geometry", BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1), 1);
+    return bzi_setup_add_column(setup, &column, err) == BZNA_OK ? BZNA_OK :
+           bzi_error_prefix(err, "loader_config.fields.geometry");
 }
 
 /* --- Values --- */
@@ -21788,29 +21645,6 @@ static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sa
     }
 }
 
-/* Writes the bytes of the field that rules take into their place. Of the rules that share it, the first one has it
- * whose field is there. */
-static bzna_status bzi_item_put_rule(const bzi_item *item, const bzi_sample *sample, uint32_t column, bzna_error *err)
-{
-    const bzi_setup *setup = item->setup;
-    bzi_slot_bytes *out = bzi_batch_bytes(item->batch, column, item->slot);
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t r = 0; r < setup->rule_count; r++)
-        for (uint32_t f = 0; f < item->container->field_count && setup->rules[r].bytes == column; f++) {
-            const bzi_field *field = &item->container->fields[f];
-            if (bzi_setup_rule_of(setup, field->name) != r)
-                continue;
-            status = bzi_item_put_bytes(item, sample, column, field->kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : f,
-                                        field->name, err);
-            out->rule = r;
-            out->field = f;
-            if (status != BZNA_OK || out->present)
-                return status;
-        }
-    return status;
-}
-
 /* Writes one field of a sample that was read into its slot. */
 static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
                                       bzna_error *err)
@@ -21823,15 +21657,13 @@ static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, 
         return bzi_item_put_number(item, sample, i, number, err);
 
     bzi_item_clear_fields(item, i, i + 1);
-    if (i >= setup->ruled)
-        return bzi_item_put_rule(item, sample, i, err);
     if (number == BZI_NO_FIELD)
         return BZNA_OK;                                     /* only other parts of the data set have it */
     if (i >= setup->tensor_count)
         return bzi_item_put_bytes(item, sample, i, kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
-                                  setup->columns[i].name, err);
+                                  setup->columns[i].field, err);
     if (!setup->columns[i].kind)
-        return BZNA_OK;                                     /* rules fill it in later */
+        return BZNA_OK;                                     /* it is filled in later */
     return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples",
                     item->container->fields[number].name);
 }
@@ -21846,7 +21678,7 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
     bzi_field field;
 
     for (uint32_t i = 0; i < setup->column_count && reader->fields_of != item->container; i++)
-        reader->fields[i] = bzi_container_find_field(item->container, setup->columns[i].name, &field);
+        reader->fields[i] = bzi_container_find_field(item->container, setup->columns[i].field, &field);
     reader->fields_of = item->container;
     for (uint32_t i = 0; i < setup->column_count && status == BZNA_OK; i++)
         status = bzi_item_put_field(reader, item, sample, i, err);
@@ -22093,11 +21925,12 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 }
 
 
-/* ==== 70. Loader: rules ============================================================================================
+/* ==== 70. Loader: geometry =========================================================================================
  * Calls: rooms 7, 9, 50, 68-69.
  *
- * What was drawn for a sample, as users need it, and the rules that make tensors of fields by it. Rules are asked once
- * the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its item. */
+ * What was drawn for a sample, as users need it, and the program's function that makes tensors of fields by it. It is
+ * asked once the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its
+ * item. */
 
 /* Maps a point by a homography. Returns the third coordinate, by which the others were divided if it is above 0. */
 static double bzi_geometry_map(const double h[9], double x, double y, double out[2])
@@ -22230,50 +22063,44 @@ static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geo
     }
 }
 
-/* Asks a rule about the bytes in a slot. On failure its tensors are as without a value. */
-static bzna_status bzi_rule_ask(const bzi_item *item, const bzi_slot_bytes *bytes, const bzna_sample_info *sample,
-                                const bzna_geometry *geometry, bzna_error *err)
+/* Asks the program for its tensors of a sample. On failure they are as without a value. */
+static bzna_status bzi_item_make(const bzi_item *item, const bzna_sample_info *sample, const bzna_geometry *geometry,
+                                 bzna_error *err)
 {
     const bzi_setup *setup = item->setup;
-    const bzi_rule *rule = &setup->rules[bytes->rule];
-    const bzi_column *column = &setup->columns[rule->tensor];
-    const bzi_field *field = &item->container->fields[bytes->field];
-    const bzna_rule_input input = {
-        sizeof input, field->kind, field->name, bytes->buffer.data, bytes->size, sample, geometry,
-        geometry ? setup->outputs[0].views : 0, 0
+    const bzna_loader_fields *fields = &setup->config.fields;
+    bzna_bytes values[BZI_LIMIT_BYTES];
+    void *out[BZI_LIMIT_MADE];
+    const bzna_make_input input = {
+        sizeof input, geometry ? setup->outputs[0].views : 0, sample, geometry, values, out
     };
-    uint8_t *out = bzi_item_value(item, rule->tensor);
-    int64_t *rows = rule->kind == BZNA_RULE_ROWS ?
-                        (int64_t *)(void *)bzi_item_value(item, rule->tensor + 1) : NULL;
-    uint64_t count = 0;
-    bzna_status status;
-    int is_fault;
+    char otherwise[48];
+    bzna_status said;
 
-    memset(out, 0, (size_t)column->bytes);
-    bzi_os_callback_begin();
-    status = rule->call(rule->user, &input, out, column->bytes, &count);
-    bzi_os_callback_end();
-
-    if (status >= 0 && (!rows || count <= (uint64_t)column->shape[0])) {
-        if (rows)
-            *rows = (int64_t)count;
-        return BZNA_OK;
+    for (uint32_t i = setup->tensor_count; i < setup->column_count; i++) {
+        const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
+        values[i - setup->tensor_count] = (bzna_bytes){ bytes->present ? bytes->buffer.data : NULL,
+                                                        bytes->present ? bytes->size : 0 };
     }
+    for (uint32_t i = 0; i < fields->made_count; i++)
+        out[i] = bzi_item_value(item, setup->made + i);
 
-    bzi_column_clear(column, out, 0);
-    if (rows)                                               /* NVDEC may have asked before, and refused the picture */
-        *rows = 0;
-    if (status >= 0)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the rule \"%s\" makes %llu rows of its %s, and there is room for %lld",
-                        rule->name, (bzi_llu)count, field->name, (long long)column->shape[0]);
-    is_fault = status == BZNA_E_CALLBACK || status < BZI_LIMIT_RULE_STATUS;
-    return BZI_FAIL_BY(err, is_fault ? BZNA_E_CALLBACK : BZNA_E_FORMAT, status,
-                       "the rule \"%s\" returned %d for its %s", rule->name, (int)status, field->name);
+    bzi_error_init(err);
+    bzi_os_callback_begin();
+    said = fields->make(fields->make_user, &input, err);
+    bzi_os_callback_end();
+    if (said >= 0)
+        return BZNA_OK;
+
+    bzi_item_clear_fields(item, setup->made, setup->made + fields->made_count);
+    snprintf(otherwise, sizeof otherwise, "fields.make returned %d", (int)said);
+    return bzi_fail_said(err, said == BZNA_E_CALLBACK || bzi_is_of_sample(said) ? said : BZNA_E_FORMAT, said,
+                         BZNA_NO_OFFSET, otherwise);
 }
 
-/* Lets rules make tensors of the fields of a sample, and writes the geometry.
+/* Writes the geometry, and has the program make its tensors of a sample.
  *   pictures   the sample's, whose transforms are drawn; NULL: batches have no pictures */
-static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
+static bzna_status bzi_item_made(const bzi_item *item, const bzna_picture *pictures, bzi_views *views, bzna_error *err)
 {
     static const bzna_picture none;
     const bzi_setup *setup = item->setup;
@@ -22281,7 +22108,7 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
     const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
     bzna_sample_info info;
 
-    if (!setup->rule_count && setup->geometry == BZI_NO_FIELD)
+    if (!setup->config.fields.made_count && setup->geometry == BZI_NO_FIELD)
         return BZNA_OK;
 
     info = bzi_item_info(item, setup->views, picture);
@@ -22289,14 +22116,9 @@ static bzna_status bzi_item_rules(const bzi_item *item, const bzna_picture *pict
         bzi_geometry_make(&views->geometry[view], item, picture, &views->transforms[view], view);
     if (setup->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
-
-    for (uint32_t i = setup->ruled; i < setup->column_count; i++) {
-        const bzi_slot_bytes *bytes = bzi_batch_bytes(item->batch, i, item->slot);
-        if (bytes->present && setup->rules[bytes->rule].call &&
-            bzi_rule_ask(item, bytes, &info, pictures ? views->geometry : NULL, err) != BZNA_OK)
-            return err->status;
-    }
-    return BZNA_OK;
+    if (!setup->config.fields.made_count)
+        return BZNA_OK;
+    return bzi_item_make(item, &info, pictures ? views->geometry : NULL, err);
 }
 
 /* Writes the operations of all views into the batch; transforms NULL: there are none. */
@@ -22315,14 +22137,14 @@ static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *
     }
 }
 
-/* Draws the transforms of a sample, unless they stay, and asks the rules for its fields. */
+/* Draws the transforms of a sample, unless they stay, and makes what depends on them. */
 static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pictures, bzi_views *views,
                                     bzna_error *err)
 {
     if (!views->stay && bzi_item_draw(item, pictures, views, err) != BZNA_OK)
         return err->status;
     bzi_item_put_operations(item, views->transforms);
-    return bzi_item_rules(item, pictures, views, err);
+    return bzi_item_made(item, pictures, views, err);
 }
 
 
@@ -23506,7 +23328,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     bzna_status status;
 
     if (!setup->slot_bytes)
-        return bzi_item_rules(item, NULL, &worker->views, err);     /* only fields were asked for */
+        return bzi_item_made(item, NULL, &worker->views, err);     /* only fields were asked for */
 
     status = bzi_worker_parse(worker, item, goes_on, err);
     if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, worker->images[0].coded.codec, &worker->formats[0]))
@@ -25623,7 +25445,7 @@ static int bzi_loader_lacks_pictures(const bzna_loader_config *c)
 {
     const bzna_loader_output *o = &c->output;
 
-    return (c->fields.tensors || c->fields.bytes || c->fields.rule_count) && !c->fields.image && !c->fields.geometry &&
+    return (c->fields.tensors || c->fields.bytes || c->fields.made_count) && !c->fields.image && !c->fields.geometry &&
            !o->buffers && o->views <= 1 && !c->extra_outputs.count && !o->width && !o->height;
 }
 
@@ -26243,9 +26065,8 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         bzi_setup_check_pictures(setup, err) != BZNA_OK ||
         bzi_setup_make_picks(setup, err) != BZNA_OK ||
         bzi_setup_list_columns(setup, setup->config.fields.tensors, 1, err) != BZNA_OK ||
-        bzi_setup_make_rules(setup, err) != BZNA_OK ||
+        bzi_setup_make_made(setup, err) != BZNA_OK ||
         bzi_setup_list_columns(setup, setup->config.fields.bytes, 0, err) != BZNA_OK ||
-        bzi_setup_make_rule_bytes(setup, err) != BZNA_OK ||
         bzi_setup_add_outputs(setup, err) != BZNA_OK ||
         bzi_order_make(&loader->plan.order, setup, err) != BZNA_OK)
         return err->status;
@@ -26288,7 +26109,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     /* These point to the caller's memory. What is needed of it has been copied. */
     own = &setup->config;
     own->fields.image = own->fields.tensors = own->fields.bytes = NULL;
-    own->fields.rules = NULL;
+    own->fields.made = NULL;
     own->order.indices = NULL;
     own->pipeline.cpus = NULL;
     own->output.buffers = NULL;
@@ -26438,7 +26259,6 @@ BZI_API_INIT(context_config)
 BZI_API_INIT(image)
 BZI_API_INIT(picture)
 BZI_API_INIT(dataset_config)
-BZI_API_INIT(rule)
 BZI_API_INIT(output)
 BZI_API_INIT(affine)
 BZI_API_INIT(loader_config)
@@ -27546,18 +27366,18 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot, const void **data,
                                       uint64_t *size, bzna_error *err)
 {
-    const bzi_slot_bytes *bytes;
-    uint32_t column;
+    const bzi_slot_bytes *bytes = NULL;
 
     BZI_API_BEGIN_WITH(batch, name, data, size);
 
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
 
-    column = bzi_setup_find_bytes(batch->setup, name);
-    if (column == BZI_NO_FIELD)
-        BZI_API_FAIL(BZNA_E_NOT_FOUND, "neither loader_config.fields.bytes nor a rule names \"%s\"", name);
-    bytes = bzi_batch_bytes(batch, column, slot);
+    for (uint32_t i = batch->setup->tensor_count; i < batch->setup->column_count && (!bytes || !bytes->present); i++)
+        if (strcmp(batch->setup->columns[i].name, name) == 0)
+            bytes = bzi_batch_bytes(batch, i, slot);
+    if (!bytes)
+        BZI_API_FAIL(BZNA_E_NOT_FOUND, "loader_config.fields.bytes does not name \"%s\"", name);
     *data = bytes->present ? bytes->buffer.data : NULL;
     *size = bytes->present ? bytes->size : 0;
     BZI_API_END(BZNA_OK);

@@ -215,7 +215,7 @@
  *     sink.write_at, .close        a thread that adds, finishes or closes; never concurrently
  *     log                          the caller's thread, inside bzna_* calls; with log_any_thread,
  *                                  any thread
- *     transform, picture, rules    the loader's decoder threads and the context's decode sessions,
+ *     transform, picture, make     the loader's decoder threads and the context's decode sessions,
  *                                  concurrently
  *
  * No lock is held while a callback runs. Rules for callbacks:
@@ -225,7 +225,7 @@
  *     - No C++ exception and no longjmp may leave a callback. The frames above it are C, and would
  *       not be unwound.
  *     - An allocator or device_allocator must call no bzna_* function. The callbacks of transforms,
- *       pictures, rules and codecs must call no function that takes a context, data set or loader.
+ *       pictures, fields and codecs must call no function that takes a context, data set or loader.
  *
  * Without threads: a loader with pipeline.no_threads starts none. bzna_loader_next then reads,
  * decodes and warps the samples of its batch on the thread that calls it, and all callbacks above
@@ -378,24 +378,26 @@
  * that cover a part of the picture (erase, cutout, grid mask) come last. bzna_batch_info.operations
  * has what was drawn. examples/augment.c is a whole program.
  *
- * BOXES AND POLYGONS are fields, too: JSON, XML, vectors. A rule (config.fields.rules) turns such a
- * field into a tensor or hands over its bytes, while the batch is made, on the decoder threads.
- * Rules say by name, suffix or pattern which fields they are for, and the first one that matches a
- * field has it:
+ * BOXES AND POLYGONS are fields, too: JSON, XML, vectors. config.fields.make turns such fields into
+ * tensors while the batch is made, on the decoder threads:
  *
- *     bzna_rule rules[] = {
- *         { .struct_size = sizeof *rules, .field = ".json", .name = "boxes", .call = read_boxes,
- *           .kind = BZNA_RULE_ROWS, .dimensions = 2, .shape = { 100, 5 } },
- *         { .struct_size = sizeof *rules, .field = "*caption*", .name = "text" },
+ *     bzna_made made[2] = {
+ *         { .name = "boxes", .dimensions = 2, .shape = { 100, 5 }, .zero = 1 },
+ *         { .name = "boxes_count", .dtype = BZNA_DTYPE_INT64, .zero = 1 },
  *     };
- *     config.fields.rules = rules;
- *     config.fields.rule_count = 2;
+ *     config.fields.bytes = "json,text=caption.txt,text=note.txt";
+ *     config.fields.made = made;
+ *     config.fields.made_count = 2;
+ *     config.fields.make = read_boxes;
  *
  * Each batch then has "boxes" [N, 100, 5], "boxes_count" [N], and bzna_batch_bytes of "text". The
  * callback is given the bytes and the geometry of what was drawn: the homography both ways, sizes,
- * crop and flips. bzna_geometry_box maps a box of the picture to the output, and clips it there.
- * examples/boxes.c is a whole program. To map boxes later instead, set config.fields.geometry: each
- * batch then has these numbers as the tensor "geometry".
+ * crop and flips. bzna_geometry_box maps a box of the picture to the output, and clips it there. To
+ * map boxes later instead, set config.fields.geometry: each batch then has these numbers as the
+ * tensor "geometry".
+ *
+ * examples/formats/rules.c calls a function for each field, which is chosen by name, suffix or
+ * pattern, and adds the counts. examples/boxes.c is a whole program with it.
  *
  * 8. LIMITS AND HOSTILE FILES
  *
@@ -2503,7 +2505,7 @@ typedef struct bzna_geometry {
 } bzna_geometry;
 
 /* Finds where a box of the picture is in the output. Any thread.
- *     geometry   as a rule is given it
+ *     geometry   as fields.make is given it
  *     area       the box: left, top, right and bottom edge, in pixels of the picture
  *     out        the upright rectangle around it in pixels of the output, clipped to the output;
  *                may be area
@@ -2511,73 +2513,53 @@ typedef struct bzna_geometry {
 BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double area[4],
     double out[4]);
 
-/* The value of a field that a rule is asked about. */
-typedef struct bzna_rule_input {
+/* A value of a field. */
+typedef struct bzna_bytes {
+    /* as bzna_batch_bytes has it, with a NUL behind it; NULL: the sample has none */
+    const void *data;
+    uint64_t    size;                 /* bytes at data, without that NUL */
+} bzna_bytes;
+
+/* What fields.make is given of a sample. All of it is the loader's, and not to be used after the
+ * callback has returned. */
+typedef struct bzna_make_input {
     uint32_t                struct_size;     /* bytes that the library has filled in */
-    uint32_t                kind;            /* BZNA_FIELD_... of the field */
-    const char             *field;           /* the field's name */
-    /* the value as bzna_batch_bytes has it, with a NUL behind it. The loader's, as are the
-     * members below: not to be used after the callback has returned */
-    const void             *data;
-    uint64_t                size;            /* bytes at data, without that NUL */
+    uint32_t                view_count;      /* at geometry; 0 in batches without pictures */
     /* about the sample and its first view; width and height are 0 in batches without pictures */
     const bzna_sample_info *sample;
     const bzna_geometry    *geometry;        /* one for each view of the first output; or NULL */
-    uint32_t                view_count;      /* at geometry; 0 in batches without pictures */
-    uint32_t                reserved0;       /* 0 */
-} bzna_rule_input;
+    const bzna_bytes       *values;          /* one for each name in fields.bytes, in that order */
+    /* the sample's part of each tensor of fields.made, in that order, to be filled in */
+    void *const            *out;
+} bzna_make_input;
 
-/* Makes a sample's part of a tensor from a field. Called on decoder threads, concurrently, once for
- * each sample that has the field, before its pictures are decoded, or twice if NVDEC hands the
- * sample on to software.
- *     user        rule.user
- *     input       the field's value, and what was drawn for the sample
- *     out         the sample's part of the tensor, all zeros: to be filled in
- *     out_bytes   bytes at out
- *     count       for ROWS: to be set to the number of rows that were filled in; 0 before
- * Returns BZNA_OK, or a negative number, which becomes native_code:
- *     BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy).
- *                                    Bindings number their exceptions so
- *     any other                      the data are damaged: the sample fails with E_FORMAT
- * More rows than there is room for fail the sample with E_MISMATCH. The callback must not call
- * functions that take a context, data set or loader. */
-typedef bzna_status (*bzna_rule_fn)(void *user, const bzna_rule_input *input, void *out,
-    uint64_t out_bytes, uint64_t *count);
+/* Makes a sample's part of tensors from its fields. Called on decoder threads, concurrently, once
+ * for each sample before its pictures are decoded, or twice if NVDEC hands the sample on to
+ * software.
+ *     user    fields.make_user
+ *     input   the fields' values, what was drawn for the sample, and the memory to be filled in. It
+ *             is as for a sample without a value, or as an earlier call for this sample left it
+ *     err     a message and a native code may be left in it
+ * Returns BZNA_OK, or a negative number, with which the sample fails:
+ *     BZNA_E_CALLBACK                     the program is at fault: errors.callback_policy
+ *     E_FORMAT, E_MISMATCH, E_LIMIT, ...  the data are damaged
+ *     any other                           likewise, as E_FORMAT; it becomes native_code
+ * It must not call functions that take a context, data set or loader. */
+typedef bzna_status (*bzna_make_fn)(void *user, const bzna_make_input *input, bzna_error *err);
 
-/* What a rule makes of a field. */
-enum {
-    BZNA_RULE_BYTES  = 0,             /* its bytes, for bzna_batch_bytes, under the rule's name */
-    BZNA_RULE_TENSOR = 1,             /* a tensor [N, shape...]: call fills it in */
-    /* a tensor [N, shape...] of which call fills in up to shape[0] rows, and with it NAME_count
-     * [N] int64, with the number of rows of each sample */
-    BZNA_RULE_ROWS   = 2
-};
-
-/* A rule for fields: what batches carry of them. Zero is the default of every member but field. A
- * field belongs to the first rule that it matches. Rules of one name share a tensor, and must have
- * the same kind, dtype and shape: of a sample, it holds what the first of these rules makes whose
- * field the sample has. Where a sample has no such field, or fails before the rule is asked, floats
- * are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows. */
-typedef struct bzna_rule {
-    uint32_t     struct_size;         /* sizeof the struct; bzna_rule_init sets it */
-    uint32_t     kind;                /* BZNA_RULE_... */
-    /* the field's name; or ".json" for "json" and all names that end so; or a pattern, in which *
-     * stands for any text and ? for one byte. At most 63 bytes; copied */
-    const char  *field;
-    /* what the batch calls it, at most 31 bytes (ROWS: 25); copied. NULL: as field says, which is a
-     * name then */
-    const char  *name;
-    bzna_rule_fn call;                /* must be NULL for BYTES, and given for the others */
-    void        *user;                /* passed to call; the caller's */
-    uint32_t     dtype;               /* BZNA_DTYPE_FLOAT32, _UINT8, _INT32 or _INT64 */
-    uint32_t     dimensions;          /* numbers at shape, at most 4; ROWS: at least 1 */
-    int64_t      shape[4];            /* of a sample, the outermost one first; each at least 1 */
-    uint64_t     reserved[4];         /* must be 0 */
-} bzna_rule;
-
-/* Clears rule, and sets its struct_size, in bytes: pass sizeof *rule. After that, set field, and
- * for tensors kind, call, dtype and shape. Any thread. */
-BZNA_API void bzna_rule_init(bzna_rule *rule, size_t struct_size);
+/* A tensor [N, shape...] of batches, whose parts fields.make fills in. Zero is the default of every
+ * member but name. */
+typedef struct bzna_made {
+    const char *name;                 /* at most 31 bytes of UTF-8; copied */
+    uint32_t    dtype;                /* BZNA_DTYPE_FLOAT32, _UINT8, _INT32 or _INT64 */
+    uint32_t    dimensions;           /* numbers at shape, at most 4 */
+    int64_t     shape[4];             /* of a sample, the outermost one first; each at least 1 */
+    /* the numbers of a sample that failed, or failed before make was called. 0: floats are NaN,
+     * integers -1, and uint8 0; 1: all are 0 */
+    uint32_t    zero;
+    uint32_t    reserved0;            /* must be 0 */
+    uint64_t    reserved[2];          /* must be 0 */
+} bzna_made;
 
 /* The output of bzna_picture_render. */
 typedef struct bzna_output {
@@ -2918,7 +2900,7 @@ typedef struct bzna_loader_output {
     /* samples of a batch, 1..65536; required in the first output, and 0 in further ones */
     uint32_t                  batch_size;
     /* pixels, 1..16384. The first output's is required; 0 in a further one: the first one's.
-     * Width and height 0 with fields.tensors, bytes or rules stand for batches without pictures, on
+     * Width and height 0 with fields.tensors, bytes or made stand for batches without pictures, on
      * the host */
     uint32_t                  width;
     uint32_t                  height;        /* its height */
@@ -3026,20 +3008,22 @@ typedef struct bzna_loader_fields {
      *     integers   [N] int64; -1 if a sample has none
      *     vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
      *                colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
-     *                rest of its row; a longer one fails its sample with E_MISMATCH */
+     *                rest of its row; a longer one fails its sample with E_MISMATCH
+     * "label=cls" is the field "cls" as the tensor "label" */
     const char *tensors;
-    /* at most 16 fields of any kind for bzna_batch_bytes, by name, with commas between them. A
+    /* at most 64 fields of any kind for bzna_batch_bytes, by name, with commas between them. A
      * field that has the name of a tensor of every batch, such as "index", can be had in no other
-     * way */
+     * way. "text=note" is the field "note" under the name "text". Of several fields of one name,
+     * as in "text=caption,text=note", it is the first that a sample has */
     const char *bytes;
-    /* rules for fields, in order: an array of at most 16, each as large as the first one's
-     * struct_size says; copied, with its strings */
-    const bzna_rule *rules;
-    uint32_t    rule_count;           /* rules at rules */
+    const bzna_made *made;            /* tensors that make fills in: an array of at most 32 */
+    uint32_t    made_count;           /* tensors at made */
     /* 1: batches have the tensor "geometry", [N, 16] float32, or [N, views, 16] with several views
      * of the first output: the homography (9), width and height of the picture, the crop (4), and
      * flip_h + 2 * flip_v, as in bzna_geometry. NaN if a sample failed before they were drawn */
     uint32_t    geometry;
+    bzna_make_fn make;                /* fills in the tensors at made */
+    void       *make_user;            /* passed to make; the caller's */
     uint64_t    reserved[8];          /* must be 0 */
 } bzna_loader_fields;
 
@@ -3389,7 +3373,7 @@ BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_
  *     E_RANGE                       order.indices has an index past the last sample
  *     E_NOT_FOUND                   the first sample lacks the picture fields.image or an output's
  *                                   field; or the data set has no picture at all, or lacks a field
- *                                   of fields.tensors or bytes, or one that a rule is for
+ *                                   of fields.tensors or bytes
  *     E_BUFFER                      output.buffers are too small
  *     E_LIMIT                       too many names of fields, or numbers of a vector
  *     E_THREAD, E_MEMORY            the system has no more
@@ -3527,7 +3511,7 @@ BZNA_API bzna_status bzna_statistics_since(const bzna_statistics *later,
 /* Describes one tensor of a full batch; its data is NULL. Any thread.
  *     loader        the loader
  *     number        from 0: "image", "target", "index", "status", then those of fields (tensors,
- *                   rules with their counts, "geometry"), which lie on the host, then those of
+ *                   fields.made, "geometry"), which lie on the host, then those of
  *                   extra_outputs. Batches without pictures have no "image", and begin with
  *                   "target"
  *     tensor        filled in, up to struct_size bytes: pass sizeof *tensor
@@ -3554,14 +3538,14 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
 
 /* Finds the value of a field in one slot. Any thread.
  *     batch   on loan
- *     name    of the field, one of fields.bytes or the name of a rule of kind BYTES
+ *     name    of the field, one of fields.bytes
  *     slot    of the batch, from 0
  *     data    set to the value, which is the loader's and valid until the batch is released:
  *             an image as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
  *             vector as float; text and bytes as they are. A NUL stands behind each. NULL if the
  *             sample has none, or failed
  *     size    set to the bytes at data, without that NUL; 0 if data is NULL
- * Statuses: E_NOT_FOUND if neither fields.bytes nor a rule names it; E_RANGE past the last slot. */
+ * Statuses: E_NOT_FOUND if fields.bytes does not name it; E_RANGE past the last slot. */
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,
     const void **data, uint64_t *size, bzna_error *err);
 

@@ -1,6 +1,7 @@
 /* boxes.c - detection: boxes in a text file next to each picture, mapped to what the network sees
  *
- *     cc -std=c11 boxes.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o boxes
+ *     cc -std=c11 -I.. boxes.c formats/rules.c formats/data.c benzina.o \
+ *        $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o boxes
  *     ./boxes shard.tar sheet.ppm
  *
  * Each picture of the tar (NAME.jpg) has boxes in YOLO's form (NAME.txt). A line is one box: its category, its center,
@@ -12,6 +13,7 @@
  * pixels of the output and the category, clipped to what the random crop shows. A box of which nothing is left is
  * dropped. The first batch is written as a sheet, with the boxes drawn in. */
 #include "example.h"
+#include "formats/formats.h"
 
 #include <string.h>
 
@@ -95,12 +97,13 @@ int main(int argc, char **argv)
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     bzna_loader  *loader  = NULL;
+    bzna_rules   *rules   = NULL;
     bzna_batch   *batch   = NULL;
     bzna_status   status;
 
     if (argc < 2) { fprintf(stderr, "usage: %s DATA [SHEET.ppm]\n", argv[0]); return 2; }
     bzna_rule rule;
-    bzna_rule_init(&rule, sizeof rule);
+    bzna_formats_rule_init(&rule, sizeof rule);
     rule.field      = ".txt";
     rule.name       = "boxes";
     rule.kind       = BZNA_RULE_ROWS;
@@ -121,11 +124,10 @@ int main(int argc, char **argv)
     config.warp.scale[0]      = 0.5;
     config.warp.scale[1]      = 1;
     config.warp.flip_h        = 0.5;
-    config.fields.rules       = &rule;
-    config.fields.rule_count  = 1;
 
     check(bzna_context_open(NULL, &context, &err), &err);
     check(bzna_dataset_open(context, argv[1], NULL, &dataset, &err), &err);
+    check(bzna_formats_rules_open(dataset, &rule, 1, &config, &rules, &err), &err);
     check(bzna_loader_open(context, dataset, &config, &loader, &err), &err);
     const char *sheet = argc > 2 ? argv[2] : NULL;
     while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
@@ -135,6 +137,7 @@ int main(int argc, char **argv)
     }
     check(status, &err);
     bzna_loader_close(loader);
+    bzna_formats_rules_close(rules);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     return 0;

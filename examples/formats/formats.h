@@ -57,6 +57,20 @@
  * epoch earlier, so that its samples are read while the last batches are still in use. A list depends on seed and epoch
  * alone. After bzna_loader_restore, give the list of state.epoch again: a run goes on with the same samples.
  *
+ * RULES turn fields into tensors, such as boxes of JSON that are mapped to what the network sees, or hand over their
+ * bytes. They say by name, suffix or pattern which fields they are for, and the first one that matches a field has it:
+ *
+ *     bzna_rule given[] = {
+ *         { .struct_size = sizeof *given, .field = ".json", .name = "boxes", .call = read_boxes,
+ *           .kind = BZNA_RULE_ROWS, .dimensions = 2, .shape = { 100, 5 } },
+ *         { .struct_size = sizeof *given, .field = "*caption*", .name = "text" },
+ *     };
+ *     bzna_formats_rules_open(dataset, given, 2, &config, &rules, &err);
+ *     bzna_loader_open(context, dataset, &config, &loader, &err);
+ *
+ * Each batch then has the tensors "boxes" [N, 100, 5] and "boxes_count" [N], and bzna_batch_bytes of "text". Close the
+ * rules after the loader.
+ *
  * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records, since such files do not describe
  * themselves: formats_config.records. Their fields are "image", or "data", and "target" or "label", as bzna_records
  * says. Files of records of at most 256 MiB together are held in memory (formats_config.hold_bytes), all bytes of them:
@@ -74,7 +88,7 @@
  *
  * The file of a codec may also be copied alone, with this header, beside benzina.h and benzina.c. Its own comment says
  * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c, lists.c,
- * records.c) and weighted.c need data.h and data.c, too.
+ * records.c), rules.c and weighted.c need data.h and data.c, too.
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);
@@ -308,6 +322,91 @@ BZNA_FORMATS_API bzna_status bzna_formats_weighted_list(const bzna_dataset *data
  * bzna_loader_set_batches. */
 BZNA_FORMATS_API bzna_status bzna_formats_weighted_give(bzna_loader *loader, const bzna_dataset *dataset,
     const bzna_formats_weights *weights, uint64_t epoch, bzna_error *err);
+
+/* ---- Rules for fields (rules.c) ---------------------------------------------------------------- */
+
+/* The value of a field that a rule is asked about. */
+typedef struct bzna_rule_input {
+    uint32_t                struct_size;     /* bytes that were filled in */
+    uint32_t                kind;            /* BZNA_FIELD_... of the field */
+    const char             *field;           /* the field's name */
+    /* the value as bzna_batch_bytes has it, with a NUL behind it. The library's, as are the members below: not to be
+     * used after the callback has returned */
+    const void             *data;
+    uint64_t                size;            /* bytes at data, without that NUL */
+    /* about the sample and its first view; width and height are 0 in batches without pictures */
+    const bzna_sample_info *sample;
+    const bzna_geometry    *geometry;        /* one for each view of the first output; or NULL */
+    uint32_t                view_count;      /* at geometry; 0 in batches without pictures */
+    uint32_t                reserved0;       /* 0 */
+} bzna_rule_input;
+
+/* Makes a sample's part of a tensor from a field. Called on decoder threads, concurrently, once for each sample that
+ * has the field, before its pictures are decoded, or twice if NVDEC hands the sample on to software.
+ *     user        rule.user
+ *     input       the field's value, and what was drawn for the sample
+ *     out         the sample's part of the tensor, all zeros: to be filled in
+ *     out_bytes   bytes at out
+ *     count       for ROWS: to be set to the number of rows that were filled in; 0 before
+ * Returns BZNA_OK, or a negative number, which becomes native_code:
+ *     BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy). Bindings number
+ *                                    their exceptions so
+ *     any other                      the data are damaged: the sample fails with E_FORMAT
+ * More rows than there is room for fail the sample with E_MISMATCH. The callback must not call functions that take a
+ * context, data set or loader. */
+typedef bzna_status (*bzna_rule_fn)(void *user, const bzna_rule_input *input, void *out,
+    uint64_t out_bytes, uint64_t *count);
+
+/* What a rule makes of a field. */
+enum {
+    BZNA_RULE_BYTES  = 0,             /* its bytes, for bzna_batch_bytes, under the rule's name */
+    BZNA_RULE_TENSOR = 1,             /* a tensor [N, shape...]: call fills it in */
+    /* a tensor [N, shape...] of which call fills in up to shape[0] rows, and with it NAME_count [N] int64, with the
+     * number of rows of each sample */
+    BZNA_RULE_ROWS   = 2
+};
+
+/* A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to the
+ * first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: of a
+ * sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such field, or
+ * fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows. A
+ * field matches no rule if there is a comma, a colon or an equals sign in its name. */
+typedef struct bzna_rule {
+    uint32_t     struct_size;         /* sizeof the struct; bzna_formats_rule_init sets it */
+    uint32_t     kind;                /* BZNA_RULE_... */
+    /* the field's name; or ".json" for "json" and all names that end so; or a pattern, in which * stands for any text
+     * and ? for one byte. At most 63 bytes; copied */
+    const char  *field;
+    /* what the batch calls it, at most 31 bytes (ROWS: 25); copied. NULL: as field says, which is a name then */
+    const char  *name;
+    bzna_rule_fn call;                /* must be NULL for BYTES, and given for the others */
+    void        *user;                /* passed to call; the caller's */
+    uint32_t     dtype;               /* BZNA_DTYPE_FLOAT32, _UINT8, _INT32 or _INT64 */
+    uint32_t     dimensions;          /* numbers at shape, at most 4; ROWS: at least 1 */
+    int64_t      shape[4];            /* of a sample, the outermost one first; each at least 1 */
+    uint64_t     reserved[4];         /* must be 0 */
+} bzna_rule;
+
+typedef struct bzna_rules bzna_rules; /* the rules of one loader, which know the fields of its data set */
+
+/* Clears rule, and sets its struct_size, in bytes: pass sizeof *rule. After that, set field, and for tensors kind,
+ * call, dtype and shape. Any thread. */
+BZNA_FORMATS_API void bzna_formats_rule_init(bzna_rule *rule, size_t struct_size);
+
+/* Sets what a loader needs for rules. Any thread.
+ *     dataset   that the loader is to have
+ *     given     the rules, in order: count of them; copied, with their texts
+ *     count     1..16
+ *     config    of the loader: fields.bytes gets more names, which follow those that it has; made, made_count, make and
+ *               make_user are set. It points to memory of the rules from then on
+ *     out       becomes the rules, to be closed with bzna_formats_rules_close after all loaders of this config
+ * Statuses, whose messages name the rule: E_ARGUMENT; E_NOT_FOUND if a rule matches no field of the data set.
+ * bzna_loader_open refuses shapes and names that cannot be, as those of fields.made. */
+BZNA_FORMATS_API bzna_status bzna_formats_rules_open(const bzna_dataset *dataset, const bzna_rule *given,
+    uint32_t count, bzna_loader_config *config, bzna_rules **out, bzna_error *err);
+
+/* Frees rules; NULL does nothing. Loaders that have them must be closed. Any thread. */
+BZNA_FORMATS_API void bzna_formats_rules_close(bzna_rules *rules);
 
 /* ---- For the files of this folder ------------------------------------------------------------- */
 

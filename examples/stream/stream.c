@@ -10,6 +10,7 @@
 #  define _POSIX_C_SOURCE 200809L
 #endif
 #include "stream_source.h"
+#include "formats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -96,6 +97,9 @@ struct bzna_stream {
     bzna_stream_mark    start;
     bzna_loader_config  loader_config;
     bzna_dataset_config dataset_config;
+    const bzna_rule    *rule_list;
+    uint32_t            rule_count;
+    bzna_rules         *rules;        /* the loader's; NULL: it has none */
     bzna_log_fn         log;
     void               *log_user;
 
@@ -917,6 +921,8 @@ static bzna_status open_config(bzna_stream *stream, const bzna_stream_config *co
         return bzns_fail(err, BZNA_E_STRUCT_SIZE, BZNA_NO_OFFSET, 0, "stream_config.struct_size is too small");
     if (!config->sources || !config->source_count || !config->loader)
         return fail_argument(err, "stream_config: sources, source_count and loader are required");
+    if (!config->rules != !config->rule_count || config->reserved0)
+        return fail_argument(err, "stream_config: rules and rule_count are given together, and reserved0 must be 0");
     if (config->literal > 1 || config->on_error > BZNA_STREAM_ON_ERROR_LEAVE)
         return fail_argument(err, "stream_config: literal is 0 or 1, on_error BZNA_STREAM_ON_ERROR_...");
     for (size_t i = 0; i < sizeof config->reserved / sizeof config->reserved[0]; i++)
@@ -933,6 +939,8 @@ static bzna_status open_config(bzna_stream *stream, const bzna_stream_config *co
 
     stream->window_bytes = memory / 3;
     stream->on_error = config->on_error;
+    stream->rule_list = config->rules;
+    stream->rule_count = config->rule_count;
     stream->log = config->log;
     stream->log_user = config->log_user;
     stream->loader_config = *config->loader;
@@ -1035,6 +1043,7 @@ bzna_status bzna_stream_close(bzna_stream *stream)
         return BZNA_E_STATE;
     stream->loader = NULL;
     filler_end(stream);
+    bzna_formats_rules_close(stream->rules);
     bzna_dataset_close(stream->dataset);
     pthread_cond_destroy(&stream->changed);
     pthread_mutex_destroy(&stream->mutex);
@@ -1094,6 +1103,7 @@ static bzna_status list_wait(bzna_stream *stream, uint64_t deadline, bzna_error 
 /* Opens the loader over what is in memory. */
 static bzna_status loader_open(bzna_stream *stream, bzna_error *err)
 {
+    bzna_loader_config config = stream->loader_config;
     bzna_loader *loader = NULL;
     shard *first;
     bzna_status status = BZNA_OK;
@@ -1106,8 +1116,13 @@ static bzna_status loader_open(bzna_stream *stream, bzna_error *err)
 
     if (!stream->dataset)
         status = dataset_open(stream, first, err);
+    bzna_formats_rules_close(stream->rules);                /* those of an attempt that failed */
+    stream->rules = NULL;
+    if (status == BZNA_OK && stream->rule_count)
+        status = bzna_formats_rules_open(stream->dataset, stream->rule_list, stream->rule_count, &config,
+                                         &stream->rules, err);
     if (status == BZNA_OK)
-        status = bzna_loader_open(stream->context, stream->dataset, &stream->loader_config, &loader, err);
+        status = bzna_loader_open(stream->context, stream->dataset, &config, &loader, err);
     if (status == BZNA_OK && stream->resume.struct_size)
         status = bzna_loader_restore(loader, &stream->resume, err);
     if (status != BZNA_OK) {

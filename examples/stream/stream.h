@@ -38,12 +38,13 @@
  *     }
  *
  * To take this into a program, copy stream.h, stream.c, stream_source.h and stream_source.c into a folder beside
- * benzina.h, such as stream/, and formats.h, data.h, data.c and paths.c of examples/formats into another, such as
- * formats/. Add them to what benzina.c is compiled with (POSIX; zlib and zstd, or -DBZNA_STREAM_NO_ZLIB and
+ * benzina.h, such as stream/, and formats.h, data.h, data.c, paths.c and rules.c of examples/formats into another,
+ * such as formats/. Add them to what benzina.c is compiled with (POSIX; zlib and zstd, or -DBZNA_STREAM_NO_ZLIB and
  * -DBZNA_STREAM_NO_ZSTD):
  *
  *     cc -std=c11 -I. -Istream -Iformats program.c stream/stream.c stream/stream_source.c formats/paths.c \
- *        formats/data.c benzina.o $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) -lm -lpthread -ldl
+ *        formats/rules.c formats/data.c benzina.o $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) \
+ *        -lm -lpthread -ldl
  *
  * Installed, it is libbenzina_stream: benzina_stream of pkg-config, and benzina::stream of find_package(benzina).
  *
@@ -129,6 +130,11 @@ typedef struct bzna_stream_config {
     uint64_t           memory_bytes;  /* of all shards in memory, unpacked; default 1 GiB. A shard may have a third */
     /* of all ranks together: each has an equal number of them, rounded up. Default 0: each shard once */
     uint64_t           samples_per_epoch;
+    /* rules for fields of the loader (formats/rules.c): an array, which must stay as it is for as long as loader; may
+     * be NULL */
+    const struct bzna_rule *rules;
+    uint32_t           rule_count;    /* rules at rules */
+    uint32_t           reserved0;     /* must be 0 */
     bzna_log_fn        log;           /* told of shards that are left out, in bzna_stream_wait and _next; may be NULL */
     void              *log_user;      /* passed to log */
     uint64_t           reserved[4];   /* must be 0 */

@@ -31,7 +31,7 @@ DEFINE_TYPES = {"BZNA_TARGET_NONE": "int64_t", "BZNA_WAIT_FOREVER": "int64_t", "
 # Lengths of arrays.
 SIZES = ("BZNA_NAME_MAX", "BZNA_IMAGES_MAX", "BZNA_OPERATIONS_MAX")
 # Structs that arrays of the caller's consist of, so that Julia must have them as values.
-ELEMENTS = ("bzna_field_value", "bzna_rule")
+ELEMENTS = ("bzna_field_value", "bzna_made", "bzna_rule")
 
 
 class Fault(Exception):

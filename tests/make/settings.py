@@ -77,7 +77,7 @@ color.jitter.mxnet_clamp_hue    -                   mxnet_clamp_hue         -
 fields.image                    track               -                       -
 fields.tensors                  tensors             -                       -
 fields.bytes                    bytes               -                       -
-fields.rule_count               -                   -                       -
+fields.made_count               -                   -                       -
 fields.geometry                 -                   geometry                geometry
 read.threads                    reader_threads      reader_threads          reader_threads
 read.ahead_samples              read_ahead          read_ahead              read_ahead

@@ -326,7 +326,7 @@ torn_text_costs_its_slot() {
         grep -q '^1: category 14 ' "$T/torn.out"
 }
 test_boxes_c() {
-    check boxes_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/boxes.c $LIBS -o "$T/boxes_c" || return
+    check boxes_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/boxes.c examples/formats/rules.c examples/formats/data.c $LIBS -o "$T/boxes_c" || return
     check boxes_c_has_its_data make_boxes || return
     check boxes_c_maps_boxes_to_where_they_are boxes_are_framed
     check boxes_c_loses_no_more_than_the_sample_of_a_torn_text torn_text_costs_its_slot

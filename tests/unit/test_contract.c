@@ -2014,16 +2014,16 @@ TEST(rules_are_given_the_fields_of_every_kind)
         const char *const extra = row_extra(r);
         const bzna_rule rule = { .struct_size = sizeof rule, .kind = BZNA_RULE_ROWS, .field = extra, .name = "made",
                                  .call = copy_bytes, .dtype = BZNA_DTYPE_UINT8, .dimensions = 1, .shape = { 40 } };
-        bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+        bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE), ruled = c;
         bzna_batch *batch = NULL;
         bzna_loader *loader;
+        bzna_rules *rules;
         bzna_tensor made, counts;
         opened o;
         plan p;
         open_or_exit(context, r, way, &o);
-        c.fields.rules = &rule;
-        c.fields.rule_count = 1;
-        loader = open_loader(context, &o, &c);
+        require(bzna_formats_rules_open(o.dataset, &rule, 1, &ruled, &rules, NULL), "rules");
+        loader = open_loader(context, &o, &ruled);
         p = plan_of(r, &c);
         while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
             const bzna_batch_info info = info_of(batch);
@@ -2045,6 +2045,7 @@ TEST(rules_are_given_the_fields_of_every_kind)
         }
         CHECK(p.position >= row_count(r));
         bzna_loader_close(loader);
+        bzna_formats_rules_close(rules);
         bzna_dataset_close(o.dataset);
     }
 }

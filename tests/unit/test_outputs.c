@@ -800,13 +800,13 @@ TEST(rules_and_geometry_know_what_was_drawn_whoever_decodes)
                                  .name = "told", .call = tell, .user = fails ? &a : NULL,
                                  .dtype = BZNA_DTYPE_INT64, .dimensions = 1,
                                  .shape = { 2 } };
+        bzna_rules *rules;
         bzna_loader *loader;
         bzna_batch *batch = NULL;
         bzna_tensor told, geometry;
         uint32_t failed = 0;
         p.c.output.views = 2;
-        p.c.fields.rules = &rule;
-        p.c.fields.rule_count = 1;
+        require(bzna_formats_rules_open(p.dataset, &rule, 1, &p.c, &rules, NULL), "rules");
         p.c.fields.geometry = 1;
         loader = plan_open(&p, context);
         while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
@@ -837,6 +837,7 @@ TEST(rules_and_geometry_know_what_was_drawn_whoever_decodes)
         }
         CHECK_EQ(failed, fails ? 2 : 0);
         bzna_loader_close(loader);
+        bzna_formats_rules_close(rules);
     }
 }
 

@@ -121,6 +121,12 @@ TEST(memory_that_is_given_for_two_batches_is_refused)
     bzna_dataset_close(dataset);
 }
 
+static bzna_status no_make(void *user, const bzna_make_input *input, bzna_error *err)
+{
+    (void)user, (void)input, (void)err;
+    return BZNA_OK;
+}
+
 TEST(names_that_are_not_utf8_are_refused)
 {
     static const char *const good[] = { "", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
@@ -156,16 +162,27 @@ TEST(names_that_are_not_utf8_are_refused)
     refused(&c, BZNA_E_ARGUMENT, "loader_config.extra_outputs[0].field: is not UTF-8");
     c.extra_outputs.count = 0;
     c.extra_outputs.ptr = NULL;
-    bzna_rule rule = { .struct_size = sizeof rule, .field = "*\xff", .name = "a" };
-    c.fields.rules = &rule;
-    c.fields.rule_count = 1;
-    refused(&c, BZNA_E_ARGUMENT, "rules[0]: field: is not UTF-8");
-    rule.field = "*";
-    rule.name = "\xc3";
-    refused(&c, BZNA_E_ARGUMENT, "rules[0]: name: is not UTF-8");
-    rule.name = "a";
-    rule.field = "*.json";            /* which no field matches */
-    refused(&c, BZNA_E_NOT_FOUND, "loader_config.fields.rules[0].field: the data set has no field that \"*.json\"");
+    bzna_made made = { .name = "\xc3" };
+    c.fields.made = &made;
+    c.fields.made_count = 1;
+    refused(&c, BZNA_E_ARGUMENT, "fields.make, made_count: one is given without the other");
+    c.fields.make = no_make;
+    refused(&c, BZNA_E_ARGUMENT, "loader_config.fields.made[0]: name: must have 1 to 31 bytes of UTF-8");
+    made.name = "a";
+    made.zero = 2;
+    refused(&c, BZNA_E_ARGUMENT, "loader_config.fields.made[0]: zero: neither 0 nor 1");
+    made.zero = 0;
+    made.dtype = BZNA_DTYPE_FLOAT16;
+    refused(&c, BZNA_E_UNSUPPORTED, "loader_config.fields.made[0]: dtype: 1; only float32, uint8, int32 and int64");
+    made.dtype = BZNA_DTYPE_UINT8;
+    made.reserved[1] = 1;
+    refused(&c, BZNA_E_STRUCT_SIZE, "loader_config.fields.made[0]: reserved[1]: a reserved word must be 0");
+    made.reserved[1] = 0;
+    made.reserved0 = 1;
+    refused(&c, BZNA_E_STRUCT_SIZE, "loader_config.fields.made[0]: reserved0: a reserved word must be 0");
+    made.reserved0 = 0;
+    made.dimensions = 5;
+    refused(&c, BZNA_E_ARGUMENT, "loader_config.fields.made[0]: dimensions: 5; at most 4");
 }
 
 /* Sets one word after the other of an array, and sees it named. */
@@ -273,7 +290,7 @@ TEST(init_of_nothing_does_nothing)
     bzna_random_init(NULL, 1, 2, 3, 4);
 #define INIT(name) bzna_##name##_init(NULL, sizeof(bzna_##name));
     INIT(source) INIT(provider) INIT(sink) INIT(context_config) INIT(image) INIT(picture) INIT(dataset_config)
-    INIT(rule) INIT(output) INIT(affine) INIT(loader_config) INIT(writer_config) INIT(field_value)
+    INIT(output) INIT(affine) INIT(loader_config) INIT(writer_config) INIT(field_value)
     INIT(writer_sample) INIT(transform) INIT(formats_config)
     bzna_formats_records_init(NULL, sizeof(bzna_records));
 }

@@ -1,6 +1,6 @@
-/* Rules for fields: which field they take, the tensors that they make of it, and the geometry of what was drawn. The
- * oracles: the bytes that the test wrote, the transforms that the transform callback sees, and a bright box in the
- * pictures, which must lie in the output where bzna_geometry_box says. */
+/* Rules for fields (examples/formats/rules.c): which field they take, the tensors that they make of it, and the
+ * geometry of what was drawn. The oracles: the bytes that the test wrote, the transforms that the transform callback
+ * sees, and a bright box in the pictures, which must lie in the output where bzna_geometry_box says. */
 #include "library.h"
 #include "with_formats.h"
 #include "test.h"
@@ -137,7 +137,7 @@ static int failing;
 static void rules_make(bzna_rule rules[5])
 {
     for (int i = 0; i < 5; i++)
-        bzna_rule_init(&rules[i], sizeof *rules);
+        bzna_formats_rule_init(&rules[i], sizeof *rules);
     rules[0].field = "boxes.json";
     rules[1].field = "*.xm?";
     for (int i = 0; i < 2; i++) {
@@ -161,7 +161,7 @@ static void rules_make(bzna_rule rules[5])
     rules[4].field = "cls";
 }
 
-static bzna_loader_config config_of(const bzna_rule *rules, uint32_t count)
+static bzna_loader_config config_of(void)
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
@@ -176,16 +176,30 @@ static bzna_loader_config config_of(const bzna_rule *rules, uint32_t count)
     c.warp = (bzna_warp){ .kind = BZNA_WARP_RANDOM_RESIZED_CROP, .scale = { 0.3, 1 }, .flip_h = 0.5, .flip_v = 0.5 };
     c.filter.kind = BZNA_FILTER_NEAREST;
     c.decode.threads = 3;
-    c.fields.rules = rules;
-    c.fields.rule_count = count;
     return c;
 }
 
-static bzna_loader *loader_of(bzna_dataset *dataset, const bzna_loader_config *c)
+static bzna_rules *opened[256];       /* of all loaders, until the end */
+static size_t opened_count;
+
+/* Opens a loader with rules. c is not changed. */
+static bzna_status open_with(bzna_dataset *dataset, const bzna_loader_config *c, const bzna_rule *rules, uint32_t count,
+                             bzna_loader **loader, bzna_error *e)
+{
+    bzna_loader_config with = *c;
+    bzna_status status = bzna_formats_rules_open(dataset, rules, count, &with, &opened[opened_count], e);
+    *loader = NULL;
+    if (status == BZNA_OK && ++opened_count < COUNT(opened))
+        status = bzna_loader_open(context, dataset, &with, loader, e);
+    return status;
+}
+
+static bzna_loader *loader_of(bzna_dataset *dataset, const bzna_loader_config *c, const bzna_rule *rules,
+                              uint32_t count)
 {
     bzna_loader *loader = NULL;
     bzna_error e = { .struct_size = sizeof e };
-    if (bzna_loader_open(context, dataset, c, &loader, &e) != BZNA_OK) {
+    if (open_with(dataset, c, rules, count, &loader, &e) != BZNA_OK) {
         printf("  %s\n", e.message);
         exit(1);
     }
@@ -250,7 +264,7 @@ TEST(a_field_goes_to_the_first_rule_that_it_matches)
         for (int has_pictures = 0; has_pictures < 2; has_pictures++) {
             bzna_rule rules[5];
             bzna_dataset *dataset = open_both();
-            bzna_loader_config c = config_of(rules, 5);
+            bzna_loader_config c = config_of();
             bzna_loader *loader;
             bzna_batch *batch;
             uint32_t met = 0;
@@ -261,7 +275,7 @@ TEST(a_field_goes_to_the_first_rule_that_it_matches)
                 c.output.width = c.output.height = 0;
                 memset(&c.warp, 0, sizeof c.warp);
             }
-            loader = loader_of(dataset, &c);
+            loader = loader_of(dataset, &c, rules, 5);
             memset(rules, 0xee, sizeof rules);              /* they were copied */
             while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
                 const bzna_batch_info info = info_of(batch);
@@ -282,13 +296,13 @@ TEST(what_a_sample_lacks_is_nan_minus_1_or_nothing)
     for (size_t k = 0; k < COUNT(dtypes); k++) {
         bzna_rule rule;
         bzna_dataset *dataset = open_both();
-        bzna_loader_config c = config_of(&rule, 1);
+        bzna_loader_config c = config_of();
         bzna_loader *loader;
         bzna_batch *batch = NULL;
         const uint8_t *data;
         const float nan = NAN;
         bzna_tensor t;
-        bzna_rule_init(&rule, sizeof rule);
+        bzna_formats_rule_init(&rule, sizeof rule);
         rule.field = "boxes.xml";     /* samples from 6 on have it */
         rule.kind = BZNA_RULE_TENSOR;
         rule.call = read_boxes;
@@ -298,7 +312,7 @@ TEST(what_a_sample_lacks_is_nan_minus_1_or_nothing)
         rule.shape[1] = 2;
         rule.shape[2] = 5;
         c.order.kind = BZNA_ORDER_SEQUENTIAL;
-        loader = loader_of(dataset, &c);
+        loader = loader_of(dataset, &c, &rule, 1);
         REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
         CHECK_EQ(bzna_batch_tensor(batch, "boxes.xml", &t, sizeof t, NULL), BZNA_OK);
         CHECK(t.dimensions == 5 && t.shape[1] == 1 && t.shape[2] == 2 && t.shape[3] == 5 && t.shape[4] == 1);
@@ -325,7 +339,7 @@ TEST(a_rule_that_fails_costs_its_sample_and_a_fault_of_the_program_the_run)
     for (size_t w = 0; w < COUNT(ways); w++) {
         bzna_rule rules[5];
         bzna_dataset *dataset = open_both();
-        bzna_loader_config c = config_of(rules, 5);
+        bzna_loader_config c = config_of();
         bzna_loader *loader;
         bzna_batch *batch = NULL;
         bzna_error e = { .struct_size = sizeof e };
@@ -336,7 +350,7 @@ TEST(a_rule_that_fails_costs_its_sample_and_a_fault_of_the_program_the_run)
         c.output.batch_size = BATCH;
         c.errors.policy = ways[w].policy;
         c.errors.callback_policy = ways[w].callback_policy;
-        loader = loader_of(dataset, &c);
+        loader = loader_of(dataset, &c, rules, 5);
         REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
         bzna_batch_release(batch);
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), ways[w].next);
@@ -374,13 +388,13 @@ TEST(rows_that_have_no_room_fail_their_sample)
 {
     bzna_rule rule;
     bzna_dataset *dataset = open_both();
-    bzna_loader_config c = config_of(&rule, 1);
+    bzna_loader_config c = config_of();
     bzna_loader *loader;
     bzna_batch *batch = NULL;
     bzna_error e = { .struct_size = sizeof e };
     const uint8_t *rows;
     const int64_t *counts;
-    bzna_rule_init(&rule, sizeof rule);
+    bzna_formats_rule_init(&rule, sizeof rule);
     rule.field = "other.*";
     rule.name = "two";
     rule.kind = BZNA_RULE_ROWS;
@@ -389,7 +403,7 @@ TEST(rows_that_have_no_room_fail_their_sample)
     rule.dimensions = 1;
     rule.shape[0] = 2;
     c.order.kind = BZNA_ORDER_SEQUENTIAL;
-    loader = loader_of(dataset, &c);
+    loader = loader_of(dataset, &c, &rule, 1);
     REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
     rows = tensor_of(batch, "two", BZNA_DTYPE_UINT8, 2, 0);
     counts = tensor_of(batch, "two_count", BZNA_DTYPE_INT64, 0, 0);
@@ -399,6 +413,99 @@ TEST(rows_that_have_no_room_fail_their_sample)
     for (int i = 0; i < 4; i++) {
         CHECK_EQ(counts[i], i == 1 ? 0 : 2);
         CHECK(rows[2 * i] == (i != 1) && rows[2 * i + 1] == (i != 1));
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+static bzna_status count_calls(void *user, const bzna_rule_input *input, void *out, uint64_t out_bytes, uint64_t *count)
+{
+    ++*(int *)user;
+    (void)out_bytes, (void)count;
+    *(uint8_t *)out = (uint8_t)input->field[0];
+    return BZNA_OK;
+}
+
+TEST(of_several_fields_of_a_tensor_the_first_one_that_a_sample_has_is_asked_about)
+{
+    int calls = 0;
+    bzna_rule rule = { .struct_size = sizeof rule, .field = ".json", .name = "initial", .kind = BZNA_RULE_TENSOR,
+                       .call = count_calls, .user = &calls, .dtype = BZNA_DTYPE_UINT8 };
+    bzna_dataset *dataset = NULL;
+    bzna_loader_config c = config_of();
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    const uint8_t *initials;
+    bzna_tensor t;
+    require(bzna_dataset_open_memory(context, first.bytes, first.size, NULL, &dataset, NULL), "tar");
+    c.order.kind = BZNA_ORDER_SEQUENTIAL;
+    c.output.batch_size = 6;
+    c.decode.threads = 1;
+    loader = loader_of(dataset, &c, &rule, 1);
+    REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_batch_tensor(batch, "initial", &t, sizeof t, NULL), BZNA_OK);
+    initials = t.data;
+    for (int i = 0; i < 6; i++)
+        CHECK_EQ(initials[i], i == 2 ? 'o' : 'b');          /* boxes.json, which sample 2 lacks; other.json */
+    CHECK_EQ(calls, 6);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Without rules: other names, and what fields.make is given ---- */
+
+/* Looks at the values of "cls", and of "text" twice, in the order of fields.bytes. */
+static bzna_status make(void *user, const bzna_make_input *input, bzna_error *err)
+{
+    const uint64_t i = input->sample->index;
+    const bzna_bytes *v = input->values;
+    if (user != &failing || input->struct_size != sizeof *input || v[0].size != 8 || !v[1].data != !(i % 2) ||
+        strncmp(v[2].data, "other", 5))
+        return BZNA_E_CALLBACK;
+    *(uint8_t *)input->out[0] = (uint8_t)v[1].size;
+    *(float *)input->out[1] = (float)i;
+    if (i == 4)
+        snprintf(err->message, sizeof err->message, "not this one");
+    return i == 4 ? BZNA_E_MISMATCH : i == 5 ? -77 : BZNA_OK;
+}
+
+TEST(a_program_makes_tensors_of_fields_under_names_of_its_own)
+{
+    static const bzna_made made[2] = { { .name = "size", .dtype = BZNA_DTYPE_UINT8 }, { .name = "number" } };
+    bzna_dataset *dataset = NULL;
+    bzna_loader_config c = config_of();
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    require(bzna_dataset_open_memory(context, first.bytes, first.size, NULL, &dataset, NULL), "tar");
+    c.order.kind = BZNA_ORDER_SEQUENTIAL;
+    c.output.batch_size = 6;
+    c.fields.tensors = "class=cls";
+    c.fields.bytes = "cls,text=caption.txt,text=other.json";
+    c.fields.made = made;
+    c.fields.made_count = 2;
+    c.fields.make = make;
+    c.fields.make_user = &failing;
+    require(bzna_loader_open(context, dataset, &c, &loader, &e), e.message);
+    REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e) == BZNA_OK);
+    for (uint32_t i = 0; i < 6; i++) {
+        bzna_tensor class, size, number;
+        char text[32];
+        require(bzna_batch_tensor(batch, "class", &class, sizeof class, NULL), "class");
+        require(bzna_batch_tensor(batch, "size", &size, sizeof size, NULL), "size");
+        require(bzna_batch_tensor(batch, "number", &number, sizeof number, NULL), "number");
+        snprintf(text, sizeof text, i % 2 ? "caption %u" : "other %u", i % 10);
+        CHECK(text_is(batch, "text", i, text));
+        CHECK_EQ(((const int64_t *)class.data)[i], 100 + (int64_t)i);
+        CHECK_EQ(((const uint8_t *)size.data)[i], i % 2 && i < 4 ? strlen(text) : 0);
+        CHECK(i < 4 ? ((const float *)number.data)[i] == (float)i : isnan(((const float *)number.data)[i]));
+        CHECK_EQ(bzna_batch_error(batch, i, &e), i < 4 ? BZNA_OK : i == 4 ? BZNA_E_MISMATCH : BZNA_E_FORMAT);
+        if (i >= 4)
+            CHECK_CONTAINS(e.message, i == 4 ? "sample 4: not this one" : "sample 5: fields.make returned -77");
+        if (i == 5)
+            CHECK_EQ(e.native_code, -77);
     }
     bzna_batch_release(batch);
     bzna_loader_close(loader);
@@ -477,10 +584,10 @@ TEST(a_box_is_in_the_output_where_its_geometry_says)
     for (size_t w = 0; w < COUNT(warps); w++) {
         bzna_rule rule;
         bzna_dataset *dataset = open_both();
-        bzna_loader_config c = config_of(&rule, 1);
+        bzna_loader_config c = config_of();
         bzna_loader *loader;
         bzna_batch *batch;
-        bzna_rule_init(&rule, sizeof rule);
+        bzna_formats_rule_init(&rule, sizeof rule);
         rule.field = "other.json";
         rule.name = "places";
         rule.kind = BZNA_RULE_TENSOR;
@@ -494,7 +601,7 @@ TEST(a_box_is_in_the_output_where_its_geometry_says)
         c.order.epochs = 4;
         c.decode.threads = 1;         /* so that `seen` is of this epoch */
         c.pipeline.transform = see;
-        loader = loader_of(dataset, &c);
+        loader = loader_of(dataset, &c, &rule, 1);
         while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
             const bzna_batch_info info = info_of(batch);
             const float *geometry = tensor_of(batch, "geometry", BZNA_DTYPE_FLOAT32, VIEWS, 16);
@@ -556,12 +663,13 @@ TEST(boxes_are_mapped_as_by_hand)
 
 /* ---- Settings ---- */
 
-static void refused(bzna_loader_config *c, bzna_status status, const char *part)
+static void refused(const bzna_loader_config *c, const bzna_rule *rules, uint32_t count, bzna_status status,
+                    const char *part)
 {
     bzna_dataset *dataset = open_both();
     bzna_loader *loader = NULL;
     bzna_error e = { .struct_size = sizeof e };
-    CHECK_EQ(bzna_loader_open(context, dataset, c, &loader, &e), status);
+    CHECK_EQ(open_with(dataset, c, rules, count, &loader, &e), status);
     CHECK_CONTAINS(e.message, part);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
@@ -574,24 +682,25 @@ TEST(rules_that_cannot_be_are_refused_by_name)
         "rules[1]: name: must have 1 to 25 bytes",
         "rules[2]: name: required, because \".json\" is not a field's name",
         "rules[3]: kind: 3 is not known", "rules[3]: call: bytes are passed on without one",
-        "rules[2]: call: bytes are passed on without one", "rules[2]: dtype: 1; only",
+        "rules[2]: call: bytes are passed on without one", "made[2]: dtype: 1; only",
         "rules[2]: dimensions: 5; at most 4", "rules[0]: dimensions: 0; at most 4, and with ROWS at least 1",
-        "rules[2]: shape[0]: 0; each must be at least 1", "rules[2]: shape[0]: -1; each must be at least 1",
-        "rules[2]: shape[0]: 99999999999; each must", "rules[1]: dtype, shape: differ", "rules[1]: kind: differs",
+        "made[2]: shape[0]: 0; each must be at least 1", "made[2]: shape[0]: -1; each must be at least 1",
+        "made[2]: shape[0]: 99999999999; each must", "rules[1]: dtype, shape: differ", "rules[1]: kind: differs",
         "rules[3].field: the data set has no field that \"capy*\" matches",
-        "rules[2]: another tensor has the name \"index\"",
-        "rules[2]: another tensor has the name \"boxes_count\"", "rules[3]: dtype, dimensions, shape: only of tensors",
-        "rules[1]: struct_size: differs", "rules[4]: reserved[3]: a reserved word must be 0",
-        "rules[4].name: loader_config.fields.bytes has",
-        "rule_count: 17 is not in 0..16", "fields.rules, rule_count: one is given without the other",
-        "fields.geometry: neither 0 nor 1",
+        "made[2]: another tensor has the name \"index\"",
+        "made[2]: another tensor has the name \"boxes_count\"", "rules[3]: dtype, dimensions, shape: only of tensors",
+        "rules[1]: struct_size: not set, or of another version", "rules[4]: reserved[3]: a reserved word must be 0",
+        "loader_config.fields.bytes: \"cls\" is a tensor of every batch, or named twice",
+        "rules: there are 17, and must be 1 to 16", "bzna_formats_rules_open: an argument is NULL",
+        "fields.geometry: neither 0 nor 1", "rules[4]: name: must have no comma, colon or equals sign",
+        "rules: loader_config.fields.made and make are set already", "rules: there are 0, and must be 1 to 16",
     };
     char longer[80];
     memset(longer, 'x', sizeof longer);
     longer[70] = 0;
     for (size_t i = 0; i < COUNT(parts); i++) {
         bzna_rule rules[5];
-        bzna_loader_config c = config_of(rules, 5);
+        bzna_loader_config c = config_of();
         rules_make(rules);
         if (i == 0) rules[1].field = NULL;
         if (i == 1) rules[1].field = longer;
@@ -614,12 +723,13 @@ TEST(rules_that_cannot_be_are_refused_by_name)
         if (i == 18) rules[3].shape[0] = 4;
         if (i == 19) rules[1].struct_size = 24;
         if (i == 20) rules[4].reserved[3] = 1;
-        if (i == 21) c.fields.bytes = "cls";
-        if (i == 22) c.fields.rule_count = 17;
-        if (i == 23) c.fields.rules = NULL;
+        if (i == 21) c.fields.bytes = "boxes.xml,cls=cls";
         if (i == 24) c.fields.geometry = 2;
-        refused(&c, i == 7 ? BZNA_E_UNSUPPORTED : i == 15 ? BZNA_E_NOT_FOUND : i == 19 || i == 20 ? BZNA_E_STRUCT_SIZE :
-                                                                                   BZNA_E_ARGUMENT, parts[i]);
+        if (i == 25) rules[4].name = "a=b";
+        if (i == 26) c.fields.made = &(bzna_made){ .name = "mine" };
+        refused(&c, i == 23 ? NULL : rules, i == 22 ? 17 : i == 27 ? 0 : 5,
+                i == 7 ? BZNA_E_UNSUPPORTED : i == 15 ? BZNA_E_NOT_FOUND : i == 19 || i == 20 ? BZNA_E_STRUCT_SIZE :
+                BZNA_E_ARGUMENT, parts[i]);
     }
 }
 
@@ -642,7 +752,7 @@ static uint32_t run_hashes(uint32_t threads, uint32_t world, uint32_t from, uint
 {
     bzna_rule rules[5];
     bzna_dataset *dataset = open_both();
-    bzna_loader_config c = config_of(rules, 5);
+    bzna_loader_config c = config_of();
     bzna_loader_state state;
     bzna_loader *loader;
     bzna_batch *batch = NULL;
@@ -653,13 +763,13 @@ static uint32_t run_hashes(uint32_t threads, uint32_t world, uint32_t from, uint
     c.order.last_batch = BZNA_LAST_PAD;
     c.decode.threads = c.read.threads = threads;
     c.shard.world_size = world;
-    loader = loader_of(dataset, &c);
+    loader = loader_of(dataset, &c, rules, 5);
     for (uint32_t i = 0; i < from; i++) {
         require(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), "next");
         bzna_batch_release(batch);
     }
     if (from) {
-        bzna_loader *other = loader_of(dataset, &c);
+        bzna_loader *other = loader_of(dataset, &c, rules, 5);
         require(bzna_loader_save(loader, &state, sizeof state, NULL), "save");
         require(bzna_loader_restore(other, &state, NULL), "restore");
         bzna_loader_close(loader);
@@ -694,7 +804,7 @@ TEST(rules_allocate_nothing_in_steady_state)
     bzna_context *own = NULL;
     bzna_rule rules[5] = { { .struct_size = 0 } };
     bzna_dataset *dataset = NULL;
-    bzna_loader_config c = config_of(rules, 5);
+    bzna_loader_config c = config_of();
     bzna_loader *loader = NULL;
     bzna_batch *batch;
     int64_t before = 0;
@@ -705,7 +815,7 @@ TEST(rules_allocate_nothing_in_steady_state)
     rules_make(rules);
     rules[1].field = "boxes.j*";
     memmove(rules, rules + 1, 4 * sizeof *rules);
-    c.fields.rule_count = 4;
+    require(bzna_formats_rules_open(dataset, rules, 4, &c, &opened[opened_count++], NULL), "rules");
     c.fields.geometry = 1;
     c.order.epochs = 60;
     c.decode.threads = 1;
@@ -733,11 +843,15 @@ int main(int argc, char **argv)
     RUN(what_a_sample_lacks_is_nan_minus_1_or_nothing)
     RUN(a_rule_that_fails_costs_its_sample_and_a_fault_of_the_program_the_run)
     RUN(rows_that_have_no_room_fail_their_sample)
+    RUN(of_several_fields_of_a_tensor_the_first_one_that_a_sample_has_is_asked_about)
+    RUN(a_program_makes_tensors_of_fields_under_names_of_its_own)
     RUN(a_box_is_in_the_output_where_its_geometry_says)
     RUN(boxes_are_mapped_as_by_hand)
     RUN(rules_that_cannot_be_are_refused_by_name)
     RUN(what_rules_make_depends_on_nothing_but_the_sample_and_the_epoch)
     RUN(rules_allocate_nothing_in_steady_state)
+    while (opened_count)
+        bzna_formats_rules_close(opened[--opened_count]);
     tar_free(&first);
     tar_free(&second);
     bzna_context_close(context);

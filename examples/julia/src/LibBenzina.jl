@@ -130,8 +130,6 @@ bzna_random_uniform(random, lo, hi) =
     @ccall libbenzina.bzna_random_uniform(random::Ptr{bzna_random}, lo::Float64, hi::Float64)::Float64
 bzna_transform_init(transform, struct_size) =
     @ccall libbenzina.bzna_transform_init(transform::Ref{bzna_transform}, struct_size::Csize_t)::Cvoid
-bzna_rule_init(rule, struct_size) =
-    @ccall libbenzina.bzna_rule_init(rule::Ref{bzna_rule}, struct_size::Csize_t)::Cvoid
 bzna_geometry_box(geometry, area, out) =
     @ccall libbenzina.bzna_geometry_box(geometry::Ref{bzna_geometry}, area::Ptr{Float64}, out::Ptr{Float64})::UInt32
 bzna_picture_render(picture, transform, output, dst, dst_bytes, err) =
@@ -174,6 +172,14 @@ bzna_formats_weighted_give(loader, dataset, weights, epoch, err) =
     @ccall libbenzina_formats.bzna_formats_weighted_give(loader::Ptr{bzna_loader}, dataset::Ptr{bzna_dataset},
                                                          weights::Ref{bzna_formats_weights}, epoch::UInt64,
                                                          err::Ref{bzna_error})::bzna_status
+bzna_formats_rule_init(rule, struct_size) =
+    @ccall libbenzina_formats.bzna_formats_rule_init(rule::Ref{bzna_rule}, struct_size::Csize_t)::Cvoid
+bzna_formats_rules_open(dataset, given, count, config, out, err) =
+    @ccall libbenzina_formats.bzna_formats_rules_open(dataset::Ptr{bzna_dataset}, given::Ptr{bzna_rule}, count::UInt32,
+                                                      config::Ref{bzna_loader_config}, out::Ref{Ptr{bzna_rules}},
+                                                      err::Ref{bzna_error})::bzna_status
+bzna_formats_rules_close(rules) =
+    @ccall libbenzina_formats.bzna_formats_rules_close(rules::Ptr{bzna_rules})::Cvoid
 bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error})::bzna_status
 bzna_loader_save(loader, state, struct_size, err) =

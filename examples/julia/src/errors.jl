@@ -66,6 +66,7 @@ function try_close(object)
     object.handle == C_NULL && return true
     close_handle(object.handle) < 0 && return false
     object.handle = C_NULL
+    object isa Loader && bzna_formats_rules_close(object.rules)
     return true
 end
 

@@ -204,11 +204,6 @@ const BZNA_POLICY_CHOOSE = UInt32(2)
 
 const BZNA_OPERATIONS_MAX = UInt32(8)
 
-# What a rule makes of a field.
-const BZNA_RULE_BYTES = UInt32(0)
-const BZNA_RULE_TENSOR = UInt32(1)
-const BZNA_RULE_ROWS = UInt32(2)
-
 # Kinds of warps.
 const BZNA_WARP_CENTER_RESIZED_CROP = UInt32(0)
 const BZNA_WARP_RANDOM_RESIZED_CROP = UInt32(1)
@@ -292,12 +287,18 @@ const BZNA_RECORD_FLOAT32 = UInt32(4)
 const BZNA_WEIGHTING_REPLACE = UInt32(1)
 const BZNA_WEIGHTING_ONCE = UInt32(2)
 
+# What a rule makes of a field.
+const BZNA_RULE_BYTES = UInt32(0)
+const BZNA_RULE_TENSOR = UInt32(1)
+const BZNA_RULE_ROWS = UInt32(2)
+
 mutable struct bzna_context end
 mutable struct bzna_dataset end
 mutable struct bzna_loader end
 mutable struct bzna_batch end
 mutable struct bzna_decoder end
 mutable struct bzna_writer end
+mutable struct bzna_rules end
 
 # Why a call failed. The caller owns the struct. The library writes to it only when the call fails. It writes the
 # members that struct_size has room for as a whole, and as much of the message as fits, with a NUL. It also sets
@@ -803,35 +804,33 @@ mutable struct bzna_geometry
     bzna_geometry() = new()
 end
 
-# The value of a field that a rule is asked about.
-mutable struct bzna_rule_input
-    struct_size::UInt32
-    kind::UInt32
-    field::Cstring
+# A value of a field.
+struct bzna_bytes
     data::Ptr{Cvoid}
     size::UInt64
-    sample::Ptr{bzna_sample_info}
-    geometry::Ptr{bzna_geometry}
-    view_count::UInt32
-    reserved0::UInt32
-    bzna_rule_input() = new()
 end
 
-# A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to the
-# first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: of a
-# sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such field,
-# or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows.
-struct bzna_rule
+# What fields.make is given of a sample. All of it is the loader's, and not to be used after the callback has
+# returned.
+mutable struct bzna_make_input
     struct_size::UInt32
-    kind::UInt32
-    field::Cstring
+    view_count::UInt32
+    sample::Ptr{bzna_sample_info}
+    geometry::Ptr{bzna_geometry}
+    values::Ptr{bzna_bytes}
+    out::Ptr{Ptr{Cvoid}}
+    bzna_make_input() = new()
+end
+
+# A tensor [N, shape...] of batches, whose parts fields.make fills in. Zero is the default of every member but name.
+struct bzna_made
     name::Cstring
-    call::Ptr{Cvoid}
-    user::Ptr{Cvoid}
     dtype::UInt32
     dimensions::UInt32
     shape::NTuple{4,Int64}
-    reserved::NTuple{4,UInt64}
+    zero::UInt32
+    reserved0::UInt32
+    reserved::NTuple{2,UInt64}
 end
 
 # The output of bzna_picture_render.
@@ -1004,9 +1003,11 @@ struct bzna_loader_fields
     image::Cstring
     tensors::Cstring
     bytes::Cstring
-    rules::Ptr{bzna_rule}
-    rule_count::UInt32
+    made::Ptr{bzna_made}
+    made_count::UInt32
     geometry::UInt32
+    make::Ptr{Cvoid}
+    make_user::Ptr{Cvoid}
     reserved::NTuple{8,UInt64}
 end
 
@@ -1293,4 +1294,36 @@ mutable struct bzna_formats_weights
     by_part::UInt32
     reserved0::UInt32
     bzna_formats_weights() = new()
+end
+
+# The value of a field that a rule is asked about.
+mutable struct bzna_rule_input
+    struct_size::UInt32
+    kind::UInt32
+    field::Cstring
+    data::Ptr{Cvoid}
+    size::UInt64
+    sample::Ptr{bzna_sample_info}
+    geometry::Ptr{bzna_geometry}
+    view_count::UInt32
+    reserved0::UInt32
+    bzna_rule_input() = new()
+end
+
+# A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to the
+# first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape: of a
+# sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such field,
+# or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros, and 0 rows.
+# A field matches no rule if there is a comma, a colon or an equals sign in its name.
+struct bzna_rule
+    struct_size::UInt32
+    kind::UInt32
+    field::Cstring
+    name::Cstring
+    call::Ptr{Cvoid}
+    user::Ptr{Cvoid}
+    dtype::UInt32
+    dimensions::UInt32
+    shape::NTuple{4,Int64}
+    reserved::NTuple{4,UInt64}
 end

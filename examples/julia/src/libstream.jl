@@ -28,6 +28,9 @@ mutable struct bzna_stream_config
     dataset::Ptr{bzna_dataset_config}
     memory_bytes::UInt64
     samples_per_epoch::UInt64
+    rules::Ptr{bzna_rule}
+    rule_count::UInt32
+    reserved0::UInt32
     log::Ptr{Cvoid}
     log_user::Ptr{Cvoid}
     reserved::NTuple{4,UInt64}

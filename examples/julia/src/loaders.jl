@@ -71,7 +71,8 @@ struct Settings
     outputs::Any
     buffer::Bool
     wrap::Any                         # makes x of a batch's memory; nothing: an Array
-    kept::Tuple                       # what config and weighted point to
+    kept::Tuple                       # what config, rules and weighted point to
+    rules::Vector{bzna_rule}
     weighted::Union{Nothing,bzna_formats_weights}   # what lists are drawn by
 end
 
@@ -155,7 +156,7 @@ function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial
     config.augment = set_policies(config.augment, raw[1], beyond_crop)
     augments = bzna_loader_augment[set_policies(config.augment, raw[i + 1], output.beyond_crop) for (i, output) in enumerate(outputs)]
     raw_rules = bzna_rule[raw_rule(box) for box in boxes]
-    kept = (callbacks, chosen, numbers, others, order, likely, means, names, fields, extras, warps, filters, colors, boxes, raw_rules, policies,
+    kept = (callbacks, chosen, numbers, others, order, likely, means, names, fields, extras, warps, filters, colors, boxes, policies,
             raw, augments)
     GC.@preserve kept begin
         if mean_image !== nothing
@@ -171,8 +172,7 @@ function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial
         if !isempty(extras)
             config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
         end
-        config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others),
-                                rules = isempty(raw_rules) ? Ptr{bzna_rule}(C_NULL) : pointer(raw_rules), rule_count = length(raw_rules))
+        config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others))
         if weights !== nothing
             weighted = sized(bzna_formats_weights)
             weighted.weighting, weighted.by_part, weighted.epoch_samples = choice(WEIGHTINGS, weighting), weights_by_part, epoch_samples
@@ -184,7 +184,7 @@ function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial
             config.order = changed(config.order; indices = pointer(order), index_count = length(order))
         end
     end
-    return Settings(config, callbacks, outputs, buffer, wrap, kept, weights === nothing ? nothing : weighted)
+    return Settings(config, callbacks, outputs, buffer, wrap, kept, raw_rules, weights === nothing ? nothing : weighted)
 end
 
 """
@@ -271,6 +271,7 @@ mutable struct Loader <: AbstractDataProvider
     lists::Union{Nothing,Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}}      # by epoch, what was given; nothing: another order
     drawn::Set{UInt64}                # epochs that have lists which were drawn by weights
     settings::Settings
+    rules::Ptr{bzna_rules}            # C_NULL: it has none
     provides::Vector{Tuple{Symbol,String,Tuple}}    # of each array: its name, the tensor's, its shape
     labels::Vector{Tuple{Symbol,String,Tuple}}
 
@@ -279,10 +280,12 @@ mutable struct Loader <: AbstractDataProvider
         settings = Settings(; keywords...)
         config, err, out = settings.config, sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
         config.pipeline.no_threads == 0 && callable_from_threads(data.box)
+        rules = open_rules(settings, data)
         GC.@preserve settings data out err begin
             status = bzna_loader_open(data.context.handle, data.handle, address(config), Base.unsafe_convert(Ptr{Ptr{bzna_loader}}, out),
                                       address(err))
             forward_messages(data.context.log)
+            status < 0 && bzna_formats_rules_close(rules)
             check(status, err, data.box)
         end
         info, drawn = sized(bzna_loader_info), Set{UInt64}()
@@ -290,13 +293,14 @@ mutable struct Loader <: AbstractDataProvider
             draw!(drawn, out[], data, settings)
         catch
             bzna_loader_close(out[])
+            bzna_formats_rules_close(rules)
             rethrow()
         end
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
         shape = shape_of(info.image)
         lists = config.order.kind == BZNA_ORDER_GIVEN && settings.weighted === nothing ? Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}() : nothing
         return finalizer(close_later, new(out[], data, shape, info.samples_per_epoch, info.batches_per_epoch,
-                                          info.batches_in_flight, Threads.Atomic{Int}(0), config.order.first_epoch, false, 0, lists, drawn, settings,
+                                          info.batches_in_flight, Threads.Atomic{Int}(0), config.order.first_epoch, false, 0, lists, drawn, settings, rules,
                                           provided(data_name, shape, config.output.views, settings.outputs),
                                           provided_labels(label_name, label, shape[4])))
     end

@@ -163,11 +163,19 @@ end
 # The rule as C has it. Its box and its strings must be preserved.
 function raw_rule(box::RuleBox)
     rule, empty = box.rule, Ref{bzna_rule}()
-    bzna_rule_init(empty, sizeof(bzna_rule))
+    bzna_formats_rule_init(empty, sizeof(bzna_rule))
     named = changed(empty[]; field = cstring(rule.field), name = cstring(rule.name))
     rule.make === nothing && return named
     called = @cfunction(bzna_rule_call, Int32, (Ptr{Cvoid}, Ptr{bzna_rule_input}, Ptr{Cvoid}, UInt64, Ptr{UInt64}))
     shape = ntuple(i -> i <= length(rule.shape) ? Int64(rule.shape[end+1-i]) : Int64(0), 4)
     return changed(named; kind = rule.is_rows ? BZNA_RULE_ROWS : BZNA_RULE_TENSOR, dtype = RULE_TYPES[rule.type], dimensions = length(rule.shape),
                    shape = shape, call = called, user = pointer_from_objref(box))
+end
+
+# Has a loader's config ask rules; C_NULL: there are none. They are closed after the loader.
+function open_rules(settings, data)
+    isempty(settings.rules) && return Ptr{bzna_rules}(C_NULL)
+    err, out = sized(bzna_error), Ref{Ptr{bzna_rules}}(C_NULL)
+    GC.@preserve settings data check(bzna_formats_rules_open(data.handle, settings.rules, length(settings.rules), settings.config, out, err), err)
+    return out[]
 end

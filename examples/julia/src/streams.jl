@@ -53,6 +53,9 @@ mutable struct Stream
         config.sources, config.source_count, config.literal = pointer(pointers), length(pointers), literal
         config.loader, config.dataset = address(settings.config), address(dataset)
         config.memory_bytes, config.samples_per_epoch = memory_bytes, samples_per_epoch
+        if !isempty(settings.rules)
+            config.rules, config.rule_count = pointer(settings.rules), length(settings.rules)
+        end
         config.on_error = choice(ON_SHARD_ERROR, on_shard_error)
         stream = new(C_NULL, context_on(device, :none), settings, config, (strings, pointers, format_text, dataset), 0,
                      Threads.Atomic{Int}(0), 0, false, 0, nothing)

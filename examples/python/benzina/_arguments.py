@@ -162,7 +162,7 @@ CHOICES["hybrid"] = {True: 1, False: 0}
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
 KEYWORDS.update(
     {
-        "fields.rules": "rules",
+        "fields.made": "rules",
         "fields.geometry": "geometry",
         "output": "shape, dtype, layout, channels, views",
         "output.width": "shape",

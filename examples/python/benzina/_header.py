@@ -48,6 +48,7 @@ provider_locate_fn: i32 ptr u64 u32 ptr ptr
 provider_unpack_fn: i32 ptr u64 u32 ptr u64 ptr u64 ptr ptr
 transform_fn: i32 ptr ptr ptr ptr
 picture_fn: i32 ptr ptr ptr ptr ptr
+make_fn: i32 ptr ptr ptr
 rule_fn: i32 ptr ptr ptr u64 ptr
 alloc_fn: ptr ptr size size
 release_fn: void ptr ptr size
@@ -115,9 +116,9 @@ sample_info: u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, hei
     occurrence; u32 view, output
 geometry: u32 struct_size, view, width, height, out_width, out_height, flip_h, flip_v; f64 homography[9],
     inverse[9], crop[4]
-rule_input: u32 struct_size, kind; str field; ptr data; u64 size; ptr sample, geometry; u32 view_count, reserved0
-rule: u32 struct_size, kind; str field, name; rule_fn call; ptr user; u32 dtype, dimensions; i64 shape[4]; u64
-    reserved[4]
+bytes: ptr data; u64 size
+make_input: u32 struct_size, view_count; ptr sample, geometry, values, out
+made: str name; u32 dtype, dimensions; i64 shape[4]; u32 zero, reserved0; u64 reserved[2]
 output: u32 struct_size, width, height, dtype, layout, channels
 affine: u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f64 crop_x, crop_y, crop_width,
     crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
@@ -136,7 +137,8 @@ loader_outputs: ptr ptr; u64 count, reserved[8]
 loader_order: u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; f64 pad_value; i64
     pad_target; u64 reserved[6]
 loader_shard: u32 rank, world_size; u64 reserved[8]
-loader_fields: str image, tensors, bytes; ptr rules; u32 rule_count, geometry; u64 reserved[8]
+loader_fields: str image, tensors, bytes; ptr made; u32 made_count, geometry; make_fn make; ptr make_user; u64
+    reserved[8]
 loader_read: u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
 loader_decode: u32 decoder, threads, jpeg, jpeg_shrink; f32 jpeg_shrink_margin; u32 hybrid; u64 reserved[7]
 loader_errors: u32 policy, callback_policy; u64 reserved[8]
@@ -171,6 +173,9 @@ records: u32 struct_size, data_type, layout, width, height, channels; u64 header
 formats_config: u32 struct_size, reserved0; ptr dataset; str pairs, extensions, list; ptr records; u64 hold_bytes
 formats_weights: u32 struct_size, weighting; ptr weights; u64 weight_count; ptr indices; u64 index_count,
     epoch_samples, seed; u32 by_part, reserved0
+rule_input: u32 struct_size, kind; str field; ptr data; u64 size; ptr sample, geometry; u32 view_count, reserved0
+rule: u32 struct_size, kind; str field, name; rule_fn call; ptr user; u32 dtype, dimensions; i64 shape[4]; u64
+    reserved[4]
 """
 
 # The result, then the arguments. &x: a pointer to one x or to several; out: where pointers go or stand.
@@ -219,7 +224,6 @@ random_u32: u32 &random
 random_uniform: f64 &random f64 f64
 order_permute: u64 u64 u64 u64 u64
 geometry_box: u32 &geometry &f64 &f64
-rule_init: void &rule size
 transform_init: void &transform size
 output_init: void &output size
 picture_render: i32 &picture &transform &output ptr size &error
@@ -280,4 +284,7 @@ formats_braces: i32 str ptr size &size &u32 &error
 formats_weights_init: void &formats_weights size
 formats_weighted_list: i32 ptr &formats_weights u64 &u64 u64 &u64 &error
 formats_weighted_give: i32 ptr ptr &formats_weights u64 &error
+formats_rule_init: void &rule size
+formats_rules_open: i32 ptr &rule u32 &loader_config out &error
+formats_rules_close: void ptr
 """

@@ -29,7 +29,7 @@ from ._mixing import Mixing, take_mixing
 from ._modules import installed, torch_with_cuda
 from ._output import Output
 from ._remote import READ_AHEAD, READERS
-from ._rules import Rule, set_rules
+from ._rules import Rule, bind_rules, with_rules
 from ._samplers import Drawn, Lists, check_samplers
 from ._saved import check_state_dict, state_bytes, state_text
 from ._settings import (
@@ -495,9 +495,8 @@ class DataLoader(_handles.Handled):
             if value is not None:
                 arg.configure(config, name, value)
 
-        ruled, kept_rules = set_rules(config, rules, self._failures, self)
-        kept.append(kept_rules)
-        self._rules = ruled, kept_rules         # which callbacks find as long as the loader lives
+        ruled, self._rules, bound = bind_rules(rules, self._failures, self)
+        self._bound = ruled, bound              # which callbacks find as long as the loader lives
         self._bytes.update((rule.name, _c.FIELD_BYTES) for rule in ruled if rule.function is None)
         for rule in ruled:
             if rule.function is not None and rule.name not in self._tensors:
@@ -614,7 +613,7 @@ class DataLoader(_handles.Handled):
             if self._spreads:
                 config.order.last_batch = _c.LAST_PAD
             self._close.detach()
-            lib.bzna_loader_close(self._handle)
+            self._shut(self._handle)
             self._handle = None
             self._open()
             if state is not None:
@@ -630,9 +629,14 @@ class DataLoader(_handles.Handled):
     def _open(self) -> None:
         config, _ = self._config
         handle, err = ctypes.c_void_p(), _c.new("error")
-        check(lib.bzna_loader_open(self._context.handle, self.dataset.handle, config, handle, err), err)
+        config, self._shut = with_rules(self._rules, self.dataset.handle, config, lib.bzna_loader_close)
+        try:
+            check(lib.bzna_loader_open(self._context.handle, self.dataset.handle, config, handle, err), err)
+        except BaseException:
+            self._shut(None)
+            raise
         self._handle = handle.value
-        self._close = _handles.owned(self, lib.bzna_loader_close, handle.value, self._key)
+        self._close = _handles.owned(self, self._shut, handle.value, self._key)
         if self._drawn is not None:
             self._drawn.forget()
             self._drawn.give()

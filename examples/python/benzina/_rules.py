@@ -7,7 +7,8 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from . import _arguments as arg
 from . import _c, _handles
-from ._c import Status, lib, structs
+from ._c import Status, formats, lib, structs
+from ._errors import check
 from ._modules import installed
 from ._types import RuleDtype
 from ._shown import Remade
@@ -180,14 +181,12 @@ def _drop(keys: List[int]) -> None:
         _handles.registry.pop(key, None)
 
 
-def set_rules(config: Any, rules: Any, failures: Any, owner: Any) -> Tuple[List[Rule], List[Any]]:
-    """Sets the rules of a loader's config. Returns them, and what must live as long as the loader."""
+def bind_rules(rules: Any, failures: Any, owner: Any) -> Tuple[List[Rule], Any, List[Any]]:
+    """Returns a loader's rules, an array of them as C takes it, and what must live as long as the loader."""
     rules = list(rules) if arg.is_list(rules) else [rules]
     for rule in rules:
         if not isinstance(rule, Rule):
             raise TypeError("rules: %r is no Rule" % (rule,))
-    if not rules:
-        return [], []
     bound = [Bound(rule, failures) for rule in rules]
     keys = [_handles.register(weakref.ref(one)) for one in bound]
     weakref.finalize(owner, _drop, keys)
@@ -196,5 +195,20 @@ def set_rules(config: Any, rules: Any, failures: Any, owner: Any) -> Tuple[List[
         ctypes.memmove(ctypes.addressof(struct), ctypes.addressof(rule._struct), ctypes.sizeof(struct))
         if rule.function is not None:
             struct.call, struct.user = _rule_thunk, key
-    config.fields.rules, config.fields.rule_count = ctypes.addressof(array), len(rules)
-    return rules, [bound, array]
+    return rules, array, bound
+
+
+def with_rules(array: Any, dataset: Any, config: Any, close: Any) -> Tuple[Any, Any]:
+    """Returns the config of a loader of that data set which has the rules, and what closes the loader and them."""
+    if not array:
+        return config, close
+    config, opened, err = structs.loader_config.from_buffer_copy(config), ctypes.c_void_p(), _c.new("error")
+    check(formats.bzna_formats_rules_open(dataset, array, len(array), config, opened, err), err)
+
+    def close_both(handle: Any) -> int:
+        status: int = close(handle)
+        if status != Status.E_STATE:            # inside of a callback, which may be a rule's
+            formats.bzna_formats_rules_close(opened)
+        return status
+
+    return config, close_both

@@ -37,6 +37,9 @@ class _Config(ctypes.Structure):
         ("dataset", ctypes.POINTER(structs.dataset_config)),
         ("memory_bytes", _u64),
         ("samples_per_epoch", _u64),
+        ("rules", ctypes.POINTER(structs.rule)),
+        ("rule_count", _u32),
+        ("reserved0", _u32),
         ("log", types_by_name["log_fn"]),
         ("log_user", _ptr),
         ("reserved", _u64 * 4),
@@ -270,7 +273,8 @@ class Stream(DataLoader):
         config, _ = self._config
         made = _Config(struct_size=ctypes.sizeof(_Config), source_count=len(self._sources),
                        sources=ctypes.addressof(self._sources), loader=ctypes.pointer(config),
-                       dataset=ctypes.pointer(self._of_shards), log=_log, **self._of_stream)
+                       dataset=ctypes.pointer(self._of_shards), log=_log, rules=self._rules or None,
+                       rule_count=len(self._rules), **self._of_stream)
         handle, err = ctypes.c_void_p(), _c.new("error")
         check(_library().bzna_stream_open(self._context.handle, made, handle, err), err)
         self._handle, self._is_waited = handle.value, False

@@ -744,16 +744,22 @@ impl<'a> LoaderBuilder<'a> {
         let context = data.context().clone();
         let weighted = self.weighted(data)?;
         // SAFETY: what the config points to lives for the call, and is copied; the closures live until the loader is closed.
-        let (raw, hooks) =
-            self.configured(|config| make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), data.as_raw(), config, out, err) }))?;
+        let ((raw, opened), hooks) = self.configured(|config, rules| {
+            let opened = rules::Opened::of(rules, data, config)?;
+            Ok((make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), data.as_raw(), config, out, err) })?, opened))
+        })?;
         let (transform, picture, rules, panics) = (hooks.transform, hooks.picture, hooks.rules, hooks.panics);
-        let loader = Loader { raw, transform, picture, rules, panics, weighted, context };
+        let loader = Loader { raw, transform, picture, rules, opened, panics, weighted, context };
         loader.draw()?;
         Ok(loader)
     }
 
-    /// Calls open with the finished config, which points to what lives for that call. The closures must live as long as the loader.
-    pub(crate) fn configured<T>(mut self, open: impl FnOnce(&raw::bzna_loader_config) -> Result<T>) -> Result<(T, Hooks)> {
+    /// Calls open with the finished config, and with the rules that it does not have yet. Both point to what lives for that call. The
+    /// closures must live as long as the loader.
+    pub(crate) fn configured<T>(
+        mut self,
+        open: impl FnOnce(&mut raw::bzna_loader_config, &[raw::bzna_rule]) -> Result<T>,
+    ) -> Result<(T, Hooks)> {
         fn count<T>(items: &[T]) -> u64 {
             items.len() as u64
         }
@@ -813,10 +819,7 @@ impl<'a> LoaderBuilder<'a> {
         let askers: Vec<_> = self.rules.iter().map(|rule| rule.bind(&self.panics)).collect();
         let texts = self.rules.iter().map(rules::Rule::texts).collect::<Result<Vec<_>>>()?;
         let rules: Vec<_> = self.rules.iter().zip(&texts).zip(&askers).map(|((rule, texts), asker)| rule.raw(texts, asker)).collect();
-        if !rules.is_empty() {
-            (config.fields.rules, config.fields.rule_count) = (rules.as_ptr(), rules.len() as u32);
-        }
-        let made = open(config)?;
+        let made = open(config, &rules)?;
         Ok((made, Hooks { transform: self.transform, picture: self.picture, rules: askers, panics: self.panics }))
     }
 }
@@ -898,6 +901,7 @@ pub struct Loader {
     transform: Option<Arc<Transformer>>,
     picture: Option<Arc<Drawer>>,
     rules: Vec<Option<Arc<rules::Asker>>>,
+    opened: Option<rules::Opened>,
     panics: Arc<host::Panics>,
     weighted: Option<Weighted>,
     context: crate::Context,
@@ -1088,7 +1092,7 @@ impl Drop for Loader {
         // SAFETY: ours, and closed once; it waits for callbacks that are running. Refused inside a callback and after a fork: the
         // threads, if any, then run on, and what they use must stay.
         if unsafe { raw::bzna_loader_close(self.raw.as_ptr()) } < 0 {
-            std::mem::forget((self.transform.take(), self.picture.take(), std::mem::take(&mut self.rules)));
+            std::mem::forget((self.transform.take(), self.picture.take(), std::mem::take(&mut self.rules), self.opened.take()));
             self.context.leak();
         }
     }

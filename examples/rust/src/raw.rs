@@ -155,6 +155,23 @@ pub type bzna_transform_fn = Option<unsafe extern "C" fn(user: *mut c_void, samp
 /// functions that take a context, data set or loader.
 pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample: *const bzna_sample_info, random: *mut bzna_random, picture: *const bzna_picture, planes: *const *mut c_void) -> bzna_status>;
 
+/// Makes a sample's part of tensors from its fields. Called on decoder threads, concurrently, once for each sample
+/// before its pictures are decoded, or twice if NVDEC hands the sample on to software.
+/// ```text
+/// user    fields.make_user
+/// input   the fields' values, what was drawn for the sample, and the memory to be filled in. It
+///         is as for a sample without a value, or as an earlier call for this sample left it
+/// err     a message and a native code may be left in it
+/// ```
+/// Returns BZNA_OK, or a negative number, with which the sample fails:
+/// ```text
+/// BZNA_E_CALLBACK                     the program is at fault: errors.callback_policy
+/// E_FORMAT, E_MISMATCH, E_LIMIT, ...  the data are damaged
+/// any other                           likewise, as E_FORMAT; it becomes native_code
+/// ```
+/// It must not call functions that take a context, data set or loader.
+pub type bzna_make_fn = Option<unsafe extern "C" fn(user: *mut c_void, input: *const bzna_make_input, err: *mut bzna_error) -> bzna_status>;
+
 /// Makes a sample's part of a tensor from a field. Called on decoder threads, concurrently, once for each sample that
 /// has the field, before its pictures are decoded, or twice if NVDEC hands the sample on to software.
 /// ```text
@@ -166,8 +183,8 @@ pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample
 /// ```
 /// Returns BZNA_OK, or a negative number, which becomes native_code:
 /// ```text
-/// BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy).
-///                                Bindings number their exceptions so
+/// BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy). Bindings number
+///                                their exceptions so
 /// any other                      the data are damaged: the sample fails with E_FORMAT
 /// ```
 /// More rows than there is room for fail the sample with E_MISMATCH. The callback must not call functions that take a
@@ -512,15 +529,6 @@ pub const BZNA_POLICY_CHOOSE: u32 = 2;
 /// How many operations may be drawn for a view, all policies together.
 pub const BZNA_OPERATIONS_MAX: usize = 8;
 
-// What a rule makes of a field.
-/// Its bytes, for bzna_batch_bytes, under the rule's name
-pub const BZNA_RULE_BYTES: u32 = 0;
-/// a tensor \[N, shape...\]: call fills it in
-pub const BZNA_RULE_TENSOR: u32 = 1;
-/// a tensor \[N, shape...\] of which call fills in up to shape\[0\] rows, and with it NAME_count \[N\] int64, with the
-/// number of rows of each sample
-pub const BZNA_RULE_ROWS: u32 = 2;
-
 // Kinds of warps.
 /// The default: the middle, scaled to the output, so that nothing of the output is empty: torchvision's Resize and
 /// CenterCrop. A picture of the output's size is copied
@@ -657,6 +665,15 @@ pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
 /// Draws without replacement (Efraimidis and Spirakis 2006): all samples are sorted, with 16 bytes each meanwhile
 pub const BZNA_WEIGHTING_ONCE: u32 = 2;
 
+// What a rule makes of a field.
+/// Its bytes, for bzna_batch_bytes, under the rule's name
+pub const BZNA_RULE_BYTES: u32 = 0;
+/// a tensor \[N, shape...\]: call fills it in
+pub const BZNA_RULE_TENSOR: u32 = 1;
+/// a tensor \[N, shape...\] of which call fills in up to shape\[0\] rows, and with it NAME_count \[N\] int64, with the
+/// number of rows of each sample
+pub const BZNA_RULE_ROWS: u32 = 2;
+
 opaque! {
     /// Allocator, log, limits and device
     bzna_context;
@@ -670,6 +687,8 @@ opaque! {
     bzna_decoder;
     /// Writes one archive
     bzna_writer;
+    /// The rules of one loader, which know the fields of its data set
+    bzna_rules;
 }
 
 structs! {
@@ -1582,56 +1601,49 @@ structs! {
         crop: [f64; 4],
     }
 
-    /// The value of a field that a rule is asked about.
-    struct bzna_rule_input {
-        /// Bytes that the library has filled in
-        struct_size: u32,
-        /// BZNA_FIELD_... of the field
-        kind: u32,
-        /// The field's name
-        field: *const c_char,
-        /// The value as bzna_batch_bytes has it, with a NUL behind it. The loader's, as are the members below: not to
-        /// be used after the callback has returned
+    /// A value of a field.
+    struct bzna_bytes {
+        /// As bzna_batch_bytes has it, with a NUL behind it; NULL: the sample has none
         data: *const c_void,
         /// Bytes at data, without that NUL
         size: u64,
+    }
+
+    /// What fields.make is given of a sample. All of it is the loader's, and not to be used after the callback has
+    /// returned.
+    struct bzna_make_input {
+        /// Bytes that the library has filled in
+        struct_size: u32,
+        /// At geometry; 0 in batches without pictures
+        view_count: u32,
         /// About the sample and its first view; width and height are 0 in batches without pictures
         sample: *const bzna_sample_info,
         /// One for each view of the first output; or NULL
         geometry: *const bzna_geometry,
-        /// At geometry; 0 in batches without pictures
-        view_count: u32,
-        /// 0
-        reserved0: u32,
+        /// One for each name in fields.bytes, in that order
+        values: *const bzna_bytes,
+        /// The sample's part of each tensor of fields.made, in that order, to be filled in
+        out: *const *mut c_void,
     }
 
-    /// A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to
-    /// the first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape:
-    /// of a sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such
-    /// field, or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros,
-    /// and 0 rows.
-    struct bzna_rule {
-        /// sizeof the struct; bzna_rule_init sets it
-        struct_size: u32,
-        /// BZNA_RULE_...
-        kind: u32,
-        /// The field's name; or ".json" for "json" and all names that end so; or a pattern, in which * stands for any
-        /// text and ? for one byte. At most 63 bytes; copied
-        field: *const c_char,
-        /// What the batch calls it, at most 31 bytes (ROWS: 25); copied. NULL: as field says, which is a name then
+    /// A tensor \[N, shape...\] of batches, whose parts fields.make fills in. Zero is the default of every member but
+    /// name.
+    struct bzna_made {
+        /// At most 31 bytes of UTF-8; copied
         name: *const c_char,
-        /// Must be NULL for BYTES, and given for the others
-        call: bzna_rule_fn,
-        /// Passed to call; the caller's
-        user: *mut c_void,
         /// BZNA_DTYPE_FLOAT32, _UINT8, _INT32 or _INT64
         dtype: u32,
-        /// Numbers at shape, at most 4; ROWS: at least 1
+        /// Numbers at shape, at most 4
         dimensions: u32,
         /// Of a sample, the outermost one first; each at least 1
         shape: [i64; 4],
+        /// The numbers of a sample that failed, or failed before make was called. 0: floats are NaN, integers -1, and
+        /// uint8 0; 1: all are 0
+        zero: u32,
         /// Must be 0
-        reserved: [u64; 4],
+        reserved0: u32,
+        /// Must be 0
+        reserved: [u64; 2],
     }
 
     /// The output of bzna_picture_render.
@@ -1844,7 +1856,7 @@ structs! {
         /// Samples of a batch, 1..65536; required in the first output, and 0 in further ones
         batch_size: u32,
         /// Pixels, 1..16384. The first output's is required; 0 in a further one: the first one's. Width and height 0
-        /// with fields.tensors, bytes or rules stand for batches without pictures, on the host
+        /// with fields.tensors, bytes or made stand for batches without pictures, on the host
         width: u32,
         /// Its height
         height: u32,
@@ -1978,19 +1990,25 @@ structs! {
         ///            colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
         ///            rest of its row; a longer one fails its sample with E_MISMATCH
         /// ```
+        /// "label=cls" is the field "cls" as the tensor "label"
         tensors: *const c_char,
-        /// At most 16 fields of any kind for bzna_batch_bytes, by name, with commas between them. A field that has the
-        /// name of a tensor of every batch, such as "index", can be had in no other way
+        /// At most 64 fields of any kind for bzna_batch_bytes, by name, with commas between them. A field that has the
+        /// name of a tensor of every batch, such as "index", can be had in no other way. "text=note" is the field
+        /// "note" under the name "text". Of several fields of one name, as in "text=caption,text=note", it is the first
+        /// that a sample has
         bytes: *const c_char,
-        /// Rules for fields, in order: an array of at most 16, each as large as the first one's struct_size says;
-        /// copied, with its strings
-        rules: *const bzna_rule,
-        /// Rules at rules
-        rule_count: u32,
+        /// Tensors that make fills in: an array of at most 32
+        made: *const bzna_made,
+        /// Tensors at made
+        made_count: u32,
         /// 1: batches have the tensor "geometry", \[N, 16\] float32, or \[N, views, 16\] with several views of the
         /// first output: the homography (9), width and height of the picture, the crop (4), and flip_h + 2 * flip_v, as
         /// in bzna_geometry. NaN if a sample failed before they were drawn
         geometry: u32,
+        /// Fills in the tensors at made
+        make: bzna_make_fn,
+        /// Passed to make; the caller's
+        make_user: *mut c_void,
         /// Must be 0
         reserved: [u64; 8],
     }
@@ -2527,6 +2545,58 @@ structs! {
         /// Must be 0
         reserved0: u32,
     }
+
+    /// The value of a field that a rule is asked about.
+    struct bzna_rule_input {
+        /// Bytes that were filled in
+        struct_size: u32,
+        /// BZNA_FIELD_... of the field
+        kind: u32,
+        /// The field's name
+        field: *const c_char,
+        /// The value as bzna_batch_bytes has it, with a NUL behind it. The library's, as are the members below: not to
+        /// be used after the callback has returned
+        data: *const c_void,
+        /// Bytes at data, without that NUL
+        size: u64,
+        /// About the sample and its first view; width and height are 0 in batches without pictures
+        sample: *const bzna_sample_info,
+        /// One for each view of the first output; or NULL
+        geometry: *const bzna_geometry,
+        /// At geometry; 0 in batches without pictures
+        view_count: u32,
+        /// 0
+        reserved0: u32,
+    }
+
+    /// A rule for fields: what batches carry of them. Zero is the default of every member but field. A field belongs to
+    /// the first rule that it matches. Rules of one name share a tensor, and must have the same kind, dtype and shape:
+    /// of a sample, it holds what the first of these rules makes whose field the sample has. Where a sample has no such
+    /// field, or fails before the rule is asked, floats are NaN, integers are -1, uint8 is 0, and ROWS has only zeros,
+    /// and 0 rows. A field matches no rule if there is a comma, a colon or an equals sign in its name.
+    struct bzna_rule {
+        /// sizeof the struct; bzna_formats_rule_init sets it
+        struct_size: u32,
+        /// BZNA_RULE_...
+        kind: u32,
+        /// The field's name; or ".json" for "json" and all names that end so; or a pattern, in which * stands for any
+        /// text and ? for one byte. At most 63 bytes; copied
+        field: *const c_char,
+        /// What the batch calls it, at most 31 bytes (ROWS: 25); copied. NULL: as field says, which is a name then
+        name: *const c_char,
+        /// Must be NULL for BYTES, and given for the others
+        call: bzna_rule_fn,
+        /// Passed to call; the caller's
+        user: *mut c_void,
+        /// BZNA_DTYPE_FLOAT32, _UINT8, _INT32 or _INT64
+        dtype: u32,
+        /// Numbers at shape, at most 4; ROWS: at least 1
+        dimensions: u32,
+        /// Of a sample, the outermost one first; each at least 1
+        shape: [i64; 4],
+        /// Must be 0
+        reserved: [u64; 4],
+    }
 }
 
 extern "C" {
@@ -2627,8 +2697,6 @@ extern "C" {
     pub fn bzna_order_permute(seed: u64, epoch: u64, count: u64, position: u64) -> u64;
     /// Finds where a box of the picture is in the output.
     pub fn bzna_geometry_box(geometry: *const bzna_geometry, area: *const f64, out: *mut f64) -> u32;
-    /// Clears rule, and sets its struct_size, in bytes: pass sizeof \*rule.
-    pub fn bzna_rule_init(rule: *mut bzna_rule, struct_size: usize);
     /// Clears transform, writes out the identities that zeros stand for (homography, color, scale), and sets its
     /// struct_size, in bytes: pass sizeof \*transform.
     pub fn bzna_transform_init(transform: *mut bzna_transform, struct_size: usize);
@@ -2758,4 +2826,10 @@ extern "C" {
     pub fn bzna_formats_weighted_list(dataset: *const bzna_dataset, weights: *const bzna_formats_weights, epoch: u64, list: *mut u64, capacity: u64, count: *mut u64, err: *mut bzna_error) -> bzna_status;
     /// Draws the samples of an epoch, and gives them to a loader.
     pub fn bzna_formats_weighted_give(loader: *mut bzna_loader, dataset: *const bzna_dataset, weights: *const bzna_formats_weights, epoch: u64, err: *mut bzna_error) -> bzna_status;
+    /// Clears rule, and sets its struct_size, in bytes: pass sizeof \*rule.
+    pub fn bzna_formats_rule_init(rule: *mut bzna_rule, struct_size: usize);
+    /// Sets what a loader needs for rules.
+    pub fn bzna_formats_rules_open(dataset: *const bzna_dataset, given: *const bzna_rule, count: u32, config: *mut bzna_loader_config, out: *mut *mut bzna_rules, err: *mut bzna_error) -> bzna_status;
+    /// Frees rules; NULL does nothing.
+    pub fn bzna_formats_rules_close(rules: *mut bzna_rules);
 }

@@ -1,10 +1,10 @@
 //! Rules for fields: what batches have of them.
 
-use crate::{host, raw, Geometry, Result, SampleInfo, Status};
+use crate::{host, make, raw, Dataset, Geometry, Result, SampleInfo, Status};
 use std::ffi::{c_void, CStr, CString};
 use std::fmt;
 use std::mem::size_of;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 /// The value of a field that a rule's closure is asked about.
@@ -155,6 +155,29 @@ impl Rule {
             rule.user = Arc::as_ptr(asker).cast_mut().cast();
         }
         rule
+    }
+}
+
+/// The rules of a loader, which must be closed before them.
+pub(crate) struct Opened(NonNull<raw::bzna_rules>);
+
+impl Opened {
+    /// Has the config ask the rules; None: there are none.
+    pub(crate) fn of(rules: &[raw::bzna_rule], data: &Dataset, config: &mut raw::bzna_loader_config) -> Result<Option<Opened>> {
+        if rules.is_empty() {
+            return Ok(None);
+        }
+        let count = rules.len() as u32;
+        // SAFETY: the rules are copied; the config then points to what lives until they are closed.
+        let opened = make(|out, err| unsafe { raw::bzna_formats_rules_open(data.as_raw(), rules.as_ptr(), count, config, out, err) })?;
+        Ok(Some(Opened(opened)))
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // SAFETY: ours, after the loader was closed.
+        unsafe { raw::bzna_formats_rules_close(self.0.as_ptr()) }
     }
 }
 

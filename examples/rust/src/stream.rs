@@ -19,6 +19,9 @@ struct RawConfig {
     dataset: *const raw::bzna_dataset_config,
     memory_bytes: u64,
     samples_per_epoch: u64,
+    rules: *const raw::bzna_rule,
+    rule_count: u32,
+    reserved0: u32,
     log: *const c_void,
     log_user: *mut c_void,
     reserved: [u64; 4],
@@ -159,7 +162,7 @@ impl Stream {
     pub fn open<S: AsRef<str>>(context: &Context, sources: &[S], loader: LoaderBuilder<'_>, options: StreamOptions<'_>) -> Result<Stream> {
         let texts = sources.iter().map(|source| crate::c_string(source.as_ref())).collect::<Result<Vec<CString>>>()?;
         let pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
-        let open = |loader: &raw::bzna_loader_config| {
+        let open = |loader: &mut raw::bzna_loader_config, rules: &[raw::bzna_rule]| {
             let config = RawConfig {
                 struct_size: size_of::<RawConfig>() as u32,
                 source_count: u32::try_from(pointers.len()).unwrap_or(u32::MAX),
@@ -170,6 +173,9 @@ impl Stream {
                 dataset: ptr::null(),
                 memory_bytes: options.memory_bytes,
                 samples_per_epoch: options.samples_per_epoch,
+                rules: if rules.is_empty() { ptr::null() } else { rules.as_ptr() },
+                rule_count: rules.len() as u32,
+                reserved0: 0,
                 log: ptr::null(),
                 log_user: ptr::null_mut(),
                 reserved: [0; 4],
