@@ -67,7 +67,7 @@ def main():
     sys.path.insert(0, "examples/python")
     out, bzna = build + "/codecs", build + "/bzna"
     seconds, rounds = os.environ.get("DURATION") or "3", int(os.environ.get("ROUNDS") or 3)
-    pictures = bench_peers.pictures_of(build, [sys.executable])
+    pictures = os.environ.get("PICTURES") or bench_peers.pictures_of(build, [sys.executable])
     os.makedirs(out, exist_ok=True)
     archives = ["%s/%d.bzna" % (out, i) for i in range(len(CODECS))]
     rows = [pack(bzna, pictures, archive, codec[1]) for archive, codec in zip(archives, CODECS)]

@@ -521,7 +521,8 @@ def benzina_records(data, threads, antialias, in_memory=False):
         source = benzina.Dataset(data, records=records)
     loader = benzina.DataLoader(source, shape=(SIZE, SIZE), batch_size=BATCH, shuffle=True, seed=1, drop_last=True,
                                 num_threads=threads,
-                                mean=MEAN, std=STD, channels="gray" if channels == 1 else "RGB",
+                                mean=MEAN[0] if channels == 1 else MEAN, std=STD[0] if channels == 1 else STD,
+                                channels="gray" if channels == 1 else "RGB",
                                 warp=benzina.ops.MXNetAffine(pad=2, rand_crop=True, rand_mirror=channels == 3))
     while True:
         for images, _ in loader:
@@ -721,7 +722,8 @@ def run_one(arguments):
 
 
 def spawn(python, peer, *arguments):
-    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", PYTHONWARNINGS="ignore")
+    # threads of OpenMP that wait do not spin: if other programs run, that would count as work
+    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", PYTHONWARNINGS="ignore", OMP_WAIT_POLICY="PASSIVE")
     try:
         done = subprocess.run([python, __file__, "--one", peer, *map(str, arguments)], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=600, env=environment)
