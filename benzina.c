@@ -255,7 +255,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
 /* fields of a tar's samples; those of a data set have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
-#define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
+#define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields of an archive besides image, thumb, target and name */
 #define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors */
 #define BZI_LIMIT_BYTES          64u             /* fields that a batch carries as bytes */
@@ -762,7 +762,7 @@ enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
-/* What the system calls an error. */
+/* The system's text for an error. */
 typedef struct bzi_os_text {
     char text[96];
 } bzi_os_text;
@@ -1563,7 +1563,7 @@ typedef SRWLOCK            bzi_mutex;
 typedef CONDITION_VARIABLE bzi_cond;
 typedef HANDLE             bzi_thread;
 
-/* What a thread runs; the thread frees it. */
+/* A thread's function and argument; the thread frees it. */
 typedef struct bzi_windows_start {
     void *(*run)(void *);
     void   *argument;
@@ -2736,12 +2736,12 @@ enum {
     BZI_IS_RANGE,                     /* pairs of floats, lo..hi */
     BZI_IS_RANGE64,                   /* pairs of doubles, lo..hi */
     BZI_IS_BOTH,                      /* two members of which both are given, or neither */
-    BZI_IS_FIRST_ONLY,                /* must be 0 in outputs beside the first one */
+    BZI_IS_FIRST_ONLY,                /* must be 0 in further outputs */
     BZI_IS_EXTRA_ONLY,                /* must be 0 in the first output */
     BZI_IS_RESERVED                   /* words without a meaning, which are 0, so that they can have one later */
 };
 
-/* Structs of the caller's, bzna_... without that; of loader_output, rules for those beside the first one, too. */
+/* Structs of the caller's, bzna_... without that; of loader_output, rules for further outputs, too. */
 enum {
     BZI_OF_context_config, BZI_OF_dataset_config, BZI_OF_output, BZI_OF_loader_output, BZI_OF_extra_output,
     BZI_OF_loader_outputs, BZI_OF_loader_order, BZI_OF_loader_shard, BZI_OF_warp, BZI_OF_loader_filter,
@@ -4139,7 +4139,7 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 /* ==== 16. Metadata: clap, colr, EXIF, XMP ===========================================================================
  * Calls: rooms 2, 13.
  *
- * What stands beside the coded pixels: the part of a frame that is seen, its color, and how it is to be turned. EXIF
+ * Metadata of coded pixels: the part of a frame that is seen, its color, and how it is to be turned. EXIF
  * data have TIFF's format, and count before XMP's text, as in PIL's ImageOps.exif_transpose. This room works on memory
  * that others own, and allocates nothing. */
 
@@ -5863,7 +5863,7 @@ typedef struct bzi_track {
     bzi_table  table;                 /* the sample tables */
 } bzi_track;
 
-/* What a file's boxes state beside its tracks. */
+/* What a file's boxes state besides its tracks. */
 typedef struct bzi_movie_head {
     uint32_t orientation;             /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
     uint64_t turned_at;               /* as in bzi_track */
@@ -5877,7 +5877,7 @@ typedef struct bzi_movie_head {
 typedef struct bzi_movie {
     bzna_error        *err;           /* where errors are written */
     bzi_window        *window;        /* through which boxes are read */
-    bzi_movie_head     head;          /* what they state beside the tracks */
+    bzi_movie_head     head;          /* what they state besides the tracks */
     uint64_t           unread;        /* bytes of its table that are not in memory */
     uint32_t           has_moov;      /* moov was seen */
     uint32_t           depth;         /* types in path */
@@ -6799,7 +6799,7 @@ static size_t bzi_number_bytes(uint32_t kind)
 
 typedef struct bzi_container bzi_container;
 
-/* What operations return that is neither BZNA_OK nor an error. */
+/* Results of operations that are neither BZNA_OK nor an error. */
 #define BZI_DECLINED 101              /* open: the file is of another type, which begins alike. It is the next row's */
 #define BZI_FETCH    102              /* locate: the bytes lie in no one place. `fetch` gets them */
 
@@ -6840,7 +6840,7 @@ typedef struct bzi_container_ops {
     bzna_status (*path)(const bzi_container *c, uint64_t file, char *path, uint64_t capacity, bzna_error *err);
     /* gives the name of a target's class */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
-    void        (*close)(bzi_container *c); /* closes what own holds beside memory; NULL: nothing */
+    void        (*close)(bzi_container *c); /* closes what own holds besides memory; NULL: nothing */
     /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
      * bytes. A row that has this always has its samples copied */
     bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
@@ -6874,7 +6874,7 @@ struct bzi_container {
     uint32_t         records_held;    /* samples are records that a provider has in memory, as far as it is known */
     uint64_t         alike;           /* not 0: samples differ in nothing but bytes, and in no more from those of other
                                        * containers with this number: one size, pictures at the same place */
-    uint64_t         max_bytes;       /* of a sample, beside max_sample_bytes; 0: no more than that */
+    uint64_t         max_bytes;       /* of a sample, in addition to max_sample_bytes; 0: only that */
     bzi_arena        arena;            /* its memory, which ends with it */
     void            *own;             /* the state of its operations */
     const void      *given;           /* while it is opened: a folder's path, or a provider */
@@ -7350,7 +7350,7 @@ typedef struct bzi_mp4 {
     bzi_track     *input;             /* the track of pictures; NULL: there is none, as for the next two */
     bzi_track     *target;            /* the track of targets */
     bzi_track     *filename;          /* the track of names */
-    bzi_movie_head head;              /* what the file states beside its tracks; its names are in memory */
+    bzi_movie_head head;              /* what the file states besides its tracks; its names are in memory */
     uint32_t       orientation;       /* of a video's frames */
     uint64_t       classes_at;        /* offset of the classes in head.names */
     bzi_field     *fields;            /* image, thumb, target and name, if there are such; then those of head.names */
@@ -8370,7 +8370,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 
 #define BZI_WRITER_NUL       12u      /* offset of a byte in ftyp that is 0: the name of samples that have none */
 
-/* What is kept of a sample until the index is written: 40 bytes. */
+/* The part of a sample that is kept until the index is written: 40 bytes. */
 typedef struct bzi_index_entry {
     uint64_t offset;                  /* where the sample begins in the file */
     uint64_t name_at;                 /* where its name begins among all names */
@@ -12442,7 +12442,7 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples",
                         (bzi_llu)provider->count);
     if (provider->places && provider->locate)
-        return BZI_MISUSE(err, "provider.places: has no effect beside locate");
+        return BZI_MISUSE(err, "provider.places: has no effect together with locate");
     if (provider->kind && (strlen(provider->kind) >= sizeof c->info.container || !bzi_text_is_utf8(provider->kind)))
         return BZI_MISUSE(err, "provider.kind: it must be UTF-8 of fewer than %d bytes",
                           (int)sizeof c->info.container);
@@ -12842,7 +12842,7 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.files.count) {
         if (walk.folder_count > 1)
             status = BZI_FAIL(err, BZNA_E_FORMAT,
-                              "it holds folders beside files of samples (\"%.64s\"): open those by their paths, "
+                              "it holds folders as well as files of samples (\"%.64s\"): open those by their paths, "
                               "or set dataset_config.format to \"folder\"", *bzi_names_all(&walk.files));
         else
             qsort(walk.files.texts.data, (size_t)walk.files.count, sizeof(char *), bzi_path_order);
@@ -13764,7 +13764,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
     return hash;
 }
 
-/* Returns a field by number: those of the first part, then what the others have beside them. NULL: past the end. */
+/* Returns a field by number: those of the first part, then the fields that only others have. NULL: past the end. */
 static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t number)
 {
     const bzi_field *seen[BZI_LIMIT_FIELDS + 1];
@@ -14364,7 +14364,7 @@ static void bzi_crop_resized(double edge, bzna_affine *a)
     a->keep_ratio = 0;
 }
 
-/* Draws a crop by the original's law: its area is log-uniform and drawn once, then up to ten ratios are tried. Returns
+/* Draws a crop by the original's rule: its area is log-uniform and drawn once, then up to ten ratios are tried. Returns
  * 1; 0 if none fitted, and it is the central crop. */
 static int bzi_crop_benzina(bzna_random *random, const bzna_warp *p, double width, double height, int resize,
                             bzna_affine *a)
@@ -14792,7 +14792,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
  * homography. */
 
 #ifndef BENZINA_NO_AUGMENT
-/* What is known of a kind of operations. */
+/* Properties of a kind of operations. */
 enum {
     BZI_OP_MOVES = 1,
     BZI_OP_PIXELS = 2,
@@ -17225,7 +17225,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100, BZI_CUDA_NOT_SUPPORTED = 801 };
 
 /* The drivers 465, and no others, report CUDA 11.3 (470 reports 11.4 from its first release for Linux on). With them,
- * decoders that work at the same time on streams of their own overwrite memory. NVIDIA mended that in 470.21. */
+ * decoders that work at the same time on streams of their own overwrite memory. NVIDIA fixed that in 470.21. */
 #define BZI_CUDA_CORRUPTS 11030
 
 /* Types that nv-codec-headers does not have. */
@@ -17509,7 +17509,7 @@ struct bzi_device {
     bzi_os_turn      turn;            /* of sessions that check a kind of pictures; its mutex is (D) */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
-    atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
+    atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder besides its surfaces, as measured */
     atomic_uint_fast64_t decoder_oom_bytes;       /* a decoder of so many bytes could not be made */
     atomic_uint_fast64_t decoder_oom_until_ns;    /* until when no such decoder is tried */
     atomic_uint_fast64_t decoder_bytes;           /* of all decoders, by estimate */
@@ -19330,7 +19330,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
     return BZNA_OK;
 }
 
-/* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream. What is mapped next is written after
+/* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream. The next surface is written after
  * that. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
@@ -19388,7 +19388,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 /* By how much of 255 JPEGs may differ. On average it is half of 1. */
 #define BZI_CHECK_MAX_DIFFERENCE 4u
-/* Bytes beside its surfaces that a decoder is believed to take; the rest of what is measured belongs to others. */
+/* Bytes besides its surfaces that a decoder is believed to need; the rest of what is measured belongs to others. */
 #define BZI_CHECK_MAX_EXTRA (256u << 20)
 
 static uint64_t bzi_check_surface_bytes(const bzi_flight *flight)
@@ -19451,7 +19451,7 @@ static bzna_status bzi_check_compare(const bzna_picture *made, uint32_t low_zero
                     (bzi_llu)count, most);
 }
 
-/* Measures what a decoder takes beside its surfaces, by making a second one: the first one of a device also takes what
+/* Measures what a decoder needs besides its surfaces, by making a second one: the first one of a device also takes what
  * the driver needs once for all. Every decoder is then taken to need as much. */
 static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
 {
@@ -19789,7 +19789,7 @@ typedef struct bzi_entries {
     uint64_t   size;                  /* likewise */
 } bzi_entries;
 
-/* What is to be done with an item. */
+/* The next step for an item. */
 enum { BZI_ITEM_UNREAD, BZI_ITEM_READ, BZI_ITEM_DONE };
 
 /* A slot of a batch, and the sample for it. The thread that has its entry has it. */
@@ -20191,7 +20191,7 @@ struct bzi_queues {
     bzna_batch *open;                 /* (L) has slots not yet given to entries; NULL: none */
     uint32_t    next_slot;            /* (L) of it, that is given next */
 
-    /* What is counted. */
+    /* Counters. */
     bzna_statistics stats;            /* (L) */
     uint64_t        refusals[8];      /* (L) hashes of reasons, already logged, why NVDEC does not decode */
     uint64_t        starved_ns;       /* (L) how long sessions had nothing to do, summed over sessions */
@@ -20714,7 +20714,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_ima
     return bzi_container_image(item->container, &sample, &item->setup->picks[number], image, err);
 }
 
-/* Returns 1 if an item that was read has a picture for which this build has no decoder beside NVDEC, else 0. */
+/* Returns 1 if an item that was read has a picture for which this build has no decoder but NVDEC, else 0. */
 static int bzi_item_lacks_decoder(const bzi_item *item)
 {
     bzi_image image;
@@ -21928,9 +21928,9 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 /* ==== 70. Loader: geometry =========================================================================================
  * Calls: rooms 7, 9, 50, 68-69.
  *
- * What was drawn for a sample, as users need it, and the program's function that makes tensors of fields by it. It is
- * asked once the transforms are drawn, before pictures are decoded. The tensors of a slot belong to whoever holds its
- * item. */
+ * The geometry that was drawn for a sample, as users need it, and the program's function that makes tensors of fields
+ * by it. It is asked once the transforms are drawn, before pictures are decoded. The tensors of a slot belong to
+ * whoever holds its item. */
 
 /* Maps a point by a homography. Returns the third coordinate, by which the others were divided if it is above 0. */
 static double bzi_geometry_map(const double h[9], double x, double y, double out[2])
@@ -21958,7 +21958,7 @@ static void bzi_box_add(double box[4], const double at[2])
 }
 
 /* Finds the upright box around what a homography makes of a box. Both have edges of pixels, which lie half a pixel from
- * the centers that the homography maps. What lies beyond the horizon of a perspective is cut off, at a point that is
+ * the centers that the homography maps. The part beyond the horizon of a perspective is cut off, at a point that is
  * farther away than any picture reaches. Returns 1, or 0 if all of the box lies there. */
 static int bzi_geometry_hull(const double h[9], const double box[4], double out[4])
 {
@@ -21997,7 +21997,7 @@ static int bzi_geometry_box(const bzna_geometry *geometry, const double box[4], 
     return is_left;
 }
 
-/* Inverts a homography. What is before the horizon stays there. Without an inverse, all numbers become 0. */
+/* Inverts a homography. Points before the horizon stay there. Without an inverse, all numbers become 0. */
 static void bzi_geometry_invert(const double h[9], double inverse[9])
 {
     double determinant;
@@ -22342,7 +22342,7 @@ static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry
 /* ==== 72. Readers: reading =========================================================================================
  * Calls: rooms 2, 4, 9, 11, 25-26, 43, 64-66, 68, 71.
  *
- * What readers do with an entry: bytes, targets and fields of its samples, several of them in one read where they lie
+ * The work of readers on an entry: bytes, targets and fields of its samples, several of them in one read where they lie
  * side by side; retries; handing on. */
 
 /* --- Reading --- */
@@ -23309,7 +23309,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 
 
 /* ==== 75. Decode stages: workers, samples =================================================================== *
- * What workers do with samples, and with entries of them. */
+ * The work of workers on samples, and on entries of them. */
 
 /* Returns how long it is since the last call. */
 static uint64_t bzi_worker_time(bzi_worker *worker)
@@ -25169,7 +25169,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 /* ==== 83. Statistics ===============================================================================================
  * Calls: rooms 2, 4, 57, 64, 66.
  *
- * What a loader has counted, and a judgement of what limits it. The thresholds are rules of thumb. */
+ * The counters of a loader, and a judgement of what limits it. The thresholds are rules of thumb. */
 
 /* How threads have spent the time, in percent of it. */
 typedef struct bzi_shares {
@@ -25622,7 +25622,7 @@ static bzna_status bzi_setup_add(bzi_setup *setup, const char *field, uint32_t p
     return BZNA_OK;
 }
 
-/* Takes the name and the shape of an output. What a further one does not set, it has of the first one. */
+/* Takes the name and the shape of an output. A further output has the first one's for each that it does not set. */
 static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_output *e, bzi_output *output,
                                    bzna_error *err)
 {
@@ -25653,7 +25653,7 @@ static bzna_status bzi_setup_shape(const bzi_setup *setup, const bzna_loader_out
     return bzi_settings_check(BZI_OF_output, &shape, output->where, err);
 }
 
-/* Makes an output. What a further one does not set itself, it shares with the first one. */
+/* Makes an output. A further output shares with the first one all that it does not set itself. */
 static bzna_status bzi_setup_output(bzi_setup *setup, const bzna_loader_output *e, bzna_error *err)
 {
     const bzna_loader_filter *filter = e->filter ? e->filter : &setup->config.filter;
@@ -26106,7 +26106,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     setup->opened_ns = loader->queues.pool_ns = bzi_os_now_ns();
     status = bzi_loader_build(loader, err);
 
-    /* These point to the caller's memory. What is needed of it has been copied. */
+    /* These point to the caller's memory. All that is needed of it has been copied. */
     own = &setup->config;
     own->fields.image = own->fields.tensors = own->fields.bytes = NULL;
     own->fields.made = NULL;

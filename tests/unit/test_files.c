@@ -564,7 +564,7 @@ TEST(a_folder_of_archives_stands_for_them)
     CHECK_CONTAINS(why.message, "each of several files (5) is named by its path");
     CHECK(!mkdir(TOP "/more", 0777));
     CHECK_EQ(bzna_dataset_open(context, TOP, NULL, &dataset, &why), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "holds folders beside files of samples");
+    CHECK_CONTAINS(why.message, "holds folders as well as files of samples");
     free_files(files, 5);
 }
 

@@ -925,7 +925,7 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.provider.field_count = 65, BZNA_E_ARGUMENT, "provider.fields");
     REFUSE(d.provider.read = NULL, BZNA_E_ARGUMENT, "provider.read: is NULL, but provider.fields[1]");
     REFUSE(d.provider.locate = NULL, BZNA_E_ARGUMENT, "provider.locate: is NULL, but provider.fields[0]");
-    REFUSE(d.provider.places = &place, BZNA_E_ARGUMENT, "provider.places: has no effect beside locate");
+    REFUSE(d.provider.places = &place, BZNA_E_ARGUMENT, "provider.places: has no effect together with locate");
     REFUSE(d.provider.files = NULL, BZNA_E_ARGUMENT, "provider.files");
     REFUSE(d.provider.files = none; d.provider.file_count = 1, BZNA_E_ARGUMENT, "provider.files[0]: is NULL");
     REFUSE(d.provider.files = lost; d.provider.file_count = 1, BZNA_E_NOT_FOUND, "no_such_file");
