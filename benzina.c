@@ -514,23 +514,6 @@ static void bzi_string_copy(char *dst, size_t capacity, const char *src)
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
 }
 
-/* Returns the smallest i below count for which is_past(array, i, value) holds, or count if there is none. Pre: if it
- * holds for an i, it holds for all that follow. */
-static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
-                           int (*is_past)(const void *array, uint64_t i, const void *value))
-{
-    uint64_t low = 0, high = count;
-
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (is_past(array, middle, value))
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 /* Returns the smallest i below count for which number i exceeds value, or count if there is none. Pre: the numbers
  * ascend. step: bytes from one to the next, which are members of an array's elements. */
 static uint64_t bzi_search_above(const uint64_t *first, uint64_t count, size_t step, uint64_t value)
@@ -10436,7 +10419,6 @@ typedef struct bzi_folder {
     bzi_class  *classes;
     uint64_t    class_room;           /* elements of classes: 1 without classes */
     bzi_field   fields[3];            /* image, target or not, name */
-    bzi_host   *host;
 } bzi_folder;
 
 /* Orders names that are decimal numbers by value, and names of equal value ("7", "007") as text. */
@@ -10448,27 +10430,22 @@ static int bzi_folder_number_order(const void *left, const void *right)
     return order ? order : strcmp(a, b);
 }
 
-/* For bzi_search: returns 1 if the i-th of the sorted names is not before `name`. */
-static int bzi_folder_name_is_past(const void *names, uint64_t i, const void *name)
-{
-    return bzi_path_compare(((const char *const *)names)[i], name) >= 0;
-}
-
 /* Takes only those classes that the caller names, in the caller's order. */
 static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_config *config, bzna_error *err)
 {
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *wanted = config->classes[i];
-        uint64_t k = bzi_search(folder->top, folder->top_count, wanted, bzi_folder_name_is_past);
+        const char *const *found = bsearch(&wanted, folder->top, (size_t)folder->top_count, sizeof wanted,
+                                           bzi_path_order);
 
-        if (k == folder->top_count || strcmp(folder->top[k], wanted))
+        if (!found)
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[%u]: there is no folder \"%.64s\"", i,
                             wanted);
 
         for (uint32_t j = 0; j < i; j++)
-            if (folder->classes[j].name == folder->top[k])
+            if (folder->classes[j].name == *found)
                 return BZI_MISUSE(err, "dataset_config.classes[%u]: \"%.64s\" is named twice", i, wanted);
-        folder->classes[i].name = folder->top[k];
+        folder->classes[i].name = *found;
     }
     return BZNA_OK;
 }
@@ -10527,12 +10504,13 @@ static bzna_status bzi_folder_keep(bzi_class *class, const bzi_walk *walk, bzna_
 BZI_COLD
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
-    const bzi_folder *folder = user;
+    const bzi_container *c = user;
+    const bzi_folder *folder = c->own;
     bzi_class *class = &folder->classes[index];
-    bzi_walk walk = bzi_walk_of_pictures(folder->host, &class->arena, folder->root);
+    bzi_walk walk = bzi_walk_of_pictures(c->host, &class->arena, folder->root);
     bzna_status status;
 
-    class->arena.memory = &folder->host->memory;
+    class->arena.memory = &c->host->memory;
     if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK) {
         /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
@@ -10550,10 +10528,11 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
 
 /* Fails because the root or a class holds no pictures. `what` says which. The message names one file that is there and,
  * where its first bytes tell, the format that it has. */
-static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *class, const char *what, bzna_error *err)
+static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *class, const char *what, bzna_error *err)
 {
-    bzi_arena arena = { .memory = &folder->host->memory };
-    bzi_walk walk = bzi_walk_of_pictures(folder->host, &arena, folder->root);
+    const bzi_folder *folder = c->own;
+    bzi_arena arena = { .memory = &c->host->memory };
+    bzi_walk walk = bzi_walk_of_pictures(c->host, &arena, folder->root);
     char path[BZI_LIMIT_PATH_BYTES], text[128];
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
     bzi_source source = { .size = 0 };
@@ -10604,7 +10583,7 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
         if (!folder->classes[i].count) {
             snprintf(text, sizeof text, "the class folder \"%.64s\" has no picture files",
                      folder->classes[i].name);
-            status = bzi_folder_fail_empty(folder, folder->classes[i].name, text, err);
+            status = bzi_folder_fail_empty(c, folder->classes[i].name, text, err);
         }
     return status;
 }
@@ -10619,7 +10598,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
     if ((status = bzi_folder_name_classes(c, config, err)) != BZNA_OK)
         return status;
 
-    status = bzi_parallel(c->host, bzi_folder_list_class, folder, c->class_count, err);
+    status = bzi_parallel(c->host, bzi_folder_list_class, c, c->class_count, err);
     for (uint64_t i = 0; i < c->class_count; i++)
         bzi_arena_join(&c->arena, &folder->classes[i].arena);
     if (status != BZNA_OK || (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
@@ -10631,7 +10610,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
     }
 
     c->target_count = c->count;
-    return c->count ? BZNA_OK : bzi_folder_fail_empty(folder, "", "none of its class folders has picture files", err);
+    return c->count ? BZNA_OK : bzi_folder_fail_empty(c, "", "none of its class folders has picture files", err);
 }
 
 /* Opens the pictures of a root that holds no folders. */
@@ -10647,7 +10626,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
         return BZI_MISUSE(err, "dataset_config.%s: there are no class folders",
                           config->class_order ? "class_order" : "allow_empty");
     if (!walk->files.count)
-        return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
+        return bzi_folder_fail_empty(c, "", "the folder holds neither pictures nor folders of them", err);
 
     if (!BZI_ARENA_ZERO(&c->arena, folder->classes, 1))
         return bzi_fail_memory(err, "a folder");
@@ -10689,7 +10668,6 @@ static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *
     bzi_walk walk;
     bzna_status status = bzi_folder_root(c, &folder->root, err);
 
-    folder->host = c->host;
     if (status != BZNA_OK)
         return status;
 
@@ -12816,13 +12794,10 @@ static const bzi_container_ops bzi_provider_ops = {
 #endif
 
 
-#ifndef BENZINA_NO_FOLDERS
 /* ==== 41. Paths =====================================================================================================
  * Calls: rooms 4, 8-9, 32, 34.
  *
  * The files that a caller's path stands for: itself, or the archives and shards in it if it is a folder of such. */
-
-#define BZI_SHARD_EXTENSIONS " bzna tar rec "
 
 static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error *err)
 {
@@ -12830,6 +12805,9 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
         return BZI_FAIL(err, BZNA_E_LIMIT, "more than %u files", BZI_LIMIT_PARTS);
     return bzi_names_add(paths, path, err);
 }
+
+#ifndef BENZINA_NO_FOLDERS
+#define BZI_SHARD_EXTENSIONS " bzna tar rec "
 
 /* Adds the archives and shards that a folder holds, in the order of their names. Adds nothing if it holds none. */
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
@@ -12856,33 +12834,28 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     return status;
 }
 
-/* Adds a path, or the shards in it if it is a folder of shards. The format "folder" says that it is a folder of
- * pictures. */
-static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, const bzna_dataset_config *config,
-                                         bzna_error *err)
-{
-    uint64_t before = paths->count;
-    bzna_status status = BZNA_OK;
+#endif
 
-    if ((!config->format || strcmp(config->format, "folder")) && bzi_os_kind(path) == BZI_OS_FOLDER)
-        status = bzi_paths_add_shards(paths, path, err);
-    if (status != BZNA_OK)
-        return bzi_error_prefix(err, path);
-    return paths->count > before ? BZNA_OK : bzi_paths_add(paths, path, err);
-}
-
-/* Finds the files and folders that paths stand for. Pre: `paths` is empty. The caller frees it, even on failure. */
+/* Finds the files and folders that paths stand for: a path itself, or the shards in it if it is a folder of shards. The
+ * format "folder" says that it is a folder of pictures. Pre: `paths` is empty. The caller frees it, even on failure. */
 static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
                                      const bzna_dataset_config *config, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
-        status = bzi_paths_resolve_one(paths, given[i], config, err);
-    return status;
-}
-
+    (void)config;
+    for (uint32_t i = 0; i < count; i++) {
+#ifndef BENZINA_NO_FOLDERS
+        const uint64_t before = paths->count;
+        if ((!config->format || strcmp(config->format, "folder")) && bzi_os_kind(given[i]) == BZI_OS_FOLDER &&
+            bzi_paths_add_shards(paths, given[i], err) != BZNA_OK)
+            return bzi_error_prefix(err, given[i]);
+        if (paths->count > before)
+            continue;
 #endif
+        if (bzi_paths_add(paths, given[i], err) != BZNA_OK)
+            return err->status;
+    }
+    return BZNA_OK;
+}
 
 
 /* ==== 42. Containers: opening =======================================================================================
@@ -13497,7 +13470,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 
 
 /* ==== 44. Datasets ==================================================================================================
- * Calls: rooms 2, 8-10, 32, 42-43.
+ * Calls: rooms 2, 8-10, 32, 41-43.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -13571,6 +13544,24 @@ static bzna_status bzi_dataset_give(bzna_dataset *dataset, bzna_status status, b
     return status;
 }
 
+/* Appends samples first .. first + count - 1 of another data set: those of its parts that are among them. */
+static bzna_status bzi_dataset_take(bzna_dataset *all, const bzna_dataset *from, uint64_t first, uint64_t count,
+                                    bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
+        const bzi_part *part = &from->parts[i];
+        const uint64_t begin = bzi_max(first, part->begin), end = bzi_min(first + count, part->begin + part->count);
+
+        if (begin >= end)
+            continue;
+        bzi_container_retain(part->container);
+        status = bzi_dataset_append(all, part->container, part->first + (begin - part->begin), end - begin, err);
+    }
+    return status;
+}
+
 /* Makes a data set of the parts of others, in their order. */
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
                                       bzna_dataset **out, bzna_error *err)
@@ -13584,28 +13575,22 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
             return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u files", BZI_LIMIT_PARTS);
 
     status = bzi_dataset_make(host, (uint32_t)parts, &all, err);
-    for (uint32_t i = 0; i < from_count; i++)
-        for (uint32_t k = 0; k < from[i]->part_count && status == BZNA_OK; k++) {
-            const bzi_part *part = &from[i]->parts[k];
-            bzi_container_retain(part->container);
-            status = bzi_dataset_append(all, part->container, part->first, part->count, err);
-        }
+    for (uint32_t i = 0; i < from_count && status == BZNA_OK; i++)
+        status = bzi_dataset_take(all, from[i], 0, from[i]->count, err);
     return bzi_dataset_give(all, status, out);
 }
 
-#ifdef BENZINA_NO_FOLDERS
-/* In this build every path stands for itself. */
-static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
-                                     const bzna_dataset_config *config, bzna_error *err)
+/* Makes a data set of samples first .. first + count - 1. Pre: they exist, and count > 0. */
+static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out,
+                                     bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-    (void)config;
+    bzna_dataset *all = NULL;
+    bzna_status status = bzi_dataset_make(from->host, from->part_count, &all, err);
 
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
-        status = bzi_names_add(paths, given[i], err);
-    return status;
+    if (status == BZNA_OK)
+        status = bzi_dataset_take(all, from, first, count, err);
+    return bzi_dataset_give(all, status, out);
 }
-#endif
 
 /* What is opened at once. */
 typedef struct bzi_opening {
@@ -13663,27 +13648,6 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, cons
             bzi_container_drop(all->parts[i].container);
     bzi_names_free(&opening.paths);
     bzi_arena_free(&arena);
-    return bzi_dataset_give(all, status, out);
-}
-
-/* Makes a data set of samples first .. first + count - 1. Pre: they exist, and count > 0. */
-static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out,
-                                     bzna_error *err)
-{
-    bzna_dataset *all = NULL;
-    bzna_status status = bzi_dataset_make(from->host, from->part_count, &all, err);
-
-    for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
-        const bzi_part *part = &from->parts[i];
-        uint64_t begin = bzi_max(first, part->begin),
-                 end = bzi_min(first + count, part->begin + part->count);
-
-        if (begin >= end)
-            continue;
-
-        bzi_container_retain(part->container);
-        status = bzi_dataset_append(all, part->container, part->first + (begin - part->begin), end - begin, err);
-    }
     return bzi_dataset_give(all, status, out);
 }
 
