@@ -17693,6 +17693,7 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
     if (bzi_cuda_start(&device->cu, &count, err) != BZNA_OK)
         return err->status;
+    device->info.device_count = (uint32_t)count;
     if (device->config.cuda_context)
         return bzi_device_use_context(device, err);
 
@@ -26221,16 +26222,12 @@ BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_te
 BZI_API_INIT(source)
 BZI_API_INIT(context_config)
 BZI_API_INIT(image)
-BZI_API_INIT(picture)
 BZI_API_INIT(dataset_config)
-BZI_API_INIT(output)
-BZI_API_INIT(affine)
 BZI_API_INIT(loader_config)
 #ifndef BENZINA_NO_PROVIDERS
 BZI_API_INIT(provider)
 #endif
 #ifndef BENZINA_NO_WRITER
-BZI_API_INIT(sink)
 BZI_API_INIT(writer_config)
 BZI_API_INIT(field_value)
 BZI_API_INIT(writer_sample)
@@ -26275,20 +26272,17 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
 /* --- Devices --- */
 
 BZI_COLD
-BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
-{
-    BZI_API_BEGIN_WITH(count);
-    BZI_API_END(bzi_device_count(count, &e));
-}
-
-BZI_COLD
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
                                                   bzna_error *err)
 {
     bzi_device *device = NULL;
-    bzna_device_info all;
+    bzna_device_info all = { .struct_size = 0 };
 
-    BZI_API_BEGIN_WITH(context);
+    BZI_API_BEGIN;
+    if (!context) {
+        BZI_API_TRY(bzi_device_count(&all.device_count, &e));
+        BZI_API_ANSWER(info);
+    }
     BZI_API_TRY(bzi_api_logged(context->host, bzi_context_gpu(context, &device, &e)));
 
     all = device->info;
@@ -27287,6 +27281,8 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
         .last_of_epoch = batch->last_of_epoch,
         .replaced = batch->replaced,
         .slices = batch->setup->config.output.slices,
+        .slice_slots = batch->setup->slice_slots,
+        .slice_data = (void *const *)batch->slices,
         .operation_views = views,
         .operations = views ? batch->operations : NULL,
         .operation_counts = views ? batch->operation_counts : NULL,
@@ -27355,22 +27351,6 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
     if (batch->status[slot] < 0)
         e = batch->errors[slot];
     BZI_API_END(batch->status[slot]);
-}
-
-BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count,
-                                      bzna_error *err)
-{
-    uint32_t slices, each;
-
-    BZI_API_BEGIN_WITH(batch, data, count);
-
-    slices = batch->setup->config.output.slices;
-    if (slice >= slices)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, slices);
-    each = batch->setup->slice_slots;
-    *data = batch->slices[slice];
-    *count = batch->real <= slice * each ? 0 : bzi_min32(each, batch->real - slice * each);
-    return BZNA_OK;
 }
 
 BZI_COLD

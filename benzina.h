@@ -135,8 +135,7 @@
  *     single pictures                         bzna_image_..., bzna_decoder_..., bzna_picture_render
  *     what a loader draws, for callbacks      bzna_random_..., bzna_..._draw
  *     orders of your own                      bzna_loader_set_batches, bzna_order_permute
- *     what GPUs can do                        bzna_device_count, bzna_context_device_info,
- *                                             bzna_context_codec_info
+ *     what GPUs can do                        bzna_context_device_info, bzna_context_codec_info
  *     writing archives                        bzna_writer_...
  *     for bindings                            bzna_..._init, bzna_status_name, _text, bzna_version
  *
@@ -160,8 +159,9 @@
  * every other member. There are three ways to prepare such a struct:
  *     - In C, use a designated initializer, as in chapter 2. It sets to zero what it does not name.
  *     - In C++, write `bzna_loader_config config{}; config.struct_size = sizeof config;`.
- *     - In any language, call bzna_X_init(&x, sizeof x), and then set the members that you need.
- *       The init functions do nothing with NULL.
+ *     - In any language, set all bytes to zero, struct_size, and then the members that you need.
+ *       bzna_X_init(&x, sizeof x) does the first two for most structs. The init functions do
+ *       nothing with NULL.
  *
  * The groups of a bzna_loader_config and what lies in them (bzna_warp, bzna_jitter,
  * bzna_loader_output) have no struct_size: clear them, and set what you need. Zero is the default
@@ -1516,7 +1516,7 @@ typedef struct bzna_device_info {
     /* decode sessions that the context's loaders share; 0 before the first loader needs them */
     uint32_t    sessions;
     bzna_status video;                /* BZNA_OK if NVDEC can be used, else why not */
-    uint32_t    reserved0;            /* 0 */
+    uint32_t    device_count;         /* CUDA devices of this machine */
     char        name[96];             /* the device's name, as the driver gives it */
     char        message[488];         /* more about video, if it is not BZNA_OK */
 } bzna_device_info;
@@ -1548,15 +1548,10 @@ typedef struct bzna_codec_info {
     char     check_message[128];
 } bzna_codec_info;
 
-/* Sets *count to the number of CUDA devices of this machine. Starts CUDA in this process, so a
- * program that forks should fork first. Any thread.
- *     E_DEVICE        there is no driver, or it failed
- *     E_UNSUPPORTED   this build has no GPU path */
-BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
-
-/* Describes the device of context, and makes it ready for work if it was not. info is filled in, up
- * to struct_size bytes: pass sizeof *info. Any thread. Fails as bzna_context_open does for a config
- * that demands a device, even if context_config.device is AUTO:
+/* Describes the device of context, and makes it ready for work if it was not. Without a context
+ * (NULL), only device_count is said; this starts CUDA, so a program that forks should fork first.
+ * info is filled in, up to struct_size bytes: pass sizeof *info. Any thread. Fails as
+ * bzna_context_open does for a config that demands a device, even if context_config.device is AUTO:
  *     E_DEVICE        the message says why the CPU works instead
  *     E_UNSUPPORTED   this build has no GPU path */
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info,
@@ -2078,7 +2073,7 @@ BZNA_API bzna_status bzna_dataset_open_provider(bzna_context *context,
 /* A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes
  * it, from any source. It owns nothing. */
 typedef struct bzna_picture {
-    uint32_t    struct_size;          /* sizeof the struct; bzna_picture_init sets it */
+    uint32_t    struct_size;          /* sizeof the struct */
     /* bits a sample: 8, or 9 to 16 in two bytes each; 0 counts as 8 */
     uint32_t    depth;
     uint32_t    width;                /* pixels of the picture without padding */
@@ -2107,9 +2102,6 @@ typedef struct bzna_picture {
     uint32_t    step[3];
 } bzna_picture;
 
-/* Clears picture and sets its struct_size, in bytes: pass sizeof *picture. Any thread. */
-BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
-
 /* Opens a decoder, which works in software. context may be closed before it; NULL: the decoder has
  * the defaults of a context's settings. *out becomes the decoder, to be closed with
  * bzna_decoder_close. Any thread. */
@@ -2123,7 +2115,7 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 /* Decodes one coded picture. One thread at a time may use a decoder.
  *     decoder   goes on working after every failure below
  *     image     must have its data, and its config if the codec has one; unchanged
- *     picture   prepared by bzna_picture_init, and filled in. Its planes are the decoder's, and
+ *     picture   has its struct_size, and is filled in. Its planes are the decoder's, and
  *               valid until the decoder's next call; those of raw pixels lie in image's data
  * Statuses: E_ARGUMENT; E_CODEC if there is no decoder for this kind; E_UNSUPPORTED if the library
  * was built without it, as with BENZINA_NO_AVCODEC; E_DECODE if the picture is damaged; E_MISMATCH
@@ -2563,7 +2555,7 @@ typedef struct bzna_made {
 
 /* The output of bzna_picture_render. */
 typedef struct bzna_output {
-    uint32_t struct_size;             /* sizeof the struct; bzna_output_init sets it */
+    uint32_t struct_size;             /* sizeof the struct */
     uint32_t width;                   /* pixels, 1..16384 */
     uint32_t height;                  /* pixels, 1..16384 */
     uint32_t dtype;                   /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
@@ -2574,10 +2566,6 @@ typedef struct bzna_output {
 /* Clears transform, writes out the identities that zeros stand for (homography, color, scale), and
  * sets its struct_size, in bytes: pass sizeof *transform. Any thread. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
-
-/* Clears output and sets its struct_size, in bytes: pass sizeof *output. After that, set width and
- * height. Any thread. */
-BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
 
 /* Warps one picture on the caller's thread. Its memory is malloc's. Any thread.
  *     picture     the picture; its planes are read
@@ -2594,7 +2582,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
 /* Advanced, used by programs that draw their own warps as the original does: the parameters of its
  * compute_affine_matrix, H = T_in T_crop R S T_out. */
 typedef struct bzna_affine {
-    uint32_t struct_size;             /* sizeof the struct; bzna_affine_init sets it */
+    uint32_t struct_size;             /* sizeof the struct */
     uint32_t in_width;                /* pixels of the picture without padding; at least 1 */
     uint32_t in_height;               /* its height; at least 1 */
     uint32_t out_width;               /* pixels of the output; at least 1 */
@@ -2612,10 +2600,6 @@ typedef struct bzna_affine {
     uint32_t resize;                  /* 1: the crop is scaled to the output */
     uint32_t keep_ratio;              /* 1: resize scales both axes alike */
 } bzna_affine;
-
-/* Clears affine and sets its struct_size, in bytes: pass sizeof *affine. After that, set the four
- * sizes. Any thread. */
-BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
 
 /* Computes the homography that affine describes: 3x3, row-major, from pixel coordinates of the
  * output to those of the input, as in chapter 7 (integers are pixel centers). Any thread. Returns
@@ -3205,7 +3189,7 @@ typedef struct bzna_batch_info {
      *     NCHW               {batch, channels, height, width}
      *     NHWC               {batch, height, width, channels}
      *     several views      {views, batch, ...}: what stands above, once for each view
-     *     several slices     data is the first slice's: bzna_batch_slice has the others
+     *     several slices     data is the first slice's: slice_data has all of them
      *     without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
      *                        samples a batch has room for */
     bzna_tensor        image;
@@ -3231,7 +3215,10 @@ typedef struct bzna_batch_info {
     const bzna_drawn  *operations;
     const uint32_t    *operation_counts;     /* NULL without policies */
     uint32_t           operation_views;      /* of all outputs together; 0 without policies */
-    uint32_t           reserved1;     /* 0 */
+    uint32_t           slice_slots;   /* slots of each slice: slice i begins with i * slice_slots */
+    /* where each of the slices lies, on the device if the batch is there; the loader's, or the
+     * caller's of output.buffers */
+    void *const       *slice_data;
 } bzna_batch_info;
 
 /* The loader's batches, threads and decoder, with defaults filled in. */
@@ -3553,16 +3540,6 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
  * E_RANGE past the last slot. Any thread. */
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);
 
-/* Finds one slice of a batch: output.slices. Any thread.
- *     batch   on loan
- *     slice   from 0
- *     data    set to its address, on the device if the batch is there; the loader's, or the
- *             caller's of output.buffers
- *     count   set to how many of its samples are real
- * Returns E_RANGE past the last slice. */
-BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data,
-    uint32_t *count, bzna_error *err);
-
 /* Returns batch to its loader; NULL does nothing. Work that was enqueued on its stream before this
  * call still reads it undisturbed, so release it right after enqueueing the work that reads. Does
  * not wait while the loader is open. Any thread; for a batch on BZNA_STREAM_PER_THREAD, the thread
@@ -3615,7 +3592,7 @@ typedef struct bzna_writer bzna_writer;      /* writes one archive */
 /* Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They
  * must not close any object. */
 typedef struct bzna_sink {
-    uint32_t    struct_size;          /* sizeof the struct; bzna_sink_init sets it */
+    uint32_t    struct_size;          /* sizeof the struct */
     uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to the functions; the caller's until close */
     /* Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which
@@ -3687,10 +3664,6 @@ typedef struct bzna_writer_sample {
     const bzna_field_value *fields;   /* further fields; an array */
     uint64_t                reserved[2];     /* must be 0 */
 } bzna_writer_sample;
-
-/* Clears sink and sets its struct_size, in bytes: pass sizeof *sink. After that, set write_at. Any
- * thread. */
-BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
  * sizeof *config. Any thread. */

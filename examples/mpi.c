@@ -48,15 +48,15 @@ static uint32_t decoder_threads(bzna_device *device)
 {
     MPI_Comm machine;
     int neighbors = 1, place = 0;
-    uint32_t gpus = 0;
+    bzna_device_info gpus;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, &neighbors);
     MPI_Comm_rank(machine, &place);
     MPI_Comm_free(&machine);
-    if (bzna_device_count(&gpus, NULL) == BZNA_OK && gpus) {
+    if (bzna_context_device_info(NULL, &gpus, sizeof gpus, NULL) == BZNA_OK) {
         device->kind    = BZNA_DEVICE_CUDA;
-        device->ordinal = place % (int32_t)gpus;
+        device->ordinal = place % (int32_t)gpus.device_count;
     }
     return processors > neighbors ? (uint32_t)(processors / neighbors) : 1;
 }

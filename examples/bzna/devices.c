@@ -193,14 +193,14 @@ static void gpu_text(const gpu *g)
 int tool_run_devices(const tool_options *o)
 {
     bzna_error err = tool_empty_error();
-    uint32_t count = 0;
-    bzna_status status = bzna_device_count(&count, &err);
+    bzna_device_info all = { .device_count = 0 };
+    bzna_status status = bzna_context_device_info(NULL, &all, sizeof all, &err);
     if (o->json) printf("{\"devices\":[");
     else if (status < 0) {
         printf("no CUDA device: %s\n", err.message);
         advice_text(err.message);
     }
-    for (uint32_t i = 0; status == BZNA_OK && i < count; i++) {
+    for (uint32_t i = 0; status == BZNA_OK && i < all.device_count; i++) {
         gpu g = gpu_open(i);
         if (i || o->json) puts(i && o->json ? "," : "");
         if (o->json) gpu_json(&g);

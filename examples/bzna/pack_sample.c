@@ -82,7 +82,7 @@ static char *picture_decode(const bzna_image *image, AVFrame *frame, int *orient
 {
     bzna_error err = tool_empty_error();
     bzna_picture picture;
-    bzna_picture_init(&picture, sizeof picture);
+    picture = (bzna_picture){ .struct_size = sizeof picture };
     *status = BZNA_OK;
     if (!library.context) *status = archive_open_context((bzna_device){ 0, 0 }, 0, &library.context, &err);
     if (*status == BZNA_OK && !library.decoder) *status = bzna_decoder_open(library.context, &library.decoder, &err);

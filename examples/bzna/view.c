@@ -113,7 +113,7 @@ static bzna_status picture_render(view *v, const bzna_picture *picture, tool_rgb
     const double shrink = longest > edge ? (double)longest / edge : 1;
     bzna_output out;
     bzna_transform t;
-    bzna_output_init(&out, sizeof out);
+    out = (bzna_output){ .struct_size = sizeof out };
     bzna_transform_init(&t, sizeof t);
     out.width = (uint32_t)(in[0] / shrink) ? (uint32_t)(in[0] / shrink) : 1;
     out.height = (uint32_t)(in[1] / shrink) ? (uint32_t)(in[1] / shrink) : 1;
@@ -137,7 +137,7 @@ static bzna_status sample_picture(view *v, uint64_t index, tool_rgb *rgb, bzna_e
     bzna_picture picture;
     bzna_status status = archive_read_picture(&v->data, index, v->options->track, &v->sample, &image, err);
     if (status < 0) return status;
-    bzna_picture_init(&picture, sizeof picture);
+    picture = (bzna_picture){ .struct_size = sizeof picture };
     if ((status = bzna_decoder_decode(v->decoder, &image, &picture, err)) < 0) return status;
     return picture_render(v, &picture, rgb, err);
 }

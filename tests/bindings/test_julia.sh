@@ -241,7 +241,7 @@ struct != "" && /^end/ {
         assert("offsetof(" own ", " names[k] ") == " (k > 1 ? "offsetof(" own ", " names[k - 1] ") + sizeof FIELD(" own ", " names[k - 1] ")" : "0"), \
                "something is missing before " struct "." names[k])
         # A function pointer is a Ptr{Cvoid}; all else has its own type.
-        if (julia[k] == "Ptr{Cvoid}" && names[k] ~ /^(alloc|release|read_at|write_at|size|close|log|transform|make|picture|read|locate|call|recognize|thread_begin|thread_end|inspect|decode|unwrap)$/)
+        if (julia[k] == "Ptr{Cvoid}" && names[k] ~ /^(alloc|release|read_at|write_at|size|close|log|transform|make|unpack|picture|read|locate|call|recognize|thread_begin|thread_end|inspect|decode|unwrap)$/)
             assert("__builtin_classify_type(FIELD(" struct ", " names[k] ")) == 5 && sizeof FIELD(" struct ", " names[k] ") == sizeof(void *)", \
                    struct "." names[k] " is no pointer")
         else if (struct == "bzna_stream_state" && julia[k] == "NTuple{128,UInt8}")       # a loader's state, as bytes

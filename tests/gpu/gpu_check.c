@@ -569,9 +569,8 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
         info.stream = v->move;
     for (uint32_t k = 0; k <= v->dawdle && status == BZNA_OK; k++)
         for (uint32_t s = 0; s < info.slices && status == BZNA_OK; s++) {
-            void *data = NULL;
-            uint32_t count = 0, each = (uint32_t)(info.image.shape[0] / info.slices);
-            bzna_batch_slice(batch, s, &data, &count, NULL);
+            const void *data = info.slice_data[s];
+            const uint32_t each = info.slice_slots;
             if (info.image.device.kind == BZNA_DEVICE_CPU)
                 memcpy(pinned + s * each * to->slot_bytes, data, each * to->slot_bytes);
             else

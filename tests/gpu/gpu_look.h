@@ -489,11 +489,9 @@ static uint8_t *upload_batch(bzna_context *context, bzna_dataset *dataset, int32
     if (bzna_loader_open(context, dataset, &config, &loader, err) == BZNA_OK &&
         bzna_loader_next(loader, BZNA_WAIT_FOREVER, &got, err) == BZNA_OK &&
         bzna_batch_get_info(got, &info, sizeof info, err) == BZNA_OK) {
-        void *data = NULL;
-        uint32_t count = 0;
+        const void *data = info.slice_data[0];
         *bytes = info.image.bytes;
         copy = malloc((size_t)*bytes);
-        bzna_batch_slice(got, 0, &data, &count, NULL);
         if (device == BZNA_DEVICE_CPU) {
             memcpy(copy, data, (size_t)*bytes);
         } else if (bzi_device_enter(context->device, err) == BZNA_OK) {

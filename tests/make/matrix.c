@@ -293,7 +293,7 @@ static void run_decoder(void)
         bzna_image image = image_of(images[i].codec, images[i].data, images[i].size);
         bzna_picture picture;
 
-        bzna_picture_init(&picture, sizeof picture);
+        picture = (bzna_picture){ .struct_size = sizeof picture };
         if (!i) {
             image.config = layout;
             image.config_size = sizeof layout;

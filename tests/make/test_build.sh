@@ -409,8 +409,8 @@ held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*'
 check header_has_at_most_100_columns awk "length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
     benzina.h
 check header_comments_on_each_member_function_and_parameter awk -f tests/make/comments.awk benzina.h
-check header_has_at_most_85_functions sh -c \
-    "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 85 ]"
+check header_has_at_most_78_functions sh -c \
+    "[ \$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l) -le 78 ]"
 # Windows' own printf knows no %zu.
 check sizes_in_messages_are_printed_as_windows_can sh -c "! grep -n '%z' benzina.c benzina_kernels.cu examples/formats/*.[ch]"
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" \
@@ -518,13 +518,12 @@ int main(int argc, char **argv)
     bzna_batch_info info;
     bzna_device_info device;
     bzna_status status;
-    uint32_t count = 77;
     bzna_error_init(&err, sizeof err);
-    say("count", bzna_device_count(&count, &err));
+    say("count", bzna_context_device_info(NULL, &device, sizeof device, &err));
     bzna_context_config_init(&context_config, sizeof context_config);
     context_config.device.kind = BZNA_DEVICE_CUDA;
     say("device 0", bzna_context_open(&context_config, &context, &err));
-    if (context || count || argc < 2 || bzna_context_open(NULL, &context, &err) != BZNA_OK ||
+    if (context || argc < 2 || bzna_context_open(NULL, &context, &err) != BZNA_OK ||
         bzna_dataset_open(context, argv[1], NULL, &dataset, &err) != BZNA_OK) return 1;
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size = 8;

@@ -89,7 +89,7 @@ TEST(vectors_give_the_bits_of_the_functions_of_a_gpu_thread)
 static bzna_picture picture_of(const uint8_t *rgb, uint32_t width, uint32_t height)
 {
     bzna_picture p;
-    bzna_picture_init(&p, sizeof p);
+    p = (bzna_picture){ .struct_size = sizeof p };
     p.width = width;
     p.height = height;
     p.color.full_range = p.color.present = 1;

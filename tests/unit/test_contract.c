@@ -204,7 +204,7 @@ static void pictures_make(void)
         jpeg_split(&split_jpegs[i], &jpegs[i]);
         for (uint32_t layout = BZNA_LAYOUT_NCHW; layout <= BZNA_LAYOUT_NHWC; layout++) {
             raw_make(&raws[layout][i], i, layout);
-            bzna_picture_init(&raws[layout][i].picture, sizeof raws[layout][i].picture);
+            raws[layout][i].picture = (bzna_picture){ .struct_size = sizeof raws[layout][i].picture };
             require(bzna_decoder_decode(decoder, &raws[layout][i].image, &raws[layout][i].picture, NULL), "decode");
         }
         units[i] = base[i % 2];

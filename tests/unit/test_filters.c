@@ -20,7 +20,7 @@ static uint8_t code_of(int x, int y)
 static bzna_picture gray_picture(uint8_t *samples)
 {
     bzna_picture picture;
-    bzna_picture_init(&picture, sizeof picture);
+    picture = (bzna_picture){ .struct_size = sizeof picture };
     for (int i = 0; i < WIDTH * HEIGHT; i++)
         samples[i] = code_of(i % WIDTH, i / WIDTH);
     picture.depth = 8;

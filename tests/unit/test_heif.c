@@ -531,11 +531,11 @@ static float *look(const bzna_image *image, uint32_t *width, uint32_t *height)
     bzna_output o;
     float *pixels;
     size_t size;
-    bzna_picture_init(&seen, sizeof seen);
+    seen = (bzna_picture){ .struct_size = sizeof seen };
     if (bzna_decoder_decode(decoder, image, &seen, &err) != BZNA_OK)
         return NULL;
     bzna_transform_init(&t, sizeof t);
-    bzna_output_init(&o, sizeof o);
+    o = (bzna_output){ .struct_size = sizeof o };
     *width = o.width = bzi_picture_width(&seen);
     *height = o.height = bzi_picture_height(&seen);
     o.layout = BZNA_LAYOUT_NHWC;
@@ -660,7 +660,7 @@ static uint32_t check_region(const bzna_image *image, const bzna_transform *t)
     bzi_region region = { UINT32_MAX, UINT32_MAX, 1, 1 };
     bzi_kernel_slot slot;
     uint32_t tiles;
-    bzna_picture_init(&seen, sizeof seen);
+    seen = (bzna_picture){ .struct_size = sizeof seen };
     tiles = atomic_load(&heif_tiles);
     CHECK_EQ(bzna_decoder_decode(decoder, image, &seen, &err), BZNA_OK);
     CHECK_EQ(atomic_load(&heif_tiles) - tiles, 6);
@@ -1037,7 +1037,7 @@ static void draw_sample(const bzna_dataset *dataset, uint64_t i, float *pixels)
     bzna_output o = { .struct_size = sizeof o, .width = 20, .height = 20 };
     bzna_transform t;
     bzna_transform_init(&t, sizeof t);
-    bzna_picture_init(&seen, sizeof seen);
+    seen = (bzna_picture){ .struct_size = sizeof seen };
     CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, copy, sizeof copy, &image, &err), BZNA_OK);
     decode_part(&image, (bzi_region){ 0, 0, 64, 64 }, &seen);
     CHECK_EQ(bzna_picture_render(&seen, &t, &o, pixels, 1200 * sizeof *pixels, &err), BZNA_OK);
@@ -1180,7 +1180,7 @@ TEST(a_large_tile_that_is_named_again_and_again_is_refused)
     const size_t iloc = find(b, 0, "iloc", 4);
     uint8_t *tile;
     bzna_image image;
-    bzna_picture_init(&seen, sizeof seen);
+    seen = (bzna_picture){ .struct_size = sizeof seen };
     CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
     atomic_store(&heif_tiles, 0);
     CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_OK);

@@ -108,11 +108,11 @@ static float *look(bzna_decoder *d, const bzna_image *image)
     float *pixels = NULL;
     size_t size;
     bzna_error_init(&last, sizeof last);
-    bzna_picture_init(&seen, sizeof seen);
+    seen = (bzna_picture){ .struct_size = sizeof seen };
     if (bzna_decoder_decode(d, image, &seen, &last) != BZNA_OK)
         return NULL;
     bzna_transform_init(&t, sizeof t);
-    bzna_output_init(&o, sizeof o);
+    o = (bzna_output){ .struct_size = sizeof o };
     o.width = seen.orientation > 4 ? seen.height : seen.width;
     o.height = seen.orientation > 4 ? seen.width : seen.height;
     o.layout = BZNA_LAYOUT_NHWC;
@@ -241,7 +241,7 @@ TEST(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
     image.color.matrix = 1;
     bzna_transform_init(&t, sizeof t);
     t.matrix = BZNA_MATRIX_BT2020;
-    bzna_output_init(&o, sizeof o);
+    o = (bzna_output){ .struct_size = sizeof o };
     o.width = W;
     o.height = H;
     o.layout = BZNA_LAYOUT_NHWC;
@@ -1500,7 +1500,7 @@ TEST(large_pictures_of_one_color_are_decoded)
         b = encoded(large[i].encoder, frame);
         if (b.size) {
             const bzna_image image = image_of(BZNA_CODEC_STILL, b);
-            bzna_picture_init(&seen, sizeof seen);
+            seen = (bzna_picture){ .struct_size = sizeof seen };
             CHECK_EQ(bzna_decoder_decode(d, &image, &seen, &err), BZNA_OK);
             CHECK(seen.width == (uint32_t)large[i].edge && *(const uint8_t *)seen.plane[0] == 200);
         }
@@ -2340,7 +2340,7 @@ TEST(homographies_are_relative_to_the_picture_as_it_is_seen)
             }
         bytes b = encoded("png", turned);
         bzna_transform_init(&t, sizeof t);
-        bzna_output_init(&out, sizeof out);
+        out = (bzna_output){ .struct_size = sizeof out };
         const double h[9] = { 1.1, 0.3, -2.25, -0.2, 0.9, 3.5, 0.001, -0.002, 1 };
         memcpy(t.homography, h, sizeof h);
         out.width = 31;
@@ -2348,7 +2348,7 @@ TEST(homographies_are_relative_to_the_picture_as_it_is_seen)
         for (int i = 0; i < 2; i++) {
             bzna_image image = image_of(BZNA_CODEC_STILL, i ? b : upright);
             image.orientation = i ? o : 1;
-            bzna_picture_init(&pictures[i], sizeof pictures[i]);
+            pictures[i] = (bzna_picture){ .struct_size = sizeof pictures[i] };
             REQUIRE(bzna_decoder_decode(decoder, &image, &pictures[i], &last) == BZNA_OK);
             REQUIRE(bzna_picture_render(&pictures[i], &t, &out, pixels[i], sizeof pixels[i], &last) == BZNA_OK);
         }

@@ -289,8 +289,8 @@ TEST(init_of_nothing_does_nothing)
     bzna_error_init(NULL, sizeof(bzna_error));
     bzna_random_init(NULL, 1, 2, 3, 4);
 #define INIT(name) bzna_##name##_init(NULL, sizeof(bzna_##name));
-    INIT(source) INIT(provider) INIT(sink) INIT(context_config) INIT(image) INIT(picture) INIT(dataset_config)
-    INIT(output) INIT(affine) INIT(loader_config) INIT(writer_config) INIT(field_value)
+    INIT(source) INIT(provider) INIT(context_config) INIT(image) INIT(dataset_config)
+    INIT(loader_config) INIT(writer_config) INIT(field_value)
     INIT(writer_sample) INIT(transform) INIT(formats_config)
     bzna_formats_records_init(NULL, sizeof(bzna_records));
 }

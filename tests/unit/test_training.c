@@ -2554,32 +2554,26 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 loader = open_loader(dataset, &c);
                 while ((batch = next_batch(loader)) != NULL) {
                     bzna_batch_info info = info_of(batch);
-                    void *data = NULL;
-                    uint32_t count = 0, sum = 0;
                     CHECK_EQ(info.slices, slices);
+                    CHECK_EQ(info.slice_slots, each);
                     for (uint32_t s = 0; s < slices; s++) {
                         uint32_t filled = info.image.shape[0] <= s * each ?
                                               0 :
                                               (uint32_t)bzi_min(each, (uint64_t)info.image.shape[0] - s * each);
-                        CHECK_EQ(bzna_batch_slice(batch, s, &data, &count, NULL), BZNA_OK);
+                        const void *data = info.slice_data[s];
                         CHECK(s > 0 || data == info.image.data);
                         CHECK(own || (uintptr_t)info.image.data % 64 == 0);
                         if (own)
                             CHECK(data == buffers[s].data || data == buffers[slices + s].data);
                         for (uint32_t k = 0; k < filled; k++) {
-                            float *slot = (float *)data + (size_t)k * SLOT;
+                            const float *slot = (const float *)data + (size_t)k * SLOT;
                             uint64_t sample = number * BATCH + s * each + k;
                             if (slices == 1 && !own && sample < 40)
                                 memcpy(whole[sample], slot, sizeof whole[0]);
                             CHECK(!memcmp(whole[sample % 40], slot, sizeof whole[0]));
                         }
-                        CHECK(count <= filled);
-                        sum += count;
                     }
-                    CHECK_EQ(sum, info.count);
-                    CHECK_EQ(sum, number == 3 ? 4 : BATCH);
-                    CHECK_EQ(bzna_batch_slice(batch, slices, &data, &count, NULL), BZNA_E_RANGE);
-                    CHECK_EQ(bzna_batch_slice(batch, 0, NULL, &count, NULL), BZNA_E_ARGUMENT);
+                    CHECK_EQ(info.count, number == 3 ? 4 : BATCH);
                     at += info.count;
                     number++;
                     bzna_batch_release(batch);

@@ -1648,7 +1648,7 @@ static void render_code(int matrix, int full, int depth, const int *code, int pl
     bzna_picture picture;
     bzna_transform t;
     bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
-    bzna_picture_init(&picture, sizeof picture);
+    picture = (bzna_picture){ .struct_size = sizeof picture };
     bzna_transform_init(&t, sizeof t);
     picture.depth = (uint32_t)depth;
     picture.width = picture.height = picture.frame_width = picture.frame_height = 1;
@@ -1750,7 +1750,7 @@ typedef struct chart {
 
 static void chart_init(chart *c, int width, int height, int depth, int planes, int shift_x, int shift_y)
 {
-    bzna_picture_init(&c->picture, sizeof c->picture);
+    c->picture = (bzna_picture){ .struct_size = sizeof c->picture };
     c->picture.width = c->picture.frame_width = (uint32_t)width;
     c->picture.height = c->picture.frame_height = (uint32_t)height;
     c->picture.depth = (uint32_t)depth;
@@ -1947,7 +1947,7 @@ TEST(chroma_of_every_format_and_siting_is_upsampled_as_zscale_does)
 static bzna_picture gray_row(const uint8_t gray[9])
 {
     bzna_picture picture;
-    bzna_picture_init(&picture, sizeof picture);
+    picture = (bzna_picture){ .struct_size = sizeof picture };
     picture.depth = 8;
     picture.width = picture.frame_width = 9;
     picture.height = picture.frame_height = 1;
@@ -1974,7 +1974,7 @@ TEST(channels_come_in_the_order_asked_for)
         bzna_picture picture;
         bzna_transform t;
         float out[6];
-        bzna_picture_init(&picture, sizeof picture);
+        picture = (bzna_picture){ .struct_size = sizeof picture };
         bzna_transform_init(&t, sizeof t);
         picture.depth = 8;
         picture.width = picture.height = picture.frame_width = picture.frame_height = 1;
@@ -2108,7 +2108,7 @@ TEST(what_a_picture_is_rendered_with_is_checked)
     bzna_transform t;
     float out[3 * 9 + 1];
     bzna_error_init(&e, sizeof e);
-    bzna_output_init(&output, sizeof output);
+    output = (bzna_output){ .struct_size = sizeof output };
     output.width = 9;
     output.height = 1;
     bzna_transform_init(&t, sizeof t);
@@ -2299,7 +2299,7 @@ TEST(numbers_that_would_overflow_are_refused)
     w = similarity();
     w.degrees[1] = 1e300;
     CHECK_EQ(bzna_warp_draw(&random, &w, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
-    bzna_affine_init(&a, sizeof a);
+    a = (bzna_affine){ .struct_size = sizeof a };
     a.in_width = a.in_height = a.out_width = a.out_height = 10;
     CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_OK);
     a.has_crop = 1;

@@ -488,7 +488,7 @@ mutable struct bzna_device_info
     engines::UInt32
     sessions::UInt32
     video::bzna_status
-    reserved0::UInt32
+    device_count::UInt32
     name::NTuple{96,Cchar}
     message::NTuple{488,Cchar}
     bzna_device_info() = new()
@@ -1111,7 +1111,8 @@ mutable struct bzna_batch_info
     operations::Ptr{bzna_drawn}
     operation_counts::Ptr{UInt32}
     operation_views::UInt32
-    reserved1::UInt32
+    slice_slots::UInt32
+    slice_data::Ptr{Ptr{Cvoid}}
     bzna_batch_info() = new()
 end
 

@@ -138,9 +138,8 @@ class Context(_handles.Handled):
 
 def device_count() -> int:
     """CUDA devices of this machine; an Error where there is no driver, or the library was built without a GPU path."""
-    count, err = ctypes.c_uint32(), _c.new("error")
-    check(lib.bzna_device_count(count, err), err)
-    return count.value
+    count: int = told("device_info", lib.bzna_context_device_info, None).device_count
+    return count
 
 
 def _device_of(device: Any) -> Any:

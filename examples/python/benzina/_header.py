@@ -83,7 +83,7 @@ context_config: u32 struct_size; i32 log_level; device device; allocator allocat
     session_mapped; u64 decode_memory_bytes; device_allocator device_allocator; ptr cuda_context; u32 no_threads,
     codecs; own_codecs own_codecs
 device_info: u32 struct_size, driver; device device; u64 memory_bytes; u32 compute_major, compute_minor, engines,
-    sessions; i32 video; u32 reserved0; char name[96], message[488]
+    sessions; i32 video; u32 device_count; char name[96], message[488]
 codec_info: u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
     max_height, max_macroblocks, check; char check_message[128]
 dataset_config: u32 struct_size, allow_empty; str name, split, format, list; ptr classes; u32 class_count,
@@ -151,7 +151,7 @@ tensor: u32 struct_size, dtype; device device; u32 dimensions, reserved0; i64 sh
     name[32]; u64 reserved[4]
 batch_info: u32 struct_size, count, failed, replaced; tensor image; u32 layout, last_of_epoch, slices, on_loan; u64
     epoch, batch, position; ptr targets, indices, status, stream, operations, operation_counts; u32 operation_views,
-    reserved1
+    slice_slots; ptr slice_data
 loader_info: u32 struct_size, decoder; tensor image; u32 layout, sessions, threads, reader_threads,
     batches_in_flight, read_ahead; u64 samples_per_epoch, batches_per_epoch; char decoder_name[64],
     decoder_reason[128], image_field[32], image_field_reason[96]
@@ -191,7 +191,6 @@ image_inspect: i32 &image &codec_shape &error
 context_config_init: void &context_config size
 context_open: i32 &context_config out &error
 context_close: i32 ptr
-device_count: i32 &u32 &error
 context_device_info: i32 ptr &device_info size &error
 context_codec_info: i32 ptr u32 u32 u32 &codec_info size &error
 dataset_config_init: void &dataset_config size
@@ -215,7 +214,6 @@ dataset_read_image: i32 ptr u64 str ptr size &image &error
 dataset_image_info: i32 ptr u64 str &image_info size &error
 provider_init: void &provider size
 dataset_open_provider: i32 ptr &provider &dataset_config out &error
-picture_init: void &picture size
 decoder_open: i32 ptr out &error
 decoder_close: i32 ptr
 decoder_decode: i32 ptr &image &picture &error
@@ -225,9 +223,7 @@ random_uniform: f64 &random f64 f64
 order_permute: u64 u64 u64 u64 u64
 geometry_box: u32 &geometry &f64 &f64
 transform_init: void &transform size
-output_init: void &output size
 picture_render: i32 &picture &transform &output ptr size &error
-affine_init: void &affine size
 affine_matrix: i32 &affine &f64 &error
 warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
 jitter_draw: i32 &random &jitter &transform &error
@@ -251,11 +247,9 @@ batch_get_info: i32 ptr &batch_info size &error
 batch_tensor: i32 ptr str &tensor size &error
 batch_bytes: i32 ptr str u32 out &u64 &error
 batch_error: i32 ptr u32 &error
-batch_slice: i32 ptr u32 out &u32 &error
 batch_release: i32 ptr
 batch_move: i32 ptr ptr &error
 batch_to_dlpack: i32 ptr str u32 out &error
-sink_init: void &sink size
 writer_config_init: void &writer_config size
 field_value_init: void &field_value size
 writer_sample_init: void &writer_sample size

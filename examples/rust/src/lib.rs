@@ -399,9 +399,9 @@ impl ContextConfig {
 /// CUDA devices of this machine; an error where there is no driver ([`Status::DEVICE`]), or the library was built without a GPU path
 /// ([`Status::UNSUPPORTED`]). Starts CUDA in this process.
 pub fn device_count() -> Result<u32> {
-    let mut count = 0;
-    // SAFETY: one number is written.
-    call(|err| unsafe { raw::bzna_device_count(&mut count, err) }).map(|_| count)
+    let mut all = DeviceInfo::default();
+    // SAFETY: a struct of its own size is written.
+    call(|err| unsafe { raw::bzna_context_device_info(ptr::null_mut(), &mut all, size_of::<DeviceInfo>(), err) }).map(|_| all.device_count)
 }
 
 impl DeviceInfo {

@@ -1034,8 +1034,8 @@ structs! {
         sessions: u32,
         /// BZNA_OK if NVDEC can be used, else why not
         video: bzna_status,
-        /// 0
-        reserved0: u32,
+        /// CUDA devices of this machine
+        device_count: u32,
         /// The device's name, as the driver gives it
         name: [c_char; 96],
         /// More about video, if it is not BZNA_OK
@@ -1341,7 +1341,7 @@ structs! {
     /// A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes it, from any
     /// source. It owns nothing.
     struct bzna_picture {
-        /// sizeof the struct; bzna_picture_init sets it
+        /// sizeof the struct
         struct_size: u32,
         /// Bits a sample: 8, or 9 to 16 in two bytes each; 0 counts as 8
         depth: u32,
@@ -1648,7 +1648,7 @@ structs! {
 
     /// The output of bzna_picture_render.
     struct bzna_output {
-        /// sizeof the struct; bzna_output_init sets it
+        /// sizeof the struct
         struct_size: u32,
         /// Pixels, 1..16384
         width: u32,
@@ -1665,7 +1665,7 @@ structs! {
     /// Advanced, used by programs that draw their own warps as the original does: the parameters of its
     /// compute_affine_matrix, H = T_in T_crop R S T_out.
     struct bzna_affine {
-        /// sizeof the struct; bzna_affine_init sets it
+        /// sizeof the struct
         struct_size: u32,
         /// Pixels of the picture without padding; at least 1
         in_width: u32,
@@ -2182,7 +2182,7 @@ structs! {
         /// NCHW               {batch, channels, height, width}
         /// NHWC               {batch, height, width, channels}
         /// several views      {views, batch, ...}: what stands above, once for each view
-        /// several slices     data is the first slice's: bzna_batch_slice has the others
+        /// several slices     data is the first slice's: slice_data has all of them
         /// without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
         ///                    samples a batch has room for
         /// ```
@@ -2220,8 +2220,11 @@ structs! {
         operation_counts: *const u32,
         /// Of all outputs together; 0 without policies
         operation_views: u32,
-        /// 0
-        reserved1: u32,
+        /// Slots of each slice: slice i begins with i * slice_slots
+        slice_slots: u32,
+        /// Where each of the slices lies, on the device if the batch is there; the loader's, or the caller's of
+        /// output.buffers
+        slice_data: *const *mut c_void,
     }
 
     /// The loader's batches, threads and decoder, with defaults filled in.
@@ -2386,7 +2389,7 @@ structs! {
     /// Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They must not close
     /// any object.
     struct bzna_sink {
-        /// sizeof the struct; bzna_sink_init sets it
+        /// sizeof the struct
         struct_size: u32,
         /// Must be 0
         reserved0: u32,
@@ -2625,10 +2628,7 @@ extern "C" {
     pub fn bzna_context_open(config: *const bzna_context_config, out: *mut *mut bzna_context, err: *mut bzna_error) -> bzna_status;
     /// Closes context; NULL does nothing.
     pub fn bzna_context_close(context: *mut bzna_context) -> bzna_status;
-    /// Sets \*count to the number of CUDA devices of this machine.
-    pub fn bzna_device_count(count: *mut u32, err: *mut bzna_error) -> bzna_status;
-    /// Describes the device of context, and makes it ready for work if it was not. info is filled in, up to struct_size
-    /// bytes: pass sizeof \*info.
+    /// Describes the device of context, and makes it ready for work if it was not.
     pub fn bzna_context_device_info(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Says what NVDEC of the context's device can do with one kind of picture, and what came of its self-check, once a
     /// picture of that kind was decoded.
@@ -2678,8 +2678,6 @@ extern "C" {
     pub fn bzna_provider_init(provider: *mut bzna_provider, struct_size: usize);
     /// Opens samples that the caller's functions give.
     pub fn bzna_dataset_open_provider(context: *mut bzna_context, provider: *const bzna_provider, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Clears picture and sets its struct_size, in bytes: pass sizeof \*picture.
-    pub fn bzna_picture_init(picture: *mut bzna_picture, struct_size: usize);
     /// Opens a decoder, which works in software. context may be closed before it; NULL: the decoder has the defaults of
     /// a context's settings. \*out becomes the decoder, to be closed with bzna_decoder_close.
     pub fn bzna_decoder_open(context: *mut bzna_context, out: *mut *mut bzna_decoder, err: *mut bzna_error) -> bzna_status;
@@ -2700,12 +2698,8 @@ extern "C" {
     /// Clears transform, writes out the identities that zeros stand for (homography, color, scale), and sets its
     /// struct_size, in bytes: pass sizeof \*transform.
     pub fn bzna_transform_init(transform: *mut bzna_transform, struct_size: usize);
-    /// Clears output and sets its struct_size, in bytes: pass sizeof \*output.
-    pub fn bzna_output_init(output: *mut bzna_output, struct_size: usize);
     /// Warps one picture on the caller's thread.
     pub fn bzna_picture_render(picture: *const bzna_picture, transform: *const bzna_transform, output: *const bzna_output, dst: *mut c_void, dst_bytes: usize, err: *mut bzna_error) -> bzna_status;
-    /// Clears affine and sets its struct_size, in bytes: pass sizeof \*affine.
-    pub fn bzna_affine_init(affine: *mut bzna_affine, struct_size: usize);
     /// Computes the homography that affine describes: 3x3, row-major, from pixel coordinates of the output to those of
     /// the input, as in chapter 7 (integers are pixel centers).
     pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
@@ -2757,16 +2751,12 @@ extern "C" {
     pub fn bzna_batch_bytes(batch: *const bzna_batch, name: *const c_char, slot: u32, data: *mut *const c_void, size: *mut u64, err: *mut bzna_error) -> bzna_status;
     /// Returns the status of one slot of batch, and its message in err. slot counts from 0.
     pub fn bzna_batch_error(batch: *const bzna_batch, slot: u32, err: *mut bzna_error) -> bzna_status;
-    /// Finds one slice of a batch: output.slices.
-    pub fn bzna_batch_slice(batch: *const bzna_batch, slice: u32, data: *mut *mut c_void, count: *mut u32, err: *mut bzna_error) -> bzna_status;
     /// Returns batch to its loader; NULL does nothing.
     pub fn bzna_batch_release(batch: *mut bzna_batch) -> bzna_status;
     /// Moves a batch on the device to another stream of its context.
     pub fn bzna_batch_move(batch: *mut bzna_batch, stream: *mut c_void, err: *mut bzna_error) -> bzna_status;
     /// Exports one tensor of a batch as a DLPack tensor.
     pub fn bzna_batch_to_dlpack(batch: *mut bzna_batch, name: *const c_char, version: u32, tensor: *mut *mut c_void, err: *mut bzna_error) -> bzna_status;
-    /// Clears sink and sets its struct_size, in bytes: pass sizeof \*sink.
-    pub fn bzna_sink_init(sink: *mut bzna_sink, struct_size: usize);
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_writer_config_init(config: *mut bzna_writer_config, struct_size: usize);
     /// Clears value and sets its struct_size, in bytes: pass sizeof \*value.
