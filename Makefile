@@ -622,9 +622,10 @@ $(BUILD)/gpu/gpu_hybrid: tests/gpu/gpu_bench.c $(GPU_HEADERS) $(PTX)
 	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
 $(BUILD)/gpu/gpu_hybrid_static: tests/gpu/gpu_bench.c $(GPU_HEADERS) $(PTX) $(wildcard $(STATIC)/done)
 	@mkdir -p $(BUILD)/gpu
-	$(CC) $(BASE_CFLAGS:-O3=-O2) $(shell $(STATIC_AV) --cflags) \
+	$(CC) $(BASE_CFLAGS:-O3=-O2) $(patsubst -I%,-isystem %,$(shell $(STATIC_AV) --cflags)) \
 	    $(if $(GPU_JPEG),$(shell pkg-config --cflags libjpeg),-DBENZINA_NO_JPEG) $(CUDA_CFLAGS) $(LDFLAGS) \
-	    -no-pie -o $@ $< $(shell $(STATIC_AV) --libs) $(GPU_JPEG) -lm -lpthread -ldl
+	    -no-pie -Wl,--as-needed -o $@ $< $(patsubst -lz,-l:libz.a,$(shell $(STATIC_AV) --libs)) $(GPU_JPEG) \
+	    -lm -lpthread -ldl
 # gpu_bench decodes JPEG on the CPU, too, where libjpeg-turbo can be linked into it. In gpu_check nothing but NVDEC
 # decodes.
 GPU_JPEG   := $(if $(HAVE_JPEG),$(wildcard $(shell pkg-config --variable=libdir libjpeg)/libjpeg.a))

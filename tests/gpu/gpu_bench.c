@@ -757,6 +757,7 @@ static double shares_measure(share *all, uint32_t count, watch *w, double *core_
     atomic_int quit, ready;
     double processor, start, seconds;
     uint64_t pictures, least, first;
+    uint32_t waiting;                 /* shares that have not had a picture since then */
     atomic_init(&quit, 0);
     atomic_init(&ready, 0);
     for (uint32_t i = 0; i < count; i++) {
@@ -783,7 +784,10 @@ static double shares_measure(share *all, uint32_t count, watch *w, double *core_
         usleep((useconds_t)(point_seconds * 1e6));
         pictures = shares_taken(all, count, &least) - first;
         seconds = now() - start;
-    } while (!pictures && seconds < 5);
+        waiting = 0;
+        for (uint32_t i = 0; i < count; i++)
+            waiting += atomic_load(&all[i].taken) == all[i].first;
+    } while (waiting && seconds < 5);
     for (uint32_t i = 0; i < count; i++)
         all[i].rate = (double)(atomic_load(&all[i].taken) - all[i].first) / seconds;
     processor = processor_seconds() - processor;
@@ -1430,7 +1434,8 @@ static void memory_section(void)
     uint64_t ignored;
     int made;
     bzna_error err = fresh_error();
-    if (!in_time(10) || bzi_device_enter(device, &err) != BZNA_OK) {
+    if (!in_time(6) || bzi_device_enter(device, &err) != BZNA_OK) {
+        printf("%sthe memory of decoders: not measured, out of time\n", mark);
         bzna_context_close(context);
         return;
     }

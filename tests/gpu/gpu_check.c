@@ -440,7 +440,8 @@ static void config_of(const check *c, bzna_loader_config *config)
     config->output.batch_size = c->batch;
     config->output.width = c->width;
     config->output.height = c->height;
-    config->output.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
+    if (device)                                             /* what is recorded is the CPU's */
+        config->output.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config->fields.image = c->track;
     config->order.seed = 77;
     config->order.epochs = EPOCHS;
