@@ -177,7 +177,7 @@ check bundled_ffmpeg_is_lgpl_without_gpl_parts ffmpeg_is_lgpl
 check wheel_has_no_path_of_the_machine_that_built_it sh -c "! grep -rla '$here' '$t/wheel'"
 check wheel_needs_nothing_of_others says \
     " 0 " sh -c "echo \" \$(for file in '$t/wheel'/benzina.libs/*.so* '$t/wheel'/benzina/_lib/*.so; do readelf -d \$file; done |
-    sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vcE '^lib(c|m|dl|pthread|rt)\.so|^ld-linux|^lib(av(codec|format|util)|swscale)-|^libbenzina\.so') \""
+    sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -vcE '^lib(c|m|dl|pthread|rt)\.so|^ld-linux|^lib(av(codec|format|util)|swscale)-|^libbenzina(_formats)?\.so') \""
 
 # ---- the wheel in systems of its own ----
 
