@@ -109,16 +109,16 @@
     CHOICE("law", law, "auto|benzina|torchvision", "auto", \
       "how crops are drawn; auto: as torchvision does"), \
     CHOICE("filter", filter, FILTERS, "linear", "how pixels are resampled"), \
-    FLAG("antialias", antialias, "widen the filter where a picture shrinks (this is the default)"), \
+    FLAG("antialias", antialias, "widen the filter if a picture shrinks (this is the default)"), \
     { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen the filter" }, \
     FLAG("jpeg-shrink", jpeg_shrink, \
-      "decode JPEG at 1/2, 1/4 or 1/8 of its size\nwhere the warp shrinks it by as much"), \
+      "decode JPEG at 1/2, 1/4 or 1/8 of its size\nif the warp shrinks it by as much"), \
     REAL("jpeg-shrink-margin", jpeg_shrink_margin, 1, 64, "S", "1", \
       "with --jpeg-shrink: decode smaller only if the warp still\nshrinks that S-fold"), \
     INTEGER("size", size, 1, 16384, "PX", "224", "edge of the square output, in pixels"), \
     INTEGER("views", views, 1, 64, "N", "1", "views of each picture, each with a warp of its own"), \
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \
-                 "(default: sizes up to 512 load the thumbnail where there is one)"), \
+                 "(default: sizes up to 512 load the thumbnail if there is one)"), \
     FLAG("hybrid", hybrid, "decode in software, too, while NVDEC has more pictures than\nit can begin"), \
     FLAG("no-threads", no_threads, "read and decode on the command's own thread, in software"), \
     CHOICE("decoder", decoder, "auto|software|nvdec", "auto", "which decoder to use"), \
@@ -206,7 +206,7 @@ static const tool_option index_options[] = {
     OPTION_NEW,
     TEXT("classes", classes, "FILE",
       "names of the classes of NEW.bzna, one a line\n"
-      "(default: folders in the names of samples, where each class has one)"),
+      "(default: folders in the names of samples, if each class has one)"),
     OPTION_OVERWRITE, OPTION_JSON, OPTION_END
 };
 static const tool_option merge_options[] = { OPTION_NEW, OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END };
@@ -271,7 +271,7 @@ static const tool_option view_options[] = {
     OPTION_SEED("seed of the order"),
     FLAG("shuffle", shuffle, "the first N of a shuffled order instead of the data set's"),
     OPTION_TRACK("the picture of a sample to show: its field, image or thumb\n"
-                 "(default: the thumbnail where there is one)"),
+                 "(default: the thumbnail if there is one)"),
     OPTIONS_DATASET, OPTION_END
 };
 static const tool_option bench_options[] = {
@@ -334,7 +334,7 @@ static const tool_command commands[] = {
       "two), name, class, and further fields. JSON also has offsets in the file.\n\n"
       "The name is the path in a folder or in an archive made of one, the key in a tar, and in a .rec the name in\n"
       "OUT.lst beside it, else the number of the record. Sizes are those of the picture as it is seen, turned\n"
-      "where its orientation says so; \"frame_width\" and \"frame_height\" are those of the coded frame. A missing\n"
+      "if its orientation says so; \"frame_width\" and \"frame_height\" are those of the coded frame. A missing\n"
       "target or name is \"-\" in text and null in JSON. Other fields that a sample does not have are left out, and\n"
       "only the number of bytes is printed of a field of bytes. Damaged samples are listed with the error, and the\n"
       "exit status is 1.", 1, dataset_options, tool_run_list },

@@ -482,8 +482,8 @@ static bzna_status fail_large(const bzna_stream *stream, const filling *f, bzna_
     const bzns_reader *r = &f->reader;
 
     if (f->carried > stream->window_bytes)
-        return bzns_fail(err, BZNA_E_LIMIT, r->taken, 0, "%s: there is no room for this shard beside those before it, "
-                         "which have %" PRIu64 " bytes and fewer samples than a batch: memory_bytes has to be larger",
+        return bzns_fail(err, BZNA_E_LIMIT, r->taken, 0, "%s: there is no memory for this shard, since those before it "
+                         "have %" PRIu64 " bytes and fewer samples than a batch: memory_bytes has to be larger",
                          r->name, f->carried);
     return bzns_fail(err, BZNA_E_LIMIT, r->taken, 0, "%s: a shard of more than %" PRIu64 " bytes%s, a third of "
                      "memory_bytes, which has to be larger", r->name, stream->window_bytes,
