@@ -365,9 +365,9 @@ tsan:
 
 # ---- Tests: how a suite in C is built --------------------------------------------------------------------------------
 
-# Suites take less time to run than to optimize, but for one that calculates much itself. The library at -Og is as fast
+# Suites take less time to run than to optimize, but for two that calculate much themselves. The library at -Og is as fast
 # as at -O1, and takes the compiler two thirds of the time.
-TEST_OPT    = $(if $(filter %/test_ptx,$@),-O2,$(if $(filter %/library.o,$@),-Og,-O0))
+TEST_OPT    = $(if $(filter %/test_ptx %/test_explorer,$@),-O2,$(if $(filter %/library.o,$@),-Og,-O0))
 # What the library waits for is less there: the fake driver takes long.
 TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS -DBZI_NVDEC_DEADLINE_NS=3000000000u \
               -DBZI_POOL_LOOK_NS=50000000u
@@ -424,7 +424,7 @@ $(BUILD)/tests/test_faults: $(LIBRARY)/test_faults.data.o
 # One test binary. Suites ON_FAKE find the fake driver beside them.
 ON_FAKE     = %_nvdec %_device %_devices %_driver %_sessions %_soak %_races %_threads %_limits %_nvparser
 TEST_RPATH  = $(if $(filter $(ON_FAKE),$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake')
-TEST_HEADER = $(if $(filter %_ptx,$@),,-Winvalid-pch -include $(SUITE_H))
+TEST_HEADER = $(if $(filter %_ptx %_explorer,$@),,-Winvalid-pch -include $(SUITE_H))
 # Linkers take longest for the libraries that libavcodec needs, which are not asked about.
 TEST_LDFLAGS = $(if $(VERSIONED),-Wl$(comma)--allow-shlib-undefined)
 TEST_OBJECT = $(if $(filter $(BETWEEN:%=test_%),$*),$(LIBRARY)/$*.o,$(LIBRARY)/library.o)

@@ -20,6 +20,7 @@
 TEST(every_order_of_steps_ends_well) { SKIP("sanitizers and other systems do not know stacks that are put back"); }
 TEST_MAIN(RUN(every_order_of_steps_ends_well))
 #else
+#include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -78,7 +79,7 @@ typedef struct region {
     uint32_t        controlled;       /* 1: the controller is done */
     uint32_t        stopped;          /* 1: it has called stop */
     bzi_pool        pool;             /* of an engine */
-    uint32_t        engine_made;      /* samples that the engine has taken */
+    uint32_t        engine_made;      /* 1: the engine has taken a sample */
     const char     *wrong;            /* what was found; NULL: nothing yet */
     uint8_t         arena[];
 } region;
@@ -361,6 +362,7 @@ static void *consume(void *argument)
     bzna_loader_close(all->loader);
     all->loader = NULL;
     if (at.hybrid) {
+        check(all->engine_made || all->stopped, "the engine has nothing to do");
         all->pool.quit = 1;
         bzi_os_wake_all(&all->pool.wake);
     }
@@ -406,7 +408,8 @@ static void *decode(void *argument)
     yield();
     while (engine.retired = 0, (item = bzi_pool_take(&engine, 0)) != NULL) {
         bzi_queues *queues = item->queues;
-        const int retires = at.hybrid == 'r' && all->engine_made++ > 0;
+        const int retires = all->engine_made && at.hybrid == 'r';
+        all->engine_made = 1;
         yield();                                            /* the pool's lock is none where threads are exchanged */
         if (retires || (item->index & 1)) {
             bzi_engine_refuse(&engine, item, 0);
@@ -440,6 +443,7 @@ static void open_pool(void)
     engine.pool = &all->pool;
     all->loader->setup.pool = queues->hybrid = &all->pool;
     queues->sessions = queues->run_most = 1;
+    all->dataset->parts[0].container->still = 0;            /* as of a codec that engines decode */
     start(decode, NULL);
 }
 
@@ -490,7 +494,8 @@ static void open_all(void)
 
 static uint8_t *base;                 /* the region as it is at the beginning */
 static uint32_t *dirty;               /* numbers of pages that differ from it, in this state */
-static uint32_t dirty_count, pages;
+static uint32_t *written;             /* numbers of pages that were written since; others are write-protected */
+static uint32_t dirty_count, written_count, pages;
 
 /* A state: its pages that differ from the beginning. */
 typedef struct snapshot {
@@ -499,15 +504,36 @@ typedef struct snapshot {
     uint8_t  *bytes;
 } snapshot;
 
+/* A page is written for the first time: from now on it is looked at in each state. */
+static void on_write(int number, siginfo_t *info, void *context)
+{
+    const uintptr_t at_byte = (uintptr_t)info->si_addr - (uintptr_t)all;
+    (void)context;
+    if (at_byte >= region_bytes) {
+        signal(number, SIG_DFL);
+        return;
+    }
+    written[written_count++] = (uint32_t)(at_byte / PAGE);
+    mprotect((uint8_t *)all + at_byte / PAGE * PAGE, PAGE, PROT_READ | PROT_WRITE);
+}
+
+/* Makes the region as it is now the beginning. The contexts of threads stay open, because the system writes there. */
+static void begin_here(void)
+{
+    const uint32_t open = (uint32_t)(offsetof(region, arena) / PAGE) + 1;
+    memcpy(base, all, region_bytes);
+    dirty_count = 0;
+    for (written_count = 0; written_count < open; written_count++)
+        written[written_count] = written_count;
+    mprotect((uint8_t *)all + open * PAGE, region_bytes - open * PAGE, PROT_READ);
+}
+
 static void find_dirty(void)
 {
-    const uint8_t *now = (const uint8_t *)all;
-    const uint32_t used = (uint32_t)((sizeof *all + all->used + PAGE - 1) / PAGE);
-    const uint32_t behind = pages - THREADS * STACK / PAGE;
     dirty_count = 0;
-    for (uint32_t i = 0; i < pages; i = i + 1 == used ? behind : i + 1)
-        if (memcmp(now + (size_t)i * PAGE, base + (size_t)i * PAGE, PAGE))
-            dirty[dirty_count++] = i;
+    for (uint32_t i = 0; i < written_count; i++)
+        if (memcmp((uint8_t *)all + (size_t)written[i] * PAGE, base + (size_t)written[i] * PAGE, PAGE))
+            dirty[dirty_count++] = written[i];
 }
 
 static snapshot take(void)
@@ -538,13 +564,20 @@ static void drop(snapshot *s)
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
 {
-    uint64_t word;
-    for (size_t i = 0; i + sizeof word <= size; i += sizeof word) {
-        memcpy(&word, (const uint8_t *)bytes + i, sizeof word);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
+    uint64_t words[4], parts[4] = { hash, 1, 2, 3 };         /* four at once: each multiplication waits for the one before */
+    for (size_t i = 0; i < size; i += sizeof words) {
+        memset(words, 0, sizeof words);
+        memcpy(words, (const uint8_t *)bytes + i, size - i < sizeof words ? size - i : sizeof words);
+        for (int k = 0; k < 4; k++) {
+            parts[k] = (parts[k] ^ words[k]) * 0x9e3779b97f4a7c15u;
+            parts[k] ^= parts[k] >> 29;
+        }
     }
-    return hash;
+    for (int k = 1; k < 4; k++) {
+        parts[0] = (parts[0] ^ parts[k]) * 0x9e3779b97f4a7c15u;
+        parts[0] ^= parts[0] >> 29;
+    }
+    return parts[0];
 }
 
 /* Two states are one if the library's memory, the live parts of the stacks and what threads wait for are the same.
@@ -613,9 +646,13 @@ static void report(const char *what)
 /* Clears what calls that have returned left on a thread's stack, so that it is no part of a state. */
 static void clear_dead(uint32_t number)
 {
-    uint8_t *bottom = stacks + (size_t)number * STACK;
-    const uint8_t *sp = (const uint8_t *)all->threads[number].context.uc_mcontext.gregs[REG_RSP];
-    memset(bottom, 0, all->threads[number].state == ENDED ? STACK : (size_t)(sp - bottom));
+    static const uint8_t zeros[PAGE];
+    uint8_t *page = stacks + (size_t)number * STACK, *end = page + STACK;
+    if (all->threads[number].state != ENDED)
+        end = (uint8_t *)all->threads[number].context.uc_mcontext.gregs[REG_RSP];
+    for (; page < end; page += PAGE)
+        if (memcmp(page, zeros, end - page < PAGE ? (size_t)(end - page) : PAGE))
+            memset(page, 0, end - page < PAGE ? (size_t)(end - page) : PAGE);
 }
 
 /* Lets a thread make its next step. Returns among how many threads it has chosen one to wake. */
@@ -701,10 +738,10 @@ static const char *run_scenario(const scenario *s, uint32_t most)
     most_states = most;
     memset(seen, 0, SEEN * sizeof *seen);
     memset(open_now, 0, SEEN);
+    mprotect(all, region_bytes, PROT_READ | PROT_WRITE);
     memset(all, 0, region_bytes);
     open_all();
-    memcpy(base, all, region_bytes);
-    dirty_count = 0;
+    begin_here();
     explore();
     if (!deaf)
         printf("%-60s %8u states, most steps %u%s\n", at.name, seen_count, deepest, cut ? ", more were left" : "");
@@ -713,15 +750,20 @@ static const char *run_scenario(const scenario *s, uint32_t most)
 
 static int prepare(void)
 {
+    static uint8_t own_stack[16 * PAGE];                    /* the thread's own may be what is written */
+    const stack_t stack = { .ss_sp = own_stack, .ss_size = sizeof own_stack };
+    struct sigaction action = { .sa_flags = SA_SIGINFO | SA_ONSTACK, .sa_sigaction = on_write };
     region_bytes = (sizeof(region) + ARENA + PAGE - 1) / PAGE * PAGE + (size_t)THREADS * STACK;
     pages = (uint32_t)(region_bytes / PAGE);
     all = mmap(NULL, region_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     base = malloc(region_bytes);
     dirty = malloc(pages * sizeof *dirty);
+    written = malloc(pages * sizeof *written);
     seen = malloc(SEEN * sizeof *seen);
     open_now = malloc(SEEN);
     stacks = (uint8_t *)all + region_bytes - (size_t)THREADS * STACK;
-    return all != MAP_FAILED && base && dirty && seen && open_now;
+    return all != MAP_FAILED && base && dirty && written && seen && open_now && !sigaltstack(&stack, NULL) &&
+           !sigaction(SIGSEGV, &action, NULL);
 }
 
 static const scenario scenarios[] = {
