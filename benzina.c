@@ -54,8 +54,8 @@
  *   71-72  readers           threads that read samples in the planned order; reading
  *   73-77  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      78  contexts          the host, the device and its pool
- *      79  parts, closing    a loader's batches, entries, order, threads
- *      80  without threads   the caller's thread reads and decodes
+ *      79  threads           what a loader's threads do, or the caller's thread in their place
+ *      80  parts, closing    a loader's batches, entries, order, threads
  *   81-82  delivering        what the consumer's calls do; positions
  * INTERFACE
  *      83  statistics        what was counted, and what limits a loader
@@ -20061,7 +20061,6 @@ struct bzna_batch {
 };
 
 typedef struct bzi_reader {
-    bzna_loader *loader;
     const bzi_setup *setup;           /* the loader's */
     bzi_queues  *queues;              /* likewise */
     uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
@@ -20070,10 +20069,8 @@ typedef struct bzi_reader {
 } bzi_reader;
 
 typedef struct bzi_worker {
-    bzna_loader *loader;
     const bzi_setup *setup;           /* the loader's */
     bzi_queues  *queues;              /* likewise */
-    bzi_reader  *reader;              /* with which it reads samples itself; NULL: readers are threads of their own */
     bzi_software software;
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
@@ -20165,6 +20162,16 @@ struct bzi_queues {
     atomic_uint     changes;          /* 1: a sound sample came out damaged, so the data changes; ignore sound */
 };
 
+/* A thread of a loader, or with pipeline.no_threads the work that such a thread would do. */
+typedef struct bzi_hand {
+    bzi_thread  thread;
+    bzi_device *device;               /* that it uses; NULL: none */
+    bzi_queues *queues;
+    uint32_t    role;                 /* BZI_ROLE_READ, WORK or RETIRE */
+    bzi_reader *reader;               /* with which it reads; NULL: it does not */
+    bzi_worker *worker;               /* with which it decodes; NULL: it does not */
+} bzi_hand;
+
 struct bzna_loader {
     bzi_setup    setup;
     bzi_plan     plan;                /* (L) */
@@ -20175,8 +20182,8 @@ struct bzna_loader {
     uint32_t     entry_count;
     bzi_worker  *workers;             /* queues.worker_count of them */
     bzi_reader  *readers;             /* queues.reader_count of them; if that is 0, one for each worker */
-    bzi_thread  *threads;             /* of workers and readers */
-    uint32_t     thread_count;        /* that were started and are to be joined */
+    bzi_hand    *hands;               /* workers, readers, and then one for batches that are retiring */
+    uint32_t     thread_count;        /* of hands whose threads were started and are to be joined */
 };
 
 
@@ -22114,7 +22121,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 
 
 /* ==== 71. Readers ===================================================================================================
- * Calls: rooms 2, 4, 8-9, 56-57, 64-66.
+ * Calls: rooms 2, 8-9, 57, 64-66.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -22128,14 +22135,18 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
                                 bzi_device_drain(batch->setup->device, batch->stream, err);
 }
 
-/* Waits until nothing reads the batch that was released first, and makes it free. Pre: bzi_can_retire. In the CUDA
- * context. With the lock held, but not during the wait. */
-static void bzi_queues_retire(bzi_queues *queues)
+/* Waits until nothing reads the batch that was released first, and makes it free. Returns 1, or 0 if none may be waited
+ * for. Batches that are still retiring when the loader closes are waited for when it is freed. In the CUDA context. With
+ * the lock held, but not during the wait. */
+static int bzi_queues_retire(bzi_queues *queues)
 {
-    bzna_batch *batch = bzi_batches_take(&queues->retiring);
+    bzna_batch *batch;
     bzna_error err;
     bzna_status status;
 
+    if (!bzi_can_retire(queues))
+        return 0;
+    batch = bzi_batches_take(&queues->retiring);
     bzi_queues_unlock(queues);
     status = bzi_batch_drain_reads(batch, &err);
     bzi_queues_lock(queues);
@@ -22143,30 +22154,7 @@ static void bzi_queues_retire(bzi_queues *queues)
         bzi_batch_to_free(batch);
     else
         bzi_queues_break(queues, &err);                     /* GPU work may still read the batch: never write to it */
-}
-
-/* The thread for batches that are retiring. Batches that are still retiring when the loader closes are waited for when
- * it is freed. */
-static void *bzi_retire_run(void *argument)
-{
-    bzna_loader *loader = argument;
-    bzi_queues *queues = &loader->queues;
-    bzna_error err;
-    const int entered = bzi_device_enter_thread(loader->setup.device, &err) == BZNA_OK;
-
-    bzi_queues_lock(queues);
-    if (!entered)
-        bzi_queues_break(queues, &err);
-    while (!queues->quit) {
-        if (bzi_can_retire(queues))
-            bzi_queues_retire(queues);
-        else
-            bzi_queues_sleep(queues, BZI_ROLE_RETIRE, 0);
-    }
-    bzi_queues_unlock(queues);
-    if (entered)
-        bzi_device_leave(loader->setup.device);
-    return NULL;
+    return 1;
 }
 
 /* --- Taking entries --- */
@@ -22174,7 +22162,7 @@ static void *bzi_retire_run(void *argument)
 /* Takes what is read next: an entry that is planned, else one with new slots of the plan. Returns NULL if there is
  * nothing to read now, or enough has been read ahead. Then *when is the time at which a planned one can be read;
  * UINT64_MAX: none is known. With the lock held. */
-static bzi_entry *bzi_reader_next(bzi_plan *plan, bzi_queues *queues, uint64_t *when)
+static bzi_entry *bzi_reader_next(bzi_queues *queues, uint64_t *when)
 {
     bzi_entry *entry;
 
@@ -22182,29 +22170,10 @@ static bzi_entry *bzi_reader_next(bzi_plan *plan, bzi_queues *queues, uint64_t *
     if (bzi_queues_interrupted(queues))
         return NULL;
     if (!(entry = bzi_queues_find_planned(queues, when)) && bzi_can_plan(queues))
-        entry = bzi_plan_run(plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
+        entry = bzi_plan_run(queues->plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
     if (entry)
         bzi_entry_move(entry, BZI_ENTRY_READING);
     return entry;
-}
-
-/* Waits for an entry to read, and returns it. Meanwhile it ranks samples. Returns NULL if the loader closes. With the
- * lock held, but not during the wait. */
-static bzi_entry *bzi_reader_take(bzna_loader *loader)
-{
-    bzi_queues *queues = &loader->queues;
-
-    while (!queues->quit) {
-        bzi_entry *entry = NULL;
-        uint64_t start, when = UINT64_MAX;
-
-        if (bzi_can_read_more(queues) && (entry = bzi_reader_next(&loader->plan, queues, &when)) != NULL)
-            return entry;
-        start = bzi_os_now_ns();
-        bzi_queues_sleep_reader(queues, BZI_ROLE_READ, when);
-        queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
-    }
-    return NULL;
 }
 
 /* --- Memory for what is read --- */
@@ -22588,21 +22557,6 @@ static void bzi_reader_pass(bzi_reader *reader, bzi_entry *entry)
     if (!queues->sessions || !bzi_reader_submit(bzi_entry_items(entry)))    /* with sessions, an entry has one slot */
         bzi_entry_move(entry, BZI_ENTRY_FULL);
 }
-
-/* The thread of a reader. */
-static void *bzi_reader_run(void *argument)
-{
-    bzi_reader *reader = argument;
-    bzi_queues *queues = reader->queues;
-    bzi_entry *entry;
-
-    bzi_queues_lock(queues);
-    while ((entry = bzi_reader_take(reader->loader)) != NULL)
-        bzi_reader_pass(reader, entry);
-    bzi_queues_unlock(queues);
-    return NULL;
-}
-
 
 /* ==== 73. Decode stages: lanes ======================================================================================
  * Calls: rooms 2, 4, 10, 42, 50-51, 57, 63-66, 70.
@@ -23446,21 +23400,6 @@ static void bzi_worker_make(bzi_worker *worker, bzi_entry *entry)
     queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, count);
 }
 
-/* Reads the next samples, if workers do that. What was read is ready then, and is worked on before more is read, so
- * that no sample that holds memory waits while memory is short. Returns 1; 0 if there is nothing to read before *when,
- * as bzi_reader_next says. With the lock held, but not while it reads. */
-static int bzi_worker_read(bzi_worker *worker, uint64_t *when)
-{
-    bzi_entry *entry = NULL;
-
-    *when = UINT64_MAX;
-    if (worker->reader)
-        entry = bzi_reader_next(&worker->loader->plan, worker->queues, when);
-    if (entry)
-        bzi_reader_pass(worker->reader, entry);
-    return entry != NULL;
-}
-
 /* Takes the first entry that was read, or else one that engines were to decode. Returns NULL if there is none. With the
  * lock held. */
 static bzi_entry *bzi_worker_next(bzi_queues *queues)
@@ -23475,58 +23414,6 @@ static bzi_entry *bzi_worker_next(bzi_queues *queues)
         bzi_entry_move(entry, BZI_ENTRY_TAKEN);
     return entry;
 }
-
-/* Waits for an entry that was read, or reads one, and returns it. Returns NULL if the loader closes. With the lock
- * held, but not while it waits or reads. */
-static bzi_entry *bzi_worker_take(bzi_worker *worker)
-{
-    bzi_queues *queues = worker->queues;
-    bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_DECODE];
-
-    while (!queues->quit) {
-        bzi_entry *entry = bzi_worker_next(queues);
-        uint64_t start, when;
-        int blocked;
-
-        if (entry)
-            return entry;
-        if (bzi_worker_read(worker, &when))
-            continue;
-        blocked = !queues->open && !queues->free_batches.first;       /* back-pressure: no batch is left to fill */
-        start = bzi_os_now_ns();
-        if (worker->reader)
-            bzi_queues_sleep_reader(queues, BZI_ROLE_WORK, when);
-        else
-            bzi_queues_sleep(queues, BZI_ROLE_WORK, 0);
-        if (!queues->sessions)                              /* with NVDEC, idle workers are normal */
-            *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
-    }
-
-    return NULL;
-}
-
-/* The thread of a worker. */
-static void *bzi_worker_run(void *argument)
-{
-    bzi_worker *worker = argument;
-    bzi_queues *queues = worker->queues;
-    bzna_error err;
-    bzi_entry *entry;
-    bzi_device *device = worker->lane.device;               /* NULL if batches go to the host */
-    const int entered = bzi_device_enter_thread(device, &err) == BZNA_OK;
-
-    bzi_queues_lock(queues);
-    if (!entered)
-        bzi_queues_break(queues, &err);
-    while ((entry = bzi_worker_take(worker)) != NULL)
-        bzi_worker_make(worker, entry);
-    bzi_queues_unlock(queues);
-    bzi_own_end(&worker->software.own);
-    if (entered)
-        bzi_device_leave(device);
-    return NULL;
-}
-
 
 /* ==== 76. Decode stages: engines ====================================================================================
  * Calls: rooms 2, 4, 9-10, 19, 56-61, 64-66, 69-70, 73.
@@ -24198,8 +24085,105 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 79. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-9, 44, 53, 56-58, 64-68, 71-72, 74-75, 78.
+/* ==== 79. Threads of a loader =======================================================================================
+ * Calls: rooms 4, 9, 26, 56, 64-66, 71-72, 75.
+ *
+ * What the threads of a loader do, one piece after the other. With pipeline.no_threads, the thread in bzna_loader_next
+ * does that, one run after the other, and what is read ahead is less than a run. */
+
+/* Does the next piece of work. Who decodes and reads works on what was read before reading more, so that no sample that
+ * holds memory waits while memory is short. Returns 1; 0 if there is nothing to do before *when, as bzi_reader_next
+ * says. With the lock held, but not while it works. */
+static int bzi_hand_work(const bzi_hand *hand, uint64_t *when)
+{
+    bzi_queues *queues = hand->queues;
+    bzi_entry *entry;
+
+    *when = UINT64_MAX;
+    if (hand->role == BZI_ROLE_RETIRE)
+        return bzi_queues_retire(queues);
+    if (hand->worker && (entry = bzi_worker_next(queues)) != NULL) {
+        bzi_worker_make(hand->worker, entry);
+        return 1;
+    }
+    if (!hand->reader || (hand->role == BZI_ROLE_READ && !bzi_can_read_more(queues)) ||
+        (entry = bzi_reader_next(queues, when)) == NULL)
+        return 0;
+    bzi_reader_pass(hand->reader, entry);
+    return 1;
+}
+
+/* Waits until there is perhaps something to do, and counts how long. when: as for bzi_queues_sleep_reader. With the lock
+ * held, but not during the wait. */
+static void bzi_hand_sleep(const bzi_hand *hand, uint64_t when)
+{
+    bzi_queues *queues = hand->queues;
+    const uint32_t role = hand->role;
+    /* a worker waits for samples, or for a batch to fill; with NVDEC, idle workers are normal */
+    const int before = role == BZI_ROLE_WORK && (queues->open || queues->free_batches.first);
+    const uint64_t start = bzi_os_now_ns();
+    uint64_t waited;
+
+    bzi_queues_sleep_reader(queues, role, when);
+    waited = bzi_os_now_ns() - start;
+    if (role == BZI_ROLE_READ)
+        queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += waited;
+    else if (role == BZI_ROLE_WORK && !queues->sessions)
+        *(before ? &queues->stats.stage[BZNA_STAGE_DECODE].wait_before_ns :
+                   &queues->stats.stage[BZNA_STAGE_DECODE].wait_after_ns) += waited;
+}
+
+/* A thread of a loader. */
+static void *bzi_hand_run(void *argument)
+{
+    bzi_hand *hand = argument;
+    bzi_queues *queues = hand->queues;
+    bzna_error err;
+    const int entered = bzi_device_enter_thread(hand->device, &err) == BZNA_OK;
+
+    bzi_queues_lock(queues);
+    if (!entered)
+        bzi_queues_break(queues, &err);
+    while (!queues->quit) {
+        uint64_t when;
+        if (!bzi_hand_work(hand, &when))
+            bzi_hand_sleep(hand, when);
+    }
+    bzi_queues_unlock(queues);
+    if (hand->worker)
+        bzi_own_end(&hand->worker->software.own);
+    if (entered)
+        bzi_device_leave(hand->device);
+    return NULL;
+}
+
+/* Without threads, does the next piece of the work that the batch to be delivered needs. Returns 0; if there is no work
+ * before some time, that time. The error that ends the loader, if there is one, is in queues.poison. With the lock held,
+ * but not while it works. */
+static uint64_t bzi_loader_work(bzna_loader *loader)
+{
+    const bzi_batches *pending = &loader->consumer.pending;
+    bzi_queues *queues = &loader->queues;
+    uint64_t when = UINT64_MAX;
+    bzna_error err;
+
+    if (bzi_device_enter(loader->setup.device, &err) != BZNA_OK) {
+        bzi_queues_break(queues, &err);
+        return 0;
+    }
+    if (!bzi_hand_work(loader->hands, &when) && !bzi_queues_retire(queues) && when == UINT64_MAX &&
+        (pending->first ? pending->first->state != BZI_BATCH_READY : bzi_plan_has_batch(&loader->plan))) {
+        /* else the batch has come by itself: one without samples is finished when it is planned */
+        BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
+        bzi_queues_break(queues, &err);
+    }
+    bzi_device_leave(loader->setup.device);
+    return when == UINT64_MAX ? 0 : when;
+}
+
+
+/* ==== 80. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-9, 44, 53, 56-58, 64-68, 71, 74, 78-79.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -24309,7 +24293,7 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
     if (!BZI_ARENA_ZERO(own, loader->entries, loader->entry_count) ||
         !BZI_ARENA_ZERO(own, loader->workers, workers) ||
         !BZI_ARENA_ZERO(own, loader->readers, readers) ||
-        !BZI_ARENA_ZERO(own, loader->threads, workers + readers + 1) ||
+        !BZI_ARENA_ZERO(own, loader->hands, workers + readers + 1) ||
         (setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND &&
          !BZI_ARENA_ZERO(own, queues->sound, setup->dataset->count / 32 + 1)) ||
         !BZI_ARENA_ZERO(&setup->lent, queues->batches, batches))
@@ -24319,7 +24303,7 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
     for (uint32_t i = 0; i < queues->batch_count; i++)
         queues->batches[i] = (bzna_batch){ .loader = loader, .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < readers; i++)
-        loader->readers[i] = (bzi_reader){ .loader = loader, .setup = setup, .queues = queues };
+        loader->readers[i] = (bzi_reader){ .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < loader->entry_count; i++) {
         loader->entries[i].queues = queues;
         bzi_entries_add(&queues->entries[BZI_ENTRY_EMPTY], &loader->entries[i], NULL);
@@ -24375,16 +24359,19 @@ static bzna_status bzi_loader_fail_thread(const bzi_queues *queues, uint32_t num
 
 /* Starts the loader's thread of the next number, if there are threads: first the workers, then the readers, then the
  * thread for batches that are retiring. They run on the caller's processors in turn. */
-static bzna_status bzi_loader_start_thread(bzna_loader *loader, void *(*run)(void *), void *argument, bzna_error *err)
+static bzna_status bzi_loader_start_thread(bzna_loader *loader, const bzi_hand *made, bzna_error *err)
 {
     const bzna_loader_pipeline *pipeline = &loader->setup.config.pipeline;
     const uint32_t number = loader->thread_count;
     const int32_t cpu = pipeline->cpus ? pipeline->cpus[number % pipeline->cpu_count] : -1;
+    bzi_hand *hand = &loader->hands[number];
     int error;
 
+    *hand = *made;
+    hand->queues = &loader->queues;
     if (pipeline->no_threads)
         return BZNA_OK;
-    if ((error = bzi_os_thread_start(&loader->threads[number], run, argument, cpu)) != 0)
+    if ((error = bzi_os_thread_start(&hand->thread, bzi_hand_run, hand, cpu)) != 0)
         return bzi_loader_fail_thread(&loader->queues, number, cpu, error, err);
     loader->thread_count++;
     return BZNA_OK;
@@ -24406,19 +24393,20 @@ static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->software.allowed = host->codecs;
         worker->software.own.host = setup->host;
-        worker->loader = loader;
         worker->setup = setup;
         worker->queues = queues;
-        worker->reader = queues->reader_count ? NULL : &loader->readers[i];
         if (status == BZNA_OK && setup->on_device)
             status = bzi_worker_make_lane(worker, setup->lanes - queues->worker_count + i, err);
         if (status == BZNA_OK)
-            status = bzi_loader_start_thread(loader, bzi_worker_run, worker, err);
+            status = bzi_loader_start_thread(loader, &(bzi_hand){
+                .device = worker->lane.device, .role = BZI_ROLE_WORK, .worker = worker,
+                .reader = queues->reader_count ? NULL : &loader->readers[i] }, err);
     }
     for (uint32_t i = 0; i < queues->reader_count && status == BZNA_OK; i++)
-        status = bzi_loader_start_thread(loader, bzi_reader_run, &loader->readers[i], err);
-    if (status == BZNA_OK && setup->device)
-        status = bzi_loader_start_thread(loader, bzi_retire_run, loader, err);
+        status = bzi_loader_start_thread(loader, &(bzi_hand){ .role = BZI_ROLE_READ, .reader = &loader->readers[i] },
+                                         err);
+    if (status == BZNA_OK && setup->device && !setup->config.pipeline.no_threads)
+        status = bzi_loader_start_thread(loader, &(bzi_hand){ .device = setup->device, .role = BZI_ROLE_RETIRE }, err);
     return status;
 }
 
@@ -24511,7 +24499,7 @@ static void bzi_loader_join(bzna_loader *loader)
     }
 
     for (uint32_t i = 0; i < loader->thread_count; i++)
-        bzi_os_thread_join(loader->threads[i]);
+        bzi_os_thread_join(loader->hands[i].thread);
 }
 
 /* Ends the threads and frees what only they use. */
@@ -24553,45 +24541,6 @@ static void bzi_loader_unref(bzna_loader *loader)
 {
     if (atomic_fetch_sub(&loader->references, 1) == 1)
         bzi_loader_free(loader);
-}
-
-
-/* ==== 80. Without threads ============================================================================================
- * Calls: rooms 9, 56, 64-66, 71, 75.
- *
- * With pipeline.no_threads, the thread in bzna_loader_next does what a worker does that reads, one run after the other.
- * What is read ahead is less than a run. */
-
-/* Does the next piece of the work that the batch to be delivered needs. Returns 0; if there is no work before some
- * time, that time. The error that ends the loader, if there is one, is in queues.poison. With the lock held, but not
- * while it works. */
-static uint64_t bzi_loader_work(bzna_loader *loader)
-{
-    const bzi_batches *pending = &loader->consumer.pending;
-    bzi_queues *queues = &loader->queues;
-    bzi_entry *entry;
-    uint64_t when = UINT64_MAX;
-    bzna_error err;
-
-    if (bzi_device_enter(loader->setup.device, &err) != BZNA_OK) {
-        bzi_queues_break(queues, &err);
-        return 0;
-    }
-
-    if ((entry = bzi_worker_next(queues)) != NULL) {
-        bzi_worker_make(loader->workers, entry);
-    } else if (!bzi_worker_read(loader->workers, &when)) {
-        if (bzi_can_retire(queues)) {
-            bzi_queues_retire(queues);
-        } else if (when == UINT64_MAX &&
-                   (pending->first ? pending->first->state != BZI_BATCH_READY : bzi_plan_has_batch(&loader->plan))) {
-            /* else the batch has come by itself: one without samples is finished when it is planned */
-            BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
-            bzi_queues_break(queues, &err);
-        }
-    }
-    bzi_device_leave(loader->setup.device);
-    return when == UINT64_MAX ? 0 : when;
 }
 
 
@@ -24895,7 +24844,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 82. Positions ==================================================================================================
- * Calls: rooms 2, 9-10, 26, 56, 64-67, 79.
+ * Calls: rooms 2, 9-10, 26, 56, 64-67, 80.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -25692,7 +25641,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 86. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-10, 20, 43-44, 51, 56-57, 61, 63, 67-68, 73, 78-79, 84-85.
+ * Calls: rooms 2, 4, 7-10, 20, 43-44, 51, 56-57, 61, 63, 67-68, 73, 78, 80, 84-85.
  *
  * Chooses the decoder and opens loaders. */
 
