@@ -370,7 +370,7 @@ tsan:
 TEST_OPT    = $(if $(filter %/test_ptx %/test_explorer,$@),-O2,$(if $(filter %/library.o,$@),-Og,-O0))
 # What the library waits for is less there: the fake driver takes long.
 TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS -DBZI_NVDEC_DEADLINE_NS=3000000000u \
-              -DBZI_POOL_LOOK_NS=50000000u
+              -DBZI_LOOK_NS=50000000u
 
 # NVIDIA's driver as tests need it: decodes with libavcodec, runs the kernel's C side, and watches its callers.
 FAKES = $(BUILD)/tests/fake/libnvcuvid.so.1

@@ -17388,15 +17388,35 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 typedef struct bzi_device bzi_device;
 
-/* How long others wait for a call of the driver by a thread of the library. Nobody can end such a call, so a thread
- * that has been in one for too long is left alone: what it worked on is taken for lost. If the call returns after all,
- * the thread goes no further. */
+/* How often those who wait for threads of the library look after them, and how many looks in a row see a thread in the
+ * same call of the driver until it is given up. Looks are counted, not time, because a process may have been stopped for
+ * a while. A thread that nobody looks after does not wait in a call: it asks every BZI_POLL_NS, for as long. */
+#ifndef BZI_LOOK_NS
+#  define BZI_LOOK_NS 1000000000u
+#endif
+#define BZI_LOOKS   60u
+#define BZI_POLL_NS 100000u
+
+/* What is known of a thread's calls of the driver. Nobody can end such a call, so a thread that has been in one for too
+ * long is left alone: what it worked on is taken for lost. If the call returns after all, the thread goes no further. */
 typedef struct bzi_watch {
     atomic_uint_fast64_t calls;       /* odd: the thread is in a call; BZI_WATCH_LEFT: it was left alone in one */
-    uint64_t seen;                    /* (P) what `calls` was at the last look */
-    uint32_t looks;                   /* (P) looks in a row that have seen the thread in that call */
-    uint8_t  apart[44];               /* keeps the counts of two threads in different cache lines */
+    uint64_t seen;                    /* what `calls` was at the last look */
+    uint32_t looks;                   /* looks in a row that have seen the thread in that call */
+    uint32_t holds;                   /* entries that the thread has, which are lost with it */
+    uint32_t patient;                 /* 1: it waits for work of the user's, which is no sign that the device hangs */
+    uint8_t  apart[36];               /* keeps the counts of two threads in different cache lines */
 } bzi_watch;
+
+/* Threads that are looked after together. The lock of who owns them guards all but calls and looked_ns. */
+typedef struct bzi_watches {
+    bzi_watch *all;
+    uint32_t   count;                 /* of threads that were started, and are to be joined */
+    uint32_t   gone;                  /* that touch nothing any more, since they have ended or were left alone */
+    uint32_t   left;                  /* that were left alone */
+    uint32_t   lost;                  /* entries that those have */
+    atomic_uint_fast64_t looked_ns;   /* when somebody last looked */
+} bzi_watches;
 
 #define BZI_WATCH_LEFT UINT64_MAX
 
@@ -17406,23 +17426,6 @@ BZI_MAYBE_UNUSED static bzi_watch *bzi_watch_self;
 #else
 BZI_MAYBE_UNUSED static BZI_THREAD_LOCAL bzi_watch *bzi_watch_self;
 #endif
-
-/* Looks at a thread. Returns how many looks in a row have seen it in the same call of the driver. */
-static uint32_t bzi_watch_look(bzi_watch *watch)
-{
-    const uint64_t calls = atomic_load(&watch->calls);
-
-    watch->looks = calls % 2 && calls == watch->seen ? watch->looks + 1 : 0;
-    watch->seen = calls;
-    return watch->looks;
-}
-
-/* Leaves a thread alone that was seen in a call of the driver. Returns 1, or 0 if the call has returned. */
-static int bzi_watch_leave(bzi_watch *watch)
-{
-    uint_fast64_t calls = watch->seen;
-    return calls == BZI_WATCH_LEFT || atomic_compare_exchange_strong(&watch->calls, &calls, BZI_WATCH_LEFT);
-}
 
 #ifndef BENZINA_NO_CUDA
 
@@ -17962,27 +17965,6 @@ static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out,
     return status;
 }
 
-/* Frees a stream after what was enqueued on it is done. */
-static void bzi_device_stream_free(bzi_device *device, void *stream)
-{
-    if (!stream)
-        return;
-    BZI_CALL(device, cuStreamSynchronize, stream);
-    BZI_CALL(device, cuStreamDestroy_v2, stream);
-}
-
-/* Makes the host wait for all that was enqueued on a stream. */
-static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
-{
-    return stream ? BZI_DRIVER(device, err, cuStreamSynchronize, stream) : BZNA_OK;
-}
-
-static void bzi_device_stream_wait(bzi_device *device, void *stream)
-{
-    bzna_error ignored;                                     /* if the device is lost, the next call reports it */
-    bzi_device_drain(device, stream, &ignored);
-}
-
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
 {
     CUevent event = NULL;
@@ -18009,13 +17991,60 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
     return BZI_DRIVER(device, err, cuStreamWaitEvent, stream, event, 0);
 }
 
-/* Makes the host wait for what the event recorded last, if that is not done yet. */
-static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
+/* Makes the host wait for what the event recorded last, if that is not done yet. A thread that nobody looks after waits
+ * for a minute at most. Then it returns BZNA_AGAIN, with an error.
+ *   own   1: it waits for the library's own work. If that takes longer than a minute, the device hangs */
+static bzna_status bzi_device_await(bzi_device *device, void *event, int own, bzna_error *err)
 {
-    const CUresult result = BZI_CALL(device, cuEventQuery, event);
+    uint64_t polls = BZI_LOOKS * (uint64_t)BZI_LOOK_NS / BZI_POLL_NS;
+    CUresult result = BZI_CALL(device, cuEventQuery, event);
+
+    if (result == CUDA_ERROR_NOT_READY && bzi_watch_self)
+        return BZI_DRIVER(device, err, cuEventSynchronize, event);
+    for (; result == CUDA_ERROR_NOT_READY && polls; polls--) {
+        bzi_os_sleep_ns(BZI_POLL_NS);
+        result = BZI_CALL(device, cuEventQuery, event);
+    }
     if (result != CUDA_ERROR_NOT_READY)
         return bzi_device_check(device, result, "cuEventQuery", err);
-    return BZI_DRIVER(device, err, cuEventSynchronize, event);
+    if (own) {
+        bzi_device_hang(device);
+        return bzi_device_fail_lost(device, err);
+    }
+    BZI_FAIL(err, BZNA_E_DEVICE, "the program's work on %s has not ended for a minute", device->info.name);
+    return BZNA_AGAIN;
+}
+
+/* Makes the host wait for all that was enqueued on a stream, likewise. */
+static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
+{
+    void *event = NULL;
+    bzna_status status = BZNA_OK;
+    int recorded;
+
+    if (!stream)
+        return BZNA_OK;
+    recorded = !bzi_watch_self && bzi_device_event(device, &event, err) == BZNA_OK &&
+               bzi_device_record(device, event, stream, err) == BZNA_OK;
+    if (recorded)
+        status = bzi_device_await(device, event, 0, err);
+    bzi_device_event_free(device, event);
+    return recorded ? status : BZI_DRIVER(device, err, cuStreamSynchronize, stream);
+}
+
+static void bzi_device_stream_wait(bzi_device *device, void *stream)
+{
+    bzna_error ignored;                                     /* if the device is lost, the next call reports it */
+    bzi_device_drain(device, stream, &ignored);
+}
+
+/* Frees a stream after what was enqueued on it is done. */
+static void bzi_device_stream_free(bzi_device *device, void *stream)
+{
+    if (!stream)
+        return;
+    bzi_device_stream_wait(device, stream);
+    BZI_CALL(device, cuStreamDestroy_v2, stream);
 }
 
 static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream,
@@ -19861,7 +19890,6 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
-    uint32_t           started;       /* engines whose threads are to be joined */
     uint32_t           has_locks;     /* 1: mutex and wake were made */
     bzi_mutex          mutex;
     bzi_cond           wake;          /* an entry was queued, or the pool closes */
@@ -19869,9 +19897,8 @@ typedef struct bzi_pool {
     uint32_t           idle;          /* (P) engines that wait for one */
     uint32_t           live;          /* (P) engines that have not ended */
     uint32_t           quit;          /* (P) 1: the pool closes */
-    uint32_t           gone;          /* (P) engines whose threads touch no entry any more, since they end or hang */
-    atomic_uint_fast64_t looked_ns;   /* when bzi_pool_look last looked at their threads */
-    bzi_watch          watches[BZI_LIMIT_SESSIONS];         /* one for each engine */
+    bzi_watches        watches;       /* (P) of the engines' threads */
+    bzi_watch          watch[BZI_LIMIT_SESSIONS];           /* one for each engine */
 } bzi_pool;
 
 /* DLPack's structs, as dlpack.h lays them out: unversioned tensors as of 0.2 to 1.x, versioned ones as of 1.0. */
@@ -19909,17 +19936,10 @@ enum {
     BZI_ROLE_READ,                    /* readers: something to read */
     BZI_ROLE_WORK,                    /* workers: a full entry; without readers, something to read */
     BZI_ROLE_DONE,                    /* the thread in next: its batch, or the end */
-    BZI_ROLE_CONTROL,                 /* reset, restore and close: that nothing is active */
+    BZI_ROLE_CONTROL,                 /* reset, restore and close: that nothing is active; close: that threads end */
     BZI_ROLE_RETIRE,                  /* the thread for batches that are retiring: one of them */
     BZI_ROLES,
 };
-
-/* How often those who wait for engines look after them, and how often an engine is seen in the same call of the driver
- * until the device is given up. */
-#ifndef BZI_POOL_LOOK_NS
-#  define BZI_POOL_LOOK_NS 1000000000u
-#endif
-#define BZI_POOL_LOOKS 60u
 
 /* Every batch has the first BZI_TENSORS tensors (bzi_setup_decide). Those of fields follow, then those of further
  * outputs. */
@@ -20139,6 +20159,7 @@ struct bzi_queues {
     uint32_t   stopped;               /* (L) 1: stop was called, and no reset or restore since */
     uint32_t   paused;                /* (L) resets and restores at work */
     uint32_t   clearing;              /* (L) 1: one of them throws away what is planned; nothing else is at work */
+    bzi_watches watches;              /* (L) of its threads */
     bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
     uint64_t   alarm;                 /* (L) when a thread that reads wakes by itself; UINT64_MAX: none does */
 
@@ -20167,6 +20188,7 @@ typedef struct bzi_hand {
     bzi_thread  thread;
     bzi_device *device;               /* that it uses; NULL: none */
     bzi_queues *queues;
+    bzi_watch  *watch;
     uint32_t    role;                 /* BZI_ROLE_READ, WORK or RETIRE */
     bzi_reader *reader;               /* with which it reads; NULL: it does not */
     bzi_worker *worker;               /* with which it decodes; NULL: it does not */
@@ -20183,7 +20205,6 @@ struct bzna_loader {
     bzi_worker  *workers;             /* queues.worker_count of them */
     bzi_reader  *readers;             /* queues.reader_count of them; if that is 0, one for each worker */
     bzi_hand    *hands;               /* workers, readers, and then one for batches that are retiring */
-    uint32_t     thread_count;        /* of hands whose threads were started and are to be joined */
 };
 
 
@@ -20309,11 +20330,12 @@ static void bzi_queues_count_starved(bzi_queues *queues)
     queues->pool_ns = now;
 }
 
-/* Returns how many entries readers, workers, and the pool with its engines have. With the lock held. */
+/* Returns how many entries readers, workers, and the pool with its engines have, and will give back. With the lock
+ * held. */
 static uint32_t bzi_queues_active(const bzi_queues *queues)
 {
     return queues->entries[BZI_ENTRY_READING].count + queues->entries[BZI_ENTRY_TAKEN].count +
-           queues->entries[BZI_ENTRY_POOL].count;
+           queues->entries[BZI_ENTRY_POOL].count - queues->watches.lost;
 }
 
 /* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
@@ -20747,48 +20769,53 @@ static void bzi_entry_plan(bzi_entry *entry)
 
 /* --- The pool's queue --- */
 
-/* What whoever waits for engines does when a look is due: see bzi_pool_look. With the pool's lock held. */
-static void bzi_pool_look_now(bzi_pool *pool)
+/* Looks after threads, unless somebody has within the last BZI_LOOK_NS. If BZI_LOOKS looks in a row see one in the same
+ * call of the driver, the device hangs: no calls are made any more, and threads end, but for those that are in a call.
+ * They are left alone. With the lock held that guards the watches. Returns 0, or 1 if the device hangs.
+ *   closes   1: the threads are to end. A patient one that does not is left alone, too, and the device goes on */
+static int bzi_watches_look(bzi_watches *watches, bzi_device *device, int closes)
 {
-    const int hung = bzi_device_is_hung(pool->device);
-    int hangs = 0;
+    const int hung = bzi_device_is_hung(device);
 
-    atomic_store(&pool->looked_ns, bzi_os_now_ns());
-    for (uint32_t i = 0; i < pool->started; i++) {
-        bzi_watch *watch = &pool->watches[i];
-        const int left = watch->seen == BZI_WATCH_LEFT;
-        const uint32_t looks = bzi_watch_look(watch);
+    if (bzi_os_now_ns() - atomic_load(&watches->looked_ns) < BZI_LOOK_NS)
+        return hung;
+    atomic_store(&watches->looked_ns, bzi_os_now_ns());
+    for (bzi_watch *watch = watches->all, *end = watch + watches->count; watch < end; watch++) {
+        uint_fast64_t calls = atomic_load(&watch->calls);
+        const int stays = calls % 2 && calls == watch->seen && calls != BZI_WATCH_LEFT && (closes || !watch->patient);
 
-        hangs |= looks >= BZI_POOL_LOOKS;
-        if (hung && !left && looks >= 2 && bzi_watch_leave(watch)) {
+        watch->seen = calls;
+        watch->looks = stays ? watch->looks + 1 : 0;
+        if (watch->looks >= BZI_LOOKS && !watch->patient)
+            bzi_device_hang(device);
+        if (watch->looks >= (hung ? 2 : BZI_LOOKS) && (hung || watch->patient) &&
+            atomic_compare_exchange_strong(&watch->calls, &calls, BZI_WATCH_LEFT)) {
             watch->seen = BZI_WATCH_LEFT;
-            pool->gone++;
+            watches->lost += watch->holds;
+            watches->left++;
+            watches->gone++;
         }
     }
-    if (!hangs || hung)
-        return;
-    bzi_device_hang(pool->device);
-    bzi_os_wake_all(&pool->wake);
+    return bzi_device_is_hung(device);
 }
 
-/* Looks after the engines, unless somebody has within the last BZI_POOL_LOOK_NS. If BZI_POOL_LOOKS looks in a row see
- * one in the same call of the driver, the device hangs: no calls are made any more, and engines end. Those that are in
- * a call are left alone. Looks are counted, not time, because a process may have been stopped for a while.
- * Returns 0, or 1 if the device hangs. *over: 1 if no engine touches an entry any more. */
+/* Looks after the engines. Returns 0, or 1 if the device hangs. *over: 1 if no engine touches an entry any more. */
 static int bzi_pool_look(bzi_pool *pool, int *over)
 {
     const int hung = bzi_device_is_hung(pool->device);
+    int hangs;
 
     *over = 0;
-    if (!hung && bzi_os_now_ns() - atomic_load(&pool->looked_ns) < BZI_POOL_LOOK_NS)
+    if (!hung && bzi_os_now_ns() - atomic_load(&pool->watches.looked_ns) < BZI_LOOK_NS)
         return 0;
 
     bzi_os_lock(&pool->mutex);
-    if (bzi_os_now_ns() - atomic_load(&pool->looked_ns) >= BZI_POOL_LOOK_NS)
-        bzi_pool_look_now(pool);
-    *over = pool->gone == pool->started;
+    hangs = bzi_watches_look(&pool->watches, pool->device, 0);
+    *over = hangs && pool->watches.gone == pool->watches.count;
     bzi_os_unlock(&pool->mutex);
-    return bzi_device_is_hung(pool->device);
+    if (hangs && !hung)
+        bzi_os_wake_all(&pool->wake);
+    return hangs;
 }
 
 /* Queues an item's entry for the engines: last, or first if a worker gives it back. Returns 1, or 0 if no engine is
@@ -20953,7 +20980,8 @@ static int bzi_can(bzi_queues *queues, uint32_t role)
     case BZI_ROLE_DONE:
         return bzi_can_deliver(queues);
     case BZI_ROLE_CONTROL:
-        return !bzi_queues_active(queues) && !queues->clearing && !(queues->quit && queues->consumer->waiting);
+        return !bzi_queues_active(queues) && !queues->clearing &&
+               (!queues->quit || (!queues->consumer->waiting && queues->watches.gone == queues->watches.count));
     default:
         return queues->quit || bzi_can_retire(queues);
     }
@@ -20994,27 +21022,31 @@ static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline
     return expired;
 }
 
-/* Looks after the engines that a loader uses. If they hang, ends the loader. Returns 1 if no engine touches an entry
- * any more, else 0. With the lock held. */
-static int bzi_queues_look(bzi_queues *queues, bzi_pool *pool)
+/* Looks after a loader's threads and the engines that it uses. If the device hangs, ends the loader. Returns 1 if no
+ * engine touches an entry any more, else 0. With the lock held. */
+static int bzi_queues_look(bzi_queues *queues, const bzi_setup *setup)
 {
-    bzna_error err;
+    bzna_error err = { .status = BZNA_E_DEVICE_LOST };
     int over = 0;
 
-    if (!pool || !bzi_pool_look(pool, &over))
+    if (!setup->device)
         return 0;
-    bzi_device_fail_lost(pool->device, &err);
+    if (setup->pool)
+        bzi_pool_look(setup->pool, &over);
+    if (!bzi_watches_look(&queues->watches, setup->device, queues->quit != 0))
+        return 0;
+    bzi_device_fail_lost(setup->device, &err);
     bzi_queues_break(queues, &err);
     return over;
 }
 
-/* Waits as bzi_queues_sleep does, but no longer than until a look after the engines is due. Returns 1 if the deadline
- * has passed, else 0. */
-static int bzi_queues_sleep_for(bzi_queues *queues, const bzi_pool *pool, uint32_t role, uint64_t deadline_ns)
+/* Waits as bzi_queues_sleep does, but no longer than until a look is due. Returns 1 if the deadline has passed, else
+ * 0. */
+static int bzi_queues_sleep_for(bzi_queues *queues, const bzi_setup *setup, uint32_t role, uint64_t deadline_ns)
 {
-    const uint64_t look_ns = pool ? bzi_os_now_ns() + BZI_POOL_LOOK_NS : UINT64_MAX;
+    const uint64_t look_ns = setup->device ? bzi_os_now_ns() + BZI_LOOK_NS : UINT64_MAX;
 
-    if (!pool || (deadline_ns && deadline_ns < look_ns))
+    if (!setup->device || (deadline_ns && deadline_ns < look_ns))
         return bzi_queues_sleep(queues, role, deadline_ns);
     bzi_queues_sleep(queues, role, look_ns);
     return 0;
@@ -21022,12 +21054,12 @@ static int bzi_queues_sleep_for(bzi_queues *queues, const bzi_pool *pool, uint32
 
 /* Takes back what engines have not begun, and waits until nothing is in any thread's hands. Items of an engine that
  * hangs never come back. With the lock held, but not during the wait. */
-static void bzi_queues_settle(bzi_queues *queues, bzi_pool *pool)
+static void bzi_queues_settle(bzi_queues *queues, const bzi_setup *setup)
 {
-    bzi_pool_withdraw(pool, queues);
+    bzi_pool_withdraw(setup->pool, queues);
     while (!bzi_can(queues, BZI_ROLE_CONTROL)) {
-        bzi_queues_sleep_for(queues, pool, BZI_ROLE_CONTROL, 0);
-        if (bzi_queues_look(queues, pool)) {
+        bzi_queues_sleep_for(queues, setup, BZI_ROLE_CONTROL, 0);
+        if (bzi_queues_look(queues, setup)) {
             bzi_queues_count_starved(queues);
             queues->entries[BZI_ENTRY_POOL].count = 0;
         }
@@ -22131,7 +22163,7 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 /* Waits until no GPU work of the consumer reads the batch. In the CUDA context. */
 static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *err)
 {
-    return batch->has_release ? bzi_device_await(batch->setup->device, batch->released, err) :
+    return batch->has_release ? bzi_device_await(batch->setup->device, batch->released, 0, err) :
                                 bzi_device_drain(batch->setup->device, batch->stream, err);
 }
 
@@ -22996,13 +23028,14 @@ static void bzi_worker_free_lane(bzi_worker *worker)
 {
     bzi_lane *lane = &worker->lane;
 
-    if (!lane->device)
+    if (!lane->device)                                      /* its thread has done so */
         return;
     bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_event_free(lane->device, worker->uploaded);
     bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
     bzi_device_unpin(lane->device, worker->staging);
     bzi_device_stream_free(lane->device, lane->stream);
+    lane->device = NULL;
 }
 
 /* Copies a picture's planes to the device, where the warp reads them, and sets *picture to their addresses there. */
@@ -23014,7 +23047,7 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     const uint32_t count = picture->plane[1] ? 3 : 1;
     const uint64_t total = bzi_picture_planes(picture, count, shrink, planes);
 
-    if (bzi_device_await(device, worker->uploaded, err) != BZNA_OK)
+    if (bzi_device_await(device, worker->uploaded, 1, err) != BZNA_OK)
         return err->status;
 
     if (total > worker->upload_bytes) {                     /* pinned memory and that on the device grow together */
@@ -23846,7 +23879,7 @@ static void *bzi_engine_run(void *argument)
     bzna_error err;
     int entered;
 
-    bzi_watch_self = &pool->watches[engine - pool->engines];
+    bzi_watch_self = &pool->watch[engine - pool->engines];
     entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
     if (entered && bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) == BZNA_OK) {
         engine->lane.stream = engine->session.stream;
@@ -23863,7 +23896,7 @@ static void *bzi_engine_run(void *argument)
 
     bzi_own_end(&engine->own);
     bzi_os_lock(&pool->mutex);
-    pool->gone++;
+    pool->watches.gone++;
     bzi_os_wake_all(&pool->wake);
     bzi_os_unlock(&pool->mutex);
     return NULL;
@@ -23876,25 +23909,23 @@ static int bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
     /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
-    int foreign = bzi_device_is_foreign(pool->device), kept = 0;
+    int foreign = bzi_device_is_foreign(pool->device);
 
     if (pool->has_locks && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
         bzi_os_wake_all(&pool->wake);
-        while (pool->gone < pool->started)
-            if (bzi_os_wait_until(&pool->wake, &pool->mutex, bzi_os_now_ns() + BZI_POOL_LOOK_NS))
-                bzi_pool_look_now(pool);
+        while (pool->watches.gone < pool->watches.count)
+            if (bzi_os_wait_until(&pool->wake, &pool->mutex, bzi_os_now_ns() + BZI_LOOK_NS) &&
+                bzi_watches_look(&pool->watches, pool->device, 1))
+                bzi_os_wake_all(&pool->wake);
         bzi_os_unlock(&pool->mutex);
     }
 
-    for (uint32_t i = 0; i < pool->started && !foreign; i++) {
-        if (pool->watches[i].seen == BZI_WATCH_LEFT)
-            kept = 1;
-        else
+    for (uint32_t i = 0; i < pool->watches.count && !foreign; i++)
+        if (pool->watch[i].seen != BZI_WATCH_LEFT)
             bzi_os_thread_join(pool->engines[i].thread);
-    }
-    if (kept)
+    if (pool->watches.left)
         return 1;
     if (pool->has_locks && !foreign)
         bzi_os_locks_free(&pool->mutex, &pool->wake, 1);
@@ -23916,6 +23947,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
     pool->live = pool->count;
+    pool->watches.all = pool->watch;
     for (uint32_t i = 0; i < pool->count; i++) {
         bzi_engine *engine = &pool->engines[i];
         int error;
@@ -23928,7 +23960,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
             return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
                                "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
                                bzi_os_error(error).text);
-        pool->started++;
+        pool->watches.count++;
     }
 
     return BZNA_OK;
@@ -24086,7 +24118,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 
 /* ==== 79. Threads of a loader =======================================================================================
- * Calls: rooms 4, 9, 26, 56, 64-66, 71-72, 75.
+ * Calls: rooms 4, 9, 26, 56, 64-66, 71-72, 74-75.
  *
  * What the threads of a loader do, one piece after the other. With pipeline.no_threads, the thread in bzna_loader_next
  * does that, one run after the other, and what is read ahead is less than a run. */
@@ -24103,7 +24135,9 @@ static int bzi_hand_work(const bzi_hand *hand, uint64_t *when)
     if (hand->role == BZI_ROLE_RETIRE)
         return bzi_queues_retire(queues);
     if (hand->worker && (entry = bzi_worker_next(queues)) != NULL) {
+        hand->watch->holds = 1;
         bzi_worker_make(hand->worker, entry);
+        hand->watch->holds = 0;
         return 1;
     }
     if (!hand->reader || (hand->role == BZI_ROLE_READ && !bzi_can_read_more(queues)) ||
@@ -24139,8 +24173,10 @@ static void *bzi_hand_run(void *argument)
     bzi_hand *hand = argument;
     bzi_queues *queues = hand->queues;
     bzna_error err;
-    const int entered = bzi_device_enter_thread(hand->device, &err) == BZNA_OK;
+    int entered;
 
+    bzi_watch_self = hand->watch;
+    entered = bzi_device_enter_thread(hand->device, &err) == BZNA_OK;
     bzi_queues_lock(queues);
     if (!entered)
         bzi_queues_break(queues, &err);
@@ -24152,8 +24188,13 @@ static void *bzi_hand_run(void *argument)
     bzi_queues_unlock(queues);
     if (hand->worker)
         bzi_own_end(&hand->worker->software.own);
+    if (hand->worker && entered)
+        bzi_worker_free_lane(hand->worker);
     if (entered)
         bzi_device_leave(hand->device);
+    bzi_queues_lock(queues);
+    queues->watches.gone++;
+    bzi_queues_unlock(queues);
     return NULL;
 }
 
@@ -24183,7 +24224,7 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 
 
 /* ==== 80. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-9, 44, 53, 56-58, 64-68, 71, 74, 78-79.
+ * Calls: rooms 2, 4, 7-10, 44, 53, 56-58, 64-68, 71, 74, 78-79.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -24294,6 +24335,7 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
         !BZI_ARENA_ZERO(own, loader->workers, workers) ||
         !BZI_ARENA_ZERO(own, loader->readers, readers) ||
         !BZI_ARENA_ZERO(own, loader->hands, workers + readers + 1) ||
+        !BZI_ARENA_ZERO(own, queues->watches.all, workers + readers + 1) ||
         (setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND &&
          !BZI_ARENA_ZERO(own, queues->sound, setup->dataset->count / 32 + 1)) ||
         !BZI_ARENA_ZERO(&setup->lent, queues->batches, batches))
@@ -24362,18 +24404,21 @@ static bzna_status bzi_loader_fail_thread(const bzi_queues *queues, uint32_t num
 static bzna_status bzi_loader_start_thread(bzna_loader *loader, const bzi_hand *made, bzna_error *err)
 {
     const bzna_loader_pipeline *pipeline = &loader->setup.config.pipeline;
-    const uint32_t number = loader->thread_count;
+    bzi_watches *watches = &loader->queues.watches;
+    const uint32_t number = watches->count;
     const int32_t cpu = pipeline->cpus ? pipeline->cpus[number % pipeline->cpu_count] : -1;
     bzi_hand *hand = &loader->hands[number];
     int error;
 
     *hand = *made;
     hand->queues = &loader->queues;
+    hand->watch = &watches->all[number];
+    hand->watch->patient = hand->role == BZI_ROLE_RETIRE;
     if (pipeline->no_threads)
         return BZNA_OK;
     if ((error = bzi_os_thread_start(&hand->thread, bzi_hand_run, hand, cpu)) != 0)
         return bzi_loader_fail_thread(&loader->queues, number, cpu, error, err);
-    loader->thread_count++;
+    watches->count++;
     return BZNA_OK;
 }
 
@@ -24419,7 +24464,7 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 
     for (uint32_t i = 0; batch->touched && i < batch->setup->lanes; i++)
         if (batch->touched[i]) {
-            bzi_device_await(batch->setup->device, batch->written[i], &ignored);
+            bzi_device_await(batch->setup->device, batch->written[i], 1, &ignored);
             batch->touched[i] = 0;
         }
 }
@@ -24432,22 +24477,27 @@ static void bzi_queues_drain_writes(bzi_queues *queues)
             bzi_batch_drain_writes(&queues->batches[i]);
 }
 
-/* Waits for the device's work on batches, and frees what the loader has there. */
+/* Waits until nothing reads batches that are retiring. Returns 1, or 0 if something still does after a minute. In the
+ * CUDA context. */
+static int bzi_queues_drain_reads(const bzi_queues *queues, bzna_error *err)
+{
+    for (uint32_t i = 0; i < queues->batch_count; i++)
+        if (queues->batches[i].state == BZI_BATCH_RETIRING &&
+            bzi_batch_drain_reads(&queues->batches[i], err) == BZNA_AGAIN)
+            return 0;
+    return 1;
+}
+
+/* Frees what the loader has on the device. In the CUDA context, unless the device is lost: the library's own objects are
+ * freed nevertheless. */
 BZI_COLD
 static void bzi_setup_free_device(const bzi_setup *setup, bzi_queues *queues)
 {
     bzi_device *device = setup->device;
-    bzna_error ignored;
 
-    /* This fails if the device is lost. The library's own objects are freed nevertheless. */
-    int entered = bzi_device_enter(device, &ignored) == BZNA_OK;
-
-    bzi_queues_drain_writes(queues);
     for (uint32_t i = 0; i < queues->batch_count; i++) {
         bzna_batch *batch = &queues->batches[i];
 
-        if (batch->state == BZI_BATCH_RETIRING)
-            bzi_batch_drain_reads(batch, &ignored);
         for (uint32_t k = 0; batch->written && k < setup->lanes; k++)
             bzi_device_event_free(device, batch->written[k]);
         bzi_device_event_free(device, batch->released);
@@ -24459,8 +24509,33 @@ static void bzi_setup_free_device(const bzi_setup *setup, bzi_queues *queues)
     bzi_device_free(device, setup->scratch, setup->scratch_bytes, setup->stream);
     if (setup->owns_stream)
         bzi_device_stream_free(device, setup->stream);
-    if (entered)
-        bzi_device_leave(device);
+}
+
+/* Waits for the device's work on batches, and frees what the loader has there. Returns 1, or 0 if something still uses
+ * it: a thread that was left alone in a call of the driver, or work of the program's. Then it all stays. */
+static int bzi_loader_leave_device(bzna_loader *loader)
+{
+    bzi_queues *queues = &loader->queues;
+    bzi_device *device = loader->setup.device;
+    bzna_error err;
+    int entered, done;
+
+    if (!device)
+        return 1;
+    BZI_FAIL(&err, BZNA_E_DEVICE, "%u of its threads are in calls of the driver that do not return",
+             queues->watches.left);
+    if ((done = !queues->watches.left) != 0) {
+        entered = bzi_device_enter(device, &err) == BZNA_OK;
+        bzi_queues_drain_writes(queues);
+        if ((done = bzi_queues_drain_reads(queues, &err)) != 0)
+            bzi_setup_free_device(&loader->setup, queues);
+        if (entered)
+            bzi_device_leave(device);
+    }
+    if (!done)
+        bzi_log(loader->setup.host, BZNA_LOG_WARNING, err.status, "a loader is closed, but its memory and its context "
+                "stay until the process ends: %s", err.message);
+    return done;
 }
 
 /* Frees the rest of a loader, which batches on loan needed until now. Pre: bzi_loader_end. */
@@ -24472,8 +24547,8 @@ static void bzi_loader_free(bzna_loader *loader)
     bzna_context *context = setup->context;
     const bzi_memory *memory = setup->memory;
 
-    if (setup->device)
-        bzi_setup_free_device(setup, queues);
+    if (!bzi_loader_leave_device(loader))
+        return;
     for (uint32_t i = 0; i < queues->batch_count; i++) {
         bzi_batch_free_bytes(&queues->batches[i]);
         bzi_release(memory, queues->batches[i].block, setup->data_bytes, 1);
@@ -24486,7 +24561,8 @@ static void bzi_loader_free(bzna_loader *loader)
     bzi_context_drop(context);
 }
 
-/* Waits until no thread uses the loader any more, neither the library's nor one in next. */
+/* Waits until no thread uses the loader any more, neither the library's nor one in next. Threads that do not return from
+ * a call of the driver are left alone. */
 static void bzi_loader_join(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
@@ -24494,26 +24570,28 @@ static void bzi_loader_join(bzna_loader *loader)
     if (queues->has_locks) {
         bzi_queues_lock(queues);
         queues->quit = 1;
-        bzi_queues_settle(queues, loader->setup.pool);
+        bzi_queues_settle(queues, &loader->setup);
         bzi_queues_unlock(queues);
     }
 
-    for (uint32_t i = 0; i < loader->thread_count; i++)
-        bzi_os_thread_join(loader->hands[i].thread);
+    for (uint32_t i = 0; i < queues->watches.count; i++)
+        if (queues->watches.all[i].seen != BZI_WATCH_LEFT)
+            bzi_os_thread_join(loader->hands[i].thread);
 }
 
-/* Ends the threads and frees what only they use. */
+/* Ends the threads and frees what only they use, unless one was left alone, which may use it. */
 static void bzi_loader_end(bzna_loader *loader)
 {
     bzi_setup *setup = &loader->setup;
     const bzi_memory *memory = setup->memory;
     bzna_error ignored;
-    int entered;
+    int entered, done;
 
     bzi_loader_join(loader);
+    done = !loader->queues.watches.left;
     entered = bzi_device_enter(setup->device, &ignored) == BZNA_OK;
 
-    for (uint32_t i = 0; loader->workers && i < loader->queues.worker_count; i++) {
+    for (uint32_t i = 0; done && loader->workers && i < loader->queues.worker_count; i++) {
         bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
         bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
@@ -24523,9 +24601,10 @@ static void bzi_loader_end(bzna_loader *loader)
 
     if (entered)
         bzi_device_leave(setup->device);
-    for (uint32_t i = 0; loader->entries && i < loader->entry_count; i++)
+    for (uint32_t i = 0; done && loader->entries && i < loader->entry_count; i++)
         bzi_buffer_free(memory, &loader->entries[i].bytes);
-    bzi_arena_free(&setup->own);
+    if (done)
+        bzi_arena_free(&setup->own);
     bzi_sequence_free_all(memory, loader->plan.lists);
     bzi_dataset_drop(setup->dataset);
 }
@@ -24590,7 +24669,6 @@ static bzna_status bzi_loader_look(bzna_loader *loader, bzna_batch **out, bzna_e
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
-    bzi_pool *pool = loader->setup.pool;
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
     const int no_threads = loader->setup.config.pipeline.no_threads != 0;
     int expired = timeout_ns == 0 && !no_threads;
@@ -24598,7 +24676,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
     for (;;) {
         bzna_status status;
 
-        bzi_queues_look(queues, pool);
+        bzi_queues_look(queues, &loader->setup);
         status = bzi_loader_look(loader, out, err);
         if (status != BZNA_AGAIN || expired)
             return status;
@@ -24608,7 +24686,8 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
                 bzi_queues_sleep(queues, BZI_ROLE_DONE, deadline ? bzi_min(deadline, when) : when);
             expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
         } else {                                            /* then look once more */
-            expired = timeout_ns == 0 || bzi_queues_sleep_for(queues, pool, BZI_ROLE_DONE, deadline);
+            expired = timeout_ns == 0 || bzi_queues_sleep_for(queues, &loader->setup, BZI_ROLE_DONE,
+                                                                     deadline);
         }
     }
 }
@@ -24628,7 +24707,7 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
         if (!batch->touched[i])
             continue;
         status = setup->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) :
-                                     bzi_device_await(device, batch->written[i], err);
+                                     bzi_device_await(device, batch->written[i], 1, err);
         batch->touched[i] = status != BZNA_OK;
     }
 
@@ -24890,7 +24969,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, co
     }
 
     queues->paused++;
-    bzi_queues_settle(queues, setup->pool);
+    bzi_queues_settle(queues, setup);
     queues->clearing = 1;                                   /* nobody else uses batches that are pending */
     bzi_queues_unlock(queues);
     bzi_loader_drain_pending(loader);

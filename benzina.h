@@ -651,17 +651,24 @@
  *
  * A GPU THAT HANGS. A call of the driver that never returns cannot be ended, but the library stops
  * waiting for it. A thread that waits in bzna_loader_next, reset, restore or close looks once a
- * second whether the sessions go on. If a session has been in the same call for 60 looks, that is
- * for a minute, the device counts as lost: every loader on it ends with E_DEVICE_LOST, and the
- * library calls the driver no more. Loaders and contexts can be closed, which takes a few seconds.
- * These stay until the process ends:
- *     - the session's thread. If the call returns after all, the thread sleeps from then on, so do
- *       not unload the library
- *     - what that call may write to, some hundred kilobytes of the allocator's
+ * second whether the sessions and the loader's own threads go on. If one of them has been in the
+ * same call for 60 looks, that is for a minute, or if pictures for a batch on the host are not
+ * complete a minute after all work for them was enqueued, the device counts as lost: every loader
+ * on it ends with E_DEVICE_LOST, and the library calls the driver no more. Loaders and contexts can
+ * be closed, which takes a few seconds. These stay until the process ends:
+ *     - the thread. If the call returns after all, the thread sleeps from then on, so do not unload
+ *       the library
+ *     - what that call may write to: some hundred kilobytes of the allocator's if it is a session's
+ *       call, the loader and its context if it is one of the loader's threads
  *     - memory on the device, also of context_config.device_allocator, and pinned memory.
- * Work that was enqueued before may still write to batches: do not free output.buffers. A thread of
- * your own that is in a call of the driver when the GPU hangs, as in bzna_batch_release, stays
- * there, and so does bzna_loader_close if work of yours that reads batches never ends.
+ * Work that was enqueued before may still write to batches: do not free output.buffers.
+ *
+ * Work of yours may take any time. A batch that it still reads is no sign that the GPU hangs, and
+ * bzna_loader_next waits for it up to its timeout. But bzna_loader_close, and the release of the
+ * last batch after it, wait for such work for a minute. If it has not ended then, the loader and
+ * its context stay until the process ends, and a warning is logged that says so. Other loaders go
+ * on. A thread of your own that is in a call of the driver when the GPU hangs, as in
+ * bzna_batch_release, stays there.
  *
  * SEVERAL PROCESSES. The driver lets calls that belong to one CUDA context wait for one another.
  * Look at a GPU with several NVDEC engines (nvidia-smi dmon -s u, column dec). If its engines idle
@@ -3370,7 +3377,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 
 /* Stops the threads of loader, and lets go of its data set; NULL does nothing. Waits for callbacks
  * that are running, for reads of files that have begun and, on the device, for what was enqueued to
- * read batches that were released.
+ * read batches that were released, but no longer than a minute (chapter 11, A GPU THAT HANGS).
  * Batches on loan stay valid; the release of the last one frees their memory, and waits, too.
  * Returns E_STATE inside callbacks and after fork, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);

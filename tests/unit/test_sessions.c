@@ -6,7 +6,7 @@
  * test ends without a violation of the driver's rules, and with nothing alive in it. */
 #ifndef TEST_LINKED                   /* else the Makefile says so */
 #  define BZI_NVDEC_DEADLINE_NS 3000000000u
-#  define BZI_POOL_LOOK_NS 50000000u
+#  define BZI_LOOK_NS 50000000u
 #endif
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
@@ -3231,9 +3231,10 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
         reading_start(&o, context, a, GIVEN, &c);
         start = bzi_os_now_ns();
         batch = take_and_work(o.loader, &o.u, &o.r, 0, 700);
-        fake->fail("cuEventRecord", 1, 1, 0);
+        fake->fail("cuEventRecord", 1, 1, 1);
         fake->fail("cuStreamSynchronize", 1, 1, 0);
         CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        fake->fail("cuEventRecord", 0, 0, 0);
         CHECK_EQ(bzna_loader_next(o.loader, 0, &batch, NULL), BZNA_E_DEVICE);
         CHECK_EQ(bzna_loader_reset(o.loader, 3, NULL), BZNA_OK);
         REQUIRE(bzna_loader_next(o.loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
@@ -3287,7 +3288,7 @@ TEST(a_reset_that_waits_for_the_device_holds_up_no_other_call)
         reading o;
         c.order.epochs = 4;
         c.pipeline.batches_in_flight = 2;
-        fake->control->stream_us = 400000;
+        fake->control->stream_us = 150000;              /* some ten times, but less than a minute of looks */
         reading_start(&o, context, a, GIVEN, &c);
         resetting r = { .loader = o.loader };
         WAIT_FOR(ready_batches(o.loader) == 2);
@@ -4876,7 +4877,7 @@ static int child_hangs(archive *a, int way, int kind)
         wrong |= take_until_error(loaders[i], &e) == BZNA_E_DEVICE_LOST ? 0 : 2;
         wrong |= strstr(e.message, "hangs: a call of the driver has not returned") ? 0 : 4;
     }
-    wrong |= seconds_since(start) >= 60 * BZI_POOL_LOOK_NS * 1e-9 ? 0 : 8;
+    wrong |= seconds_since(start) >= 60 * BZI_LOOK_NS * 1e-9 ? 0 : 8;
     calls = calls_so_far();
     wrong |= bzna_loader_next(loaders[0], 0, &batch, &e) == BZNA_E_DEVICE_LOST ? 0 : 16;
     wrong |= bzna_loader_restore(loaders[0], &state, &e) == BZNA_OK ? 0 : 32;
@@ -4915,6 +4916,90 @@ TEST(a_call_of_the_driver_that_never_returns_ends_every_loader_on_the_device_and
         if ((child = fork()) == 0) {
             alarm(60);
             _exit(child_hangs(a, round / 2, round % 2 ? SYNCED : HOST));
+        }
+        CHECK_EQ(waitpid(child, &result, 0), child);
+        CHECK(WIFEXITED(result));
+        CHECK_EQ(WEXITSTATUS(result), 0);
+        memcpy(control, before, sizeof *before);            /* what the child has left */
+    }
+    free(before);
+    archive_free(a);
+    finish();
+}
+
+/* What hangs while a loader is used and closed: a call of a worker's; work of the library's in a stream, which no call
+ * waits for; the call in which the thread that retires batches waits for work of the program's; such work after the
+ * loader was closed, and where no thread waits for it. */
+enum { WORKER_LAUNCHES, WORKER_UPLOADS, WORKER_RECORDS, STREAM, RETIRING, RELEASED, NO_THREADS, CLOSINGS };
+
+/* In a child. Returns 0, or what went wrong, as bits. */
+static int child_closes(archive *a, int way)
+{
+    static const int functions[CLOSINGS] = { FAKE_cuLaunchKernel + 1, FAKE_cuMemcpyHtoDAsync_v2 + 1,
+                                             FAKE_cuEventRecord + 1 };
+    const int is_lost = way <= STREAM;
+    bzna_loader_config c = config_of(3, way == STREAM ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
+    messages m;
+    bzna_batch *batch = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    reading o;
+    uint64_t start;
+    int wrong = 0;
+    c.decode.decoder = way == STREAM ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+    c.order.epochs = 1000000;
+    c.pipeline.no_threads = way == NO_THREADS;
+    reading_start(&o, checked_context(2, &m, "0"), a, GIVEN, &c);
+    if (is_lost) {
+        wrong |= bzna_loader_next(o.loader, -1, &batch, &e) == BZNA_OK ? 0 : 1;
+        bzna_batch_release(batch);
+        control->hangs = functions[way];
+        control->stream_us = way == STREAM ? 100000000 : 0;
+        start = bzi_os_now_ns();
+        wrong |= take_until_error(o.loader, &e) == BZNA_E_DEVICE_LOST ? 0 : 2;
+        wrong |= strstr(e.message, "hangs: a call of the driver has not returned") ? 0 : 4;
+        wrong |= seconds_since(start) >= 60 * BZI_LOOK_NS * 1e-9 ? 0 : 8;
+        wrong |= bzna_loader_reset(o.loader, 0, &e) == BZNA_OK ? 0 : 16;
+        wrong |= bzna_loader_next(o.loader, -1, &batch, &e) == BZNA_E_DEVICE_LOST ? 0 : 32;
+    } else {
+        batch = take_and_work(o.loader, &o.u, &o.r, 0, 100000);
+        if (way != RELEASED)
+            bzna_batch_release(batch);
+    }
+    start = bzi_os_now_ns();
+    wrong |= bzna_loader_close(o.loader) == BZNA_OK ? 0 : 64;
+    if (way == RELEASED)
+        bzna_batch_release(batch);
+    wrong |= is_lost || seconds_since(start) >= 60 * BZI_LOOK_NS * 1e-9 ? 0 : 128;
+    bzna_dataset_close(o.dataset);
+    bzna_context_close(o.context);
+    wrong |= seconds_since(start) < 30 ? 0 : 256;
+    wrong |= way == STREAM || strstr(m.text[m.count - 1], "a loader is closed, but its memory and its context stay until "
+                                                          "the process ends: ") ? 0 : 512;
+    wrong |= is_lost || (fake->leaks() && strstr(fake->leaks(), "1 modules")) ? 0 : 1024;       /* the work goes on */
+    control->hangs = 0;
+    bzi_os_sleep_ns(50000000);
+    if (wrong || control->violations)
+        printf("  way %d: %d, %d messages, the last is %s; %s: %s\n", way, wrong, m.count, m.text[m.count - 1], e.message,
+               control->violations ? fake->violation() : "");
+    return wrong != 0 || control->violations || test_failures;
+}
+
+TEST(closing_waits_for_the_device_no_longer_than_a_minute_and_says_what_stays)
+{
+    if (ON_WINDOWS)
+        SKIP("nothing forks here");
+    archive *a;
+    fake_control *before = malloc(sizeof *before);
+    BEGIN;
+    a = archive_make(12, plain, 1);
+    for (int way = 0; way < CLOSINGS; way += ROUNDS(1, RETIRING)) {
+        int result = -1;
+        pid_t child;
+        fflush(stdout);
+        memcpy(before, control, sizeof *before);
+        if ((child = fork()) == 0) {
+            alarm(60);
+            _exit(child_closes(a, way));
         }
         CHECK_EQ(waitpid(child, &result, 0), child);
         CHECK(WIFEXITED(result));
@@ -5424,6 +5509,7 @@ TEST_MAIN(setup();
     /* first, while no call of the driver's has been made: it forks */
     RUN(a_picture_that_is_never_done_ends_nvdec_in_this_process_and_nothing_waits_for_it)
     RUN(a_call_of_the_driver_that_never_returns_ends_every_loader_on_the_device_and_nothing_waits_for_it)
+    RUN(closing_waits_for_the_device_no_longer_than_a_minute_and_says_what_stays)
     RUN(the_pictures_of_each_kind_are_decoded_to_their_sums_by_libavcodec)
     RUN(a_good_driver_passes_the_self_check_once_a_kind_and_nothing_is_said)
     
