@@ -794,12 +794,12 @@
  * copying the paths.
  *
  * A loader asks for what it needs of a sample, value by value on one thread: the target, then the
- * pictures, then other fields. A row of a table is three questions then, so keep the row that was
- * found last. Several threads ask at once, each for its own sample: read.threads of them, or
- * decode.threads if the data set has no pictures, and any threads of yours that call
- * bzna_dataset_*. If something serves one thread at a time, such as a connection to a database, the
- * provider keeps several in a pool: a thread takes one, and gives it back. No call begins or ends a
- * thread.
+ * pictures, then other fields. If a sample is a row of a table, keep the row that was found last:
+ * the next value is probably asked of it, too. Several threads ask at once, each for its own
+ * sample: read.threads of them, or decode.threads if the data set has no pictures, and any threads
+ * of yours that call bzna_dataset_*. If something serves one thread at a time, such as a connection
+ * to a database, the provider keeps several in a pool: a thread takes one, and gives it back. No
+ * call begins or ends a thread.
  *
  * examples/lmdb.c reads a database where it lies, by places. examples/sqlite.c reads rows of a
  * table, by `read` and a pool. examples/generator.c draws pictures.
@@ -913,7 +913,7 @@
  *       picture callback. All its pictures are decoded in software.
  *     - ICC profiles, transfer functions and primaries are not applied, so there is no HDR tone
  *       mapping. `bzna pack --icc convert` converts pictures to sRGB before they are coded.
- *     - Samples are not mixed with one another (MixUp, CutMix): that is done with whole batches.
+ *     - The library does not mix samples (MixUp, CutMix). Mix whole batches after they arrive.
  *     - Animated WebP, lossless JPEG and subsampled RGB JPEG are not read. HEIF, AVIF, GIF, BMP,
  *       PNM, TIFF, JPEG 2000 and JPEG XL are read only by codecs that a program adds (chapter 13),
  *       such as those of examples/formats. Pictures of floating-point numbers are not read, nor are

@@ -1,7 +1,8 @@
 /* stream.h - batches from shards that cannot seek: pipes, standard input, commands, gzip and zstd
  *
- * The library reads samples at any offset of their files. A stream reads whole shards into memory instead, as many as a
- * ceiling allows, and draws batches from them. A shard is a tar, or any other file that bzna_dataset_open_memory opens.
+ * The library reads samples at any offset of their files. A stream reads whole shards into memory instead, as many as
+ * memory_bytes allows, and draws batches from them. A shard is a tar, or any other file that bzna_dataset_open_memory
+ * opens.
  *
  *     #include "stream.h"
  *     #include <stdio.h>
@@ -81,9 +82,9 @@
  * its next permutation, and one that has more keeps the rest for the next epoch.
  *
  * RESUMING. bzna_stream_save says where a run stands, after any batch. bzna_stream_restore goes on from there with the
- * same batches, bit for bit. To that end it reads the shards of that window again, and those that were carried into it.
- * Sources and settings must be the same, and the shards must have the same samples: what differs is refused. Threads
- * may differ. If a source cannot be read again, such as standard input, whoever starts the program supplies it again.
+ * same batches, bit for bit. For that, it reads again the shards of that window, and earlier shards of which samples
+ * were left for that window. Sources and settings must be the same, and the shards must have the same samples: what
+ * differs is refused. Threads may differ. If a source cannot be read again, such as standard input, whoever starts the program supplies it again.
  *
  * A batch's info (bzna_batch_get_info) is the loader's. There, index is (number of the shard in the list) << 32 |
  * (number of the sample in the shard), and epoch counts lists of samples, of which a window has one or more.
