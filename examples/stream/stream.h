@@ -84,7 +84,8 @@
  * RESUMING. bzna_stream_save says where a run stands, after any batch. bzna_stream_restore goes on from there with the
  * same batches, bit for bit. For that, it reads again the shards of that window, and earlier shards of which samples
  * were left for that window. Sources and settings must be the same, and the shards must have the same samples: what
- * differs is refused. Threads may differ. If a source cannot be read again, such as standard input, whoever starts the program supplies it again.
+ * differs is refused. Threads may differ. If a source cannot be read again, such as standard input, whoever starts the
+ * program supplies it again.
  *
  * A batch's info (bzna_batch_get_info) is the loader's. There, index is (number of the shard in the list) << 32 |
  * (number of the sample in the shard), and epoch counts lists of samples, of which a window has one or more.
