@@ -705,6 +705,45 @@ static void *small_alloc(void *user, size_t size, size_t align)
     return size > 8192 ? NULL : bzi_os_alloc(NULL, size, align);
 }
 
+/* They stay where they are, too, when more are added, and when another arena takes over the memory. */
+TEST(short_texts_of_an_arena_share_blocks_and_all_is_freed_at_once)
+{
+    enum { TEXTS = 5000 };
+    static const char *texts[TEXTS];
+    counter counted = { 0 };
+    const bzi_memory memory = { { &counted, counter_alloc, counter_release } };
+    bzi_arena arena = { .memory = &memory }, other = { .memory = &memory };
+    double *number;
+    char text[BZI_ARENA_TEXT + 2];
+    int right = 1;
+
+    for (int i = 0; i < TEXTS; i++) {
+        snprintf(text, sizeof text, "%0*d", i % (int)(sizeof text - 1), i);
+        texts[i] = bzi_arena_text(&arena, text);
+        REQUIRE(texts[i]);
+    }
+    CHECK(counted.blocks < TEXTS / 50);
+    number = bzi_arena_zero(&arena, 1, sizeof *number);
+    CHECK(number && (uintptr_t)number % 16 == 0 && *number == 0);
+    bzi_arena_join(&other, &arena);
+    CHECK(bzi_arena_text(&arena, "more") && bzi_arena_text(&other, "more") && arena.blocks);
+    for (int i = 0; i < TEXTS; i++) {
+        snprintf(text, sizeof text, "%0*d", i % (int)(sizeof text - 1), i);
+        right &= !strcmp(texts[i], text);
+    }
+    CHECK(right);
+
+    counted.fail_at = counted.calls + 1;
+    for (int i = 0; i < TEXTS && bzi_arena_text(&arena, "none"); i++)
+        right = i < TEXTS - 1;
+    CHECK(right);
+    counted.fail_at = 0;
+    CHECK(bzi_arena_text(&arena, "some"));
+    bzi_arena_free(&arena);
+    bzi_arena_free(&other);
+    CHECK_ALL_FREED(counted);
+}
+
 /* A key is that of the parameter set in an avcC. */
 TEST(a_cache_that_finds_no_memory_for_a_key_stays_as_it_was)
 {
@@ -909,6 +948,7 @@ TEST_MAIN(
     RUN(the_level_filters)
     RUN(a_full_queue_says_how_many_messages_were_dropped)
     RUN(an_error_finds_a_place_in_a_full_queue)
+    RUN(short_texts_of_an_arena_share_blocks_and_all_is_freed_at_once)
     RUN(a_cache_that_finds_no_memory_for_a_key_stays_as_it_was)
     RUN(what_waits_is_delivered_when_the_context_is_closed)
     RUN(a_long_message_is_cut)
