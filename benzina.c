@@ -103,6 +103,8 @@
     defined(BENZINA_NO_FOLDER) || defined(BENZINA_NO_DIRECTORIES) || defined(BENZINA_NO_RECORD) || \
     defined(BENZINA_NO_PROVIDER) || defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_AUGMENTS) || \
     defined(BENZINA_NO_AUGMENTATION) || defined(BENZINA_NO_AUGMENTATIONS) || defined(BENZINA_NO_POLICIES) || \
+    defined(BENZINA_NO_MX) || defined(BENZINA_WITHOUT_MXNET) || defined(BENZINA_NOMXNET) || \
+    defined(BZNA_NO_MXNET) || \
     defined(BENZINA_NO_THREAD) || defined(BENZINA_NO_PTHREAD) || defined(BENZINA_NO_PTHREADS) || \
     defined(BENZINA_WITHOUT_CUDA) || defined(BENZINA_WITHOUT_AVCODEC) || defined(BENZINA_WITHOUT_JPEG) || \
     defined(BENZINA_WITHOUT_WRITER) || defined(BENZINA_WITHOUT_SHARDS) || defined(BENZINA_WITHOUT_HEIF) || \
@@ -14406,6 +14408,10 @@ static double bzi_draw_integer(bzna_random *random, double lo, double hi)
     return fmin(floor(bzi_draw(random, lo, lo < hi ? hi + 1 : hi)), hi);
 }
 
+/* --- MXNet: its warp, and its shifts of H, L and S, contrast and illumination --- */
+
+#ifndef BENZINA_NO_MXNET
+
 /* Enlarges a size that is smaller than the output, and keeps its ratio: first to the output's height, then to its
  * width. Sizes are whole. The arithmetic is done in floats, as MXNet does it. */
 static void bzi_mxnet_enlarge(const double out[2], double size[2])
@@ -14469,6 +14475,58 @@ static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine 
             h[i] = -h[i];
         }
 }
+
+/* Draws MXNet's part of a jitter. Shifts of H, L and S are whole numbers; a sum of two draws makes small ones more
+ * likely. Pre: j was checked. */
+static void bzi_jitter_mxnet(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
+{
+    t->clamp_hue = j->mxnet_clamp_hue ? 1 : t->clamp_hue;
+
+    for (int i = 0; i < 3; i++)
+        if (j->mxnet_hls[i] > 0) {
+            const double one = bzi_random_uniform(random, 0, 1), four = bzi_random_uniform(random, 0, 4);
+            t->hls[i] = (float)trunc(((one + four) / 5 * 2 - 1) * j->mxnet_hls[i]);
+        }
+
+    const double contrast = 1 + bzi_draw(random, -j->mxnet_contrast, j->mxnet_contrast);
+    const double illumination = bzi_draw(random, -j->mxnet_illumination, j->mxnet_illumination);
+    for (int i = 0; i < 3 && (contrast != 1 || illumination != 0); i++) {
+        t->bias[i] = (float)(t->bias[i] - illumination / contrast);
+        t->scale[i] = (float)(t->scale[i] * contrast);
+    }
+}
+
+static bzna_status bzi_mxnet_check(const bzna_warp *w, const bzna_jitter *j, const char *where, bzna_error *err)
+{
+    (void)w, (void)j, (void)where, (void)err;
+    return BZNA_OK;
+}
+
+#else
+
+/* In this build a warp or a jitter of MXNet's is refused, so that none is ever drawn. where: what messages call it. */
+static bzna_status bzi_mxnet_check(const bzna_warp *w, const bzna_jitter *j, const char *where, bzna_error *err)
+{
+    if ((w && w->kind == BZNA_WARP_MXNET) ||
+        (j && (!bzi_is_zero(j->mxnet_hls, sizeof j->mxnet_hls) || j->mxnet_contrast != 0 ||
+               j->mxnet_illumination != 0 || j->mxnet_clamp_hue)))
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build has nothing of MXNet's (BENZINA_NO_MXNET)", where);
+    return BZNA_OK;
+}
+
+static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
+{
+    (void)random, (void)p, (void)a, (void)h;
+}
+
+static void bzi_jitter_mxnet(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
+{
+    (void)random, (void)j, (void)t;
+}
+
+#endif
+
+/* --- Distortions, and whole warps --- */
 
 /* Appends torchvision's RandomAffine without its shift and scale, which turns and shears about the output's middle. */
 static void bzi_distort_affine(double rotate, double shear_x, double shear_y, const double size[2], double h[9])
@@ -14629,7 +14687,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
     const struct bzi_warp_defaults *d;
 
     if (bzi_settings_check(BZI_OF_warp, given, where, err) != BZNA_OK ||
-        bzi_warp_check_effects(given, where, err) != BZNA_OK)
+        bzi_mxnet_check(given, NULL, where, err) != BZNA_OK || bzi_warp_check_effects(given, where, err) != BZNA_OK)
         return err->status;
 
     d = &bzi_warp_defaults[given->kind];
@@ -14656,7 +14714,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 
 
 /* ==== 48. Transforms: color =========================================================================================
- * Calls: rooms 2, 46-47.
+ * Calls: rooms 2, 47.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -14689,8 +14747,7 @@ static int bzi_color_is_identity(const float color[12])
     return 1;
 }
 
-/* Draws the jitter of one sample into t. MXNet's shifts of H, L and S are whole numbers; a sum of two draws makes small
- * ones more likely. Pre: j was checked. */
+/* Draws the jitter of one sample into t. Pre: j was checked. */
 static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
 {
     const float *ranges[4] = { j->brightness, j->contrast, j->saturation, j->hue };
@@ -14703,20 +14760,7 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_tran
         }
 
     t->grayscale = bzi_draw_flip(random, j->grayscale) ? 1 : t->grayscale;
-    t->clamp_hue = j->mxnet_clamp_hue ? 1 : t->clamp_hue;
-
-    for (int i = 0; i < 3; i++)
-        if (j->mxnet_hls[i] > 0) {
-            const double one = bzi_random_uniform(random, 0, 1), four = bzi_random_uniform(random, 0, 4);
-            t->hls[i] = (float)trunc(((one + four) / 5 * 2 - 1) * j->mxnet_hls[i]);
-        }
-
-    const double contrast = 1 + bzi_draw(random, -j->mxnet_contrast, j->mxnet_contrast);
-    const double illumination = bzi_draw(random, -j->mxnet_illumination, j->mxnet_illumination);
-    for (int i = 0; i < 3 && (contrast != 1 || illumination != 0); i++) {
-        t->bias[i] = (float)(t->bias[i] - illumination / contrast);
-        t->scale[i] = (float)(t->scale[i] * contrast);
-    }
+    bzi_jitter_mxnet(random, j, t);
 }
 
 /* Finds the luma weights of red and blue for a matrix code point (ISO/IEC 23091-2, table 4). An unspecified matrix is
@@ -25348,7 +25392,7 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 
 
 /* ==== 84. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 12, 46, 50, 67.
+ * Calls: rooms 2, 4, 9, 12, 46-47, 50, 67.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -25526,7 +25570,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
     if (bzi_settings_check(BZI_OF_loader_filter, filter, bzi_setting_name(text, where, "filter"), err) != BZNA_OK ||
         bzi_filter_check(text, filter->kind, filter->antialias, err) != BZNA_OK ||
         bzi_settings_check(BZI_OF_loader_color, c, bzi_setting_name(text, where, "color"), err) != BZNA_OK ||
-        bzi_settings_check(BZI_OF_jitter, &c->jitter, bzi_setting_name(text, where, "color.jitter"), err) != BZNA_OK)
+        bzi_settings_check(BZI_OF_jitter, &c->jitter, bzi_setting_name(text, where, "color.jitter"), err) != BZNA_OK ||
+        bzi_mxnet_check(NULL, &c->jitter, bzi_setting_name(text, where, "color.jitter"), err) != BZNA_OK)
         return err->status;
 
     for (int i = 0; i < 3; i++) {
@@ -26846,6 +26891,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     BZI_API_BEGIN_WITH(random, jitter, transform);
 
     BZI_API_TRY(bzi_settings_check(BZI_OF_jitter, jitter, "jitter", &e));
+    BZI_API_TRY(bzi_mxnet_check(NULL, jitter, "jitter", &e));
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_settings_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
 

@@ -54,6 +54,8 @@
  *     BENZINA_NO_PROVIDERS no providers
  *     BENZINA_NO_AUGMENT   no policies: a loader whose config has policies is refused, and so is a
  *                          transform with operations
+ *     BENZINA_NO_MXNET     nothing that only continues runs of MXNet: a loader whose config has a
+ *                          warp MXNET, or a jitter with settings of MXNet's, is refused
  *     BENZINA_NO_THREADS   no threads, so -lpthread is not needed: one thread alone may use the
  *                          library, and context_config.no_threads is always 1
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours

@@ -6,7 +6,7 @@ T="$BUILD/tests/dist"
 rm -rf "$T"; mkdir -p "$T"
 passed=0; failed=0; skipped=0
 PYTHON=${PYTHON:-python3}
-ALL="CUDA AVCODEC JPEG WRITER SHARDS STILLS FOLDERS PROVIDERS AUGMENT THREADS"
+ALL="CUDA AVCODEC JPEG WRITER SHARDS STILLS FOLDERS PROVIDERS AUGMENT MXNET THREADS"
 ARCHIVES="SHARDS FOLDERS STILLS PROVIDERS WRITER"
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow $WERROR"
 CFLAGS=$(pkg-config --cflags libavcodec libavutil libjpeg 2>/dev/null); libraries=$?
@@ -61,6 +61,7 @@ lacks() { # folder, name...: what the rooms had is gone
         JPEG)    gone="jpeg_read_header"           # NVDEC and the writer need the header of a JPEG
                  case " $* " in *" CUDA "*) case " $* " in *" WRITER "*) gone="$gone bzi_jpeg_read bzi_jpeg_next" ;; esac ;; esac ;;
         AUGMENT) gone="bzi_rand_augment bzi_kernel_blur bzna_policy_preset bzna_augment_draw" ;;
+        MXNET)   gone="bzi_mxnet_enlarge" ;;
         THREADS) gone="pthread_create" ;;
         esac
         for word in $gone; do ! grep -n "$word" "$folder/benzina.c" "$folder/benzina_kernels.cu" || return 1; done

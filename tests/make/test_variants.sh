@@ -47,6 +47,8 @@ describe() {
                      suites="no_threads dataset folder tar recordio records lists pictures"; switch=BENZINA_NO_THREADS ;;
     without_augment) flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_AUGMENT"; libs="$AV_LIBS $JPEG_LIBS"
                      suites="augment outputs"; switch=BENZINA_NO_AUGMENT ;;
+    without_mxnet)   flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_MXNET"; libs="$AV_LIBS $JPEG_LIBS"
+                     suites=refusals; switch=BENZINA_NO_MXNET ;;
     aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"; standard=-std=gnu11
                      run="qemu-aarch64 -L /usr/aarch64-linux-gnu"
                      suites="kernels numbers platforms basics host cursor boxes dataset $containers"
@@ -146,6 +148,7 @@ if [ -z "$av$cuda" ]; then skip without_both "$same"; else add without_both rest
 if [ -z "$av" ]; then skip without_shards "no libavcodec here [libavcodec-dev]"; else add without_shards library; fi
 if [ -z "$av" ]; then skip without_threads "no libavcodec here [libavcodec-dev]"; else add without_threads library; fi
 if [ -z "$av" ]; then skip without_augment "no libavcodec here [libavcodec-dev]"; else add without_augment library; fi
+if [ -z "$av" ]; then skip without_mxnet "no libavcodec here [libavcodec-dev]"; else add without_mxnet library; fi
 for compiler in gcc clang; do
     wanted "${compiler}_native" || continue
     if have "$compiler"; then add "${compiler}_native"; else skip "${compiler}_native" "no $compiler here [$compiler]"; fi

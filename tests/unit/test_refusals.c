@@ -270,6 +270,34 @@ TEST(a_thread_that_may_run_anywhere_names_no_processor)
     CHECK_CONTAINS(e.message, "cannot start the thread that takes batches back: ");
 }
 
+TEST(a_build_without_mxnet_refuses_its_warp_and_its_jitter)
+{
+    const bzna_warp warp = { .kind = BZNA_WARP_MXNET };
+    const bzna_jitter jitters[] = { { .mxnet_hls = { 0, 1, 0 } }, { .mxnet_contrast = 0.5f },
+                                    { .mxnet_illumination = 1 }, { .mxnet_clamp_hue = 1 } };
+    bzna_transform t;
+    bzna_random random;
+    bzna_error e = { 0 };
+    double h[9];
+#ifdef BENZINA_NO_MXNET
+    const bzna_status expected = BZNA_E_UNSUPPORTED;
+    bzna_loader_config c = config_of(1);
+    c.warp = warp;
+    refused(&c, expected, "loader_config.warp: this build has nothing of MXNet's (BENZINA_NO_MXNET)");
+    memset(&c.warp, 0, sizeof c.warp);
+    c.color.jitter = jitters[0];
+    refused(&c, expected, "color.jitter: this build has nothing of MXNet's (BENZINA_NO_MXNET)");
+#else
+    const bzna_status expected = BZNA_OK;
+#endif
+    bzna_random_init(&random, 1, 2, 3, 4);
+    bzna_transform_init(&t, sizeof t);
+    CHECK_EQ(bzna_warp_draw(&random, &warp, 30, 20, 10, 10, h, &e), expected);
+    for (size_t i = 0; i < COUNT(jitters); i++)
+        CHECK_EQ(bzna_jitter_draw(&random, &jitters[i], &t, &e), expected);
+    CHECK_EQ(bzna_jitter_draw(&random, &(bzna_jitter){ .hue = { 0.1f, 0.2f } }, &t, &e), BZNA_OK);
+}
+
 /* A folder that has gone between two looks at it is one that cannot be listed. */
 TEST(a_folder_that_cannot_be_listed_is_named_once)
 {
@@ -326,6 +354,7 @@ TEST_MAIN(
     RUN(the_last_epoch_is_2_to_the_64_less_2)
     RUN(memory_that_is_given_for_two_batches_is_refused)
     RUN(names_that_are_not_utf8_are_refused)
+    RUN(a_build_without_mxnet_refuses_its_warp_and_its_jitter)
     RUN(a_reserved_word_that_is_set_is_named)
     RUN(a_picture_sits_left_or_not)
     RUN(an_empty_path_is_not_found)
