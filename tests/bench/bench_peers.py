@@ -20,7 +20,7 @@ filter, normalized. They are larger than the caches of processors: 64 MB of JPEG
                 RandomErasing with a probability of 0.25. "benzina crop" has neither of the two. With antialiasing
   64, 224, 500x375, 1600x1200, 12mpx (4000x3000), progressive (500x375)
                 made of those: small ones are scaled down, large ones are several side by side. With antialiasing;
-                peers that have none run without, beside this library without
+                peers that have none run without, compared with this library without
   28, 32        records of MNIST's and CIFAR-10's form, of noise, batches of 512: padded by 2, cropped, (32: flipped),
                 normalized
 
@@ -794,7 +794,7 @@ def rate_of(told, mode, threads, peer):
 
 
 def pairs_of(told, threads):
-    """This library (records in a file, pictures in a folder) beside the best peer that does the same, per mode."""
+    """This library (records in a file, pictures in a folder) and the best peer that does the same, per mode."""
     own = "benzina" if "benzina" in told["peers"] else "benzina folder"
     for mode in ("on", "off"):
         others = [(rate_of(told, mode, threads, p), p) for p in told["peers"] if not is_own(p) and p != TURBO]
@@ -835,7 +835,7 @@ def draw_ratios(axis, sets):
 
 
 def draw_chart(json_path, folder):
-    """Photographs, peer by peer, and all sets beside the best peer."""
+    """Photographs, peer by peer, and all sets compared with the best peer."""
     import matplotlib
     matplotlib.use("agg")
     matplotlib.rcParams.update({"svg.hashsalt": "peers", "svg.fonttype": "none", "font.size": 9})
@@ -908,7 +908,7 @@ def table(results, peers, threads):
 
 
 def ratios(results, told, threads):
-    """This library beside each peer that does the same, and beside decoding alone, in each round: medians."""
+    """This library compared with each peer that does the same, and with decoding alone, in each round: medians."""
     own = "benzina" if "benzina" in told["peers"] else "benzina folder"
     for count in threads:
         for mode in ("off", "on"):

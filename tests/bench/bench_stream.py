@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_stream.py - a stream beside WebDataset, on the same shards through the same pipes
+"""bench_stream.py - a stream compared with WebDataset, on the same shards through the same pipes
 
     PYTHON tests/bench/bench_stream.py [build]          from the repository's root; PYTHON has torch, torchvision and
     webdataset

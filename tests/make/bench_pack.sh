@@ -1,5 +1,5 @@
 #!/bin/sh
-# bzna pack beside ffmpeg, with as many processes and the same settings, in turns; and the memory of bzna pack.
+# bzna pack compared with ffmpeg, with as many processes and the same settings, in turns; and the memory of bzna pack.
 # Usage, from the repository's root: sh tests/make/bench_pack.sh BUILD PICTURES [PROCESSES [ROUNDS [CODEC]]]; PICTURES:
 # of at most 512 pixels, of which others are left out, since bzna pack would also make thumbnails of them. Needs ffmpeg.
 #
