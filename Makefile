@@ -534,16 +534,17 @@ bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/
 # tests/bench/bench_sessions.c: a table, in five minutes.
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
-# This library compared with torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of pictures
-# or on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that
-# are made. Their settings stand at the top of the scripts.
+# This library compared with torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them, on one SET of
+# pictures or on all; and what each codec of bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of
+# pictures that are made. Their settings stand at the top of the scripts.
 PYTHON ?= python3
 bench-peers: $(if $(filter yes,$(HAVE_JPEG)),$(BUILD)/bench/jpeg)
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" SET="$(SET)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
 	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/bench/$(subst -,_,$@).py
-# What RandAugment and erasing cost compared with the crop that they follow, by processor time, and that recipe compared with those of
-# torchvision and DALI, as far as PYTHON has them. PICTURES=DIR: class folders of JPEG files. SHORT=1: fewer rounds.
+# What RandAugment and erasing cost compared with the crop that they follow, by processor time, and that recipe
+# compared with those of torchvision and DALI, as far as PYTHON has them. PICTURES=DIR: class folders of JPEG files.
+# SHORT=1: fewer rounds.
 bench-augment: all $(BUILD)/bench/augment
 	@$(BUILD)/bench/augment "$(PICTURES)" $(if $(SHORT),5 1,15 1 each)
 	@BUILD="$(BUILD)" SET=recipe PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS=benzina,torchvision,dali \
@@ -554,8 +555,8 @@ results:
 	@mkdir -p tests/bench/results
 	@for file in $(wildcard $(addprefix $(BUILD)/,peers/peers.json codecs/codecs.json bench/quality.json \
 	    bench/accuracy/accuracy.json train/train.json gpu/report.json)); do cp -v $$file tests/bench/results/; done
-# The loader compared with decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with small
-# pictures. Settings stand at the beginning of tests/bench/bench_speed.py.
+# The loader compared with decoding alone, from 64x64 to 12 megapixels; jpeg_shrink with margins; context switches with
+# small pictures. Settings stand at the beginning of tests/bench/bench_speed.py.
 bench-speed: all $(BUILD)/bench/small
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" ONLY="$(ONLY)" $(PYTHON) \
 	    tests/bench/bench_speed.py

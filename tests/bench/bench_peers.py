@@ -270,8 +270,8 @@ def prepare(pictures, out, bzna, peers):
             source = os.environ.get("PICTURES") or pictures
             packed = subprocess.run(
                 [bzna, "pack", source if codec != "copy" else pictures, "-o", archive, "--codec", *codec.split(),
-                 *([] if codec == "copy" else ["--thumb", "none"]), "--overwrite", "--report", archive + ".json"], stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE, text=True)
+                 *([] if codec == "copy" else ["--thumb", "none"]), "--overwrite", "--report", archive + ".json"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             if packed.returncode:
                 print("bzna pack --codec %s: %s" % (codec, packed.stderr.strip().splitlines()[-1]))
     return files
