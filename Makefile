@@ -365,8 +365,8 @@ tsan:
 
 # ---- Tests: how a suite in C is built --------------------------------------------------------------------------------
 
-# Suites take less time to run than to optimize, but for two that calculate much themselves. The library at -Og is as fast
-# as at -O1, and takes the compiler two thirds of the time.
+# Suites take less time to run than to optimize, but for two that calculate much themselves. The library at -Og is as
+# fast as at -O1, and takes the compiler two thirds of the time.
 TEST_OPT    = $(if $(filter %/test_ptx %/test_explorer,$@),-O2,$(if $(filter %/library.o,$@),-Og,-O0))
 # What the library waits for is less there: the fake driver takes long.
 TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) -DBENZINA_CHECK_LOCKS -DBZI_NVDEC_DEADLINE_NS=3000000000u \

@@ -17433,8 +17433,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 typedef struct bzi_device bzi_device;
 
 /* How often those who wait for threads of the library look after them, and how many looks in a row see a thread in the
- * same call of the driver until it is given up. Looks are counted, not time, because a process may have been stopped for
- * a while. A thread that nobody looks after does not wait in a call: it asks every BZI_POLL_NS, for as long. */
+ * same call of the driver until it is given up. Looks are counted, not time, because a process may have been stopped
+ * for a while. A thread that nobody looks after does not wait in a call: it asks every BZI_POLL_NS, for as long. */
 #ifndef BZI_LOOK_NS
 #  define BZI_LOOK_NS 1000000000u
 #endif
@@ -17442,7 +17442,8 @@ typedef struct bzi_device bzi_device;
 #define BZI_POLL_NS 100000u
 
 /* What is known of a thread's calls of the driver. Nobody can end such a call, so a thread that has been in one for too
- * long is left alone: what it worked on is taken for lost. If the call returns after all, the thread goes no further. */
+ * long is left alone: what it worked on is taken for lost. If the call returns after all, the thread goes no
+ * further. */
 typedef struct bzi_watch {
     atomic_uint_fast64_t calls;       /* odd: the thread is in a call; BZI_WATCH_LEFT: it was left alone in one */
     uint64_t seen;                    /* what `calls` was at the last look */
@@ -22212,8 +22213,8 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
 }
 
 /* Waits until nothing reads the batch that was released first, and makes it free. Returns 1, or 0 if none may be waited
- * for. Batches that are still retiring when the loader closes are waited for when it is freed. In the CUDA context. With
- * the lock held, but not during the wait. */
+ * for. Batches that are still retiring when the loader closes are waited for when it is freed. In the CUDA context.
+ * With the lock held, but not during the wait. */
 static int bzi_queues_retire(bzi_queues *queues)
 {
     bzna_batch *batch;
@@ -24191,8 +24192,8 @@ static int bzi_hand_work(const bzi_hand *hand, uint64_t *when)
     return 1;
 }
 
-/* Waits until there is perhaps something to do, and counts how long. when: as for bzi_queues_sleep_reader. With the lock
- * held, but not during the wait. */
+/* Waits until there is perhaps something to do, and counts how long. when: as for bzi_queues_sleep_reader. With the
+ * lock held, but not during the wait. */
 static void bzi_hand_sleep(const bzi_hand *hand, uint64_t when)
 {
     bzi_queues *queues = hand->queues;
@@ -24243,8 +24244,8 @@ static void *bzi_hand_run(void *argument)
 }
 
 /* Without threads, does the next piece of the work that the batch to be delivered needs. Returns 0; if there is no work
- * before some time, that time. The error that ends the loader, if there is one, is in queues.poison. With the lock held,
- * but not while it works. */
+ * before some time, that time. The error that ends the loader, if there is one, is in queues.poison. With the lock
+ * held, but not while it works. */
 static uint64_t bzi_loader_work(bzna_loader *loader)
 {
     const bzi_batches *pending = &loader->consumer.pending;
@@ -24532,8 +24533,8 @@ static int bzi_queues_drain_reads(const bzi_queues *queues, bzna_error *err)
     return 1;
 }
 
-/* Frees what the loader has on the device. In the CUDA context, unless the device is lost: the library's own objects are
- * freed nevertheless. */
+/* Frees what the loader has on the device. In the CUDA context, unless the device is lost: the library's own objects
+ * are freed nevertheless. */
 BZI_COLD
 static void bzi_setup_free_device(const bzi_setup *setup, bzi_queues *queues)
 {
@@ -24605,8 +24606,8 @@ static void bzi_loader_free(bzna_loader *loader)
     bzi_context_drop(context);
 }
 
-/* Waits until no thread uses the loader any more, neither the library's nor one in next. Threads that do not return from
- * a call of the driver are left alone. */
+/* Waits until no thread uses the loader any more, neither the library's nor one in next. Threads that do not return
+ * from a call of the driver are left alone. */
 static void bzi_loader_join(bzna_loader *loader)
 {
     bzi_queues *queues = &loader->queues;
