@@ -1480,7 +1480,9 @@ typedef struct bzi_kernel_scan {
 /* What rows are made of, in a workspace; of luma [0] and chroma [1], or of planes: */
 typedef struct bzi_kernel_lines {
     int      turned;                  /* rows and columns of the output have changed places */
-    int      aligned;                 /* H is; otherwise scans are made for each output row, y along its columns too */
+    int      aligned;                 /* H is; otherwise scans are made for output rows, y along their columns, too */
+    int      level;                   /* not aligned: all columns of a row take the same of y */
+    int32_t  planned[2];              /* not aligned: the columns that x is of */
     int32_t  first, end, top, bottom; /* output columns and rows inside the picture; not aligned: of that row */
     bzi_kernel_scan x[2], y[2];       /* aligned: indices of columns count from low */
     int32_t  low[2], count[2];        /* the first sample that is read, which may lie before the picture; how many */
@@ -1946,34 +1948,45 @@ BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_mix(const bzi_kernel_lines *lines,
     return sum * (bzi_kernel_reals_at(lines->x[p > 0].norm + i) * lines->scale[p > 0]);
 }
 
-/* As bzi_kernel_apply_matrix. */
-BZI_KERNEL_OF_ROW void bzi_kernel_matrix8(const float m[12], bzi_kernel_reals c[3])
+/* As bzi_kernel_apply_matrix. none, a constant: R has no part of Cb and B none of Cr, and Y' is the same in all. Without
+ * the products with 0, nothing changes but the sign of a zero, which clamping takes. */
+BZI_KERNEL_OF_ROW void bzi_kernel_matrix8(const float m[12], int none, bzi_kernel_reals c[3])
 {
-    const bzi_kernel_reals c0 = c[0], c1 = c[1], c2 = c[2];
-    for (int i = 0; i < 3; i++, m += 4)
-        c[i] = bzi_kernel_clamp8(((m[0] * c0 + m[1] * c1) + m[2] * c2) + m[3], 255.0f);
+    const bzi_kernel_reals luma = m[0] * c[0], c0 = c[0], c1 = c[1], c2 = c[2];
+    for (int i = 0; i < 3; i++, m += 4) {
+        c[i] = luma;
+        if (!none)
+            c[i] = m[0] * c0;
+        if (!none || i != 0)
+            c[i] += m[1] * c1;
+        if (!none || i != 2)
+            c[i] += m[2] * c2;
+        c[i] = bzi_kernel_clamp8(c[i] + m[3], 255.0f);
+    }
 }
 
-/* Colors of an output row, and its elements, by a slot whose flags have BZI_KERNEL_MEAN. lerp, and none, which says
- * that there is no flag, are constants where they can be. */
+/* Colors of an output row, and its elements, by a slot whose flags have BZI_KERNEL_MEAN. lerp and none are constants
+ * where they can be; none: there is no flag, the matrix is as above, and at least eight columns are made of other rows
+ * than they go to. A test at each store, for the last columns, would cost a tenth of the warp. */
 BZI_KERNEL_OF_ROW void bzi_kernel_paint_as(const bzi_kernel_slot *given, const bzi_kernel_lines *lines, uint32_t dtype,
                                            uint32_t channels, int lerp, int none, uint8_t *const to[3])
 {
     const bzi_kernel_slot slot = *given;       /* as no store changes it, it stays in registers */
     const int32_t columns = lines->end - lines->first, size = 1 << bzi_kernel_element_shift(dtype);
     for (int32_t i = 0; i < columns; i += 8) {
+        i = !none || i + 8 <= columns ? i : columns - 8;       /* the last vector overlaps, with equal values */
         bzi_kernel_reals c[3] = { bzi_kernel_mix(lines, 0, lerp, i), bzi_kernel_mix(lines, 1, lerp, i),
                                   bzi_kernel_mix(lines, 2, lerp, i) };
-        bzi_kernel_matrix8(slot.rgb, c);
+        bzi_kernel_matrix8(slot.rgb, none, c);
         if (!none && (slot.flags & BZI_KERNEL_COLOR))
-            bzi_kernel_matrix8(slot.color, c);
+            bzi_kernel_matrix8(slot.color, 0, c);
         if (!none && (slot.flags & BZI_KERNEL_GRAY))
             c[0] = (slot.luma[0] * c[0] + slot.luma[1] * c[1]) + slot.luma[2] * c[2];
         for (uint32_t p = 0; p < 3 && (none || p < channels); p++) {
             c[p] -= slot.bias[p];
             if (!none && (slot.flags & BZI_KERNEL_MEAN))
                 c[p] -= bzi_kernel_reals_at(lines->mean[p] + i);
-            bzi_kernel_put_most(dtype, to[p] + i * size, columns - i, c[p] * slot.scale[p]);
+            bzi_kernel_put_most(dtype, to[p] + i * size, none ? 8 : columns - i, c[p] * slot.scale[p]);
         }
     }
 }
@@ -1981,7 +1994,9 @@ BZI_KERNEL_OF_ROW void bzi_kernel_paint_as(const bzi_kernel_slot *given, const b
 BZI_KERNEL_ROW void bzi_kernel_paint_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, uint32_t dtype,
                                      uint32_t channels, uint8_t *const to[3])
 {
-    const int none = slot->flags == 0 && channels == 3;
+    const float *m = slot->rgb;
+    const int none = slot->flags == 0 && channels == 3 && m[0] == m[4] && m[0] == m[8] && m[1] == 0.0f &&
+                     m[10] == 0.0f && lines->end - lines->first >= 8 && (const void *)lines->part[0][0] != to[0];
     if (none && lines->lerp)
         bzi_kernel_paint_as(slot, lines, dtype, 3, 1, 1, to);
     else if (none)
@@ -2135,7 +2150,8 @@ BZI_KERNEL_CPU void bzi_kernel_take_rows(const bzi_kernel_slot *slot, const bzi_
 /* The lowest row that is read, which may lie below the plane. */
 BZI_KERNEL_OF_ROW int32_t bzi_kernel_lowest(const bzi_kernel_lines *lines, int c)
 {
-    const int32_t *index = lines->y[c].index, a = index[0], b = index[lines->end - lines->first - 1];
+    const int32_t *index = lines->y[c].index, a = index[0];
+    const int32_t b = index[lines->level ? 0 : lines->end - lines->first - 1];
     return (a > b ? a : b) + lines->y[c].taps - 1;
 }
 
@@ -2167,7 +2183,8 @@ BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const
     const uint8_t *last = plane + bottom * pitch + (int32_t)view->x[p > 0].last - 3;
     const size_t columns = (size_t)(lines->end - lines->first);
     for (size_t i = 0; i < columns; i += 8) {
-        const float *down = y.weight + i;
+        const size_t row = lines->level ? 0 : i;
+        const float *down = y.weight + row;
         bzi_kernel_reals total = { 0.0f };
         for (int32_t k = 0; k < y.taps; k++, down += lerp ? 0 : y.room) {
             const float *across = x.weight + i;
@@ -2190,34 +2207,43 @@ BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const
                 total = k ? total + (sum - total) * bzi_kernel_reals_at(down) : sum;
         }
         if (!lerp)
-            total *= bzi_kernel_reals_at(x.norm + i) * bzi_kernel_reals_at(y.norm + i);
+            total *= bzi_kernel_reals_at(x.norm + i) * bzi_kernel_reals_at(y.norm + row);
         memcpy(lines->rgb[p] + i, &total, sizeof total);
     }
 }
 
-/* Y', Cb, Cr of the columns of output row y. */
+/* Y', Cb, Cr of the columns of output row y. Where H shears along one axis alone, the same columns take the same of x
+ * as in the row before, or all columns of the row take the same of y: that is made once. */
 BZI_KERNEL_ROW void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                           bzi_kernel_lines *lines, int32_t y)
 {
+    const int32_t first = lines->first, end = lines->end;
+    const int is_planned = slot->h[1] == 0.0f && lines->planned[0] == first && lines->planned[1] == end;
+    lines->level = slot->h[3] == 0.0f;
+    lines->planned[0] = first;
+    lines->planned[1] = end;
     for (int p = 0; p < (view->plane[1] ? 3 : 1); p++) {
         const int c = p > 0;
-        const bzi_kernel_stretch across = { c, 0, lines->first, lines->end, y };
-        const bzi_kernel_stretch down = { c, 1, lines->first, lines->end, y };
-        if (p < 2) {
-            bzi_kernel_plan_scan(lines->x[c], slot, view, across, 0);
-            bzi_kernel_plan_scan(lines->y[c], slot, view, down, 0);
-            for (int32_t i = 0; i < lines->end - lines->first; i += 8) {
-                const bzi_kernel_wholes top = bzi_kernel_wholes_at(lines->y[c].index + i);
-                const bzi_kernel_wholes at = top * slot->pitch[p] + bzi_kernel_wholes_at(lines->x[c].index + i);
-                memcpy(lines->pick[c] + i, &at, sizeof at);
-            }
+        const bzi_kernel_scan *across = &lines->x[c], *down = &lines->y[c];
+        if (p < 2 && !is_planned)
+            bzi_kernel_plan_scan(*across, slot, view, (bzi_kernel_stretch){ c, 0, first, end, y }, 0);
+        if (p < 2)
+            bzi_kernel_plan_scan(*down, slot, view,
+                                 (bzi_kernel_stretch){ c, 1, first, lines->level ? first + 1 : end, y }, 0);
+        for (int32_t i = 0; i < end - first && p < 2; i += 8) {
+            const bzi_kernel_wholes top = bzi_kernel_wholes_at(down->index + (lines->level ? 0 : i));
+            const bzi_kernel_wholes at = top * slot->pitch[p] + bzi_kernel_wholes_at(across->index + i);
+            memcpy(lines->pick[c] + i, &at, sizeof at);
         }
+        const int32_t pitch = slot->pitch[p], taps = across->taps;
         if (view->kind == BZI_KERNEL_LERP)
-            bzi_kernel_turned_as(lines, view, p, slot->pitch[p], 1, 2);
-        else if (lines->x[c].taps == 3)
-            bzi_kernel_turned_as(lines, view, p, slot->pitch[p], 0, 3);
+            bzi_kernel_turned_as(lines, view, p, pitch, 1, 2);
+        else if (taps == 3)
+            bzi_kernel_turned_as(lines, view, p, pitch, 0, 3);
+        else if (taps == 4)
+            bzi_kernel_turned_as(lines, view, p, pitch, 0, 4);
         else
-            bzi_kernel_turned_as(lines, view, p, slot->pitch[p], 0, lines->x[c].taps);
+            bzi_kernel_turned_as(lines, view, p, pitch, 0, taps);
     }
     bzi_kernel_take_whole(lines, 0, lines->rgb);
     if (!view->plane[1])
@@ -3627,7 +3653,7 @@ BZI_KERNEL_CPU void bzi_kernel_cover_planes(const bzi_kernel_pass *given, const 
 }
 
 /* scratch: that of the view. */
-BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_output *out, uint64_t scratch)
+BZI_KERNEL_ROW void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_output *out, uint64_t scratch)
 {
     const int64_t plane = bzi_kernel_plane_bytes(out);
     const uint32_t kind = pass->kind;
@@ -3657,15 +3683,13 @@ BZI_KERNEL_FN void bzi_kernel_run_pass(bzi_kernel_pass *pass, const bzi_kernel_o
     }
 }
 
-BZI_KERNEL_CPU void bzi_kernel_run_pass_any(bzi_kernel_pass *pass, const bzi_kernel_output *out, uint64_t scratch)
+/* The same without vectors: as one thread that is all of a GPU. */
+BZI_KERNEL_CPU void bzi_kernel_run_plain(const bzi_kernel_pass *pass, const bzi_kernel_output *out)
 {
-    bzi_kernel_run_pass(pass, out, scratch);
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_run_pass_256(bzi_kernel_pass *pass, const bzi_kernel_output *out,
-                                                            uint64_t scratch)
-{
-    bzi_kernel_run_pass(pass, out, scratch);
+    const bzi_kernel_thread all = { 0, 0, 1, 1 };
+    bzi_kernel_shared shared;
+    const bzi_kernel_block block = { &shared, all, 0, 1, 0, 1 };
+    bzi_kernel_pass_thread(pass, out, all, block);
 }
 
 /* All passes of a view whose src is its scratch memory, and whose dst is its slot in the batch. */
@@ -3674,7 +3698,10 @@ BZI_KERNEL_CPU void bzi_kernel_operate(const bzi_kernel_pass *view, const bzi_ke
     bzi_kernel_stage stage = { 0, 0, 0, 0, 0 };
     bzi_kernel_pass pass;
     while (bzi_kernel_next_pass(view, out, &stage, &pass))
-        (bzi_kernel_has_vectors() ? bzi_kernel_run_pass_256 : bzi_kernel_run_pass_any)(&pass, out, view->src);
+        if (bzi_kernel_has_vectors())
+            bzi_kernel_run_pass(&pass, out, view->src);
+        else
+            bzi_kernel_run_plain(&pass, out);
 }
 #endif
 #endif
