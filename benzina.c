@@ -6794,11 +6794,10 @@ typedef struct bzi_container bzi_container;
 typedef struct bzi_container_ops {
     const char *name;                 /* for messages */
     uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
-    uint32_t    names_inside;         /* only a sample's bytes tell which pictures it has; `images` reads few of them */
     uint32_t    still;                /* what bzi_container.still is, unless open says otherwise */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
     uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
-    /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
+    /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: it is opened by the caller's word only */
     int         (*probe)(bzi_span head);
     /* sets the members after `source` in bzi_container. Pre: config is checked. May return BZI_DECLINED; BZNA_END, and
      * make an error, for a file that adds no samples to those of others */
@@ -7562,8 +7561,8 @@ static bzna_status bzi_named_next(bzi_named *n, bzna_error *err)
                        "the field has no name or no known kind, or does not fit the box");
 }
 
-/* Reads the names of fields and classes in a box of ours, but no values. */
-static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
+/* Reads the names of fields and classes in a box of ours, but no values. inside: these lie in the samples. */
+static bzna_status bzi_mp4_read_names(bzi_container *c, uint32_t inside, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
     bzi_named n = bzi_named_begin(mp4->head.names, mp4->head.names_at);
@@ -7574,7 +7573,7 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     while ((status = bzi_named_next(&n, err)) == BZNA_OK) {
         char name[BZNA_NAME_MAX];
         bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
-        bzi_container_add_field(c, mp4->fields, n.kind, c->ops->names_inside, name);
+        bzi_container_add_field(c, mp4->fields, n.kind, inside, name);
         if (n.left && c->field_count - mp4->first_own == BZI_LIMIT_ARCHIVE_FIELDS)
             return bzi_fail_in(err, BZNA_E_LIMIT, bzi_cursor_offset(cursor), BZI_UUID, "more than %u fields",
                                BZI_LIMIT_ARCHIVE_FIELDS);
@@ -7608,6 +7607,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
 {
     bzi_mp4 *mp4 = c->own;
     const bzi_track *input = mp4->input;
+    const uint32_t is_archive = input->handler != bzi_type("vide");
 
     mp4->target = config->target ? bzi_mp4_find(c, config->target, config->split) : NULL;
     c->target_chosen = mp4->target != NULL;
@@ -7626,7 +7626,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
         return bzi_fail_memory(err, "the fields of a data set");
 
     bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "image");
-    if (c->ops->names_inside)
+    if (is_archive)
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "thumb");
     if (mp4->target) {
         c->target_field = c->field_count;
@@ -7634,7 +7634,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *co
     }
     if (mp4->filename)
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_TEXT, 0, "name");
-    return bzi_mp4_read_names(c, err);
+    return bzi_mp4_read_names(c, is_archive, err);
 }
 
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
@@ -7976,7 +7976,6 @@ static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sampl
 static const bzi_container_ops bzi_mp4_archive = {
     BZI_MP4_OPERATIONS,
     .name = "archive",
-    .names_inside = 1,
     .open = bzi_mp4_open_archive,
     .images = bzi_mp4_archive_images,
     .image = bzi_mp4_archive_image
@@ -11117,6 +11116,13 @@ typedef struct bzi_tar {
     bzi_field      *fields;           /* in the order in which they were met, then the key */
 } bzi_tar;
 
+/* The members of a sample, one after the other, and where they end. */
+static const bzi_tar_member *bzi_tar_members(const bzi_tar *tar, uint64_t index, const bzi_tar_member **end)
+{
+    *end = tar->members + tar->begins[index + 1];
+    return tar->members + tar->begins[index];
+}
+
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
 static uint64_t bzi_tar_member_end(const bzi_tar_member *m) { return m->offset + bzi_tar_member_size(m); }
 
@@ -11537,11 +11543,11 @@ static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
 static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
-    const bzi_tar_member *first = tar->members + tar->begins[index], *last = tar->members + tar->begins[index + 1] - 1;
+    const bzi_tar_member *end, *const first = bzi_tar_members(tar, index, &end);
     const uint64_t begin = bzi_tar_begin(tar, index);
     uint64_t places[BZI_LIMIT_FIELDS] = { 0 };              /* no member lies at 0: its header is there */
 
-    for (const bzi_tar_member *m = first; m <= last; m++) {
+    for (const bzi_tar_member *m = first; m < end; m++) {
         if (places[m->field])
             return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
                                "it has the field \"%s\" twice, the first time at byte %llu",
@@ -11550,7 +11556,7 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
     }
 
     extent->offset = first->offset - begin > BZI_WINDOW_READ ? first->offset - BZI_TAR_BLOCK : begin;
-    extent->size = bzi_tar_member_end(last) - extent->offset;
+    extent->size = bzi_tar_member_end(end - 1) - extent->offset;
     return BZNA_OK;
 }
 
@@ -11599,8 +11605,7 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
                                  bzna_error *err)
 {
     const bzi_tar *tar = c->own;
-    const bzi_tar_member *m = tar->members + tar->begins[sample->index],
-                         *end = tar->members + tar->begins[sample->index + 1];
+    const bzi_tar_member *end, *m = bzi_tar_members(tar, sample->index, &end);
     bzi_span bytes;
     bzna_status status;
     int64_t integer;
@@ -11637,10 +11642,11 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
                                   bzna_error *err)
 {
     const bzi_tar *tar = c->own;
+    const bzi_tar_member *end, *m = bzi_tar_members(tar, sample->index, &end);
     (void)err;
 
-    for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
-        const bzi_field *field = &tar->fields[tar->members[i].field];
+    for (; m < end; m++) {
+        const bzi_field *field = &tar->fields[m->field];
         if (field->kind == BZNA_FIELD_IMAGE)
             bzi_sample_ref_add(out, field->name);
     }
@@ -11654,10 +11660,10 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
 {
     const bzi_tar *tar = c->own;
     const char *const name = pick->name && strcmp(pick->name, "image") ? pick->name : NULL;
+    const bzi_tar_member *end, *m = bzi_tar_members(tar, sample->index, &end);
     bzi_span bytes;
 
-    for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
-        const bzi_tar_member *m = &tar->members[i];
+    for (; m < end; m++) {
         const bzi_field *field = &tar->fields[m->field];
         if (name ? strcmp(field->name, name) : field->kind != BZNA_FIELD_IMAGE)
             continue;
@@ -12952,25 +12958,16 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
-/* Returns 1 if another row's probe recognizes the first bytes, and this row's own does not, else 0. */
-static int bzi_container_is_other(const bzi_container_ops *ops, bzi_span head)
+/* Returns 1 if a row is to be tried: its probe recognizes the first bytes, or the caller names it, and no probe does. */
+static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, bzi_span head)
 {
     int is_other = 0;
 
-    if (!ops->probe || ops->probe(head))
+    if (config->format && strcmp(config->format, ops->name))
         return 0;
     for (size_t i = 0; i < BZI_LENGTH(bzi_containers); i++)
-        is_other |= bzi_containers[i]->probe && bzi_containers[i]->probe(head);
-    return is_other;
-}
-
-/* Returns 1 if a row is to be tried: the caller names it, and it is of no other kind, or its probe recognizes the first
- * bytes. */
-static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, bzi_span head)
-{
-    if (config->format)
-        return !strcmp(config->format, ops->name) && !bzi_container_is_other(ops, head);
-    return ops->probe && ops->probe(head);
+        is_other |= bzi_containers[i]->probe(head);
+    return ops->probe(head) || (config->format && !is_other);
 }
 
 /* Makes the field that the caller names the target. A track was taken when the file was opened. */
