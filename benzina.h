@@ -1361,7 +1361,7 @@ typedef bzna_status (*bzna_codec_unwrap_fn)(void *state, const void *data, uint6
  * (other memory may be damaged then, too); an unwrapped picture that is not coded as image says.
  * Pixels that are written and wrong are not noticed. */
 typedef struct bzna_codec {
-    /* must be set: sizeof the struct. Clear the rest, or initialize it with what is needed */
+    /* required: sizeof the struct. Clear the rest, or initialize it with what is needed */
     uint32_t    struct_size;
     uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to functions; the caller's until close */
@@ -1391,7 +1391,7 @@ typedef struct bzna_codec {
 /* Says what a coded picture is, without decoding it: for codecs whose pictures are made of such, as
  * HEIF's grids are. Planes of matrix 0 count as Y'CbCr: they are G, B and R. Any thread.
  *     image   as for bzna_decoder_decode
- *     shape   struct_size must be set; filled in. color.present 0: neither image nor its stream
+ *     shape   struct_size is required; filled in. color.present 0: neither image nor its stream
  *             says a color
  * Statuses: as for bzna_decoder_decode. */
 BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shape *shape,
@@ -1438,7 +1438,7 @@ typedef struct bzna_own_codecs {
     uint64_t reserved[2];             /* must be 0 */
 } bzna_own_codecs;
 
-/* How a context is to be. Zero is the default of every member. */
+/* The settings of a context. Zero is the default of every member. */
 typedef struct bzna_context_config {
     uint32_t       struct_size;       /* sizeof the struct; bzna_context_config_init sets it */
     /* the most verbose level that log receives, BZNA_LOG_...; default BZNA_LOG_WARNING */
@@ -1498,7 +1498,7 @@ typedef struct bzna_context_config {
  * sizeof *config. Any thread. */
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
 
-/* Makes a context. config says how it is to be; it is copied, and NULL stands for all defaults.
+/* Makes a context. config has its settings; it is copied, and NULL stands for all defaults.
  * *out becomes the context, to be closed with bzna_context_close. Any thread.
  *     E_ARGUMENT      the message names the setting
  *     E_THREAD        a lock could not be made
@@ -1599,7 +1599,7 @@ enum {
     BZNA_CLASS_ORDER_NUMERIC = 1      /* by their names as numbers: "2" comes before "10" */
 };
 
-/* How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of
+/* Settings for opening a data set. Everything is copied. A setting that has no effect on the kind of
  * file is E_ARGUMENT. Zero is the default of every member. */
 typedef struct bzna_dataset_config {
     uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
@@ -1796,7 +1796,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     uint32_t part_count, bzna_dataset **out, bzna_error *err);
 
 /* Makes a data set of the samples first .. first + count - 1 of dataset. *out keeps dataset alive,
- * so the caller may close dataset first. *out is to be closed with bzna_dataset_close. Any thread.
+ * so the caller may close dataset first. Close *out with bzna_dataset_close. Any thread.
  * Statuses: E_NO_SAMPLES if count is 0; E_RANGE if the range ends past the last sample. */
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count,
     bzna_dataset **out, bzna_error *err);
@@ -1932,7 +1932,7 @@ typedef struct bzna_place {
      * NULL: it lies in a file */
     const void *data;
     uint64_t    offset;               /* of its first byte in the file */
-    uint64_t    size;                 /* bytes, or BZNA_SIZE_UNKNOWN; must be set */
+    uint64_t    size;                 /* bytes, or BZNA_SIZE_UNKNOWN; required */
     uint64_t    file;                 /* number of the file in provider.files */
 } bzna_place;
 
@@ -1953,7 +1953,7 @@ typedef struct bzna_place {
  *     field      number of the field in bzna_provider.fields
  *     buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
  *     capacity   bytes at buffer
- *     size       must be set, in bytes
+ *     size       required, in bytes
  *     err        a complete struct without an error, never NULL. A function that fails may write
  *                err->message, in UTF-8; err->byte_offset; and err->native_code. The library puts
  *                the data set and the sample before the message. Without one, its own has the
@@ -1984,7 +1984,7 @@ typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint3
  *     bytes      of the record
  *     buffer     for a value that is not an IMAGE: capacity bytes without alignment, or NULL
  *     capacity   bytes at buffer
- *     place      all zeros, except size, which must be set. Of an IMAGE: set offset, where it lies
+ *     place      all zeros, except size, which is required. Of an IMAGE: set offset, where it lies
  *                in the record. Of another value: set data, in the record or in the provider's
  *                memory, which the library copies; or write it to buffer, if it has at most
  *                capacity bytes
@@ -3614,7 +3614,7 @@ typedef struct bzna_sink {
     void        (*close)(void *user);
 } bzna_sink;
 
-/* How an archive is to be written. Zero is the default of every member. */
+/* The settings of a writer. Zero is the default of every member. */
 typedef struct bzna_writer_config {
     uint32_t           struct_size;   /* sizeof the struct; bzna_writer_config_init sets it */
     uint32_t           class_count;   /* names at classes */

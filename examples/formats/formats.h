@@ -199,7 +199,7 @@ typedef struct bzna_records {
     uint32_t reserved0;               /* must be 0 */
 } bzna_records;
 
-/* How a data set is to be opened. Everything is copied. Zero is the default of every member. */
+/* Settings for opening a data set. Everything is copied. Zero is the default of every member. */
 typedef struct bzna_formats_config {
     uint32_t struct_size;             /* sizeof the struct; bzna_formats_config_init sets it */
     uint32_t reserved0;               /* must be 0 */
@@ -304,7 +304,7 @@ BZNA_FORMATS_API void bzna_formats_weights_init(bzna_formats_weights *weights, s
 
 /* Draws the samples of an epoch, for bzna_loader_set_batches. A million take about 0.1 seconds, or half a second
  * without replacement. Any thread.
- *     dataset    that the loader is to have
+ *     dataset    the data set of the loader
  *     weights    borrowed during the call
  *     epoch      its number
  *     list       receives the indices; NULL asks for their number alone
@@ -394,7 +394,7 @@ typedef struct bzna_rules bzna_rules; /* the rules of one loader, which know the
 BZNA_FORMATS_API void bzna_formats_rule_init(bzna_rule *rule, size_t struct_size);
 
 /* Sets what a loader needs for rules. Any thread.
- *     dataset   that the loader is to have
+ *     dataset   the data set of the loader
  *     given     the rules, in order: count of them; copied, with their texts
  *     count     1..16
  *     config    of the loader: fields.bytes gets more names, which follow those that it has; made, made_count, make and

@@ -115,7 +115,7 @@ enum {
     BZNA_STREAM_ON_ERROR_LEAVE = 1    /* the shard is left out, and log is told */
 };
 
-/* How a stream is to be. Zero is the default of every member that does not say otherwise. */
+/* The settings of a stream. Zero is the default of every member that does not say otherwise. */
 typedef struct bzna_stream_config {
     uint32_t           struct_size;   /* sizeof the struct; bzna_stream_config_init sets it */
     uint32_t           source_count;  /* texts at sources; at least 1 */

@@ -453,7 +453,7 @@ struct bzna_own_codecs
     reserved::NTuple{2,UInt64}
 end
 
-# How a context is to be. Zero is the default of every member.
+# The settings of a context. Zero is the default of every member.
 mutable struct bzna_context_config
     struct_size::UInt32
     log_level::Int32
@@ -512,7 +512,7 @@ mutable struct bzna_codec_info
     bzna_codec_info() = new()
 end
 
-# How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of file is
+# Settings for opening a data set. Everything is copied. A setting that has no effect on the kind of file is
 # E_ARGUMENT. Zero is the default of every member.
 mutable struct bzna_dataset_config
     struct_size::UInt32
@@ -1213,7 +1213,7 @@ mutable struct bzna_sink
     bzna_sink() = new()
 end
 
-# How an archive is to be written. Zero is the default of every member.
+# The settings of a writer. Zero is the default of every member.
 mutable struct bzna_writer_config
     struct_size::UInt32
     class_count::UInt32
@@ -1268,7 +1268,7 @@ mutable struct bzna_records
     bzna_records() = new()
 end
 
-# How a data set is to be opened. Everything is copied. Zero is the default of every member.
+# Settings for opening a data set. Everything is copied. Zero is the default of every member.
 mutable struct bzna_formats_config
     struct_size::UInt32
     reserved0::UInt32

@@ -82,7 +82,7 @@ pub type bzna_codec_unwrap_fn = Option<unsafe extern "C" fn(state: *mut c_void, 
 /// field      number of the field in bzna_provider.fields
 /// buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
 /// capacity   bytes at buffer
-/// size       must be set, in bytes
+/// size       required, in bytes
 /// err        a complete struct without an error, never NULL. A function that fails may write
 ///            err->message, in UTF-8; err->byte_offset; and err->native_code. The library puts
 ///            the data set and the sample before the message. Without one, its own has the
@@ -114,7 +114,7 @@ pub type bzna_provider_locate_fn = Option<unsafe extern "C" fn(user: *mut c_void
 /// bytes      of the record
 /// buffer     for a value that is not an IMAGE: capacity bytes without alignment, or NULL
 /// capacity   bytes at buffer
-/// place      all zeros, except size, which must be set. Of an IMAGE: set offset, where it lies
+/// place      all zeros, except size, which is required. Of an IMAGE: set offset, where it lies
 ///            in the record. Of another value: set data, in the record or in the provider's
 ///            memory, which the library copies; or write it to buffer, if it has at most
 ///            capacity bytes
@@ -901,7 +901,7 @@ structs! {
     /// functions that take a context, data set or loader, with one exception: a state may have a decoder of its own,
     /// opened without a context, to decode the parts of which pictures are made.
     struct bzna_codec {
-        /// Must be set: sizeof the struct. Clear the rest, or initialize it with what is needed
+        /// Required: sizeof the struct. Clear the rest, or initialize it with what is needed
         struct_size: u32,
         /// Must be 0
         reserved0: u32,
@@ -954,7 +954,7 @@ structs! {
         reserved: [u64; 2],
     }
 
-    /// How a context is to be. Zero is the default of every member.
+    /// The settings of a context. Zero is the default of every member.
     struct bzna_context_config {
         /// sizeof the struct; bzna_context_config_init sets it
         struct_size: u32,
@@ -1073,7 +1073,7 @@ structs! {
         check_message: [c_char; 128],
     }
 
-    /// How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of file is
+    /// Settings for opening a data set. Everything is copied. A setting that has no effect on the kind of file is
     /// E_ARGUMENT. Zero is the default of every member.
     struct bzna_dataset_config {
         /// sizeof the struct; bzna_dataset_config_init sets it
@@ -1278,7 +1278,7 @@ structs! {
         data: *const c_void,
         /// Of its first byte in the file
         offset: u64,
-        /// Bytes, or BZNA_SIZE_UNKNOWN; must be set
+        /// Bytes, or BZNA_SIZE_UNKNOWN; required
         size: u64,
         /// Number of the file in provider.files
         file: u64,
@@ -2404,7 +2404,7 @@ structs! {
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
     }
 
-    /// How an archive is to be written. Zero is the default of every member.
+    /// The settings of a writer. Zero is the default of every member.
     struct bzna_writer_config {
         /// sizeof the struct; bzna_writer_config_init sets it
         struct_size: u32,
@@ -2498,7 +2498,7 @@ structs! {
         reserved0: u32,
     }
 
-    /// How a data set is to be opened. Everything is copied. Zero is the default of every member.
+    /// Settings for opening a data set. Everything is copied. Zero is the default of every member.
     struct bzna_formats_config {
         /// sizeof the struct; bzna_formats_config_init sets it
         struct_size: u32,
@@ -2623,7 +2623,7 @@ extern "C" {
     pub fn bzna_image_inspect(image: *const bzna_image, shape: *mut bzna_codec_shape, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_context_config_init(config: *mut bzna_context_config, struct_size: usize);
-    /// Makes a context. config says how it is to be; it is copied, and NULL stands for all defaults. \*out becomes the
+    /// Makes a context. config has its settings; it is copied, and NULL stands for all defaults. \*out becomes the
     /// context, to be closed with bzna_context_close.
     pub fn bzna_context_open(config: *const bzna_context_config, out: *mut *mut bzna_context, err: *mut bzna_error) -> bzna_status;
     /// Closes context; NULL does nothing.
@@ -2648,7 +2648,7 @@ extern "C" {
     /// Lays data sets end to end as one: index i of the whole is index i - (counts before) of its part.
     pub fn bzna_dataset_concat(context: *mut bzna_context, parts: *const *mut bzna_dataset, part_count: u32, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Makes a data set of the samples first .. first + count - 1 of dataset. \*out keeps dataset alive, so the caller
-    /// may close dataset first. \*out is to be closed with bzna_dataset_close.
+    /// may close dataset first.
     pub fn bzna_dataset_range(dataset: *mut bzna_dataset, first: u64, count: u64, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Returns how many samples dataset has; 0 for NULL.
     pub fn bzna_dataset_count(dataset: *const bzna_dataset) -> u64;
