@@ -1599,8 +1599,8 @@ enum {
     BZNA_CLASS_ORDER_NUMERIC = 1      /* by their names as numbers: "2" comes before "10" */
 };
 
-/* Settings for opening a data set. Everything is copied. A setting that has no effect on the kind of
- * file is E_ARGUMENT. Zero is the default of every member. */
+/* Settings for opening a data set. Everything is copied. A setting that has no effect on the kind
+ * of file is E_ARGUMENT. Zero is the default of every member. */
 typedef struct bzna_dataset_config {
     uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
     /* 1: class folders without pictures are classes, too, and have numbers; 0: they are refused */
