@@ -17450,14 +17450,14 @@ typedef struct bzi_watch {
     uint8_t  apart[36];               /* keeps the counts of two threads in different cache lines */
 } bzi_watch;
 
-/* Threads that are looked after together. The lock of who owns them guards all but calls and looked_ns. */
+/* Threads that are looked after together. The lock of who owns them guards all but calls. */
 typedef struct bzi_watches {
     bzi_watch *all;
     uint32_t   count;                 /* of threads that were started, and are to be joined */
     uint32_t   gone;                  /* that touch nothing any more, since they have ended or were left alone */
     uint32_t   left;                  /* that were left alone */
     uint32_t   lost;                  /* entries that those have */
-    atomic_uint_fast64_t looked_ns;   /* when somebody last looked */
+    uint64_t   looked_ns;             /* when somebody last looked */
 } bzi_watches;
 
 #define BZI_WATCH_LEFT UINT64_MAX
@@ -19808,7 +19808,7 @@ typedef struct bzi_entry {
     uint64_t    not_before;           /* of one that is planned: when it may be read; 0: at once */
     uint64_t    wants;                /* of one that is planned: the bytes of memory that it waits for; 0: none */
     uint64_t    size;                 /* bytes of the samples that were read, without failed ones */
-    uint64_t    usual;                /* of a new one: the bytes that its samples have, as a guess */
+    uint64_t    usual;                /* bytes that are enough for one of its samples, as a guess */
     bzi_buffer  bytes;                /* its memory */
     uint64_t    used;                 /* bytes of it that samples lie in */
     uint64_t    frames;               /* a hash of the decoder format that it needs; 0: no engine has looked yet */
@@ -20125,7 +20125,6 @@ struct bzna_batch {
 typedef struct bzi_reader {
     const bzi_setup *setup;           /* the loader's */
     bzi_queues  *queues;              /* likewise */
-    uint64_t     usual_bytes;         /* of samples that are fetched, as a moving average */
     const bzi_container *fields_of;   /* the container of the sample that was read last */
     uint32_t     fields[BZI_LIMIT_ALL_COLUMNS];       /* number of each column's field there; or BZI_NO_FIELD */
 } bzi_reader;
@@ -20477,20 +20476,15 @@ static uint32_t bzi_queues_run_length(const bzi_queues *queues)
     return (uint32_t)bzi_min(queues->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
 }
 
-/* Returns 1 if 1/part of what should be read ahead waits for workers, else 0. With the lock held. */
-static int bzi_queues_is_ahead(const bzi_queues *queues, uint32_t part)
-{
-    const bzi_entries *full = &queues->entries[BZI_ENTRY_FULL];
-
-    return (uint64_t)full->left * part >= queues->ahead_samples ||
-           (full->size * part >= queues->ahead_bytes && full->left >= queues->ahead_least);
-}
-
-/* Returns 1 if no more should be read ahead now, else 0. Once that is so, it stays until half of what was read is gone,
- * so that readers find much to do when they are woken. With the lock held. */
+/* Returns 1 if no more should be read ahead now, else 0: enough waits for workers. Once that is so, it stays until half
+ * of that is gone, so that readers find much to do when they are woken. With the lock held. */
 static int bzi_queues_is_full(bzi_queues *queues)
 {
-    queues->is_full = bzi_queues_is_ahead(queues, queues->is_full ? 2 : 1) != 0;
+    const bzi_entries *full = &queues->entries[BZI_ENTRY_FULL];
+    const uint64_t part = queues->is_full ? 2 : 1;
+
+    queues->is_full = full->left * part >= queues->ahead_samples ||
+                      (full->size * part >= queues->ahead_bytes && full->left >= queues->ahead_least);
     return queues->is_full != 0;
 }
 
@@ -20542,8 +20536,10 @@ static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *wh
 
     *when = UINT64_MAX;
     for (; entry && (!entry->wants || bzi_queues_has_room(queues, entry->wants)); entry = entry->next) {
-        if (entry->not_before <= now)
+        if (entry->not_before <= now) {
+            *when = UINT64_MAX;
             return entry;
+        }
         *when = bzi_min(*when, entry->not_before);
     }
     return NULL;                                            /* nor may one after it take memory */
@@ -20782,7 +20778,7 @@ static bzi_entry *bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most
     entry->ticket = queues->tickets++;
     entry->slot = queues->next_slot;
     entry->count = bzi_min32(most, batch->slots - queues->next_slot);
-    entry->usual = bzi_min((entry->count - 1) * 2 * queues->pace.bytes, 2 * BZI_RUN_BYTES);
+    entry->usual = bzi_min(2 * queues->pace.bytes, BZI_RUN_BYTES);
     queues->next_slot += entry->count;
     if (queues->next_slot == batch->slots)
         queues->open = NULL;
@@ -20819,9 +20815,9 @@ static int bzi_watches_look(bzi_watches *watches, bzi_device *device, int closes
 {
     const int hung = bzi_device_is_hung(device);
 
-    if (bzi_os_now_ns() - atomic_load(&watches->looked_ns) < BZI_LOOK_NS)
+    if (bzi_os_now_ns() - watches->looked_ns < BZI_LOOK_NS)
         return hung;
-    atomic_store(&watches->looked_ns, bzi_os_now_ns());
+    watches->looked_ns = bzi_os_now_ns();
     for (bzi_watch *watch = watches->all, *end = watch + watches->count; watch < end; watch++) {
         uint_fast64_t calls = atomic_load(&watch->calls);
         const int stays = calls % 2 && calls == watch->seen && calls != BZI_WATCH_LEFT && (closes || !watch->patient);
@@ -20844,18 +20840,13 @@ static int bzi_watches_look(bzi_watches *watches, bzi_device *device, int closes
 /* Looks after the engines. Returns 0, or 1 if the device hangs. *over: 1 if no engine touches an entry any more. */
 static int bzi_pool_look(bzi_pool *pool, int *over)
 {
-    const int hung = bzi_device_is_hung(pool->device);
     int hangs;
-
-    *over = 0;
-    if (!hung && bzi_os_now_ns() - atomic_load(&pool->watches.looked_ns) < BZI_LOOK_NS)
-        return 0;
 
     bzi_os_lock(&pool->mutex);
     hangs = bzi_watches_look(&pool->watches, pool->device, 0);
-    *over = hangs && pool->watches.gone == pool->watches.count;
+    *over = pool->watches.gone == pool->watches.count;
     bzi_os_unlock(&pool->mutex);
-    if (hangs && !hung)
+    if (hangs)
         bzi_os_wake_all(&pool->wake);
     return hangs;
 }
@@ -20951,21 +20942,14 @@ static int bzi_can_plan(bzi_queues *queues)
            bzi_plan_can_go_on(queues->plan, queues) && !bzi_queues_first_short(queues);
 }
 
-/* Returns 1 if a planned entry or a new one can be read, else 0. */
-static int bzi_can_read(bzi_queues *queues)
+/* Returns 1 if a planned entry or a new one can be read, else 0. *entry: the planned one, or NULL. *when: when one can
+ * be read, if only the time for that is to come; else UINT64_MAX. */
+static int bzi_can_read(bzi_queues *queues, bzi_entry **entry, uint64_t *when)
 {
-    uint64_t when;
-
+    *entry = NULL;
+    *when = UINT64_MAX;
     return !bzi_queues_interrupted(queues) &&
-           (bzi_queues_find_planned(queues, &when) || bzi_can_plan(queues));
-}
-
-/* Returns when a planned entry can be read, if only the time for that is to come; else UINT64_MAX. */
-static uint64_t bzi_queues_alarm(const bzi_queues *queues)
-{
-    uint64_t when;
-
-    return bzi_queues_interrupted(queues) || bzi_queues_find_planned(queues, &when) ? UINT64_MAX : when;
+           ((*entry = bzi_queues_find_planned(queues, when)) != NULL || bzi_can_plan(queues));
 }
 
 /* Returns 1 if a batch is retiring, and may be waited for, else 0. */
@@ -21011,13 +20995,16 @@ static int bzi_can_share(const bzi_queues *queues)
 /* Returns 1 if there is what a thread of the role waits for, else 0. */
 static int bzi_can(bzi_queues *queues, uint32_t role)
 {
+    bzi_entry *entry;
+    uint64_t when;
+
     switch (role) {
     case BZI_ROLE_READ:
-        return queues->quit || (bzi_can_read(queues) && bzi_can_read_more(queues)) ||
-               bzi_queues_alarm(queues) < queues->alarm;
+        return queues->quit || (bzi_can_read(queues, &entry, &when) && bzi_can_read_more(queues)) ||
+               when < queues->alarm;
     case BZI_ROLE_WORK:
         return queues->quit || (queues->entries[BZI_ENTRY_FULL].count && !bzi_queues_interrupted(queues)) ||
-               (!queues->reader_count && (bzi_can_read(queues) || bzi_queues_alarm(queues) < queues->alarm)) ||
+               (!queues->reader_count && (bzi_can_read(queues, &entry, &when) || when < queues->alarm)) ||
                bzi_can_share(queues);
     case BZI_ROLE_DONE:
         return bzi_can_deliver(queues);
@@ -22240,10 +22227,9 @@ static bzi_entry *bzi_reader_next(bzi_queues *queues, uint64_t *when)
 {
     bzi_entry *entry;
 
-    *when = UINT64_MAX;
-    if (bzi_queues_interrupted(queues))
+    if (!bzi_can_read(queues, &entry, when))
         return NULL;
-    if (!(entry = bzi_queues_find_planned(queues, when)) && bzi_can_plan(queues))
+    if (!entry)
         entry = bzi_plan_run(queues->plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
     if (entry)
         bzi_entry_move(entry, BZI_ENTRY_READING);
@@ -22252,23 +22238,16 @@ static bzi_entry *bzi_reader_next(bzi_queues *queues, uint64_t *when)
 
 /* --- Memory for what is read --- */
 
-/* Returns an entry with memory that is empty or planned; NULL if none of them has any. */
-static bzi_entry *bzi_queues_find_memory(const bzi_queues *queues)
-{
-    for (uint32_t state = BZI_ENTRY_EMPTY; state <= BZI_ENTRY_PLANNED; state++)
-        for (bzi_entry *entry = queues->entries[state].first; entry; entry = entry->next)
-            if (entry->bytes.capacity)
-                return entry;
-    return NULL;
-}
-
 /* Frees the memory of one entry that is empty or planned. Returns 1, or 0 if none of them has any. With the lock held,
  * but not during the call of the user's allocator. */
 static int bzi_reader_trim(const bzi_memory *memory, bzi_queues *queues)
 {
-    bzi_entry *entry = bzi_queues_find_memory(queues);
+    bzi_entry *entry = NULL;
     bzi_buffer bytes;
 
+    for (uint32_t state = BZI_ENTRY_EMPTY; state <= BZI_ENTRY_PLANNED && !entry; state++)
+        for (entry = queues->entries[state].first; entry && !entry->bytes.capacity; )
+            entry = entry->next;
     if (!entry)
         return 0;
 
@@ -22318,7 +22297,8 @@ static void bzi_reader_let_go(const bzi_memory *memory, bzi_entry *entry)
 static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry, uint64_t bytes, bzna_error *err)
 {
     const uint64_t ceiling = entry->queues->memory_bytes;
-    const uint64_t need = entry->used ? bytes : bzi_max(bytes, bzi_min(entry->usual, ceiling));
+    const uint64_t all = bytes + (entry->count - 1) * entry->usual;
+    const uint64_t need = entry->used ? bytes : bzi_max(bytes, bzi_min(all, ceiling));
     uint64_t want = 4096;
 
     if (need <= entry->bytes.capacity - entry->used)
@@ -22370,9 +22350,8 @@ static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
 static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_memory *memory = reader->setup->memory;
-    const uint64_t usual = bzi_min(reader->usual_bytes + reader->usual_bytes / 2, BZI_RUN_BYTES),
-                   first = bzi_min(usual > 4096 ? usual : 4096, reader->queues->memory_bytes);
     bzi_entry *entry = item->entry;
+    const uint64_t first = bzi_min(bzi_max(entry->usual, 4096), reader->queues->memory_bytes);
     bzna_status status = bzi_reader_reserve(memory, entry, first, err);
 
     if (status != BZNA_OK)
@@ -22384,10 +22363,8 @@ static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, b
         if ((status = bzi_reader_reserve(memory, entry, reading->sample.extent.size, err)) != BZNA_OK)
             return status;
 
-    if (status == BZNA_OK) {
-        reader->usual_bytes += (reading->sample.extent.size + 7) / 8 - (reader->usual_bytes + 7) / 8;
+    if (status == BZNA_OK)
         item->data = bzi_entry_use(entry, reading->sample.extent.size);
-    }
     return status;
 }
 
@@ -23749,7 +23726,7 @@ static int bzi_engine_busy(const bzi_engine *engine)
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
-    bzi_entries rest = { 0 };
+    bzi_item *item;
     uint32_t left;
 
     engine->retired = 1;
@@ -23757,17 +23734,11 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
     bzi_os_lock(&pool->mutex);
     left = --pool->live;
-    if (!left) {
-        rest = pool->queue;
-        memset(&pool->queue, 0, sizeof pool->queue);
-    }
     bzi_os_unlock(&pool->mutex);
     bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session has ended, %u are left: %s", left,
             why->message);
 
-    while (rest.first) {
-        bzi_item *item = bzi_entry_items(rest.first);
-        bzi_entries_remove(&rest, rest.first);
+    while (!left && (item = bzi_pool_take(engine, 1)) != NULL) {
         if (item->status == BZNA_OK)
             *item->err = *why;
         bzi_engine_refuse(engine, item, 1);
@@ -24678,10 +24649,10 @@ static bzna_status bzi_loader_look(bzna_loader *loader, bzna_batch **out, bzna_e
     bzna_batch *head = loader->consumer.pending.first;
     const int is_ready = head && head->state == BZI_BATCH_READY;
 
+    if (!bzi_can_deliver(queues))
+        return BZNA_AGAIN;
     if (queues->quit || queues->stopped)
         return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-    if (queues->paused)
-        return BZNA_AGAIN;                                  /* what is planned is about to be thrown away */
     if (is_ready && head->stop_slot != UINT32_MAX) {        /* the first sample that ends the run */
         head->errors[head->stop_slot].status = head->status[head->stop_slot];
         bzi_queues_break(queues, &head->errors[head->stop_slot]);
@@ -24694,15 +24665,13 @@ static bzna_status bzi_loader_look(bzna_loader *loader, bzna_batch **out, bzna_e
         *out = head;
         return BZNA_OK;
     }
-    if (!head && !bzi_plan_has_batch(&loader->plan))
+    if (!bzi_plan_has_batch(&loader->plan))
         return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
                BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_batches "
                         "first", (bzi_llu)loader->plan.epoch);
-    if (!head && bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count)
-        return BZI_FAIL(err, BZNA_E_STATE,
-                        "all %u batches are on loan: release one first, or raise batches_in_flight",
-                        queues->batch_count);
-    return BZNA_AGAIN;
+    return BZI_FAIL(err, BZNA_E_STATE,
+                    "all %u batches are on loan: release one first, or raise batches_in_flight",
+                    queues->batch_count);
 }
 
 /* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work

@@ -438,7 +438,7 @@ static void open_pool(void)
     all->pool.device = engine.lane.device = &device;
     all->pool.host = all->loader->setup.host;
     all->pool.live = 1;
-    atomic_store(&all->pool.watches.looked_ns, all->now);
+    all->pool.watches.looked_ns = all->now;
     check(bzi_os_locks_init(&all->pool.mutex, BZI_RANK_POOL, &all->pool.wake, 1), "no locks");
     engine.pool = &all->pool;
     all->loader->setup.pool = queues->hybrid = &all->pool;
@@ -564,7 +564,7 @@ static void drop(snapshot *s)
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
 {
-    uint64_t words[4], parts[4] = { hash, 1, 2, 3 };         /* four at once: each multiplication waits for the one before */
+    uint64_t words[4], parts[4] = { hash, 1, 2, 3 };         /* four at once, since a multiplication waits */
     for (size_t i = 0; i < size; i += sizeof words) {
         memset(words, 0, sizeof words);
         memcpy(words, (const uint8_t *)bytes + i, size - i < sizeof words ? size - i : sizeof words);

@@ -4973,14 +4973,14 @@ static int child_closes(archive *a, int way)
     bzna_dataset_close(o.dataset);
     bzna_context_close(o.context);
     wrong |= seconds_since(start) < 30 ? 0 : 256;
-    wrong |= way == STREAM || strstr(m.text[m.count - 1], "a loader is closed, but its memory and its context stay until "
-                                                          "the process ends: ") ? 0 : 512;
+    wrong |= way == STREAM || strstr(m.text[m.count - 1], "a loader is closed, but its memory and its context stay "
+                                                          "until the process ends: ") ? 0 : 512;
     wrong |= is_lost || (fake->leaks() && strstr(fake->leaks(), "1 modules")) ? 0 : 1024;       /* the work goes on */
     control->hangs = 0;
     bzi_os_sleep_ns(50000000);
     if (wrong || control->violations)
-        printf("  way %d: %d, %d messages, the last is %s; %s: %s\n", way, wrong, m.count, m.text[m.count - 1], e.message,
-               control->violations ? fake->violation() : "");
+        printf("  way %d: %d, %d messages, the last is %s; %s: %s\n", way, wrong, m.count, m.text[m.count - 1],
+               e.message, control->violations ? fake->violation() : "");
     return wrong != 0 || control->violations || test_failures;
 }
 
