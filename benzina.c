@@ -27,40 +27,39 @@
  *   29-31  writer            the same boxes, the other way: pictures, tracks, archives
  * DATA SETS
  *      32  text              names in one buffer; lines, words, numbers
- *      33  lists             labels and names of records, as text
- *   34-35  folders           directories; pictures that are files
- *   36-39  shards            tar: headers, WebDataset's with or without an index, their samples; MXNet's RecordIO
- *      40  providers         samples that the caller's functions give
- *      41  paths             the files that a path stands for
- *      42  opening           the table of containers
- *   43-44  data sets         a sample, its pictures and fields; parts over containers
+ *   33-34  folders           directories; pictures that are files
+ *   35-37  shards            tar: headers, WebDataset's with or without an index, their samples
+ *      38  providers         samples that the caller's functions give
+ *      39  paths             the files that a path stands for
+ *      40  opening           the table of containers
+ *   41-42  data sets         a sample, its pictures and fields; parts over containers
  * SAMPLING
- *      45  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
- *      46  random, order     Philox, the keyed permutation, shards
- *      47  transforms        parameters -> homography
- *      48  color             jitter, color -> matrix
- *      49  policies          operations that are drawn for a view
- *      50  kernels           a picture and a transform -> what the kernels read
- *      51  operations        what is drawn -> the passes of the kernels
+ *      43  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
+ *      44  random, order     Philox, the keyed permutation, shards
+ *      45  transforms        parameters -> homography
+ *      46  color             jitter, color -> matrix
+ *      47  policies          operations that are drawn for a view
+ *      48  kernels           a picture and a transform -> what the kernels read
+ *      49  operations        what is drawn -> the passes of the kernels
  * DECODING
- *      52  JPEG decode       libjpeg-turbo; nothing else touches it
- *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
- *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   58-61  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *      50  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   51-52  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
+ *   53-55  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   56-59  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
  * PIPELINE
- *   62-63  loader            its state; the locks live here; its tensors
- *      64  entries           the table of runs of samples, and what follows from their states
- *   65-70  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; geometry
- *   71-72  readers           threads that read samples in the planned order; reading
- *   73-77  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      78  contexts          the host, the device and its pool
- *      79  threads           what a loader's threads do, or the caller's thread in their place
- *      80  parts, closing    a loader's batches, entries, order, threads
- *   81-82  delivering        what the consumer's calls do; positions
+ *   60-61  loader            its state; the locks live here; its tensors
+ *      62  entries           the table of runs of samples, and what follows from their states
+ *   63-68  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; geometry
+ *   69-70  readers           threads that read samples in the planned order; reading
+ *   71-75  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      76  contexts          the host, the device and its pool
+ *      77  threads           what a loader's threads do, or the caller's thread in their place
+ *      78  parts, closing    a loader's batches, entries, order, threads
+ *   79-80  delivering        what the consumer's calls do; positions
  * INTERFACE
- *      83  statistics        what was counted, and what limits a loader
- *   84-86  configuration     defaults, checks; outputs; opening
- *   87-92  public API        validate, delegate
+ *      81  statistics        what was counted, and what limits a loader
+ *   82-84  configuration     defaults, checks; outputs; opening
+ *   85-90  public API        validate, delegate
  *
  * WHERE TO BEGIN. These eight rooms, in this order, show how the library works; they are some 3,000 lines. First an
  * archive: Cursor, Boxes, Sample tables, Containers, Containers: mp4. Then how it becomes batches: Random numbers,
@@ -2390,7 +2389,7 @@ static bzna_status bzi_parallel(const bzi_host *host, bzna_status (*each)(void *
  * lives on.
  *
  * A sample is held if its bytes lie in memory before it is read: then extent.data is where. Held bytes are used where
- * they lie, unless the container's `prepare` has to change them. A source is held if all of it lies in memory.
+ * they lie. A source is held if all of it lies in memory.
  *
  *     bytes are     which is known by           in memory of               made so by
  *     outside       extent.data NULL            nobody                     bzi_source_open_path, _open_file, _open_user
@@ -5431,8 +5430,8 @@ static const struct bzi_unread {
     { "\x1a\x45\xdf\xa3", 4, 0, "a video (Matroska, WebM), which is not read" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 5, 257, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
-    { "\n#\xd7\xce", 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
 #endif
+    { "\n#\xd7\xce", 4, 0, "a RecordIO file (MXNet's), which bzna_formats_open reads: examples/formats/recordio.c" },
     { "ftypavi", 7, 4, "an AVIF picture" BZI_BY_HEIF },
     { "ftyphe", 6, 4, "a HEIF picture" BZI_BY_HEIF },
     { "ftypmif1", 8, 4, "a HEIF picture" BZI_BY_HEIF },
@@ -6677,7 +6676,7 @@ static bzna_status bzi_track_first(const bzi_track *track, const bzi_movie_head 
  * Calls: rooms 2, 9, 11.
  *
  * The types of containers. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
- * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 24 to 44 knows
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 24 to 40 knows
  * which type of container a sample comes from.
  *
  * An example: a file that begins with "GRAY", and then has pictures of 28 x 28 gray bytes, end to end. This and an
@@ -6795,7 +6794,6 @@ typedef struct bzi_container_ops {
     const char *name;                 /* for messages */
     uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
     uint32_t    still;                /* what bzi_container.still is, unless open says otherwise */
-    uint32_t    listed;               /* dataset_config.list may name or label its samples */
     uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: it is opened by the caller's word only */
     int         (*probe)(bzi_span head);
@@ -6825,9 +6823,6 @@ typedef struct bzi_container_ops {
     /* gives the name of a target's class */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
     void        (*close)(bzi_container *c); /* closes what own holds besides memory; NULL: nothing */
-    /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
-     * bytes. A row that has this always has its samples copied */
-    bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
 } bzi_container_ops;
 
 #define BZI_NO_FIELD UINT32_MAX
@@ -6929,6 +6924,8 @@ static bzna_status bzi_extent_blame(const bzi_container *c, const bzi_extent *ex
     for (char *p = path; *p; p++)
         if ((unsigned char)*p < 32 || *p == 127)
             *p = '?';                                       /* a message is one line */
+    if (strlen(path) >= strlen(c->name) && !strcmp(path + (strlen(path) - strlen(c->name)), c->name))
+        return err->status;                                 /* which the container's name says */
     return path[0] && !strstr(err->message, path) ? bzi_error_prefix(err, path) : err->status;
 }
 
@@ -9482,18 +9479,6 @@ static int bzi_text_take(bzi_span *rest, char stop, bzi_span *part)
     return end != NULL;
 }
 
-/* Takes the text that follows the last such character, likewise. */
-static int bzi_text_take_last(bzi_span *rest, char stop, bzi_span *part)
-{
-    uint64_t at = rest->size;
-
-    while (at && rest->data[at - 1] != (uint8_t)stop)
-        at--;
-    *part = (bzi_span){ rest->data + at, rest->size - at };
-    rest->size = at - (at > 0);
-    return at > 0;
-}
-
 /* Takes the next line, and returns it without its end. */
 static bzi_span bzi_text_line(bzi_span *rest)
 {
@@ -9585,115 +9570,6 @@ BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
     return 1;
 }
 
-/* Returns x * 10^exponent. */
-static double bzi_scale_10(double x, int64_t exponent)
-{
-    double power = 1, base = 10;
-    uint64_t n = (uint64_t)(exponent < 0 ? -exponent : exponent);
-
-    for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
-        x = exponent < 0 ? x / 1e22 : x * 1e22;
-    while (n) {
-        power *= n & 1 ? base : 1;
-        base *= base;
-        n >>= 1;
-    }
-
-    return exponent < 0 ? x / power : x * power;
-}
-
-/* A decimal number: digits * 10^exponent. */
-typedef struct bzi_decimal {
-    uint64_t digits;                  /* the first ones, as many as fit, more than a double holds */
-    int64_t  exponent;
-    int      is_cut;                  /* there are more digits, and they are not all 0 */
-} bzi_decimal;
-
-/* Takes the digits of a decimal number, with a point or without. Returns 0 if there are none. */
-static int bzi_span_take_digits(bzi_span *s, bzi_decimal *out)
-{
-    int point = 0, any = 0;
-
-    *out = (bzi_decimal){ 0, 0, 0 };
-    for (; s->size; *s = bzi_span_skip(*s, 1)) {
-        const uint8_t c = *s->data, digit = (uint8_t)(c - '0');
-
-        if (c == '.' && !point) {
-            point = 1;
-            continue;
-        }
-        if (digit > 9)
-            break;
-
-        any = 1;
-        if (out->digits <= (UINT64_MAX - digit) / 10) {
-            out->digits = out->digits * 10 + digit;
-            out->exponent -= point;
-        } else {
-            out->is_cut |= digit != 0;
-            out->exponent += !point;
-        }
-    }
-    return any;
-}
-
-/* Gives a decimal number as an integer. Returns 0 if it is no whole number, or exceeds 64 bits. */
-static int bzi_decimal_whole(bzi_decimal d, int minus, int64_t *out)
-{
-    for (; d.exponent < 0 && d.digits && d.digits % 10 == 0; d.exponent++)
-        d.digits /= 10;
-    for (; d.exponent > 0 && d.digits && d.digits <= UINT64_MAX / 10; d.exponent--)
-        d.digits *= 10;
-    if (d.is_cut || (d.exponent && d.digits) || d.digits > (uint64_t)INT64_MAX + (uint64_t)minus)
-        return 0;
-    *out = minus && d.digits ? -(int64_t)(d.digits - 1) - 1 : (int64_t)d.digits;
-    return 1;
-}
-
-/* A number of a text. */
-typedef struct bzi_number {
-    float   real;                     /* the nearest float32 */
-    int     is_whole;                 /* it is a whole number of 64 bits, however it is written: 7, 007, 7.0, 70e-1 */
-    int64_t whole;                    /* this number */
-} bzi_number;
-
-static const char bzi_number_too_long[] = "a label has more than 64 bits";
-
-/* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns NULL, or why that fails. */
-static const char *bzi_span_number(bzi_span s, bzi_number *out)
-{
-    static const char *const none = "a label is not a number that fits a float32";
-    uint64_t exponent = 0;
-    bzi_decimal decimal;
-    int minus, minus_exponent = 0, is_integer;
-    double value;
-
-    s = bzi_span_trim(s);
-    is_integer = !bzi_find_byte(s.data, '.', s.size);
-    minus = bzi_span_take_sign(&s);
-    if (!bzi_span_take_digits(&s, &decimal))
-        return none;
-
-    if (s.size) {
-        if ((*s.data | 32) != 'e')
-            return none;
-        s = bzi_span_skip(s, 1);
-        minus_exponent = bzi_span_take_sign(&s);
-        if (!bzi_span_integer(s, &exponent))
-            return none;
-        is_integer = 0;
-    }
-
-    exponent = bzi_min(exponent, INT32_MAX);                /* a text is shorter, so it is as good as more */
-    decimal.exponent += minus_exponent ? -(int64_t)exponent : (int64_t)exponent;
-    value = decimal.digits ? bzi_scale_10((double)decimal.digits, decimal.exponent) : 0;
-    if (!(value <= (double)FLT_MAX))
-        return none;
-    out->real = (float)(minus ? -value : value);
-    out->is_whole = bzi_decimal_whole(decimal, minus, &out->whole);
-    return is_integer && !out->is_whole ? bzi_number_too_long : NULL;
-}
-
 /* --- The index beside a file --- */
 
 /* The text of an index, which bzi_arena_free frees. */
@@ -9735,394 +9611,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory 
 #endif
 
 
-#ifndef BENZINA_NO_SHARDS
-/* ==== 33. Lists =====================================================================================================
- * Calls: rooms 2, 8-9, 32.
- *
- * Text that labels records, one a line. The first line tells which kind of list it is:
- * - if it has a tab: index, labels and path with tabs between them (MXNet's .lst)
- * - if it ends in a number after a blank: path and labels with blanks between them (Caffe's val.txt, DALI's file_list);
- *   the numbers at the end of a line are labels
- * - otherwise: path and labels with commas between them (.csv), and a path with commas stands in quotes. Here the first
- *   line may be a header, see bzi_list_is_header
- *
- * The text is kept, because paths and labels point into it: a label that is a whole number of 64 bits is exact. A line
- * takes 32 bytes more. */
-
-/* A line of a list. */
-typedef struct bzi_list_row {
-    uint64_t index;                   /* as the line states it; if it states none, its row, from 0 */
-    uint64_t path_at;                 /* offset of the path in the text */
-    uint64_t labels_at;               /* offset of the part with the labels in the text */
-    uint32_t path_size;               /* bytes of the path */
-    uint32_t labels_size;             /* bytes of the labels */
-} bzi_list_row;
-
-/* A list of samples. */
-typedef struct bzi_list {
-    bzi_span      text;               /* the whole file */
-    bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
-    uint64_t      count;              /* lines that name a sample */
-    uint64_t      most_labels;        /* of a line */
-    uint32_t      has_fractions;      /* a label is not a whole number */
-    uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
-} bzi_list;
-
-/* --- Lines --- */
-
-/* A line, and its place. */
-typedef struct bzi_list_line {
-    bzi_span text;                    /* the line without its end */
-    uint64_t at;                      /* its offset in the file */
-    uint64_t number;                  /* from 1 */
-    bzi_span index;                   /* the part that is the index; empty: there is none */
-    bzi_span labels;                  /* the part with the labels */
-    bzi_span path;                    /* the part that is the path */
-} bzi_list_line;
-
-/* Makes an error about a line, and shows the part of it that is text. */
-static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
-{
-    char shown[32], place[32];
-
-    bzi_text_show(shown, sizeof shown, text.data, text.size);
-    snprintf(place, sizeof place, "line %llu", (bzi_llu)line->number);
-    BZI_FAIL_AT(err, BZNA_E_FORMAT, line->at, "%s%s%s%s", what, text.size ? ": \"" : "", shown, text.size ? "\"" : "");
-    return bzi_error_join(err, place, " ");
-}
-
-static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
-{
-    bzi_span s = { from, from < to ? (uint64_t)(to - from) : 0 };
-    return s;
-}
-
-/* Splits index TAB labels TAB path: the first field, the last, and the rest between them. Returns NULL, or why that
- * fails; so do the next two functions. */
-static const char *bzi_list_split_tabs(bzi_list_line *line)
-{
-    line->labels = line->text;
-    if (!bzi_text_take(&line->labels, '\t', &line->index))
-        return "no tab";
-    bzi_text_take_last(&line->labels, '\t', &line->path);
-    return NULL;
-}
-
-/* Splits path,labels or "path",labels. */
-static const char *bzi_list_split_commas(bzi_list_line *line)
-{
-    bzi_span between;
-
-    line->labels = line->text;
-    if (*line->text.data != '"')
-        return bzi_text_take(&line->labels, ',', &line->path) ? NULL :
-               "neither a tab, a comma nor a blank before a label";
-
-    bzi_text_take(&line->labels, '"', &between);
-    if (!bzi_text_take(&line->labels, '"', &line->path))
-        return "a quote without its end";
-    return bzi_text_take(&line->labels, ',', &between) && !between.size ? NULL : "no comma after the path";
-}
-
-/* Returns 1 if a word is a label: a number, which may be too long for one. */
-static int bzi_list_is_label(bzi_span word)
-{
-    bzi_number number;
-    const char *const fault = bzi_span_number(word, &number);
-
-    return !fault || fault == bzi_number_too_long;
-}
-
-/* Splits path labels: the words at the end that are numbers, after at least one word that is the path. */
-static const char *bzi_list_split_blanks(bzi_list_line *line)
-{
-    const bzi_span text = bzi_span_trim(line->text);
-    const uint8_t *const end = text.data + text.size, *labels = end, *word;
-
-    for (const uint8_t *p = end; p > text.data; p = word) {
-        while (p > text.data && bzi_is_space(p[-1]))
-            p--;
-
-        for (word = p; word > text.data && !bzi_is_space(word[-1]); word--)
-            continue;
-
-        if (word == text.data || !bzi_list_is_label(bzi_span_between(word, p)))
-            break;
-        labels = word;
-    }
-
-    if (labels == end)
-        return "no tab, no comma, and no label after a blank";
-    line->path = bzi_span_trim(bzi_span_between(text.data, labels));
-    line->labels = bzi_span_between(labels, end);
-    return NULL;
-}
-
-/* Takes the next of a line's labels. Returns 0 if there is none left. */
-static int bzi_list_take_label(const bzi_list *list, bzi_span *rest, bzi_span *label)
-{
-    do {
-        if (!rest->size)
-            return 0;
-        bzi_text_take(rest, (char)list->separator, label);
-    } while (!label->size && list->separator == ' ');       /* there may be several blanks */
-
-    if (list->separator == ',' && label->size > 1 && label->data[0] == '"' && label->data[label->size - 1] == '"')
-        *label = (bzi_span){ label->data + 1, label->size - 2 };
-    return 1;
-}
-
-/* Checks a line's labels. Returns NULL, or why they are refused. */
-static const char *bzi_list_check_labels(bzi_list *list, bzi_span rest)
-{
-    const char *fault = NULL;
-    bzi_number number;
-    bzi_span label;
-    uint64_t count = 0;
-
-    while (!fault && bzi_list_take_label(list, &rest, &label))
-        if (!(fault = bzi_span_number(label, &number))) {
-            list->has_fractions |= !number.is_whole;
-            count++;
-        }
-    list->most_labels = bzi_max(list->most_labels, count);
-    return fault;
-}
-
-/* Returns 1 if a field can be the name of a column: a word, neither a path nor what stands for a number. */
-static int bzi_list_is_column(bzi_span field)
-{
-    char word[16];
-
-    field = bzi_span_trim(field);
-    bzi_text_copy(word, sizeof word, field.data, field.size);
-    if (!((word[0] | 32) >= 'a' && (word[0] | 32) <= 'z') && word[0] != '_' && (uint8_t)word[0] < 0x80)
-        return 0;
-
-    for (uint64_t i = 0; i < field.size; i++)
-        if (field.data[i] == '.' || field.data[i] == '/' || field.data[i] == '\\')
-            return 0;
-    return !bzi_word_is_in(word, " nan inf infinity none null na ");
-}
-
-/* Returns 1 if the first line of a list with commas is a header: its fields name columns, but for the first, which may
- * be empty, and others that are numbers, of which not all are. */
-static int bzi_list_is_header(const bzi_list *list, const bzi_list_line *line)
-{
-    bzi_span rest = line->labels, field;
-    bzi_number number;
-    int columns = 0;
-
-    if (line->path.size && !bzi_list_is_column(line->path))
-        return 0;
-
-    while (bzi_list_take_label(list, &rest, &field)) {
-        if (!bzi_span_number(field, &number))
-            continue;
-        if (!bzi_list_is_column(field))
-            return 0;
-        columns++;
-    }
-    return columns > 0;
-}
-
-/* Takes a line: counts it, and keeps its row if there is room. is_first: it may be a header. */
-static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, int is_first, bzna_error *err)
-{
-    const int tabs = list->separator == '\t';
-    uint64_t index = list->count;
-    const char *fault = tabs                   ? bzi_list_split_tabs(line) :
-                        list->separator == ',' ? bzi_list_split_commas(line) :
-                                                 bzi_list_split_blanks(line);
-
-    if (fault)
-        return bzi_list_fail(line, fault, line->text, err);
-    if (tabs && !bzi_span_integer(bzi_span_trim(line->index), &index))
-        return bzi_list_fail(line, "the index is no whole number", line->index, err);
-    if (is_first && list->separator == ',' && bzi_list_is_header(list, line))
-        return BZNA_OK;
-
-    if ((fault = bzi_list_check_labels(list, line->labels)) != NULL)
-        return bzi_list_fail(line, fault, line->labels, err);
-    if (line->path.size == 0 || line->path.size >= BZI_LIMIT_PATH_BYTES)
-        return bzi_list_fail(line, "the path is empty or too long", line->path, err);
-    if (line->labels.size > UINT32_MAX)
-        return bzi_list_fail(line, "the labels are too long", line->path, err);
-
-    if (list->rows) {
-        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text.data),
-                             (uint64_t)(line->labels.data - list->text.data), (uint32_t)line->path.size,
-                             (uint32_t)line->labels.size };
-        list->rows[list->count] = row;
-    }
-
-    list->count++;
-    return BZNA_OK;
-}
-
-/* Returns the separator of a list that begins with this line. A number after a comma and a blank is a comma's. */
-static uint8_t bzi_list_separator(bzi_span line)
-{
-    const bzi_span text = bzi_span_trim(line);
-    uint64_t word = text.size, end;
-
-    while (word && !bzi_is_space(text.data[word - 1]))
-        word--;
-    for (end = word; end && bzi_is_space(text.data[end - 1]); end--)
-        continue;
-
-    if (bzi_find_byte(line.data, '\t', line.size))
-        return '\t';
-    return end && text.data[end - 1] != ',' && bzi_list_is_label(bzi_span_skip(text, word)) ? ' ' : ',';
-}
-
-/* Reads all lines, to count them (rows NULL), or to keep them. */
-static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
-{
-    const uint64_t bom = list->text.size >= 3 && !memcmp(list->text.data, "\xef\xbb\xbf", 3) ? 3 : 0;
-    bzi_span rest = bzi_span_skip(list->text, bom);
-    bzi_list_line line = { .number = 0 };
-    bzna_status status = BZNA_OK;
-    int is_first = 1;
-
-    list->count = list->most_labels = 0;
-    while (rest.size && status == BZNA_OK) {
-        line.at = (uint64_t)(rest.data - list->text.data);
-        line.number++;
-        line.text = bzi_text_line(&rest);
-        if (!line.text.size)
-            continue;
-        if (!list->separator)
-            list->separator = bzi_list_separator(line.text);
-        status = bzi_list_take(list, &line, is_first, err);
-        is_first = 0;
-    }
-    return status;
-}
-
-/* --- A list --- */
-
-/* Reads the rows of the text. */
-static bzna_status bzi_list_parse(bzi_list *list, bzi_arena *arena, bzna_error *err)
-{
-    const uint8_t *zero = bzi_find_byte(list->text.data, 0, list->text.size);
-
-    if (zero)
-        return BZI_FAIL_AT(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text.data),
-                           "it is not text: there is a zero");
-
-    if (bzi_list_walk(list, err) != BZNA_OK)
-        return err->status;
-    if (list->count == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
-
-    if (!BZI_ARENA_ZERO(arena, list->rows, list->count))
-        return bzi_fail_memory(err, "a list of samples");
-    return bzi_list_walk(list, err);
-}
-
-/* Reads a list into an arena. Errors name it. */
-static bzna_status bzi_list_open(bzi_list *list, bzi_arena *arena, const char *path, bzna_error *err)
-{
-    int64_t modified_ns;
-    bzna_status status = bzi_text_open(arena, path, &list->text, &modified_ns, err);
-
-    if (status == BZNA_OK && (status = bzi_list_parse(list, arena, err)) != BZNA_OK)
-        bzi_error_prefix(err, path);
-    return status;
-}
-
-/* --- Rows of a list --- */
-
-/* Orders rows by index, and those with equal indices by their lines. */
-static int bzi_list_row_is_before(const void *a, const void *b)
-{
-    const bzi_list_row *x = a, *y = b;
-    return x->index < y->index || (x->index == y->index && x->path_at < y->path_at);
-}
-
-/* Sorts the rows by index, for bzi_list_find. Two lines with the same index are an error. */
-BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
-{
-    bzi_sort(list->rows, list->count, sizeof *list->rows, bzi_list_row_is_before);
-
-    for (uint64_t i = 1; i < list->count; i++) {
-        const bzi_list_row *row = &list->rows[i];
-
-        if (row->index != row[-1].index)
-            continue;
-
-        BZI_FAIL_AT(err, BZNA_E_FORMAT, row->path_at, "index %llu is in two lines, the second time before this byte",
-                    (bzi_llu)row->index);
-        return bzi_error_prefix(err, name);
-    }
-    return BZNA_OK;
-}
-
-/* Returns the row with an index, or NULL. Pre: the list is sorted, and not empty. */
-BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
-{
-    const uint64_t i = bzi_search_above(&list->rows->index, list->count, sizeof *list->rows, index);
-    return i && list->rows[i - 1].index == index ? &list->rows[i - 1] : NULL;
-}
-
-static bzi_span bzi_list_labels(const bzi_list *list, const bzi_list_row *row)
-{
-    return (bzi_span){ list->text.data + row->labels_at, row->labels_size };
-}
-
-/* Gives a row's target: its only label, if that is a whole number, else BZNA_TARGET_NONE. */
-static int64_t bzi_list_target(const bzi_list *list, const bzi_list_row *row)
-{
-    bzi_span rest = bzi_list_labels(list, row), label;
-    bzi_number number;
-    const int is_one = bzi_list_take_label(list, &rest, &label) && !rest.size && !bzi_span_number(label, &number);
-
-    return is_one && number.is_whole ? number.whole : BZNA_TARGET_NONE;
-}
-
-/* Fails because of a row's label. */
-static bzna_status bzi_list_fail_label(const bzi_list *list, const bzi_list_row *row, const char *what, bzi_span label,
-                                       bzna_error *err)
-{
-    bzi_span rest = { list->text.data, row->path_at }, skipped;
-    bzi_list_line line = { .number = 1 };
-
-    while (bzi_text_take(&rest, '\n', &skipped)) {
-        line.at = (uint64_t)(rest.data - list->text.data);
-        line.number++;
-    }
-    return bzi_list_fail(&line, what, label, err);
-}
-
-/* Gives a row's labels as floats. A whole number that a float32 does not hold is refused, since ids would become those
- * of others. Fractions are rounded. */
-static bzna_status bzi_list_put_labels(const bzi_list *list, const bzi_list_row *row, bzi_value *value,
-                                       bzna_error *err)
-{
-    bzi_span rest = bzi_list_labels(list, row), label;
-    bzi_number number;
-
-    value->size = 0;
-    while (bzi_list_take_label(list, &rest, &label) && !bzi_span_number(label, &number)) {
-        const float real = number.real;
-
-        if (number.is_whole &&
-            !(real >= -9223372036854775808.0f && real < 9223372036854775808.0f && (int64_t)real == number.whole))
-            return bzi_list_fail_label(list, row, "dataset_config.list: a vector of float32 cannot hold this "
-                                       "whole number", label, err);
-        if (value->size + sizeof real <= value->capacity)
-            memcpy(value->data + value->size, &real, sizeof real);
-        value->size += sizeof real;
-    }
-    value->absent = value->size == 0;
-    return BZNA_OK;
-}
-
-#endif
-
-
-/* ==== 34. Directories ===============================================================================================
+/* ==== 33. Directories ===============================================================================================
  * Calls: rooms 2, 4, 8-9, 26, 32.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
@@ -10396,8 +9885,8 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 }
 
 
-/* ==== 35. Containers: folder ========================================================================================
- * Calls: rooms 2, 8-11, 20, 25-26, 34.
+/* ==== 34. Containers: folder ========================================================================================
+ * Calls: rooms 2, 8-11, 20, 25-26, 33.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes.
@@ -10788,7 +10277,7 @@ static const bzi_container_ops bzi_folder_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 36. tar: headers ==============================================================================================
+/* ==== 35. tar: headers ==============================================================================================
  * Calls: rooms 2, 8-9, 11, 13, 32.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
@@ -11090,8 +10579,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 37. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8-11, 26, 32, 36.
+/* ==== 36. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 8-11, 26, 32, 35.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -11527,8 +11016,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 38. Containers: tar, samples ==================================================================================
- * Calls: rooms 2, 9, 25-26, 32, 36-37. */
+/* ==== 37. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 9, 25-26, 32, 35-36. */
 
 /* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -11704,493 +11193,11 @@ static const bzi_container_ops bzi_tar_row = {
     .fingerprint = bzi_tar_fingerprint
 };
 
-
-/* ==== 39. Containers: RecordIO ======================================================================================
- * Calls: rooms 2, 8-9, 11, 25-26, 32-33.
- *
- * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
- * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
- *
- * An index is not trusted: one that is older than the .rec must agree with a scan, and the header of each record is
- * checked when it is read. A record whose own bytes hold the magic number is written in parts, which are joined in
- * place when the record is read. */
-
-#define BZI_RECORDIO_MAGIC  0xced7230au
-#define BZI_RECORDIO_MAX    ((1u << 29) - 1)      /* bytes of a part, and of a record: its length has 29 bits */
-
-enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO_LAST };
-
-typedef struct bzi_recordio {
-    uint64_t *offsets;                /* where the records begin, ascending, then the size of the file */
-    bzi_list  list;                   /* sorted by id; without rows if the caller gave none */
-} bzi_recordio;
-
-/* A part of a record. */
-typedef struct bzi_recordio_part {
-    uint32_t which;                   /* of its record's parts: BZI_RECORDIO_WHOLE, ... */
-    uint64_t length;                  /* its bytes, without header and padding */
-    uint64_t next;                    /* bytes from its header to that of the next part */
-} bzi_recordio_part;
-
-/* Reads the header of a part. Returns 0 if there is none, else 1. */
-static int bzi_recordio_header(const uint8_t header[8], bzi_recordio_part *part)
-{
-    const uint32_t word = bzi_le32(header + 4);
-
-    part->which = word >> 29;
-    part->length = word & BZI_RECORDIO_MAX;
-    part->next = 8 + ((part->length + 3) & ~(uint64_t)3);
-
-    return bzi_le32(header) == BZI_RECORDIO_MAGIC;
-}
-
-static int bzi_recordio_probe(bzi_span head)
-{
-    bzi_recordio_part part;
-    return head.size >= 8 && bzi_recordio_header(head.data, &part) && part.which <= BZI_RECORDIO_LAST;
-}
-
-/* --- The scan --- */
-
-/* A walk over the headers of all parts. */
-typedef struct bzi_recordio_scan {
-    const bzi_container *c;           /* whose source is walked */
-    bzi_window window;                /* over the file */
-    bzi_buffer offsets;               /* of uint64_t: the records found so far */
-    uint64_t   count;                 /* how many */
-    int        in_parts;              /* 1: inside a record in parts */
-} bzi_recordio_scan;
-
-static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
-{
-    return BZI_FAIL_AT(err, status, at, "%s: without an .idx, records can't be found from there on", what);
-}
-
-/* Finds the beginnings of all records. Fails where the chain of parts is broken, since all that follows would be
- * lost. */
-static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
-{
-    const uint64_t size = scan->c->source.size;
-    bzi_recordio_part part;
-    const uint8_t *header = NULL;
-    int goes_on;
-
-    for (uint64_t at = 0; at < size; at += part.next) {
-        if (size - at < 8)
-            return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
-        if (bzi_window_view(&scan->window, at, 8, &header, err) != BZNA_OK)
-            return err->status;
-        if (!bzi_recordio_header(header, &part))
-            return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins here", err);
-        if (part.length > size - at - 8)
-            return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
-
-        /* a part that does not continue the record before begins one, even if it is of the wrong kind for that: then
-         * the record alone fails when it is read */
-        goes_on = scan->in_parts && (part.which == BZI_RECORDIO_MIDDLE || part.which == BZI_RECORDIO_LAST);
-        scan->in_parts = part.which == BZI_RECORDIO_FIRST || (goes_on && part.which == BZI_RECORDIO_MIDDLE);
-        if (!goes_on && !bzi_buffer_push(&scan->c->host->memory, &scan->offsets, &scan->count, &at, sizeof at))
-            return bzi_fail_memory(err, "the index of a RecordIO file");
-    }
-
-    return BZNA_OK;
-}
-
-/* Allocates room for `count` offsets and puts the size of the file after them. */
-static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
-{
-    bzi_recordio *own = c->own;
-    own->offsets = bzi_arena_alloc(&c->arena, count + 1, sizeof *own->offsets);
-    if (!own->offsets)
-        return bzi_fail_memory(err, "the index of a RecordIO file");
-    own->offsets[count] = c->source.size;
-    c->count = count;
-    return BZNA_OK;
-}
-
-/* Finds the records by a scan. If the file has an index already, `is_same` is not NULL, and the scan only says whether
- * both agree. */
-static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error *err)
-{
-    bzi_recordio *own = c->own;
-    bzi_recordio_scan scan = { .c = c, .window = { .source = &c->source, .memory = &c->host->memory } };
-    bzna_status status = bzi_recordio_walk(&scan, err);
-
-    if (status == BZNA_OK && !scan.count && !is_same)
-        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
-    if (is_same) {
-        *is_same = status == BZNA_OK && scan.count && scan.count == c->count &&
-                   !memcmp(scan.offsets.data, own->offsets, (size_t)(scan.count * sizeof *own->offsets));
-        status = status == BZNA_E_FORMAT || status == BZNA_E_TRUNCATED ? BZNA_OK : status;
-    } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
-        bzi_copy(own->offsets, scan.offsets.data, scan.count * sizeof *own->offsets);
-    }
-
-    bzi_buffer_free(&c->host->memory, &scan.window.bytes);
-    bzi_buffer_free(&c->host->memory, &scan.offsets);
-    return status;
-}
-
-/* --- The index beside the file --- */
-
-/* Fails because of the index. at: offset in the .rec or in the index. line: of the index, or 0. */
-static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t line, bzna_error *err)
-{
-    char place[40] = "";
-    if (line)
-        snprintf(place, sizeof place, "line %llu: ", (bzi_llu)line);
-    return BZI_FAIL_AT(err, BZNA_E_FORMAT, at,
-                       "%s%s: it does not fit the .rec file; remove it, or write it again (bzna index)", place, what);
-}
-
-static int bzi_recordio_is_before(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
-
-/* Parses lines of key, tab and offset. Pre: there is room for as many offsets as the text has lines. */
-static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_error *err)
-{
-    uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, number = 0;
-    bzi_span rest = text, last;
-
-    while (rest.size) {
-        const uint64_t at = (uint64_t)(rest.data - text.data);
-        bzi_span line = bzi_text_line(&rest);
-
-        number++;
-        if (bzi_span_trim(line).size == 0)
-            continue;
-        if (!bzi_text_take_last(&line, '\t', &last) || !bzi_span_integer(bzi_span_trim(last), &offsets[count]))
-            return bzi_recordio_fail_idx(at, "no key, tab and offset", number, err);
-        if (offsets[count] % 4 || offsets[count] >= c->source.size || c->source.size - offsets[count] < 8)
-            return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", number, err);
-        count++;
-    }
-
-    if (count == 0)
-        return bzi_recordio_fail_idx(0, "it is empty", 0, err);
-
-    for (uint64_t i = 1; i < count; i++)
-        if (offsets[i] <= offsets[i - 1]) {
-            bzi_sort(offsets, count, sizeof *offsets, bzi_recordio_is_before);
-            break;
-        }
-
-    for (uint64_t i = 1; i < count; i++)
-        if (offsets[i] == offsets[i - 1])
-            return bzi_recordio_fail_idx(offsets[i], "two lines have the same offset", 0, err);
-
-    offsets[count] = c->source.size;
-    c->count = count;
-    return BZNA_OK;
-}
-
-/* Checks that the index is this file's. Two of its offsets must be headers. An index that is older than the file may be
- * so only because the two were copied one after the other. It must then agree with a scan. */
-static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzna_error *err)
-{
-    const bzi_recordio *own = c->own;
-    const uint64_t ends[2] = { own->offsets[0], own->offsets[c->count - 1] };
-    bzi_recordio_part part;
-    uint8_t header[8];
-    int is_same = 1;
-
-    if (is_old && bzi_recordio_find(c, &is_same, err) != BZNA_OK)
-        return err->status;
-    if (!is_same)
-        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec and of other records", 0, err);
-
-    for (int i = 0; i < 2; i++) {
-        if (bzi_source_read(&c->source, ends[i], header, sizeof header, err) != BZNA_OK)
-            return err->status;
-        if (!bzi_recordio_header(header, &part))
-            return bzi_recordio_fail_idx(ends[i], i ? "no record begins at its last offset" :
-                                         "no record begins at its first offset", 0, err);
-    }
-    return BZNA_OK;
-}
-
-/* Reads NAME.idx of NAME.rec. Returns BZI_DECLINED if there is none. */
-static bzna_status bzi_recordio_open_idx(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
-{
-    bzi_idx idx;
-    uint64_t lines = 1;
-    bzna_status status = bzi_idx_open(&idx, &c->host->memory, &c->source, config, ".rec", err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    for (uint64_t i = 0; i < idx.text.size; i++)
-        lines += idx.text.data[i] == '\n';
-    if ((status = bzi_recordio_make(c, lines, err)) != BZNA_OK ||
-        (status = bzi_recordio_parse_idx(c, idx.text, err)) != BZNA_OK ||
-        (status = bzi_recordio_check_idx(c, idx.is_old, err)) != BZNA_OK)
-        bzi_error_prefix(err, idx.path);
-
-    bzi_arena_free(&idx.arena);
-    return status;
-}
-
-enum { BZI_RECORDIO_IMAGE, BZI_RECORDIO_LABEL, BZI_RECORDIO_ID, BZI_RECORDIO_TARGET, BZI_RECORDIO_NAME,
-       BZI_RECORDIO_RECORD, BZI_RECORDIO_FIELDS };
-
-static const bzi_field bzi_recordio_fields[BZI_RECORDIO_FIELDS] = {
-    { BZNA_FIELD_IMAGE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
-    { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
-};
-
-BZI_COLD
-static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
-{
-    bzi_recordio *own = c->own;
-    bzna_status status = BZNA_OK;
-
-    if (config->list && ((status = bzi_list_open(&own->list, &c->arena, config->list, err)) != BZNA_OK ||
-                         (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
-        return status;
-    if ((status = bzi_recordio_open_idx(c, config, err)) == BZI_DECLINED)
-        status = bzi_recordio_find(c, NULL, err);
-
-    c->target_count = c->count;       /* some may have none, which is known when they are read */
-    c->fields = bzi_recordio_fields;
-    c->field_count = BZI_RECORDIO_FIELDS;
-    c->target_field = BZI_RECORDIO_TARGET;
-    return status;
-}
-
-/* --- Records --- */
-
-static bzna_status bzi_recordio_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
-{
-    const bzi_recordio *own = c->own;
-    (void)err;
-    extent->offset = own->offsets[index];
-    extent->size = own->offsets[index + 1] - own->offsets[index];
-    return BZNA_OK;
-}
-
-/* Fails because of a record. at: offset in the sample. number: a value that belongs to `what`. */
-static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna_status status, const char *what,
-                                     uint64_t number, bzna_error *err)
-{
-    at += sample->extent.offset;
-    return BZI_FAIL_AT(err, status, at, "the record at byte %llu: %s (%llu)",
-                       (bzi_llu)sample->extent.offset, what, (bzi_llu)number);
-}
-
-/* Reads and checks the header of the part at `at` in a sample's bytes. */
-static bzna_status bzi_recordio_part_at(const bzi_sample *sample, uint64_t at, bzi_recordio_part *part,
-                                        bzna_error *err)
-{
-    const uint64_t size = sample->extent.size;
-
-    if (at > size || size - at < 8)
-        return bzi_recordio_fail(sample, bzi_min(at, size), BZNA_E_TRUNCATED, "its last part is missing", size, err);
-    if (!bzi_recordio_header(sample->bytes + at, part))
-        return bzi_recordio_fail(sample, at, BZNA_E_FORMAT, "no magic number", bzi_le32(sample->bytes + at), err);
-    if (part->length > size - at - 8)
-        return bzi_recordio_fail(sample, at, BZNA_E_TRUNCATED, "a part of more bytes than are left", part->length,
-                                 err);
-    if (at ? part->which != BZI_RECORDIO_MIDDLE && part->which != BZI_RECORDIO_LAST : part->which > BZI_RECORDIO_FIRST)
-        return bzi_recordio_fail(sample, at, BZNA_E_FORMAT, "a part out of order, cflag", part->which, err);
-    return BZNA_OK;
-}
-
-static void bzi_recordio_put_le32(uint8_t *p, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(value >> 8 * i);
-}
-
-/* Joins a record in parts into one part, in place. The joined record is shorter, since the header of each part but the
- * first is replaced by the magic number that the writer took out there. */
-static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample *sample, uint8_t *writable,
-                                        bzna_error *err)
-{
-    uint64_t at = 0, end = 8;
-    bzi_recordio_part part = { 0, 0, 0 };
-    (void)c;
-
-    do {
-        bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
-        if (status != BZNA_OK || part.which == BZI_RECORDIO_WHOLE)
-            return status;
-
-        if (at) {
-            bzi_recordio_put_le32(writable + end, BZI_RECORDIO_MAGIC);
-            end += 4;
-        }
-        memmove(writable + end, sample->bytes + at + 8, (size_t)part.length);
-        end += part.length;
-        at += part.next;
-    } while (part.which != BZI_RECORDIO_LAST);
-
-    if (end - 8 > BZI_RECORDIO_MAX)
-        return bzi_recordio_fail(sample, 0, BZNA_E_LIMIT, "too long for a record", end - 8, err);
-    bzi_recordio_put_le32(writable + 4, (uint32_t)(end - 8));
-    return BZNA_OK;
-}
-
-/* The parts of a record with a picture. It begins with {u32 flag, f32 label, u64 id, u64 id2}. If flag is not 0, that
- * many labels follow, and count instead of the one. Then comes the picture. */
-typedef struct bzi_recordio_entry {
-    uint64_t       id;                /* of the record, by which the list is searched */
-    uint64_t       label_count;       /* numbers in `labels`, unless the list has them */
-    const uint8_t *labels;            /* in the record, little-endian, unless the list has them */
-    const bzi_list_row *row;          /* of the list; NULL if there is no list */
-    uint64_t       picture_at;        /* offset in the sample's bytes */
-    uint64_t       picture_size;
-} bzi_recordio_entry;
-
-/* Returns the bytes of a record after its header. Pre: the sample was prepared, so its record is one part. */
-static bzi_span bzi_recordio_payload(const bzi_sample *sample)
-{
-    bzi_span s = { sample->bytes + 8, bzi_le32(sample->bytes + 4) & BZI_RECORDIO_MAX };
-    return s;
-}
-
-/* Reads the header of a record. If there is a list, it must have a line for the record's id, and has the labels. */
-static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *sample, bzi_recordio_entry *entry,
-                                     bzna_error *err)
-{
-    const bzi_recordio *own = c->own;
-    const bzi_span payload = bzi_recordio_payload(sample);
-    uint64_t flag;
-
-    if (payload.size < 24)
-        return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "too short for a picture and its label", payload.size, err);
-
-    flag = bzi_le32(payload.data);
-    if (flag * 4 > payload.size - 24)
-        return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "more labels than it has room for", flag, err);
-
-    entry->id = bzi_le64(payload.data + 8);
-    entry->label_count = flag ? flag : 1;
-    entry->labels = payload.data + (flag ? 24 : 4);
-    entry->picture_at = 8 + 24 + flag * 4;
-    entry->picture_size = payload.size - 24 - flag * 4;
-    entry->row = own->list.count ? bzi_list_find(&own->list, entry->id) : NULL;
-
-    if (!own->list.count)
-        return BZNA_OK;
-    if (!entry->row)
-        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line with its id", entry->id,
-                                 err);
-    return BZNA_OK;
-}
-
-/* --- Fields --- */
-
-static bzna_status bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value,
-                                           bzna_error *err)
-{
-    const bzi_recordio *own = c->own;
-
-    if (entry->row)
-        return bzi_list_put_labels(&own->list, entry->row, value, err);
-
-    value->size = entry->label_count * sizeof(float);
-    for (uint64_t i = 0; i < entry->label_count && value->size <= value->capacity; i++) {
-        const float label = bzi_le_float(entry->labels + 4 * i);
-        memcpy(value->data + i * sizeof label, &label, sizeof label);
-    }
-    return BZNA_OK;
-}
-
-/* Gives a record's target: its only label, if that is a whole number, else BZNA_TARGET_NONE. */
-static int64_t bzi_recordio_target(const bzi_container *c, const bzi_recordio_entry *entry)
-{
-    const bzi_recordio *own = c->own;
-    float label;
-
-    if (entry->row)
-        return bzi_list_target(&own->list, entry->row);
-    if (entry->label_count != 1)
-        return BZNA_TARGET_NONE;
-
-    label = bzi_le_float(entry->labels);
-    if (!(label >= -9223372036854775808.0f && label < 9223372036854775808.0f) || truncf(label) != label)
-        return BZNA_TARGET_NONE;
-    return (int64_t)label;
-}
-
-static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
-                                      bzi_value *value, bzna_error *err)
-{
-    const bzi_recordio *own = c->own;
-    const bzi_span payload = bzi_recordio_payload(sample);
-    bzi_recordio_entry entry = { .id = 0 };
-    int64_t integer;
-    char digits[24];
-
-    if (number == BZI_RECORDIO_RECORD) {
-        bzi_value_put(value, payload.data, payload.size);
-        return BZNA_OK;
-    }
-
-    if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
-        return err->status;
-
-    integer = (int64_t)entry.id;
-    if (number == BZI_RECORDIO_LABEL) {
-        return bzi_recordio_put_labels(c, &entry, value, err);
-    } else if (number == BZI_RECORDIO_TARGET) {
-        integer = bzi_recordio_target(c, &entry);
-        value->absent = integer == BZNA_TARGET_NONE;
-        bzi_value_put(value, &integer, sizeof integer);
-    } else if (number == BZI_RECORDIO_ID) {
-        bzi_value_put(value, &integer, sizeof integer);
-    } else if (entry.row) {                                 /* the name: the path from the list, or else the id */
-        bzi_value_put(value, own->list.text.data + entry.row->path_at, entry.row->path_size);
-    } else {
-        snprintf(digits, sizeof digits, "%llu", (bzi_llu)entry.id);
-        bzi_value_put(value, digits, strlen(digits));
-    }
-    return BZNA_OK;
-}
-
-static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                      bzi_image *image, bzna_error *err)
-{
-    bzi_recordio_entry entry = { .id = 0 };
-    (void)pick;
-
-    if (bzi_recordio_read(c, sample, &entry, err) != BZNA_OK)
-        return err->status;
-
-    return bzi_file_image(c->host, (bzi_span){ sample->bytes + entry.picture_at, entry.picture_size },
-                          sample->extent.offset + entry.picture_at, image, err);
-}
-
-/* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
-static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
-{
-    const bzi_recordio *own = c->own;
-    const uint64_t end = bzi_min(c->count, 64);
-
-    hash = bzi_hash(bzi_container_hash(c, hash), own->list.text.data, own->list.text.size);
-    hash = bzi_hash_numbers(hash, own->offsets, end * sizeof *own->offsets, 8);
-    return bzi_hash_numbers(hash, own->offsets + (c->count - end), end * sizeof *own->offsets, 8);
-}
-
-static const bzi_container_ops bzi_recordio_ops = {
-    .name = "RecordIO",
-    .own_bytes = sizeof(bzi_recordio),
-    .still = 1,
-    .listed = 1,
-    .indexed = 1,
-    .probe = bzi_recordio_probe,
-    .open = bzi_recordio_open,
-    .locate = bzi_recordio_locate,
-    .field = bzi_recordio_field,
-    .image = bzi_recordio_image,
-    .fingerprint = bzi_recordio_fingerprint,
-    .prepare = bzi_recordio_prepare
-};
-
 #endif
 
 
 #ifndef BENZINA_NO_PROVIDERS
-/* ==== 40. Containers: providers ====================================================================================
+/* ==== 38. Containers: providers ====================================================================================
  * Calls: rooms 2, 4, 7-9, 11-12, 21, 25-26.
  *
  * Samples that the caller's functions give, field by field. No lock is held while they run. A field is read by `read`,
@@ -12506,9 +11513,9 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
     if (number == own->whole && size < own->record_bytes)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "the record has %llu bytes, and its pixels end at %llu", (bzi_llu)size,
                         (bzi_llu)own->record_bytes);
-    if (!size && (kind == BZNA_FIELD_IMAGE || number == own->whole))
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "the %s \"%s\" has no bytes",
-                        kind == BZNA_FIELD_IMAGE ? "picture" : "sample's", name);
+    if (!size && (own->c.unpack ? number == own->whole : kind == BZNA_FIELD_IMAGE))
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "the %s \"%s\" has no bytes", own->c.unpack ? "sample's" : "picture",
+                        name);
     if (size % sizeof(float) && kind == BZNA_FIELD_VECTOR)
         return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes, which are not whole numbers of float32", name,
                         (bzi_llu)size);
@@ -12535,7 +11542,8 @@ static bzna_status bzi_provider_ask(const bzi_provider *own, uint64_t index, uin
 }
 
 /* Finds where a value lies, and checks it: all but whether its file has it, if that is opened when it is read. A value
- * of unknown size has the one that its field says, or ends with its file. */
+ * of unknown size has the one that its field says, or ends with its file. Returns BZI_FETCH for a record that `read`
+ * gives. */
 static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t index, uint32_t number,
                                              bzi_extent *extent, bzna_error *err)
 {
@@ -12548,6 +11556,10 @@ static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t in
 
     if (place.size == BZNA_SIZE_UNKNOWN && !place.data && own->sizes[number])
         place.size = own->sizes[number];
+    if (own->c.unpack && own->c.read && !place.data && place.file == BZNA_BY_READ) {
+        *extent = (bzi_extent){ .offset = place.offset };
+        return BZI_FETCH;
+    }
     *extent = (bzi_extent){ .size = place.size, .data = place.data };
     if ((place.size != BZNA_SIZE_UNKNOWN || place.data || own->record_bytes) &&
         bzi_provider_check_size(own, number, place.size, err) != BZNA_OK)
@@ -12590,29 +11602,37 @@ static bzna_status bzi_provider_read_file(const bzi_container *c, uint32_t numbe
     return bzi_extent_blame(c, &place, err);
 }
 
+/* Has `read` give a value: its size always, and its bytes if they fit. */
+static bzna_status bzi_provider_read(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
+                                     uint64_t capacity, uint64_t *size, bzna_error *err)
+{
+    bzna_status status;
+
+    *size = BZI_ABSENT;
+    bzi_error_init(err);
+    bzi_os_callback_begin();
+    status = own->c.read(own->c.user, index, number, bytes, capacity, size, err);
+    bzi_os_callback_end();
+
+    if (status == BZNA_E_BUFFER && *size != BZI_ABSENT && *size > capacity)
+        status = BZNA_OK;                                   /* it said how many bytes it needs */
+    if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
+        status = bzi_provider_check_size(own, number, *size, err);
+    return status;
+}
+
 /* Gets a value. Gives its size always, and its bytes if they fit. */
 static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint32_t number, uint8_t *bytes,
                                     uint64_t capacity, uint64_t *size, bzna_error *err)
 {
     const bzi_provider *own = c->own;
     bzi_extent extent;
-    bzna_status status;
+    bzna_status status = own->given[number].located ? bzi_provider_locate_field(c, index, number, &extent, err) :
+                                                      BZI_FETCH;
 
-    if (!own->given[number].located) {
-        *size = BZI_ABSENT;
-        bzi_error_init(err);
-        bzi_os_callback_begin();
-        status = own->c.read(own->c.user, index, number, bytes, capacity, size, err);
-        bzi_os_callback_end();
-
-        if (status == BZNA_E_BUFFER && *size != BZI_ABSENT && *size > capacity)
-            status = BZNA_OK;                               /* it said how many bytes it needs */
-        if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
-            status = bzi_provider_check_size(own, number, *size, err);
-        return status;
-    }
-
-    if ((status = bzi_provider_locate_field(c, index, number, &extent, err)) != BZNA_OK)
+    if (status == BZI_FETCH)
+        return bzi_provider_read(own, index, number, bytes, capacity, size, err);
+    if (status != BZNA_OK)
         return status;
     if (!extent.data)
         status = bzi_provider_read_file(c, number, &extent, bytes, capacity, err);
@@ -12740,8 +11760,6 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
         before += c->fields[i].kind == BZNA_FIELD_IMAGE;
     if (own->c.unpack) {
         status = f->codec == BZNA_CODEC_RAW ? BZNA_OK : bzi_provider_unpack(own, sample, number, NULL, 0, &place, err);
-        if (status == BZNA_E_NOT_FOUND && !err->message[0])
-            return bzi_container_fail_image(c->fields[number].name, err);
         if (status != BZNA_OK)
             return status;
         bytes = (bzi_span){ bytes.data + place.offset, place.size };
@@ -12802,8 +11820,8 @@ static const bzi_container_ops bzi_provider_ops = {
 #endif
 
 
-/* ==== 41. Paths =====================================================================================================
- * Calls: rooms 4, 8-9, 32, 34.
+/* ==== 39. Paths =====================================================================================================
+ * Calls: rooms 4, 8-9, 32-33.
  *
  * The files that a caller's path stands for: itself, or the archives and shards in it if it is a folder of such. */
 
@@ -12866,9 +11884,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 42. Containers: opening =======================================================================================
- * Calls: rooms 2, 4, 8-11, 20, 25, 27-28, 35, 38-39.
- *
+/* ==== 40. Containers: opening =======================================================================================
+ * Calls: rooms 2, 4, 8-11, 20, 25, 27-28, 34, 37.
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
 
@@ -12876,7 +11893,6 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 static const bzi_container_ops *const bzi_containers[] = {
 #ifndef BENZINA_NO_SHARDS
     &bzi_tar_row,
-    &bzi_recordio_ops,
 #endif
     &bzi_mp4_archive,
     &bzi_mp4_video
@@ -12890,9 +11906,9 @@ static const bzi_container_ops *const bzi_containers[] = {
 #endif
 
 #ifdef BENZINA_NO_SHARDS
-#  define BZI_OTHER_KINDS "this build reads neither tar nor RecordIO (BENZINA_NO_SHARDS)"
+#  define BZI_OTHER_KINDS "this build does not read tar (BENZINA_NO_SHARDS)"
 #else
-#  define BZI_OTHER_KINDS "not a tar, not a RecordIO file"
+#  define BZI_OTHER_KINDS "not a tar"
 #endif
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
@@ -12940,15 +11956,14 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     const int is_mp4 = ops->probe == bzi_mp4_probe;
     const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
         { "split", config->split != NULL, is_mp4, "mp4 files" },
-        { "list", config->list != NULL, ops->listed != 0, "RecordIO files" },
-        { "index", config->index != NULL, ops->indexed != 0, "tars and RecordIO files" },
+        { "index", config->index != NULL, ops->indexed != 0, "tars" },
         { "classes", config->classes != NULL, ops == BZI_FOLDER_ROW, "folders" },
         { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },
         { "allow_empty", config->allow_empty != 0, ops == BZI_FOLDER_ROW, "folders" },
         { "orientation", config->orientation != 0, c->still || is_mp4,
-          "folders, tars, RecordIO and mp4 files, and providers of still pictures" },
+          "folders, tars and mp4 files, and providers of still pictures" },
         { "palette", config->palette != 0, c->still || ops == &bzi_mp4_archive,
-          "folders, archives, tars, RecordIO files and providers" },
+          "folders, archives, tars and providers" },
     };
 
     for (size_t i = 0; i < BZI_LENGTH(settings); i++)
@@ -13114,9 +12129,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 43. Samples ===================================================================================================
- * Calls: rooms 2, 8-9, 11, 20-21, 25-26, 42.
- *
+/* ==== 41. Samples ===================================================================================================
+ * Calls: rooms 2, 8-9, 11, 20-21, 25-26, 40.
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
 /* --- Reading --- */
@@ -13160,7 +12174,7 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
 
     reading->source = extent->source ? extent->source : reading->source;
     if (extent->size <= limit) {
-        const uint8_t *held = c->ops->prepare ? NULL : reading->source->held;
+        const uint8_t *held = reading->source->held;
         if (held && !extent->data && bzi_extent_fit(extent, reading->source->size, err) == BZNA_OK)
             extent->data = held + extent->offset;
         return BZNA_OK;
@@ -13174,7 +12188,6 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
 /* Reads the sample into `bytes`, which have room for the extent. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
-    const bzi_container *c = reading->container;
     const bzi_extent *extent = &reading->sample.extent;
     bzna_status status = BZNA_OK;
 
@@ -13183,7 +12196,7 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
     else
         status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
     reading->sample.bytes = bytes;
-    return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
+    return status;
 }
 
 /* Fetches the sample into `bytes`. Its size is known afterwards: if it does not fit, nothing of it was fetched, and the
@@ -13468,8 +12481,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 44. Datasets ==================================================================================================
- * Calls: rooms 2, 8-10, 32, 41-43.
+/* ==== 42. Datasets ==================================================================================================
+ * Calls: rooms 2, 8-10, 32, 39-41.
  *
  * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
@@ -13771,7 +12784,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
  * arguments. */
 
 
-/* ==== 45. Elementary functions ======================================================================================
+/* ==== 43. Elementary functions ======================================================================================
  * Calls: nothing.
  *
  * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
@@ -13931,7 +12944,7 @@ static double bzi_math_tan(double degrees)
 #include "benzina_kernels.cu"
 
 
-/* ==== 46. Random numbers, order =====================================================================================
+/* ==== 44. Random numbers, order =====================================================================================
  * Calls: rooms 2.
  *
  * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
@@ -14194,8 +13207,8 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 }
 
 
-/* ==== 47. Transforms ================================================================================================
- * Calls: rooms 2, 9, 12, 45-46.
+/* ==== 45. Transforms ================================================================================================
+ * Calls: rooms 2, 9, 12, 43-44.
  *
  * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
  * rounding of floats is wanted. */
@@ -14710,8 +13723,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 }
 
 
-/* ==== 48. Transforms: color =========================================================================================
- * Calls: rooms 2, 47.
+/* ==== 46. Transforms: color =========================================================================================
+ * Calls: rooms 2, 45.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -14790,8 +13803,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 49. Policies =================================================================================================
- * Calls: rooms 2, 9, 12, 45-47.
+/* ==== 47. Policies =================================================================================================
+ * Calls: rooms 2, 9, 12, 43-45.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
  * homography. */
@@ -15310,8 +14323,8 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 #endif
 
 
-/* ==== 50. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 9, 12, 16, 48-49.
+/* ==== 48. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 12, 16, 46-47.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -15703,8 +14716,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 51. Operations ===============================================================================================
- * Calls: rooms 2, 45, 49-50.
+/* ==== 49. Operations ===============================================================================================
+ * Calls: rooms 2, 43, 47-48.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -15911,7 +14924,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  * sessions. */
 
 
-/* ==== 52. JPEG decode ===============================================================================================
+/* ==== 50. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8-9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -16369,8 +15382,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 53. Software decode ===========================================================================================
- * Calls: rooms 2, 8-9, 17, 19-20, 26, 52.
+/* ==== 51. Software decode ===========================================================================================
+ * Calls: rooms 2, 8-9, 17, 19-20, 26, 50.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -16911,8 +15924,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 54. Software decode: own codecs ===============================================================================
- * Calls: rooms 2, 7-9, 26, 50, 53.
+/* ==== 52. Software decode: own codecs ===============================================================================
+ * Calls: rooms 2, 7-9, 26, 48, 51.
  *
  * Codecs of the program's own write planes that are made here, and what they leave or overwrite is looked for. */
 
@@ -17219,7 +16232,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 }
 
 
-/* ==== 55. CUDA: the driver ==========================================================================================
+/* ==== 53. CUDA: the driver ==========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -17413,8 +16426,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 56. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7-9, 19-20, 55, and the kernels' structs.
+/* ==== 54. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-9, 19-20, 53, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -17928,8 +16941,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 57. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-9, 19-20, 48, 50, 55-56.
+/* ==== 55. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 3-4, 7-9, 19-20, 46, 48, 53-54.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -18418,8 +17431,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 58. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 20, 56.
+/* ==== 56. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 20, 54.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -18854,8 +17867,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 59. NVDEC sessions ============================================================================================
- * Calls: rooms 8-9, 19-20, 53, 56, 58.
+/* ==== 57. NVDEC sessions ============================================================================================
+ * Calls: rooms 8-9, 19-20, 51, 54, 56.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -19204,8 +18217,8 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 
 #endif
 
-/* ==== 60. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 4, 8-9, 53, 55-59.
+/* ==== 58. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 4, 8-9, 51, 53-57.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -19407,8 +18420,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 61. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 9, 20-21, 53-54, 56-60.
+/* ==== 59. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 7, 9, 20-21, 51-52, 54-58.
  *
  * The first picture of a kind, which is a codec, a chroma format and a depth, is decoded by NVDEC and by the CPU, and
  * the two are compared: by bits, but for JPEG, whose decoders round in different ways. The kernel that reads the
@@ -19680,7 +18693,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * sessions. */
 
 
-/* ==== 62. Loader: state =============================================================================================
+/* ==== 60. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -20249,8 +19262,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 63. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 50.
+/* ==== 61. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 48.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -20349,7 +19362,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 }
 
 
-/* ==== 64. Loader: entries ==========================================================================================
+/* ==== 62. Loader: entries ==========================================================================================
  * Calls: rooms 2, 4.
  *
  * The table of entries, and what follows from their states. */
@@ -20546,8 +19559,8 @@ static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *wh
 }
 
 
-/* ==== 65. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 20, 43-44, 46, 56, 64.
+/* ==== 63. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 20, 41-42, 44, 54, 62.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_entry_plan are called with the loader's lock held. */
@@ -20911,8 +19924,8 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 }
 
 
-/* ==== 66. Loader: waiting ===========================================================================================
- * Calls: rooms 4, 56, 64-65.
+/* ==== 64. Loader: waiting ===========================================================================================
+ * Calls: rooms 4, 54, 62-63.
  *
  * Who waits for what, and the one place that wakes threads.
  *
@@ -21107,8 +20120,8 @@ static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t 
 }
 
 
-/* ==== 67. Loader: given orders =====================================================================================
- * Calls: rooms 2, 8-9, 46, 65-66.
+/* ==== 65. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 8-9, 44, 63-64.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -21351,9 +20364,8 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 }
 
 
-/* ==== 68. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 20, 43, 63.
- *
+/* ==== 66. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8-9, 12, 20, 41, 61.
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
 
@@ -21728,8 +20740,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 69. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 9, 46-51, 54.
+/* ==== 67. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 9, 44-49, 52.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -21958,9 +20970,8 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 }
 
 
-/* ==== 70. Loader: geometry =========================================================================================
- * Calls: rooms 7, 9, 50, 68-69.
- *
+/* ==== 68. Loader: geometry =========================================================================================
+ * Calls: rooms 7, 9, 48, 66-67.
  * The geometry that was drawn for a sample, as users need it, and the program's function that makes tensors of fields
  * by it. It is asked once the transforms are drawn, before pictures are decoded. The tensors of a slot belong to
  * whoever holds its item. */
@@ -22181,8 +21192,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 71. Readers ===================================================================================================
- * Calls: rooms 2, 8-9, 57, 64-66.
+/* ==== 69. Readers ===================================================================================================
+ * Calls: rooms 2, 8-9, 55, 62-64.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -22327,8 +21338,8 @@ static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry
 }
 
 
-/* ==== 72. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9, 11, 25-26, 43, 64-66, 68, 71.
+/* ==== 70. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9, 11, 25-26, 41, 62-64, 66, 69.
  *
  * The work of readers on an entry: bytes, targets and fields of its samples, several of them in one read where they lie
  * side by side; retries; handing on. */
@@ -22481,7 +21492,7 @@ static uint32_t bzi_item_neighbors(bzi_item *first, const bzi_item *last, uint64
     uint32_t count = 0;
     bzi_extent extent;
 
-    if (container->ops->prepare || first == last || first[1].local != first->local + 1 ||
+    if (first == last || first[1].local != first->local + 1 ||
         first[1].container != container || !bzi_item_locate(first, &extent))
         return 0;
 
@@ -22609,8 +21620,8 @@ static void bzi_reader_pass(bzi_reader *reader, bzi_entry *entry)
         bzi_entry_move(entry, BZI_ENTRY_FULL);
 }
 
-/* ==== 73. Decode stages: lanes ======================================================================================
- * Calls: rooms 2, 4, 10, 42, 50-51, 57, 63-66, 70.
+/* ==== 71. Decode stages: lanes ======================================================================================
+ * Calls: rooms 2, 4, 10, 40, 48-49, 55, 61-64, 68.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -23025,8 +22036,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 }
 
 
-/* ==== 74. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-9, 20-21, 26, 50-51, 54, 57, 63, 65, 69-70, 73.
+/* ==== 72. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 4, 7-9, 20-21, 26, 48-49, 52, 55, 61, 63, 67-68, 71.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -23279,7 +22290,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 75. Decode stages: workers, samples =================================================================== *
+/* ==== 73. Decode stages: workers, samples =================================================================== *
  * The work of workers on samples, and on entries of them. */
 
 /* Returns how long it is since the last call. */
@@ -23467,8 +22478,8 @@ static bzi_entry *bzi_worker_next(bzi_queues *queues)
     return entry;
 }
 
-/* ==== 76. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9-10, 19, 56-61, 64-66, 69-70, 73.
+/* ==== 74. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9-10, 19, 54-59, 62-64, 67-68, 71.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  */
@@ -23783,8 +22794,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 #endif
 
-/* ==== 77. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-9, 21, 26, 56-57, 59-60, 63, 65, 76.
+/* ==== 75. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-9, 21, 26, 54-55, 57-58, 61, 63, 74.
  *
  * The thread of a session takes samples from the pool, and submits their pictures. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -24010,8 +23021,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 78. Contexts ==================================================================================================
- * Calls: rooms 7-10, 26, 55-57, 77.
+/* ==== 76. Contexts ==================================================================================================
+ * Calls: rooms 7-10, 26, 53-55, 75.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -24130,8 +23141,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 79. Threads of a loader =======================================================================================
- * Calls: rooms 4, 9, 26, 56, 64-66, 71-72, 74-75.
+/* ==== 77. Threads of a loader =======================================================================================
+ * Calls: rooms 4, 9, 26, 54, 62-64, 69-70, 72-73.
  *
  * What the threads of a loader do, one piece after the other. With pipeline.no_threads, the thread in bzna_loader_next
  * does that, one run after the other, and what is read ahead is less than a run. */
@@ -24236,8 +23247,8 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 80. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-10, 44, 53, 56-58, 64-68, 71, 74, 78-79.
+/* ==== 78. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-10, 42, 51, 54-56, 62-66, 69, 72, 76-77.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -24636,8 +23647,8 @@ static void bzi_loader_unref(bzna_loader *loader)
 }
 
 
-/* ==== 81. Delivering ================================================================================================
- * Calls: rooms 2, 4, 9-10, 56-57, 63-66, 79-80.
+/* ==== 79. Delivering ================================================================================================
+ * Calls: rooms 2, 4, 9-10, 54-55, 61-64, 77-78.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -24933,8 +23944,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 82. Positions ==================================================================================================
- * Calls: rooms 2, 9-10, 26, 56, 64-67, 80.
+/* ==== 80. Positions ==================================================================================================
+ * Calls: rooms 2, 9-10, 26, 54, 62-65, 78.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -25170,8 +24181,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
  * Configurations are checked, objects are opened, and public functions call the rooms above. */
 
 
-/* ==== 83. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 57, 64, 66.
+/* ==== 81. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 55, 62, 64.
  *
  * The counters of a loader, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -25358,8 +24369,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 84. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 12, 46-47, 50, 67.
+/* ==== 82. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 12, 44-45, 48, 65.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -25566,8 +24577,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 85. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 12, 47-50, 84.
+/* ==== 83. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 12, 45-48, 82.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -25731,8 +24742,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 }
 
 
-/* ==== 86. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-10, 20, 43-44, 51, 56-57, 61, 63, 67-68, 73, 78, 80, 84-85.
+/* ==== 84. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7-10, 20, 41-42, 49, 54-55, 59, 61, 65-66, 71, 76, 78, 82-83.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -26132,7 +25143,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 87. Public API: contexts ======================================================================================
+/* ==== 85. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Returns how many bytes of an error a caller's struct takes: whole members, and as much of the message as fits. */
@@ -26378,7 +25389,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 88. Public API: data sets =====================================================================================
+/* ==== 86. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 /* Finds the container of a sample, and makes its index the one in there. */
@@ -26395,8 +25406,6 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
 
     if (bzi_settings_in(c, sizeof *c, config, BZI_OF_dataset_config, "dataset_config", err) != BZNA_OK)
         return err->status;
-    if (c->list && !*c->list)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.list: the path is empty");
     if (c->name && !bzi_text_is_utf8(c->name))
         return BZI_MISUSE(err, "dataset_config.name: is not UTF-8");
     if (c->target && !bzi_text_is_utf8(c->target))
@@ -26702,7 +25711,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 89. Public API: pictures, numbers, warps ======================================================================
+/* ==== 87. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 struct bzna_decoder {
@@ -27029,7 +26038,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 90. Public API: loaders =======================================================================================
+/* ==== 88. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZI_COLD
@@ -27299,7 +26308,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 91. Public API: batches =======================================================================================
+/* ==== 89. Public API: batches =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
@@ -27443,7 +26452,7 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 }
 
 
-/* ==== 92. Public API: writers ======================================================================================
+/* ==== 90. Public API: writers ======================================================================================
  * Calls: all rooms above. */
 
 #ifndef BENZINA_NO_WRITER

@@ -1,10 +1,10 @@
 /* benzina.h - pictures for training neural networks, decoded as fast as the hardware can
  *
- * A data set is a folder of pictures, tar shards, RecordIO, an archive (.bzna) of JPEG files or of
- * single H.265, H.264 or AV1 frames, or several of these as one. The library decodes their
- * pictures, warps and normalizes them in one pass, and hands over whole batches. Samples can be
- * shuffled, and several batches are in flight at once. The same seed gives the same pixels in the
- * same order, whatever the number of threads. MIT license.
+ * A data set is a folder of pictures, tar shards, an archive (.bzna) of JPEG files or of single
+ * H.265, H.264 or AV1 frames, or several of these as one. The library decodes their pictures, warps
+ * and normalizes them in one pass, and hands over whole batches. Samples can be shuffled, and
+ * several batches are in flight at once. The same seed gives the same pixels in the same order,
+ * whatever the number of threads. MIT license.
  *
  * This comment is the manual. Its chapters:
  *
@@ -48,7 +48,7 @@
  *                          too, so is the reader of its headers, and only the bytes of JPEG files
  *                          are read
  *     BENZINA_NO_WRITER    no writer of archives
- *     BENZINA_NO_SHARDS    neither tar nor RecordIO
+ *     BENZINA_NO_SHARDS    no tar
  *     BENZINA_NO_STILLS    neither PNG nor WebP
  *     BENZINA_NO_FOLDERS   no folders, nor lists of their samples: a path is that of a file
  *     BENZINA_NO_PROVIDERS no providers
@@ -265,7 +265,6 @@
  *     provider                     none per sample; of more than 64 files, their paths without the
  *                                  folders that all of them have in common, and 8 bytes for each
  *     tar                          4 bytes a sample, and 16 bytes a field of each
- *     RecordIO                     8 bytes a record
  *     folder                       names
  *
  * Memory that is opened as a data set must stay as it is until the data set is closed. If that
@@ -679,11 +678,11 @@
  *
  * 12. KINDS OF DATA SETS
  *
- * PATHS. A path names a file or a folder. A folder that holds *.bzna, *.tar or *.rec files stands
- * for those, in the order of their names. Patterns of several paths, such as
- * "shard-{000..146}.tar" and "a.tar::b.tar", are opened by bzna_formats_open of examples/formats,
- * as the program bzna and the bindings do. So are folders side by side (images, masks) and files of
- * records of one size (CIFAR, MNIST, raw tensors).
+ * PATHS. A path names a file or a folder. A folder that holds *.bzna or *.tar files stands for
+ * those, in the order of their names. bzna_formats_open of examples/formats opens more, for the
+ * program bzna and the bindings, too: patterns of several paths ("shard-{000..146}.tar" and
+ * "a.tar::b.tar"), folders side by side (images, masks), lists of files (.lst, .csv, Caffe's),
+ * RecordIO (MXNet's .rec), and files of records of one size (CIFAR, MNIST, raw tensors).
  *
  * MANY FILES. If a data set has many files, at most 64 of them are open at a time, or a quarter of
  * the files that the process may open, if that is less. The others are opened for each read, which
@@ -726,8 +725,6 @@
  *     - if all folders in its root are named like splits (train, val, test2017), unless
  *       dataset_config.classes names the classes
  *
- * Lists of files (.lst, .csv, Caffe's) are read by examples/formats.
- *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key are one
  * sample. The key is the name up to the first dot after its last slash, and the rest is the name of
  * the field, in lower case. The last extension says what a field is:
@@ -753,28 +750,8 @@
  * wds2idx of DALI and `bzna index` write). If the index is older than the tar, the library also
  * walks over the tar, and refuses an index that disagrees. An index that the headers contradict is
  * refused with E_BOX, when the tar is opened or when a sample is used. A SHARD.idx of another
- * version is ignored with a warning. dataset_config.index gives the index of a tar or .rec that is
- * not opened by a path; one of another version is refused with E_BOX.
- *
- * RECORDIO files (MXNet's .rec) have one sample a record. Its fields are:
- *
- *     "image"     the picture
- *     "label"     the record's numbers, float32
- *     "target"    the number, if there is one and it is whole. MXNet writes float32, so whole
- *                 numbers above 2^24 were rounded when the record was written
- *     "id"        the id in the record's header
- *     "name"      the id in digits
- *     "record"    all bytes of the record; a record that is read only by this field may hold
- *                 anything
- *
- * A list gives labels and names by id. A record whose id has no line in the list fails with
- * E_NOT_FOUND. Targets that come from the list are exact. If a float32 cannot hold one, the field
- * "label" of that record fails with E_FORMAT.
- *
- * NAME.idx next to NAME.rec (MXNet's, or one that `bzna index` wrote) says where records begin.
- * Without it, opening scans the headers once. If the index is older than the file, the library also
- * scans the file, and refuses an index that disagrees. An index of another file is refused with
- * E_FORMAT, when the file is opened or when a sample is used.
+ * version is ignored with a warning. dataset_config.index gives the index of a tar that is not
+ * opened by a path; one of another version is refused with E_BOX.
  *
  * PROVIDERS are your own code: a database, a generator, a list of files, or files of your own
  * format. A bzna_provider says which fields samples have, and how each field's values are got:
@@ -1218,7 +1195,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 /* ---- Codecs of your own ------------------------------------------------------------------- */
 /* A bzna_codec decodes pictures of a kind that the library does not know. Chapter 13 introduces it.
  * Register codecs in context_config.own_codecs. They decode pictures of everything that is opened
- * with that context: folders, tars, RecordIO, archives, providers, and single pictures. */
+ * with that context: folders, tars, archives, providers, and single pictures. */
 
 /* What the pixels of a picture are, which a codec writes. Alpha is left out: a codec drops it, as
  * PIL's convert("RGB") does. */
@@ -1614,9 +1591,6 @@ typedef struct bzna_dataset_config {
     const char         *split;
     /* the kind of container, as bzna_dataset_info.container calls it. Default: found by content */
     const char         *format;
-    /* path of a list that labels the records of a .rec: MXNet's .lst, a .csv, or lines of path and
-     * label. examples/formats/formats.h describes lists. Default: no list */
-    const char         *list;
     /* names of a folder's class folders, in the order of their numbers; others are left out.
      * Default: all of them, in class_order */
     const char *const  *classes;
@@ -1628,9 +1602,9 @@ typedef struct bzna_dataset_config {
      * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
      * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
     const char         *target;
-    /* the text of an index (.idx) of one tar or .rec, in place of the file next to it, so that a
-     * file that is opened by a source need not be walked over. Read until the call returns.
-     * Default: the file next to it, if the data set is opened by a path */
+    /* the text of an index (.idx) of one tar, in place of the file next to it, so that a tar that
+     * is opened by a source need not be walked over. Read until the call returns. Default:
+     * the file next to it, if the data set is opened by a path */
     const void         *index;
     uint64_t            index_bytes;  /* bytes at index */
 } bzna_dataset_config;
@@ -1641,15 +1615,15 @@ typedef struct bzna_dataset_info {
     uint32_t field_count;             /* fields of its samples: bzna_dataset_field_info */
     uint64_t size_bytes;              /* of all its files, whole; 0 for folders, providers */
     uint64_t sample_count;            /* of the whole data set, as bzna_dataset_count has it */
-    /* samples that may have a target: in archives and RecordIO, each sample says whether it has
-     * one; 0: none has one */
+    /* samples that may have a target: in archives, each sample says whether it has one; 0: none
+     * has one */
     uint64_t target_count;
     uint32_t part_count;              /* files, or ranges of files, that it is made of */
     uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
-    /* of the first file: "archive", "mp4 video", "folder", "tar",
-     * "RecordIO", "provider", or a provider's kind */
+    /* of the first file: "archive", "mp4 video", "folder", "tar", "provider", or a provider's
+     * kind */
     char     container[20];
     uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
 } bzna_dataset_info;
@@ -1663,13 +1637,12 @@ enum {
     BZNA_FIELD_BYTES   = 5            /* bytes without a meaning to the library */
 };
 
-/* One field of a data set's samples. Chapter 12 has the fields of tar and RecordIO.
+/* One field of a data set's samples. Chapter 12 has the fields of tar.
  *     archive   "image", "thumb"; "target" and "name" if there are tracks of them; fields that
  *               were written with them
  *     video     "image"; "target" and "name" if there are tracks of them
  *     provider  as its fields say
- *     folder    "image"; "name", the path below the folder; "target" if folders are classes, or
- *               if a list has at most one whole number for each sample; "label" of others */
+ *     folder    "image"; "name", the path below the folder; "target" if folders are classes */
 typedef struct bzna_field_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t kind;                    /* BZNA_FIELD_... */
@@ -1933,9 +1906,13 @@ typedef struct bzna_place {
     const void *data;
     uint64_t    offset;               /* of its first byte in the file */
     uint64_t    size;                 /* bytes, or BZNA_SIZE_UNKNOWN; required */
-    uint64_t    file;                 /* number of the file in provider.files */
+    /* number of the file in provider.files; or of a record, BZNA_BY_READ: then read gives it, and
+     * offset is where messages say that it lies */
+    uint64_t    file;
 } bzna_place;
 
+/* UINT64_MAX: in bzna_place.file, see there. */
+#define BZNA_BY_READ      0xFFFFFFFFFFFFFFFF
 /* UINT64_MAX: in provider.places, the size of a value that a sample does not have. */
 #define BZNA_NO_VALUE     0xFFFFFFFFFFFFFFFF
 /* UINT64_MAX - 1: in bzna_place, the size of a value that ends with its file, which the library

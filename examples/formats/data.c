@@ -267,6 +267,17 @@ int bzna_formats_data_kind(const char *path)
                                                       DATA_FILE;
 }
 
+int64_t bzna_formats_data_modified(const char *path)
+{
+    wchar_t *wide = wide_of(path);
+    WIN32_FILE_ATTRIBUTE_DATA info;
+    const int is_known = wide && GetFileAttributesExW(wide, GetFileExInfoStandard, &info);
+
+    free(wide);
+    return is_known ? ((int64_t)info.ftLastWriteTime.dwHighDateTime << 32 | info.ftLastWriteTime.dwLowDateTime) * 100 :
+                      0;
+}
+
 int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err)
 {
     char pattern[DATA_PATH_BYTES + 2], name[4 * MAX_PATH];
@@ -358,6 +369,19 @@ int bzna_formats_data_kind(const char *path)
     if (stat(path, &info))
         return DATA_NONE;
     return S_ISREG(info.st_mode) ? DATA_FILE : S_ISDIR(info.st_mode) ? DATA_FOLDER : DATA_OTHER;
+}
+
+int64_t bzna_formats_data_modified(const char *path)
+{
+    struct stat info;
+
+    if (stat(path, &info))
+        return 0;
+#  ifdef __APPLE__
+    return (int64_t)info.st_mtimespec.tv_sec * 1000000000 + info.st_mtimespec.tv_nsec;
+#  else
+    return (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+#  endif
 }
 
 int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err)

@@ -109,6 +109,9 @@ FILE *bzna_formats_data_open(const char *path);
 /* Reads a whole file into memory, to be freed, with a NUL after it. Errors name the file. */
 bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err);
 
+/* When a file was changed last, in nanoseconds; 0 if that is not known. */
+int64_t bzna_formats_data_modified(const char *path);
+
 /* Returns 1 if a path does not depend on the working folder, else 0. */
 int bzna_formats_data_is_absolute(const char *path);
 
@@ -162,8 +165,8 @@ const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t inde
 int64_t bzna_formats_list_target(const data_list *list, const data_list_row *row);
 
 /* Gives a row's labels as floats, and how many there are; writes only what fits. A whole number that a float32 does not
- * hold is refused, since ids would become those of others. Fractions are rounded. */
-bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, float *labels, uint64_t capacity,
+ * hold is refused, since ids would become those of others. Fractions are rounded. labels: without alignment. */
+bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, void *labels, uint64_t capacity,
                                      uint64_t *count, bzna_error *err);
 
 /* ---- Files that are read at any offset -------------------------------------------------------- */
@@ -223,6 +226,14 @@ bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *
  * what messages call it, and its files have a path. On failure, the source in file is still the caller's. */
 bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, const char *name,
                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Returns 1 if a file begins like a RecordIO file, else 0 (recordio.c). */
+int bzna_formats_is_recordio(const void *head, uint64_t bytes);
+
+/* Opens a RecordIO file, with the labels of config->list if there is one (recordio.c). The parameters are those of
+ * bzna_formats_open_records. */
+bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, const char *name,
+                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
 
 /* Recognizes files of records, which only the caller can describe, because nothing in them is a reliable sign. Returns
  * 1 and writes how to open them, or returns 0 for other files (records.c). */

@@ -45,6 +45,25 @@
  *
  * Lists are trusted, as paths are: they may name any file. Of RecordIO files, a list labels the records by their ids.
  *
+ * RECORDIO files (MXNet's .rec) have one sample a record. A folder that holds *.rec files stands for those, and for the
+ * tars and archives in it, in the order of their names. The fields of a record are:
+ *
+ *     "image"     the picture
+ *     "label"     the record's numbers, float32
+ *     "target"    the number, if there is one and it is whole. MXNet writes float32, so whole numbers above 2^24 were
+ *                 rounded when the record was written
+ *     "id"        the id in the record's header
+ *     "name"      the id in digits
+ *     "record"    all bytes of the record; a record that is read only by this field may hold anything
+ *
+ * A list gives labels and names by id. A record whose id has no line in the list fails with E_MISMATCH. Targets that
+ * come from the list are exact. If a float32 cannot hold one, the field "label" of that record fails with E_FORMAT.
+ *
+ * NAME.idx next to NAME.rec (MXNet's, or one that `bzna index` wrote) says where records begin, and dataset_config.index
+ * does for a file that is not opened by its path. Without it, opening scans the headers once. If the index is older than
+ * the file, the file is scanned, too, and an index that disagrees is refused. An index of another file is refused with
+ * E_FORMAT, when the file is opened or when a sample is used. Offsets take 8 bytes a record.
+ *
  * WEIGHTS. A loader with BZNA_ORDER_GIVEN delivers lists of samples. bzna_formats_weighted_give draws such a list by
  * weights, for unbalanced classes and for mixtures of data sets, and gives it to the loader:
  *
@@ -88,7 +107,7 @@
  *
  * The file of a codec may also be copied alone, with this header, beside benzina.h and benzina.c. Its own comment says
  * how it is compiled, and its function fills in one codec. What opens data sets (open.c, paths.c, pairs.c, lists.c,
- * records.c), rules.c and weighted.c need data.h and data.c, too.
+ * records.c, recordio.c), rules.c and weighted.c need data.h and data.c, too.
  *
  *     bzna_codec codec;
  *     bzna_formats_jxl(&codec);

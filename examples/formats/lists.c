@@ -483,7 +483,7 @@ static bzna_status fail_label(const data_list *list, const data_list_row *row, c
     return fail_line(&line, what, label, err);
 }
 
-bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, float *labels, uint64_t capacity,
+bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, void *labels, uint64_t capacity,
                                      uint64_t *count, bzna_error *err)
 {
     data_span rest = labels_of(list, row), label;
@@ -497,7 +497,7 @@ bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row 
             return fail_label(list, row, "formats_config.list: a vector of float32 cannot hold this whole number",
                               label, err);
         if (*count < capacity)
-            labels[*count] = real;
+            memcpy((char *)labels + *count * sizeof real, &real, sizeof real);
     }
     return BZNA_OK;
 }
@@ -633,7 +633,7 @@ bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, co
 
     if (!l)
         return bzna_formats_data_no_memory(err);
-    if (bzna_formats_data_config(&own, config, root, provider.kind, err) == BZNA_OK && (own.list = NULL, 1) &&
+    if (bzna_formats_data_config(&own, config, root, provider.kind, err) == BZNA_OK &&
         check_config(&own, err) == BZNA_OK &&
         bzna_formats_list_open(&l->list, config->list, err) == BZNA_OK &&
         read_labels(l, config->list, err) == BZNA_OK && (files = files_of(&l->list, root, &paths, err)) != NULL &&

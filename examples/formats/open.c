@@ -1,6 +1,6 @@
 /* open.c - bzna_formats_open: finds out what paths name, and has the library or a file of this folder open it
  *
- * It needs data.c, paths.c, pairs.c, lists.c, records.c and formats.c. */
+ * It needs data.c, paths.c, pairs.c, lists.c, records.c, recordio.c and formats.c. */
 #include "data.h"
 
 #include <stdlib.h>
@@ -16,18 +16,11 @@ void bzna_formats_config_init(bzna_formats_config *config, size_t struct_size)
     config->struct_size = (uint32_t)struct_size;
 }
 
-/* A caller's config, completed. */
-typedef struct completed {
-    bzna_formats_config  formats;
-    bzna_dataset_config  dataset;     /* with a list: that of the library, which labels records by it */
-} completed;
-
 /* Completes the caller's config, which may be of an older header, or of a newer one that sets nothing which this one
  * does not know. */
-static bzna_status config_in(completed *own, const bzna_formats_config *config, bzna_error *err)
+static bzna_status config_in(bzna_formats_config *c, const bzna_formats_config *config, bzna_error *err)
 {
     const uint32_t size = config ? config->struct_size : 0;
-    bzna_formats_config *c = &own->formats;
 
     *c = (bzna_formats_config){ .struct_size = sizeof *c };
     if (!config)
@@ -46,124 +39,7 @@ static bzna_status config_in(completed *own, const bzna_formats_config *config, 
         return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records: it has no effect on pairs");
     if (!c->records && c->dataset && c->dataset->format && !strcmp(c->dataset->format, "records"))
         return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records: is needed to describe the records");
-    if (c->list && bzna_formats_data_copy(&own->dataset, c->dataset, err) == BZNA_OK) {
-        own->dataset.list = c->list;
-        c->dataset = &own->dataset;
-    }
-    return err->status;
-}
-
-/* Opens a file of records. is_held: it is read into memory first. */
-static bzna_status open_records(bzna_context *context, const char *path, int is_held, const bzna_formats_config *c,
-                                bzna_dataset **out, bzna_error *err)
-{
-    data_file file;
-
-    if (bzna_formats_file_open(&file, path, err) != BZNA_OK)
-        return bzna_formats_data_prefix(err, path);
-    if (is_held)
-        bzna_formats_file_hold(&file);
-    if (bzna_formats_open_records(context, &file, path, c, out, err) != BZNA_OK)
-        bzna_formats_file_close(&file, 0);
-    return err->status;
-}
-
-/* Returns 1 if all files together have at most so many bytes, else 0. */
-static int are_small(const char *const *paths, uint32_t count, uint64_t most)
-{
-    bzna_error ignored;
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < count && bytes <= most; i++) {
-        data_file file;
-        if (bzna_formats_file_open(&file, paths[i], &ignored) != BZNA_OK)
-            return 0;
-        bytes = file.size > most ? UINT64_MAX : bytes + file.size;
-        bzna_formats_file_close(&file, 0);
-    }
-    return bytes <= most;
-}
-
-/* Opens one path, which is no pattern any more. is_held: of a file of records, see above. */
-static bzna_status open_one(bzna_context *context, const char *path, int is_held, const bzna_formats_config *c,
-                            bzna_dataset **out, bzna_error *err)
-{
-    if (c->records)
-        return open_records(context, path, is_held, c, out, err);
-    if (c->pairs)
-        return bzna_formats_open_pairs(context, path, c, out, err);
-    if (c->list && bzna_formats_data_kind(path) == DATA_FOLDER)
-        return bzna_formats_open_listed(context, path, c, out, err);
-    return bzna_dataset_open(context, path, c->dataset, out, err);
-}
-
-/* Opens paths one by one, and lays them end to end. */
-static bzna_status open_each(bzna_context *context, const char *const *paths, uint32_t count,
-                             const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
-{
-    const int is_held = c->records && are_small(paths, count, c->hold_bytes ? c->hold_bytes : HOLD_BYTES);
-    bzna_dataset **parts = calloc(count ? count : 1, sizeof *parts);
-    uint32_t opened = 0;
-
-    if (!parts)
-        return bzna_formats_data_no_memory(err);
-    if (count > 1 && c->dataset && c->dataset->name)
-        DATA_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%u) is named by its path", count);
-    while (err->status == BZNA_OK && opened < count &&
-           open_one(context, paths[opened], is_held, c, &parts[opened], err) == BZNA_OK)
-        opened++;
-    if (err->status == BZNA_OK)
-        bzna_dataset_concat(context, parts, count, out, err);
-    while (opened)
-        bzna_dataset_close(parts[--opened]);
-    free(parts);
-    return err->status;
-}
-
-/* Opens paths, which are no patterns any more. */
-static bzna_status open_paths(bzna_context *context, const data_names *paths, const bzna_formats_config *c,
-                              bzna_dataset **out, bzna_error *err)
-{
-    const char **list = malloc((paths->count ? paths->count : 1) * sizeof *list);
-    int each = c->pairs || c->records;
-
-    if (!list)
-        return bzna_formats_data_no_memory(err);
-    for (uint32_t i = 0; i < paths->count; i++) {
-        list[i] = bzna_formats_data_get(paths, i);
-        each |= c->list && bzna_formats_data_kind(list[i]) == DATA_FOLDER;
-    }
-    if (each)
-        open_each(context, list, paths->count, c, out, err);
-    else
-        bzna_dataset_open_list(context, list, paths->count, c->dataset, out, err);
-    free(list);
-    return err->status;
-}
-
-bzna_status bzna_formats_open_list(bzna_context *context, const char *const *paths, uint32_t count,
-                                   const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
-{
-    data_names found = { .count = 0 };
-    completed own;
-    const bzna_formats_config *c = &own.formats;
-    bzna_error e;
-    int is_whole = context && paths && out && count <= DATA_FILES;
-
-    bzna_error_init(&e, sizeof e);
-    if (out)
-        *out = NULL;
-    for (uint32_t i = 0; is_whole && i < count; i++)
-        is_whole = paths[i] && *paths[i];
-    if (config_in(&own, config, &e) == BZNA_OK && !(is_whole && count))   /* the library says what is missing */
-        bzna_dataset_open_list(context, paths, count, c->dataset, out, &e);
-    for (uint32_t i = 0; is_whole && i < count && e.status == BZNA_OK; i++)
-        if (bzna_formats_paths(&found, paths[i], &e) != BZNA_OK)
-            bzna_formats_data_prefix(&e, paths[i]);
-    if (e.status == BZNA_OK)
-        open_paths(context, &found, c, out, &e);
-    bzna_formats_data_free(&found);
-    return bzna_formats_data_return(err, &e);
+    return BZNA_OK;
 }
 
 /* The first bytes of a file, and how many it has. */
@@ -187,6 +63,211 @@ static void read_head(file_head *head, const char *path)
     if (bzna_formats_file_read(&file, 0, head->bytes, head->size, &ignored) != BZNA_OK)
         head->size = 0;
     bzna_formats_file_close(&file, 0);
+}
+
+/* Opens a file of records, or a RecordIO file. is_held: a file of records is read into memory first. */
+static bzna_status open_file(bzna_context *context, const char *path, int is_held, const bzna_formats_config *c,
+                             bzna_dataset **out, bzna_error *err)
+{
+    data_file file;
+
+    if (bzna_formats_file_open(&file, path, err) != BZNA_OK)
+        return bzna_formats_data_prefix(err, path);
+    if (is_held)
+        bzna_formats_file_hold(&file);
+    if ((c->records ? bzna_formats_open_records : bzna_formats_open_recordio)(context, &file, path, c, out, err) !=
+        BZNA_OK)
+        bzna_formats_file_close(&file, 0);
+    return err->status;
+}
+
+/* Returns 1 if what begins so is to be opened as a RecordIO file, else 0. */
+static int is_recordio(const bzna_formats_config *c, const void *head, uint64_t bytes)
+{
+    const char *const format = c->dataset ? c->dataset->format : NULL;
+
+    return format ? !strcmp(format, "RecordIO") : bzna_formats_is_recordio(head, bytes);
+}
+
+/* Likewise of a path. */
+static int is_recordio_file(const bzna_formats_config *c, const char *path)
+{
+    file_head head;
+
+    if (bzna_formats_data_kind(path) != DATA_FILE)
+        return 0;
+    read_head(&head, path);
+    return is_recordio(c, head.bytes, head.size);
+}
+
+/* Returns 1 if all files together have at most so many bytes, else 0. */
+static int are_small(const char *const *paths, uint32_t count, uint64_t most)
+{
+    bzna_error ignored;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < count && bytes <= most; i++) {
+        data_file file;
+        if (bzna_formats_file_open(&file, paths[i], &ignored) != BZNA_OK)
+            return 0;
+        bytes = file.size > most ? UINT64_MAX : bytes + file.size;
+        bzna_formats_file_close(&file, 0);
+    }
+    return bytes <= most;
+}
+
+/* Opens one path, which is no pattern any more. is_held: of a file of records, see above. */
+static bzna_status open_one(bzna_context *context, const char *path, int is_held, const bzna_formats_config *c,
+                            bzna_dataset **out, bzna_error *err)
+{
+    if (c->records)
+        return open_file(context, path, is_held, c, out, err);
+    if (c->pairs)
+        return bzna_formats_open_pairs(context, path, c, out, err);
+    if (c->list && bzna_formats_data_kind(path) == DATA_FOLDER)
+        return bzna_formats_open_listed(context, path, c, out, err);
+    if (is_recordio_file(c, path))
+        return open_file(context, path, 0, c, out, err);
+    if (c->list)
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "%s: formats_config.list: it has an effect on folders and RecordIO "
+                         "files only", path);
+    return bzna_dataset_open(context, path, c->dataset, out, err);
+}
+
+/* Opens paths one by one, and lays them end to end. */
+static bzna_status open_each(bzna_context *context, const char *const *paths, uint32_t count,
+                             const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
+{
+    const int is_held = c->records && are_small(paths, count, c->hold_bytes ? c->hold_bytes : HOLD_BYTES);
+    bzna_dataset **parts = calloc(count ? count : 1, sizeof *parts);
+    uint32_t opened = 0;
+
+    if (!parts)
+        return bzna_formats_data_no_memory(err);
+    if (count > 1 && c->dataset && c->dataset->name)
+        DATA_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%u) is named by its path", count);
+    if (count > 1 && c->dataset && c->dataset->index)
+        DATA_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.index: it is of one file, and these are %u", count);
+    while (err->status == BZNA_OK && opened < count &&
+           open_one(context, paths[opened], is_held, c, &parts[opened], err) == BZNA_OK)
+        opened++;
+    if (err->status == BZNA_OK)
+        bzna_dataset_concat(context, parts, count, out, err);
+    while (opened)
+        bzna_dataset_close(parts[--opened]);
+    free(parts);
+    return err->status;
+}
+
+/* Returns 1 if a name ends so, else 0. */
+static int ends_in(const char *name, const char *extension)
+{
+    const size_t size = strlen(name), end = strlen(extension);
+
+    return size > end && !strcmp(name + size - end, extension);
+}
+
+/* Adds a path, or the files in it if it is a folder that holds RecordIO files, in the order of their names. */
+static bzna_status add_files(data_names *paths, const char *path, bzna_error *err)
+{
+    const uint32_t first = paths->count;
+    data_names names = { .count = 0 };
+    char file[DATA_PATH_BYTES];
+    int any = 0, error = 0;
+
+    if (bzna_formats_data_kind(path) == DATA_FOLDER && (error = bzna_formats_data_list(path, &names, err)) != 0)
+        bzna_formats_data_fail_system(err, path, error);
+    for (uint32_t i = 0; i < names.count; i++)
+        any |= ends_in(bzna_formats_data_get(&names, i), ".rec");
+    for (uint32_t i = 0; any && i < names.count && err->status == BZNA_OK; i++) {
+        const char *name = bzna_formats_data_get(&names, i);
+        if ((ends_in(name, ".rec") || ends_in(name, ".tar") || ends_in(name, ".bzna")) && name[0] != '.' &&
+            bzna_formats_data_join(file, path, name, err) == BZNA_OK)
+            bzna_formats_data_add(paths, file, err);
+    }
+    if (err->status == BZNA_OK && paths->count == first)
+        bzna_formats_data_add(paths, path, err);
+    if (err->status == BZNA_OK)
+        bzna_formats_data_sort(paths, first);
+    bzna_formats_data_free(&names);
+    if (err->status == BZNA_OK && paths->count > DATA_FILES)
+        return DATA_FAIL(err, BZNA_E_LIMIT, "more than %u files", DATA_FILES);
+    return err->status;
+}
+
+/* Finds the files that paths stand for, and opens them one by one. Without is_each, that is done only if one of them is
+ * a RecordIO file: else err stays as it is. */
+static bzna_status open_files(bzna_context *context, const data_names *given, const bzna_formats_config *c, int is_each,
+                              bzna_dataset **out, bzna_error *err)
+{
+    data_names paths = { .count = 0 };
+    bzna_error e;
+    const char **list = NULL;
+
+    bzna_error_init(&e, sizeof e);
+    for (uint32_t i = 0; i < given->count && e.status == BZNA_OK; i++) {
+        const char *path = bzna_formats_data_get(given, i);
+        if (c->pairs || c->records || (c->list && bzna_formats_data_kind(path) == DATA_FOLDER))
+            bzna_formats_data_add(&paths, path, &e);
+        else
+            add_files(&paths, path, &e);
+    }
+    if (e.status == BZNA_OK && !(list = malloc((paths.count ? paths.count : 1) * sizeof *list)))
+        bzna_formats_data_no_memory(&e);
+    for (uint32_t i = 0; list && i < paths.count; i++) {
+        list[i] = bzna_formats_data_get(&paths, i);
+        is_each = is_each || is_recordio_file(c, list[i]);
+    }
+    if (list && is_each)
+        open_each(context, list, paths.count, c, out, &e);
+    if (!list || is_each)
+        *err = e;
+    free(list);
+    bzna_formats_data_free(&paths);
+    return err->status;
+}
+
+/* Opens paths, which are no patterns any more: by the library all at once, if it reads them. */
+static bzna_status open_paths(bzna_context *context, const data_names *paths, const bzna_formats_config *c,
+                              bzna_dataset **out, bzna_error *err)
+{
+    const char *const format = c->dataset ? c->dataset->format : NULL;
+    const char **list;
+
+    if (c->pairs || c->records || c->list || (format && !strcmp(format, "RecordIO")))
+        return open_files(context, paths, c, 1, out, err);
+    if (!(list = malloc((paths->count ? paths->count : 1) * sizeof *list)))
+        return bzna_formats_data_no_memory(err);
+    for (uint32_t i = 0; i < paths->count; i++)
+        list[i] = bzna_formats_data_get(paths, i);
+    bzna_dataset_open_list(context, list, paths->count, c->dataset, out, err);
+    free(list);
+    return err->status == BZNA_E_UNSUPPORTED ? open_files(context, paths, c, 0, out, err) : err->status;
+}
+
+bzna_status bzna_formats_open_list(bzna_context *context, const char *const *paths, uint32_t count,
+                                   const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
+{
+    data_names found = { .count = 0 };
+    bzna_formats_config own;
+    const bzna_formats_config *const c = &own;
+    bzna_error e;
+    int is_whole = context && paths && out && count <= DATA_FILES;
+
+    bzna_error_init(&e, sizeof e);
+    if (out)
+        *out = NULL;
+    for (uint32_t i = 0; is_whole && i < count; i++)
+        is_whole = paths[i] && *paths[i];
+    if (config_in(&own, config, &e) == BZNA_OK && !(is_whole && count))   /* the library says what is missing */
+        bzna_dataset_open_list(context, paths, count, c->dataset, out, &e);
+    for (uint32_t i = 0; is_whole && i < count && e.status == BZNA_OK; i++)
+        if (bzna_formats_paths(&found, paths[i], &e) != BZNA_OK)
+            bzna_formats_data_prefix(&e, paths[i]);
+    if (e.status == BZNA_OK)
+        open_paths(context, &found, c, out, &e);
+    bzna_formats_data_free(&found);
+    return bzna_formats_data_return(err, &e);
 }
 
 /* If the library has not recognized a file, says what it may be. */
@@ -216,8 +297,8 @@ static bzna_status open_picture(bzna_context *context, const char *path, const b
 bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzna_formats_config *config,
                               bzna_dataset **out, bzna_error *err)
 {
-    completed own;
-    const bzna_formats_config *c = &own.formats;
+    bzna_formats_config own;
+    const bzna_formats_config *const c = &own;
     bzna_error e;
     file_head head;
 
@@ -238,9 +319,9 @@ bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzn
 }
 
 /* The config of what is no folder. */
-static bzna_status config_of_one(completed *own, const bzna_formats_config *config, bzna_error *err)
+static bzna_status config_of_one(bzna_formats_config *own, const bzna_formats_config *config, bzna_error *err)
 {
-    if (config_in(own, config, err) == BZNA_OK && own->formats.pairs)
+    if (config_in(own, config, err) == BZNA_OK && own->pairs)
         return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
     return err->status;
 }
@@ -323,16 +404,17 @@ static bzna_status open_held_picture(bzna_context *context, const bzna_source *s
 bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, size_t size,
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
-    completed own;
-    const bzna_formats_config *c = &own.formats;
+    bzna_formats_config own;
+    const bzna_formats_config *const c = &own;
     bzna_error e;
 
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
-    if (config_of_one(&own, config, &e) == BZNA_OK && c->records && context && bytes && out)
-        bzna_formats_open_records(context, &(data_file){ .size = size, .memory = bytes, .handle = -1 }, "memory", c,
-                                  out, &e);
+    if (config_of_one(&own, config, &e) == BZNA_OK && context && bytes && out &&
+        (c->records || is_recordio(c, bytes, size)))
+        (c->records ? bzna_formats_open_records : bzna_formats_open_recordio)(
+            context, &(data_file){ .size = size, .memory = bytes, .handle = -1 }, "memory", c, out, &e);
     else if (e.status == BZNA_OK)
         bzna_dataset_open_memory(context, bytes, size, c->dataset, out, &e);
     if (!c->records && e.status == BZNA_E_UNSUPPORTED && bytes)
@@ -349,27 +431,33 @@ bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, s
 bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *source,
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
-    completed own;
-    const bzna_formats_config *c = &own.formats;
-    bzna_source whole = { .user = NULL };                   /* that of an older header is shorter */
-    bzna_error e;
-    int64_t size;
+    bzna_formats_config own;
+    const bzna_formats_config *const c = &own;
+    data_file file;
+    uint8_t head[4];
+    bzna_error e, other;
 
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
+    bzna_error_init(&other, sizeof other);
     if (config_of_one(&own, config, &e) == BZNA_OK && c->records && context && source && out) {
-        data_file file;
         if (bzna_formats_file_take(&file, source, &e) != BZNA_OK)
             bzna_formats_data_prefix(&e, c->dataset && c->dataset->name ? c->dataset->name : "source");
         else
             bzna_formats_open_records(context, &file, "source", c, out, &e);
-    } else if (e.status == BZNA_OK) {
-        bzna_dataset_open_source(context, source, c->dataset, out, &e);
+        return bzna_formats_data_return(err, &e);
     }
-    if (!c->records && e.status == BZNA_E_UNSUPPORTED && (size = source->size(source->user)) > 0) {
-        memcpy(&whole, source, source->struct_size < sizeof whole ? source->struct_size : sizeof whole);
-        open_held_picture(context, &whole, (uint64_t)size, c, out, &e);
+    if (e.status == BZNA_OK)
+        bzna_dataset_open_source(context, source, c->dataset, out, &e);
+    if (e.status == BZNA_E_UNSUPPORTED && bzna_formats_file_take(&file, source, &other) == BZNA_OK && file.size) {
+        if (file.size >= sizeof head && bzna_formats_file_read(&file, 0, head, sizeof head, &other) == BZNA_OK &&
+            is_recordio(c, head, sizeof head)) {
+            bzna_error_init(&e, sizeof e);
+            bzna_formats_open_recordio(context, &file, "source", c, out, &e);
+        } else {
+            open_held_picture(context, &file.source, file.size, c, out, &e);
+        }
     }
     return bzna_formats_data_return(err, &e);
 }

@@ -144,8 +144,8 @@ static uint64_t record_at(const records *own, uint64_t index)
     return own->r.header_bytes + index * own->r.stride;
 }
 
-/* Says where a record lies: in the file, or in memory. */
-static bzna_status locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+/* Says where a record lies: in the file, in memory, or in a source. */
+static bzna_status records_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
     const records *const own = user;
     (void)field, (void)err;
@@ -153,12 +153,13 @@ static bzna_status locate(void *user, uint64_t index, uint32_t field, bzna_place
     place->offset = record_at(own, index);
     place->size = own->r.stride;
     place->data = own->file.memory ? own->file.memory + place->offset : NULL;
+    place->file = own->file.path ? 0 : BZNA_BY_READ;
     return BZNA_OK;
 }
 
 /* Reads a record of a source. */
-static bzna_status read_record(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                               uint64_t *size, bzna_error *err)
+static bzna_status records_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                                uint64_t *size, bzna_error *err)
 {
     const records *const own = user;
     (void)field;
@@ -195,8 +196,8 @@ static void put_numbers(const uint8_t *from, uint64_t count, uint32_t type, doub
 }
 
 /* Gives all but pictures, which lie at the same place of each record. */
-static bzna_status unpack(void *user, uint64_t index, uint32_t field, void *record, uint64_t bytes, void *buffer,
-                          uint64_t capacity, bzna_place *place, bzna_error *err)
+static bzna_status records_unpack(void *user, uint64_t index, uint32_t field, void *record, uint64_t bytes,
+                                  void *buffer, uint64_t capacity, bzna_place *place, bzna_error *err)
 {
     const records *const own = user;
     const bzna_records *const r = &own->r;
@@ -267,8 +268,8 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
     bzna_provider_field fields[2];
     const char *path = file->path;
     records *own = calloc(1, sizeof *own);
-    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields, .read = read_record,
-                               .unpack = unpack, .close = records_close, .kind = "records",
+    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields, .read = records_read,
+                               .locate = records_locate, .unpack = records_unpack, .close = records_close, .kind = "records",
                                .size_bytes = file->size };
     bzna_dataset_config dataset = { .name = NULL };
 
@@ -280,7 +281,6 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
         records_measure(own, err) == BZNA_OK && records_count(own, err) == BZNA_OK) {
         provider.count = own->count;
         provider.file_count = path && !file->memory;
-        provider.locate = path || file->memory ? locate : NULL;
         provider.files = provider.file_count ? &path : NULL;
         provider.field_count = fields_of(own, fields);
         provider.fingerprint = records_fingerprint(own);

@@ -159,31 +159,45 @@ static void seeds_recordio(fuzz_give *give, void *user)
     free(f);
 }
 
+/* Opens the bytes by a function of examples/formats, read by a source and then as memory. */
+static void look_at_formats(bytes b, const bzna_formats_config *config,
+                            bzna_status (*open)(bzna_context *context, data_file *file, const char *name,
+                                                const bzna_formats_config *config, bzna_dataset **out, bzna_error *err))
+{
+    source s = { .b = b };
+    const bzna_source callbacks = source_of(&s);
+
+    for (int way = 0; way < 2; way++) {
+        data_file file = { .size = b.size, .memory = b.data, .handle = -1 };
+        bzna_error err = { .struct_size = sizeof err };
+        bzna_dataset *dataset = NULL;
+        bzna_status status;
+        if (way)
+            FUZZ_CHECK(bzna_formats_file_take(&file, &callbacks, &err) == BZNA_OK);
+        status = open(fuzz_context(), &file, "fuzz", config, &dataset, &err);
+        FUZZ_CHECK((status == BZNA_OK) == (dataset != NULL) && (status == BZNA_OK || err.message[0]));
+        if (dataset)
+            look_at_dataset(dataset, b.size);
+        FUZZ_CHECK(s.closes == (way && status == BZNA_OK));
+    }
+}
+
+static void run_recordio(const uint8_t *data, size_t size)
+{
+    const bzna_formats_config config = { .struct_size = sizeof config };
+    look_at_formats((bytes){ data, size }, &config, bzna_formats_open_recordio);
+}
+
 /* A file's size, 4 bytes, and its index. */
 static void run_recordio_index(const uint8_t *data, size_t size)
 {
-    const bzi_memory *memory = &fuzz_context()->host->memory;
-    const bzi_span text = { data + 4, size - 4 };
-    uint64_t lines = 1;
-    bzi_container c;
-    bzna_error err;
-    if (size < 4)
-        return;
-    memset(&c, 0, sizeof c);
-    c.host = fuzz_context()->host;
-    c.source.size = bzi_be32(data);
-    c.arena.memory = memory;
-    c.own = bzi_arena_zero(&c.arena, 1, sizeof(bzi_recordio));
-    FUZZ_CHECK(c.own);
-    for (uint64_t i = 0; i < text.size; i++)
-        lines += text.data[i] == '\n';
-    if (bzi_recordio_make(&c, lines, &err) == BZNA_OK && bzi_recordio_parse_idx(&c, text, &err) == BZNA_OK)
-        for (uint64_t i = 0; i < c.count; i++) {
-            bzi_extent extent = { 0 };
-            bzi_recordio_locate(&c, i, &extent, &err);
-            FUZZ_CHECK(extent.size && extent.offset < c.source.size && extent.size <= c.source.size - extent.offset);
-        }
-    bzi_arena_free(&c.arena);
+    const data_span text = { (const char *)data + 4, size - 4 };
+    found f = { NULL, 0, 0 };
+    bzna_error err = { .struct_size = sizeof err };
+    if (size >= 4 && parse_index(bzi_be32(data), text, &f, &err) == BZNA_OK)
+        for (uint64_t i = 0; i < f.count; i++)
+            FUZZ_CHECK(f.offsets[i] < bzi_be32(data) && (!i || f.offsets[i] > f.offsets[i - 1]));
+    free(f.offsets);
 }
 
 static void seeds_recordio_index(fuzz_give *give, void *user)
@@ -228,29 +242,6 @@ static void seeds_list(fuzz_give *give, void *user)
 }
 
 /* ---- Records of one size ---- */
-
-/* Opens the bytes by a function of examples/formats, read by a source and then as memory. */
-static void look_at_formats(bytes b, const bzna_formats_config *config,
-                            bzna_status (*open)(bzna_context *context, data_file *file, const char *name,
-                                                const bzna_formats_config *config, bzna_dataset **out, bzna_error *err))
-{
-    source s = { .b = b };
-    const bzna_source callbacks = source_of(&s);
-
-    for (int way = 0; way < 2; way++) {
-        data_file file = { .size = b.size, .memory = b.data, .handle = -1 };
-        bzna_error err = { .struct_size = sizeof err };
-        bzna_dataset *dataset = NULL;
-        bzna_status status;
-        if (way)
-            FUZZ_CHECK(bzna_formats_file_take(&file, &callbacks, &err) == BZNA_OK);
-        status = open(fuzz_context(), &file, "fuzz", config, &dataset, &err);
-        FUZZ_CHECK((status == BZNA_OK) == (dataset != NULL) && (status == BZNA_OK || err.message[0]));
-        if (dataset)
-            look_at_dataset(dataset, b.size);
-        FUZZ_CHECK(s.closes == (way && status == BZNA_OK));
-    }
-}
 
 static void run_records(const uint8_t *data, size_t size)
 {

@@ -7,6 +7,7 @@
 #include "../../examples/formats/lists.c"
 #include "../../examples/formats/paths.c"
 #include "../../examples/formats/records.c"
+#include "../../examples/formats/recordio.c"
 #ifndef BENZINA_NO_CUDA
 #  include "../fake/fake.h"
 #endif
@@ -35,7 +36,7 @@ static const fuzz_target targets[] = {
     { "stills", run_picture, mutate_file, NULL, NULL },
     { "tar", run_file, mutate_file, seeds_tar, mend_tar },
     { "tar_index", run_tar_index, mutate_tar_index, seeds_tar_index, NULL },
-    { "recordio", run_file, mutate_file, seeds_recordio, NULL },
+    { "recordio", run_recordio, mutate_file, seeds_recordio, NULL },
     { "recordio_index", run_recordio_index, NULL, seeds_recordio_index, NULL },
     { "lists", run_list, NULL, seeds_list, NULL },
     { "records", run_records, NULL, seeds_records, NULL },

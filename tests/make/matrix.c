@@ -118,7 +118,6 @@ static const one_case cases[] = {
     { "folder_of_jpeg_and_png", "%s/folder", NULL, BY_PATH, FOLDERS, 0, { JPEG, AVCODEC | STILLS } },
     { "archives_of_two_codecs", "%s/jpeg.bzna", NULL, BY_LIST, 0, 0, { JPEG, JPEG } },
     { "tar_of_jpeg_and_png", "%s/mixed.tar", NULL, BY_PATH, SHARDS, 0, { JPEG, AVCODEC | STILLS } },
-    { "recordio_of_jpeg_and_png", "%s/mixed.rec", NULL, BY_PATH, SHARDS, 0, { JPEG, AVCODEC | STILLS } },
 #ifndef BENZINA_NO_PROVIDERS            /* a switch leaves functions out, so that there is none to fail */
     { "provider_of_raw_pixels", NULL, NULL, BY_RAW, PROVIDERS, 0, { 0, 0 } },
     { "provider_of_jpeg_and_png", NULL, NULL, BY_FILES, PROVIDERS, 0, { JPEG, AVCODEC | STILLS } },
@@ -364,33 +363,12 @@ static void write_archive(const char *path)
     wrong += status != BZNA_OK;
 }
 
-/* Records of MXNet: a magic number and a size; flag, label and id; the picture. */
-static void write_recordio(const char *path)
-{
-    static const uint8_t magic[4] = { 0x0a, 0x23, 0xd7, 0xce }, head[24] = { 0 };
-    FILE *file = fopen(path, "wb");
-
-    for (int i = 0; file && i < SAMPLES; i++) {
-        const uint64_t size = sizeof head + file_sizes[i];
-        const uint8_t bytes[4] = { (uint8_t)size, (uint8_t)(size >> 8), (uint8_t)(size >> 16), 0 };
-
-        fwrite(magic, 1, 4, file);
-        fwrite(bytes, 1, 4, file);
-        fwrite(head, 1, sizeof head, file);
-        fwrite(file_bytes[i], 1, (size_t)file_sizes[i], file);
-        fwrite(head, 1, (size_t)((4 - size % 4) % 4), file);
-    }
-    wrong += !file || fclose(file);
-}
-
 static void write_files(const char *folder)
 {
     char path[1024];
 
     snprintf(path, sizeof path, "%s/jpeg.bzna", folder);
     write_archive(path);
-    snprintf(path, sizeof path, "%s/mixed.rec", folder);
-    write_recordio(path);
 }
 #endif
 

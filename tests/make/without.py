@@ -245,7 +245,7 @@ def library(text, kernels, removed):
 # by their beginning, with the lines that continue them. Chapters keep their numbers, since comments name them.
 SECTIONS = {
     "CUDA": ["11. THE GPU"],
-    "SHARDS": ["TARS", "RECORDIO"],
+    "SHARDS": ["TARS"],
     "STILLS": ["STILLS"],
     "FOLDERS": ["FOLDERS"],
     "PROVIDERS": ["PROVIDERS"],
@@ -254,9 +254,9 @@ SECTIONS = {
 ROWS = {
     "CUDA": ["device_allocator ", "- NVIDIA's driver decodes", "- NVDEC is not used"],
     "WRITER": ["bzna_writer ", "bzna_writer ", "sink.write_at"],
-    "SHARDS": ["tar ", "RecordIO ", "fields of a tar's"],
+    "SHARDS": ["tar ", "fields of a tar's"],
     "FOLDERS": ["folder "],
-    "PROVIDERS": ["provider.read", "provider.close", "provider "],
+    "PROVIDERS": ["provider.read", "provider.unpack", "provider.close", "provider "],
 }
 HEADING = re.compile(r"^ \*\n \* (\d+\. [A-Z][A-Z ,]+|[A-Z]{2,}(?: [A-Z]+)*)(?=[. \n][ a-z(\n])", re.M)
 

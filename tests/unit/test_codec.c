@@ -10,6 +10,7 @@
 #else
 #  define TEST_NVDEC 0
 #endif
+#include "recordio.h"
 #include "known.h"
 #include "sink.h"
 #include "tars.h"

@@ -1109,10 +1109,9 @@ TEST(a_data_set_holds_what_its_files_hold)
 
 /* A setting, and the kinds on which it has an effect. */
 static const struct { const char *name, *kinds; } settings[] = {
-    { "split", "archive, mp4 video" }, { "list", "RecordIO" },           { "classes", "folder" },
-    { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video, provider" },
-    { "palette", "folder, tar, RecordIO, archive, provider" },
-    { "allow_empty", "folder" } };
+    { "split", "archive, mp4 video" }, { "classes", "folder" },
+    { "class_order", "folder" },       { "orientation", "folder, tar, archive, mp4 video, provider" },
+    { "palette", "folder, tar, archive, provider" }, { "allow_empty", "folder" } };
 
 TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
 {
@@ -1124,11 +1123,11 @@ TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
         bzna_dataset_config config;
         bzna_dataset *dataset = NULL;
         char words[96];
+        kind = strcmp(kind, "RecordIO") ? kind : "provider";
         if (!strcmp(kind, "records") || p->list[0])
             continue;                 /* they need one, which comes first */
         bzna_dataset_config_init(&config, sizeof config);
         config.split = strcmp(name, "split") ? NULL : "train";
-        config.list = strcmp(name, "list") ? NULL : "none.lst";
         config.classes = strcmp(name, "classes") ? NULL : classes;
         config.class_count = config.classes != NULL;
         config.class_order = !strcmp(name, "class_order");

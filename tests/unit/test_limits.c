@@ -14,7 +14,7 @@
 
 static const char *const paths[] = {
     "tests/data/seeds/h264.mp4", "tests/data/seeds/h265.mp4", "tests/data/seeds/av1.mp4",
-    "tests/data/slices_h264.bzna", "tests/data/seeds/labels.rec" };
+    "tests/data/slices_h264.bzna" };
 
 typedef struct cost {
     int64_t peak, read;               /* the most that opening took and read, beyond what its size allows */

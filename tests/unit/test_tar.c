@@ -673,9 +673,6 @@ TEST(settings_without_an_effect_on_a_tar_are_refused_by_name)
     tar t = { 0 };
     tar_text(&t, "0.txt", "a");
     bzna_dataset_config_init(&config, sizeof config);
-    config.list = "labels.lst";
-    check_setting(&t, &config, "dataset_config.list: it has an effect on RecordIO files only");
-    config.list = NULL;
     config.classes = classes;
     config.class_count = 1;
     check_setting(&t, &config, "dataset_config.classes: it has an effect on folders only");
@@ -1476,7 +1473,7 @@ TEST(an_index_that_the_caller_gives_is_preferred_to_the_file_beside_it_and_check
     CHECK_EQ(bzna_dataset_open_list(context, twice, 2, &config, &dataset, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "dataset_config.index: it is of one file, and these are 2");
     CHECK_EQ(bzna_dataset_open(context, "tests/data/mini_h265.bzna", &config, &dataset, &err), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(err.message, "dataset_config.index: it has an effect on tars and RecordIO files only");
+    CHECK_CONTAINS(err.message, "dataset_config.index: it has an effect on tars only");
     free(text);
     bzna_context_close(context);
     CHECK_ALL_FREED(c);

@@ -110,6 +110,7 @@ const BZNA_FIELD_VECTOR = UInt32(3)
 const BZNA_FIELD_TEXT = UInt32(4)
 const BZNA_FIELD_BYTES = UInt32(5)
 
+const BZNA_BY_READ = typemax(UInt64)
 const BZNA_NO_VALUE = typemax(UInt64)
 const BZNA_SIZE_UNKNOWN = UInt64(18446744073709551614)
 
@@ -520,7 +521,6 @@ mutable struct bzna_dataset_config
     name::Cstring
     split::Cstring
     format::Cstring
-    list::Cstring
     classes::Ptr{Cstring}
     class_count::UInt32
     class_order::UInt32
@@ -548,7 +548,7 @@ mutable struct bzna_dataset_info
     bzna_dataset_info() = new()
 end
 
-# One field of a data set's samples. Chapter 12 has the fields of tar and RecordIO.
+# One field of a data set's samples. Chapter 12 has the fields of tar.
 mutable struct bzna_field_info
     struct_size::UInt32
     kind::UInt32

@@ -86,8 +86,8 @@ device_info: u32 struct_size, driver; device device; u64 memory_bytes; u32 compu
     sessions; i32 video; u32 device_count; char name[96], message[488]
 codec_info: u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
     max_height, max_macroblocks, check; char check_message[128]
-dataset_config: u32 struct_size, allow_empty; str name, split, format, list; ptr classes; u32 class_count,
-    class_order, orientation, palette; str target; ptr index; u64 index_bytes
+dataset_config: u32 struct_size, allow_empty; str name, split, format; ptr classes; u32 class_count, class_order,
+    orientation, palette; str target; ptr index; u64 index_bytes
 dataset_info: u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
     brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info: u32 struct_size, kind; char name[32]

@@ -362,6 +362,8 @@ pub const BZNA_FIELD_TEXT: u32 = 4;
 /// Bytes without a meaning to the library
 pub const BZNA_FIELD_BYTES: u32 = 5;
 
+/// UINT64_MAX: in bzna_place.file, see there.
+pub const BZNA_BY_READ: u64 = u64::MAX;
 /// UINT64_MAX: in provider.places, the size of a value that a sample does not have.
 pub const BZNA_NO_VALUE: u64 = u64::MAX;
 /// UINT64_MAX - 1: in bzna_place, the size of a value that ends with its file, which the library finds when it reads
@@ -1088,9 +1090,6 @@ structs! {
         split: *const c_char,
         /// The kind of container, as bzna_dataset_info.container calls it. Default: found by content
         format: *const c_char,
-        /// Path of a list that labels the records of a .rec: MXNet's .lst, a .csv, or lines of path and label.
-        /// examples/formats/formats.h describes lists. Default: no list
-        list: *const c_char,
         /// Names of a folder's class folders, in the order of their numbers; others are left out. Default: all of them,
         /// in class_order
         classes: *const *const c_char,
@@ -1106,9 +1105,9 @@ structs! {
         /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
         /// none. Default: chapter 12 says which
         target: *const c_char,
-        /// The text of an index (.idx) of one tar or .rec, in place of the file next to it, so that a file that is
-        /// opened by a source need not be walked over. Read until the call returns. Default: the file next to it, if
-        /// the data set is opened by a path
+        /// The text of an index (.idx) of one tar, in place of the file next to it, so that a tar that is opened by a
+        /// source need not be walked over. Read until the call returns. Default: the file next to it, if the data set
+        /// is opened by a path
         index: *const c_void,
         /// Bytes at index
         index_bytes: u64,
@@ -1124,8 +1123,7 @@ structs! {
         size_bytes: u64,
         /// Of the whole data set, as bzna_dataset_count has it
         sample_count: u64,
-        /// Samples that may have a target: in archives and RecordIO, each sample says whether it has one; 0: none has
-        /// one
+        /// Samples that may have a target: in archives, each sample says whether it has one; 0: none has one
         target_count: u64,
         /// Files, or ranges of files, that it is made of
         part_count: u32,
@@ -1135,13 +1133,13 @@ structs! {
         brand_count: u32,
         /// The major brand first
         brands: [u32; 8],
-        /// Of the first file: "archive", "mp4 video", "folder", "tar", "RecordIO", "provider", or a provider's kind
+        /// Of the first file: "archive", "mp4 video", "folder", "tar", "provider", or a provider's kind
         container: [c_char; 20],
         /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
     }
 
-    /// One field of a data set's samples. Chapter 12 has the fields of tar and RecordIO.
+    /// One field of a data set's samples. Chapter 12 has the fields of tar.
     struct bzna_field_info {
         /// Set by the call: how many bytes were filled
         struct_size: u32,
@@ -1280,7 +1278,8 @@ structs! {
         offset: u64,
         /// Bytes, or BZNA_SIZE_UNKNOWN; required
         size: u64,
-        /// Number of the file in provider.files
+        /// Number of the file in provider.files; or of a record, BZNA_BY_READ: then read gives it, and offset is where
+        /// messages say that it lies
         file: u64,
     }
 

@@ -1,0 +1,515 @@
+/* recordio.c - MXNet's .rec files: records end to end, each a picture with its labels or any bytes
+ *
+ * NAME.idx beside NAME.rec says where they begin. Without it, one scan over the headers finds them. The offsets take 8
+ * bytes a record. An index is not trusted: one that is older than the .rec must agree with a scan, and the header of
+ * each record is checked when it is read. A record whose own bytes hold the magic number is written in parts, which are
+ * joined in place when the record is unpacked.
+ *
+ * A part is {u32 magic, u32 which << 29 | length}, its bytes, and zeros up to a multiple of 4. A record with a picture
+ * begins with {u32 flag, f32 label, u64 id, u64 id2}. If flag is not 0, that many labels follow, and count instead of
+ * the one. Then comes the picture. All is little-endian.
+ *
+ * It needs data.c and lists.c. */
+#include "data.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC       0xced7230au
+#define MAX_BYTES   ((1u << 29) - 1)  /* of a part, and of a record: its length has 29 bits */
+#define HEAD_BYTES  24u               /* of a record with a picture, before labels that follow it */
+#define SCAN_LEAST  4096u             /* bytes that a scan reads at once */
+#define SCAN_MOST   65536u            /* likewise, where records follow closely */
+
+enum { WHOLE, FIRST, MIDDLE, LAST };  /* which of its record's parts a part is */
+
+enum { RECORDIO_IMAGE, RECORDIO_LABEL, RECORDIO_ID, RECORDIO_TARGET, RECORDIO_NAME, RECORDIO_RECORD, RECORDIO_FIELDS };
+
+/* What the data set owns. */
+typedef struct recordio {
+    data_file file;
+    uint64_t *offsets;                /* where the records begin, ascending, then the size of the file */
+    uint64_t  count;                  /* records */
+    data_list list;                   /* sorted by id; without rows if the caller gave none */
+} recordio;
+
+/* A part of a record. */
+typedef struct part {
+    uint32_t which;
+    uint64_t length;                  /* its bytes, without header and padding */
+    uint64_t next;                    /* bytes from its header to that of the next part */
+} part;
+
+/* Reads the header of a part. Returns 0 if there is none, else 1. */
+static int part_of(const uint8_t header[8], part *out)
+{
+    const uint32_t word = bzna_formats_data_le32(header + 4);
+
+    out->which = word >> 29;
+    out->length = word & MAX_BYTES;
+    out->next = 8 + ((out->length + 3) & ~(uint64_t)3);
+    return bzna_formats_data_le32(header) == MAGIC;
+}
+
+int bzna_formats_is_recordio(const void *head, uint64_t bytes)
+{
+    return bytes >= 4 && bzna_formats_data_le32(head) == MAGIC;
+}
+
+/* ---- The scan ------------------------------------------------------------------------------- */
+
+/* The records that were found so far. */
+typedef struct found {
+    uint64_t *offsets;                /* with room for one more */
+    uint64_t  count, capacity;
+} found;
+
+static bzna_status fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
+{
+    return DATA_FAIL_AT(err, status, at, "at byte %llu: %s: without an .idx, records can't be found from there on",
+                        (data_llu)at, what);
+}
+
+static bzna_status add_offset(found *f, uint64_t at, bzna_error *err)
+{
+    if (f->count == f->capacity) {
+        const uint64_t capacity = 2 * f->capacity + 64;
+        uint64_t *grown = realloc(f->offsets, (size_t)(capacity + 1) * sizeof *grown);
+        if (!grown)
+            return bzna_formats_data_no_memory(err);
+        f->offsets = grown;
+        f->capacity = capacity;
+    }
+    f->offsets[f->count++] = at;
+    return BZNA_OK;
+}
+
+/* Finds the beginnings of all records, with SCAN_MOST bytes of memory. Fails where the chain of parts is broken, since
+ * all that follows would be lost. */
+static bzna_status scan_in(uint8_t *bytes, const data_file *file, found *f, bzna_error *err)
+{
+    uint64_t begin = 0, end = 0, most = SCAN_LEAST;         /* of what was read; that is read next */
+    part p;
+
+    for (uint64_t at = 0, in_parts = 0, goes_on; at < file->size; at += p.next) {
+        if (file->size - at < 8)
+            return fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
+        if (at < begin || at + 8 > end) {
+            most = at > end + most ? SCAN_LEAST : most < SCAN_MOST ? 2 * most : SCAN_MOST;
+            begin = at;
+            end = file->size - at < most ? file->size : at + most;
+            if (bzna_formats_file_read(file, begin, bytes, end - begin, err) != BZNA_OK)
+                return err->status;
+        }
+        if (!part_of(bytes + (at - begin), &p))
+            return fail_scan(at, BZNA_E_FORMAT, "no record begins here", err);
+        if (p.length > file->size - at - 8)
+            return fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
+
+        /* a part that does not continue the record before begins one, even if it is of the wrong kind for that: then
+         * the record alone fails when it is read */
+        goes_on = in_parts && (p.which == MIDDLE || p.which == LAST);
+        in_parts = p.which == FIRST || (goes_on && p.which == MIDDLE);
+        if (!goes_on && add_offset(f, at, err) != BZNA_OK)
+            return err->status;
+    }
+    return BZNA_OK;
+}
+
+static bzna_status scan(const data_file *file, found *f, bzna_error *err)
+{
+    uint8_t *bytes = malloc(SCAN_MOST);
+    const bzna_status status = bytes ? scan_in(bytes, file, f, err) : bzna_formats_data_no_memory(err);
+
+    free(bytes);
+    return status;
+}
+
+/* ---- The index beside the file -------------------------------------------------------------- */
+
+/* Fails because of the index. at: offset in the .rec or in the index. line: of the index, or 0. */
+static bzna_status fail_index(uint64_t at, const char *what, uint64_t line, bzna_error *err)
+{
+    char place[80] = "";
+
+    if (at != BZNA_NO_OFFSET)
+        snprintf(place, sizeof place, "at byte %llu: ", (data_llu)at);
+    if (line)
+        snprintf(place + strlen(place), sizeof place - strlen(place), "line %llu: ", (data_llu)line);
+    return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "%s%s: it does not fit the .rec file; remove it, or write it again "
+                        "(bzna index)", place, what);
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Parses lines of key, tab and offset. */
+static bzna_status parse_index(uint64_t file_bytes, data_span text, found *f, bzna_error *err)
+{
+    data_span rest = text, last;
+    uint64_t number = 0, offset;
+
+    while (rest.size) {
+        const uint64_t at = (uint64_t)(rest.data - text.data);
+        data_span line = bzna_formats_data_line(&rest);
+
+        number++;
+        if (!bzna_formats_data_trim(line).size)
+            continue;
+        if (!bzna_formats_data_take_last(&line, '\t', &last) ||
+            !bzna_formats_data_integer(bzna_formats_data_trim(last), &offset))
+            return fail_index(at, "no key, tab and offset", number, err);
+        if (offset % 4 || offset >= file_bytes || file_bytes - offset < 8)
+            return fail_index(offset, "no record can begin at its offset", number, err);
+        if (add_offset(f, offset, err) != BZNA_OK)
+            return err->status;
+    }
+
+    if (!f->count)
+        return fail_index(0, "it is empty", 0, err);
+    qsort(f->offsets, (size_t)f->count, sizeof *f->offsets, by_offset);
+    for (uint64_t i = 1; i < f->count; i++)
+        if (f->offsets[i] == f->offsets[i - 1])
+            return fail_index(f->offsets[i], "two lines have the same offset", 0, err);
+    return BZNA_OK;
+}
+
+/* Checks that an index that is older than the file agrees with a scan: it may be so only because the two were copied
+ * one after the other. */
+static bzna_status check_old(const data_file *file, const found *index, bzna_error *err)
+{
+    found scanned = { NULL, 0, 0 };
+    const bzna_status status = scan(file, &scanned, err);
+    const int is_same = status == BZNA_OK && scanned.count == index->count &&
+                        !memcmp(scanned.offsets, index->offsets, (size_t)index->count * sizeof *index->offsets);
+
+    free(scanned.offsets);
+    if (is_same || (status != BZNA_OK && status != BZNA_E_FORMAT && status != BZNA_E_TRUNCATED))
+        return status;
+    return fail_index(BZNA_NO_OFFSET, "older than the .rec and of other records", 0, err);
+}
+
+/* Checks that two offsets of the index are headers. */
+static bzna_status check_ends(const data_file *file, const found *f, bzna_error *err)
+{
+    static const char *const whats[] = { "no record begins at its first offset",
+                                         "no record begins at its last offset" };
+    uint8_t header[8];
+    part p;
+
+    for (int i = 0; i < 2; i++) {
+        const uint64_t at = f->offsets[i ? f->count - 1 : 0];
+        if (bzna_formats_file_read(file, at, header, sizeof header, err) != BZNA_OK)
+            return err->status;
+        if (!part_of(header, &p))
+            return fail_index(at, whats[i], 0, err);
+    }
+    return BZNA_OK;
+}
+
+/* Reads NAME.idx beside NAME.rec, or takes the index of the config. Finds nothing if there is none. */
+static bzna_status open_index(const data_file *file, const bzna_dataset_config *config, found *f, bzna_error *err)
+{
+    const size_t length = file->path ? strlen(file->path) : 0;
+    char path[DATA_PATH_BYTES] = "dataset_config.index";
+    data_span text = { config->index, (size_t)config->index_bytes };
+    int is_old = 0;
+
+    if (!config->index) {
+        if (length < 5 || length >= sizeof path || strcmp(file->path + length - 4, ".rec"))
+            return BZNA_OK;
+        snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, file->path);
+        if (bzna_formats_data_read(path, &text, err) == BZNA_E_NOT_FOUND) {
+            bzna_error_init(err, sizeof *err);
+            return BZNA_OK;
+        }
+        if (err->status != BZNA_OK)
+            return err->status;
+        is_old = bzna_formats_data_modified(path) < bzna_formats_data_modified(file->path);
+    }
+
+    if (parse_index(file->size, text, f, err) == BZNA_OK && (!is_old || check_old(file, f, err) == BZNA_OK))
+        check_ends(file, f, err);
+    if (err->status != BZNA_OK)
+        bzna_formats_data_prefix(err, path);
+    if (!config->index)
+        free((char *)(uintptr_t)text.data);
+    return err->status;
+}
+
+/* Finds the records, by the index or by a scan. */
+static bzna_status find_records(recordio *own, const bzna_dataset_config *config, bzna_error *err)
+{
+    found f = { NULL, 0, 0 };
+
+    if (open_index(&own->file, config, &f, err) == BZNA_OK && !f.count && scan(&own->file, &f, err) == BZNA_OK &&
+        !f.count)
+        DATA_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
+    own->offsets = f.offsets;
+    own->count = f.count;
+    if (err->status == BZNA_OK)
+        own->offsets[own->count] = own->file.size;
+    return err->status;
+}
+
+/* ---- Records -------------------------------------------------------------------------------- */
+
+static bzna_status recordio_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+{
+    const recordio *const own = user;
+    (void)field, (void)err;
+
+    place->offset = own->offsets[index];
+    place->size = own->offsets[index + 1] - own->offsets[index];
+    place->file = own->file.path ? 0 : BZNA_BY_READ;
+    return BZNA_OK;
+}
+
+/* Reads a record of a source, or of memory, which a record in parts could not be joined in. */
+static bzna_status recordio_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                                 uint64_t *size, bzna_error *err)
+{
+    const recordio *const own = user;
+    (void)field;
+
+    *size = own->offsets[index + 1] - own->offsets[index];
+    return *size > capacity ? BZNA_OK : bzna_formats_file_read(&own->file, own->offsets[index], buffer, *size, err);
+}
+
+/* A record that is looked at. */
+typedef struct look {
+    const recordio *own;
+    uint64_t        at;               /* offset of the record in the file */
+    uint8_t        *bytes;
+    uint64_t        size;             /* of bytes */
+    bzna_error     *err;
+} look;
+
+/* Fails because of a record. at: offset in it. number: a value that belongs to `what`. */
+static bzna_status fail_record(const look *l, uint64_t at, bzna_status status, const char *what, uint64_t number)
+{
+    return DATA_FAIL_AT(l->err, status, l->at + at, "at byte %llu: the record at byte %llu: %s (%llu)",
+                        (data_llu)(l->at + at), (data_llu)l->at, what, (data_llu)number);
+}
+
+/* Reads and checks the header of the part at `at` in a record. */
+static bzna_status part_at(const look *l, uint64_t at, part *p)
+{
+    if (at > l->size || l->size - at < 8)
+        return fail_record(l, at < l->size ? at : l->size, BZNA_E_TRUNCATED, "its last part is missing", l->size);
+    if (!part_of(l->bytes + at, p))
+        return fail_record(l, at, BZNA_E_FORMAT, "no magic number", bzna_formats_data_le32(l->bytes + at));
+    if (p->length > l->size - at - 8)
+        return fail_record(l, at, BZNA_E_TRUNCATED, "a part of more bytes than are left", p->length);
+    if (at ? p->which != MIDDLE && p->which != LAST : p->which > FIRST)
+        return fail_record(l, at, BZNA_E_FORMAT, "a part out of order, cflag", p->which);
+    return BZNA_OK;
+}
+
+static void put_le32(uint8_t *p, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* Joins a record in parts into one part, in place. The joined record is shorter, since the header of each part but the
+ * first is replaced by the magic number that the writer took out there. */
+static bzna_status join_parts(const look *l)
+{
+    uint64_t at = 0, end = 8;
+    part p = { 0, 0, 0 };
+
+    do {
+        bzna_status status = part_at(l, at, &p);
+        if (status != BZNA_OK || p.which == WHOLE)
+            return status;
+        if (at) {
+            put_le32(l->bytes + end, MAGIC);
+            end += 4;
+        }
+        memmove(l->bytes + end, l->bytes + at + 8, (size_t)p.length);
+        end += p.length;
+        at += p.next;
+    } while (p.which != LAST);
+
+    if (end - 8 > MAX_BYTES)
+        return fail_record(l, 0, BZNA_E_LIMIT, "too long for a record", end - 8);
+    put_le32(l->bytes + 4, (uint32_t)(end - 8));
+    return BZNA_OK;
+}
+
+/* The parts of a record with a picture. */
+typedef struct entry {
+    uint64_t       id;                /* of the record, by which the list is searched */
+    uint64_t       label_count;       /* numbers at labels, unless the list has them */
+    const uint8_t *labels;
+    const data_list_row *row;         /* of the list; NULL if there is no list */
+    uint64_t       picture_at;        /* offset in the record */
+    uint64_t       picture_size;
+} entry;
+
+/* Reads the header of a joined record, of which `size` bytes follow that of its part. If there is a list, it must have
+ * a line for the record's id, and has the labels. */
+static bzna_status read_head(const look *l, uint64_t size, entry *e)
+{
+    const uint8_t *const head = l->bytes + 8;
+    uint64_t flag;
+
+    if (size < HEAD_BYTES)
+        return fail_record(l, 8, BZNA_E_FORMAT, "too short for a picture and its label", size);
+    flag = bzna_formats_data_le32(head);
+    if (flag * 4 > size - HEAD_BYTES)
+        return fail_record(l, 8, BZNA_E_FORMAT, "more labels than it has room for", flag);
+
+    e->id = bzna_formats_data_le64(head + 8);
+    e->label_count = flag ? flag : 1;
+    e->labels = head + (flag ? HEAD_BYTES : 4);
+    e->picture_at = 8 + HEAD_BYTES + flag * 4;
+    e->picture_size = size - HEAD_BYTES - flag * 4;
+    e->row = l->own->list.count ? bzna_formats_list_find(&l->own->list, e->id) : NULL;
+    if (!l->own->list.count || e->row)
+        return BZNA_OK;
+    return fail_record(l, 16, BZNA_E_MISMATCH, "formats_config.list has no line with its id", e->id);
+}
+
+/* Writes the labels, if they fit. */
+static bzna_status put_labels(const look *l, const entry *e, void *buffer, uint64_t capacity, bzna_place *place)
+{
+    uint64_t count = e->label_count;
+
+    if (e->row && bzna_formats_list_labels(&l->own->list, e->row, buffer, capacity / sizeof(float), &count,
+                                           l->err) != BZNA_OK)
+        return l->err->status;
+    place->size = count * sizeof(float);
+    for (uint64_t i = 0; !e->row && i < count && place->size <= capacity; i++) {
+        const float label = bzna_formats_data_le_float(e->labels + 4 * i);
+        memcpy((uint8_t *)buffer + i * sizeof label, &label, sizeof label);
+    }
+    return BZNA_OK;
+}
+
+/* Gives a record's target: its only label, if that is a whole number, else BZNA_TARGET_NONE. */
+static int64_t target_of(const look *l, const entry *e)
+{
+    float label;
+
+    if (e->row)
+        return bzna_formats_list_target(&l->own->list, e->row);
+    if (e->label_count != 1)
+        return BZNA_TARGET_NONE;
+    label = bzna_formats_data_le_float(e->labels);
+    if (!(label >= -9223372036854775808.0f && label < 9223372036854775808.0f) || truncf(label) != label)
+        return BZNA_TARGET_NONE;
+    return (int64_t)label;
+}
+
+static bzna_status recordio_unpack(void *user, uint64_t index, uint32_t field, void *record, uint64_t bytes,
+                                   void *buffer, uint64_t capacity, bzna_place *place, bzna_error *err)
+{
+    const recordio *const own = user;
+    const look l = { own, own->offsets[index], record, bytes, err };
+    entry e = { .id = 0 };
+    int64_t integer;
+    uint64_t size;
+    char digits[24];
+
+    if (join_parts(&l) != BZNA_OK)
+        return err->status;
+    size = bzna_formats_data_le32(l.bytes + 4) & MAX_BYTES;
+    place->data = l.bytes + 8;
+    place->size = size;
+    if (field == RECORDIO_RECORD)
+        return BZNA_OK;
+
+    place->data = NULL;
+    if (read_head(&l, size, &e) != BZNA_OK)
+        return err->status;
+    if (field == RECORDIO_LABEL)
+        return put_labels(&l, &e, buffer, capacity, place);
+    if (field == RECORDIO_IMAGE) {
+        place->offset = e.picture_at;
+        place->size = e.picture_size;
+        return BZNA_OK;
+    }
+    if (field == RECORDIO_NAME && e.row) {                           /* the path of the list, or else the id */
+        place->data = own->list.text.data + e.row->path_at;
+        place->size = e.row->path_size;
+        return BZNA_OK;
+    }
+
+    integer = field == RECORDIO_TARGET ? target_of(&l, &e) : (int64_t)e.id;
+    snprintf(digits, sizeof digits, "%llu", (data_llu)e.id);
+    place->size = field == RECORDIO_NAME ? strlen(digits) : sizeof integer;
+    if (place->size <= capacity)
+        memcpy(buffer, field == RECORDIO_NAME ? (const void *)digits : &integer, (size_t)place->size);
+    return field == RECORDIO_TARGET && integer == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
+}
+
+/* ---- The provider --------------------------------------------------------------------------- */
+
+static void free_own(recordio *own)
+{
+    bzna_formats_list_free(&own->list);
+    free(own->offsets);
+    free(own);
+}
+
+static void recordio_close(void *user)
+{
+    recordio *own = user;
+
+    bzna_formats_file_close(&own->file, 1);
+    free_own(own);
+}
+
+/* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
+static uint64_t fingerprint_of(const recordio *own)
+{
+    const uint64_t words[] = { own->file.size, own->count }, end = own->count < 64 ? own->count : 64;
+    uint64_t hash = bzna_formats_data_hash(BZNA_FORMATS_HASH, own->list.text.data, own->list.text.size);
+
+    hash = bzna_formats_data_hash_numbers(hash, words, 2);
+    hash = bzna_formats_data_hash_numbers(hash, own->offsets, (size_t)end);
+    return bzna_formats_data_hash_numbers(hash, own->offsets + (own->count - end), (size_t)end);
+}
+
+bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, const char *name,
+                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
+{
+    static const bzna_provider_field fields[RECORDIO_FIELDS] = {
+        { .name = "image", .kind = BZNA_FIELD_IMAGE }, { .name = "label", .kind = BZNA_FIELD_VECTOR },
+        { .name = "id", .kind = BZNA_FIELD_INTEGER },  { .name = "target", .kind = BZNA_FIELD_INTEGER },
+        { .name = "name", .kind = BZNA_FIELD_TEXT },   { .name = "record", .kind = BZNA_FIELD_BYTES },
+    };
+    const char *path = file->path;
+    recordio *own = calloc(1, sizeof *own);
+    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields,
+                               .field_count = RECORDIO_FIELDS, .read = recordio_read, .locate = recordio_locate,
+                               .unpack = recordio_unpack, .files = path ? &path : NULL, .file_count = path != NULL,
+                               .close = recordio_close, .kind = "RecordIO", .size_bytes = file->size };
+    bzna_dataset_config dataset = { .name = NULL };
+
+    if (!own)
+        return bzna_formats_data_no_memory(err);
+    own->file = *file;
+    if (bzna_formats_data_config(&dataset, config, name, provider.kind, err) == BZNA_OK &&
+        (!config->list || (bzna_formats_list_open(&own->list, config->list, err) == BZNA_OK &&
+                           bzna_formats_list_sort(&own->list, config->list, err) == BZNA_OK)) &&
+        find_records(own, &dataset, err) == BZNA_OK) {
+        dataset.index = NULL;
+        dataset.index_bytes = 0;
+        provider.count = own->count;
+        provider.fingerprint = fingerprint_of(own);
+        bzna_dataset_open_provider(context, &provider, &dataset, out, err);
+    } else {
+        bzna_formats_data_prefix(err, dataset.name ? dataset.name : name);
+    }
+    if (err->status != BZNA_OK)
+        free_own(own);
+    return err->status;
+}
