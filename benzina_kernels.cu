@@ -1950,8 +1950,8 @@ BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_mix(const bzi_kernel_lines *lines,
     return sum * (bzi_kernel_reals_at(lines->x[p > 0].norm + i) * lines->scale[p > 0]);
 }
 
-/* As bzi_kernel_apply_matrix. none, a constant: R has no part of Cb and B none of Cr, and Y' is the same in all. Without
- * the products with 0, nothing changes but the sign of a zero, which clamping takes. */
+/* As bzi_kernel_apply_matrix. none, a constant: R has no part of Cb and B none of Cr, and Y' is the same in all.
+ * Without the products with 0, nothing changes but the sign of a zero, which clamping takes. */
 BZI_KERNEL_OF_ROW void bzi_kernel_matrix8(const float m[12], int none, bzi_kernel_reals c[3])
 {
     const bzi_kernel_reals luma = m[0] * c[0], c0 = c[0], c1 = c[1], c2 = c[2];
