@@ -532,40 +532,6 @@ static uint64_t bzi_search_above(const uint64_t *first, uint64_t count, size_t s
     return low;
 }
 
-/* Restores the heap below root: moves the element at root down until no child of it comes after it in the order. */
-static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
-                          int (*is_before)(const void *a, const void *b))
-{
-    uint8_t moved[64];
-    uint64_t child;
-
-    memcpy(moved, a + root * size, size);
-    for (; (child = 2 * root + 1) < end; root = child) {
-        child += child + 1 < end && is_before(a + child * size, a + (child + 1) * size);
-        if (!is_before(moved, a + child * size))
-            break;
-        memcpy(a + root * size, a + child * size, size);
-    }
-    memcpy(a + root * size, moved, size);
-}
-
-/* Sorts an array in place, by a heap: in n log n whatever its order was. is_before(a, b) says that a comes before b.
- * Pre: size <= 64. */
-BZI_MAYBE_UNUSED static void bzi_sort(void *array, uint64_t count, size_t size,
-                                      int (*is_before)(const void *a, const void *b))
-{
-    uint8_t *a = array, moved[64];
-
-    for (uint64_t root = count / 2; root-- > 0;)
-        bzi_sort_sift(a, root, count, size, is_before);
-    for (uint64_t last = count; last-- > 1;) {
-        memcpy(moved, a + last * size, size);
-        memcpy(a + last * size, a, size);
-        memcpy(a, moved, size);
-        bzi_sort_sift(a, 0, last, size, is_before);
-    }
-}
-
 static int bzi_is_big_endian(void)
 {
     const uint16_t one = 1;
@@ -2604,21 +2570,6 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
         status = BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
     bzi_os_file_close(&opened.file);
     return status;
-}
-
-/* Gives a range as memory that lasts: of a held source what is there, else a copy in the arena. */
-static bzna_status bzi_source_span(const bzi_source *source, bzi_arena *arena, uint64_t offset, bzi_span *span,
-                                   bzna_error *err)
-{
-    uint8_t *copy;
-
-    span->data = source->held ? source->held + offset : NULL;
-    if (!span->size || span->data)
-        return BZNA_OK;
-    if (!(copy = bzi_arena_alloc(arena, span->size, 1)))
-        return bzi_fail_memory(err, "the bytes of a source");
-    span->data = copy;
-    return bzi_source_read(source, offset, copy, span->size, err);
 }
 
 /* A view of a source for walks whose offsets rise. */
@@ -9438,7 +9389,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 
 
 /* ==== 32. Text ======================================================================================================
- * Calls: rooms 2, 8-9, 11.
+ * Calls: rooms 2, 8-9.
  *
  * Texts in one buffer: paths of files, names of classes. Readers of text in files: lines, words, numbers. */
 
@@ -9502,23 +9453,6 @@ BZI_MAYBE_UNUSED static bzi_span bzi_text_word(bzi_span *rest)
     return (bzi_span){ word, (uint64_t)(p - word) };
 }
 
-/* Reads a whole file into an arena. Errors name the file. */
-static bzna_status bzi_text_open(bzi_arena *arena, const char *path, bzi_span *text, int64_t *modified_ns,
-                                 bzna_error *err)
-{
-    bzi_source source = { .size = 0 };
-    bzna_status status;
-
-    if (bzi_source_open_file(&source, path, err) != BZNA_OK)
-        return bzi_error_prefix(err, path);
-
-    *text = (bzi_span){ (const uint8_t *)"", source.size };
-    *modified_ns = source.file.modified_ns;
-    status = bzi_source_span(&source, arena, 0, text, err);
-    bzi_source_close(&source);
-    return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, path);
-}
-
 /* --- Numbers, independent of the process's locale --- */
 
 /* Cuts off blanks at both ends. */
@@ -9568,44 +9502,6 @@ BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
         return 0;
     *out = minus && value ? -(int64_t)(value - 1) - 1 : (int64_t)value;
     return 1;
-}
-
-/* --- The index beside a file --- */
-
-/* The text of an index, which bzi_arena_free frees. */
-typedef struct bzi_idx {
-    bzi_arena arena;
-    bzi_span  text;
-    uint32_t  is_old;                 /* the index is older than its file */
-    char      path[BZI_LIMIT_PATH_BYTES]; /* of the index */
-} bzi_idx;
-
-/* Reads NAME.idx beside a file NAME.extension, or takes the index of the config. Returns BZI_DECLINED if there is
- * none. Errors name the index. */
-BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, const bzi_memory *memory, const bzi_source *of,
-                                                 const bzna_dataset_config *config, const char *extension,
-                                                 bzna_error *err)
-{
-    const size_t length = of->path ? strlen(of->path) : 0;
-    int64_t modified_ns = 0;
-    bzna_status status;
-
-    memset(idx, 0, sizeof *idx);
-    idx->arena.memory = memory;
-    if (config->index) {
-        idx->text = (bzi_span){ config->index, config->index_bytes };
-        bzi_string_copy(idx->path, sizeof idx->path, "dataset_config.index");
-        return BZNA_OK;
-    }
-    if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
-        return BZI_DECLINED;
-
-    snprintf(idx->path, sizeof idx->path, "%.*s.idx", (int)length - 4, of->path);
-    status = bzi_text_open(&idx->arena, idx->path, &idx->text, &modified_ns, err);
-    idx->is_old = modified_ns < of->file.modified_ns;
-    if (status != BZNA_OK)
-        bzi_arena_free(&idx->arena);
-    return status == BZNA_E_NOT_FOUND ? BZI_DECLINED : status;
 }
 
 #endif
@@ -10876,27 +10772,49 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
     return status;
 }
 
-/* Reads SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line
- * for each sample. Returns BZI_DECLINED if there is none. An index that does not fit the tar is an error. */
+/* Reads SHARD.idx beside SHARD.tar. file: what is told of it. Returns BZI_DECLINED if there is none. */
+static bzna_status bzi_tar_load_index(const bzi_tar_build *b, bzi_source *file, bzi_buffer *text, bzna_error *err)
+{
+    const char *const tar = b->c->source.path;
+    const size_t length = tar ? strlen(tar) : 0;
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzna_status status;
+
+    if (length < 5 || length >= sizeof path || strcmp(tar + length - 4, ".tar"))
+        return BZI_DECLINED;
+    snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, tar);
+    if ((status = bzi_source_open_file(file, path, err)) == BZNA_E_NOT_FOUND)
+        return BZI_DECLINED;
+    if (status == BZNA_OK && bzi_buffer_reserve(&b->c->host->memory, text, file->size + 1, 0))
+        status = bzi_source_read(file, 0, text->data, file->size, err);
+    else if (status == BZNA_OK)
+        status = bzi_fail_memory(err, "the index of a tar");
+    bzi_source_close(file);
+    return status == BZNA_OK ? status : bzi_error_prefix(err, path);
+}
+
+/* Reads the index that the caller gives, or the file beside the tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the
+ * number of samples, then a line for each sample. Returns BZI_DECLINED if there is none. An index that does not fit the
+ * tar is an error. */
 static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
-    bzi_idx idx;
+    bzi_source file = { .size = b->config->index_bytes };
+    bzi_buffer text = { 0 };
     bzi_tar_index x;
-    bzna_status status = bzi_idx_open(&idx, memory, &b->c->source, b->config, ".tar", err);
+    bzna_status status = b->config->index ? BZNA_OK : bzi_tar_load_index(b, &file, &text, err);
 
-    if (status != BZNA_OK)
-        return status;
+    if (status == BZNA_OK) {
+        memset(&x, 0, offsetof(bzi_tar_index, walk));
+        bzi_tar_walk_begin(&x.walk, &b->c->source, memory, 0);
+        x.rest = (bzi_span){ b->config->index ? b->config->index : text.data, file.size };
 
-    memset(&x, 0, offsetof(bzi_tar_index, walk));
-    bzi_tar_walk_begin(&x.walk, &b->c->source, memory, 0);
-    x.rest = idx.text;
-
-    status = bzi_tar_parse_index(b, &x, err);
-    b->is_old = idx.is_old;
-    ((bzi_tar *)b->c->own)->from_index = status == BZNA_OK;
-    bzi_tar_walk_end(&x.walk);
-    bzi_arena_free(&idx.arena);
+        status = bzi_tar_parse_index(b, &x, err);
+        b->is_old = !b->config->index && file.file.modified_ns < b->c->source.file.modified_ns;
+        ((bzi_tar *)b->c->own)->from_index = status == BZNA_OK;
+        bzi_tar_walk_end(&x.walk);
+    }
+    bzi_buffer_free(memory, &text);
     return status;
 }
 
@@ -12152,6 +12070,22 @@ static void bzi_reading_end(bzi_reading *reading)
     reading->source = NULL;
 }
 
+/* Locates a sample, and finds where it is held, if it is. extent: zero after a failure, or of no use. */
+static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    bzna_status status;
+
+    memset(extent, 0, sizeof *extent);
+    if ((status = c->ops->locate(c, index, extent, err)) != BZNA_OK)
+        return status;
+    if (!extent->source && !extent->file)
+        extent->source = &c->source;
+    if (!extent->data && extent->source && extent->source->held &&
+        bzi_extent_fit(extent, extent->source->size, err) == BZNA_OK)
+        extent->data = extent->source->held + extent->offset;
+    return BZNA_OK;
+}
+
 /* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
  * failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
@@ -12162,23 +12096,18 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     bzna_status status = BZNA_OK;
 
     reading->container = c;
-    reading->source = &c->source;
-    reading->fetched = 0;
-    reading->sample = (bzi_sample){ index, { 0 }, NULL };
-    if ((status = c->ops->locate(c, index, extent, err)) == BZNA_OK && extent->file &&
-        (status = bzi_extent_open(c, extent, &reading->own, err)) == BZNA_OK)
-        reading->source = &reading->own;
+    reading->source = NULL;
+    reading->sample.index = index;
+    reading->sample.bytes = NULL;
+    if ((status = bzi_container_locate(c, index, extent, err)) == BZNA_OK && extent->file)
+        status = bzi_extent_open(c, extent, &reading->own, err);
     reading->fetched = status == BZI_FETCH;
     if (status != BZNA_OK)
         return reading->fetched ? BZNA_OK : status;
 
-    reading->source = extent->source ? extent->source : reading->source;
-    if (extent->size <= limit) {
-        const uint8_t *held = reading->source->held;
-        if (held && !extent->data && bzi_extent_fit(extent, reading->source->size, err) == BZNA_OK)
-            extent->data = held + extent->offset;
+    reading->source = extent->file ? &reading->own : extent->source;
+    if (extent->size <= limit)
         return BZNA_OK;
-    }
     bzi_reading_end(reading);
     return BZI_FAIL_AT(err, BZNA_E_LIMIT, extent->offset, "its %llu bytes are more than %s, %llu",
                        (bzi_llu)extent->size, limit < most ? "provider.max_bytes" : "context_config.max_sample_bytes",
@@ -19740,14 +19669,10 @@ static void bzi_plan_sample(bzi_item *item)
 /* Locates an item's sample. Returns 1 if it lies in a file, else 0. */
 static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
 {
-    const bzi_container *container = item->container;
     bzna_error ignored;
 
-    memset(extent, 0, sizeof *extent);
-    if (item->is_padding || container->ops->locate(container, item->local, extent, &ignored) != BZNA_OK || extent->data)
-        return 0;
-    extent->source = extent->source ? extent->source : &container->source;
-    return extent->source->is_file != 0;
+    return !item->is_padding && bzi_container_locate(item->container, item->local, extent, &ignored) == BZNA_OK &&
+           !extent->data && extent->source && extent->source->is_file;
 }
 
 /* Finds one of the coded pictures in an item's bytes. */
@@ -21339,7 +21264,7 @@ static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry
 
 
 /* ==== 70. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9, 11, 25-26, 41, 62-64, 66, 69.
+ * Calls: rooms 2, 4, 9, 11, 26, 41, 62-64, 66, 69.
  *
  * The work of readers on an entry: bytes, targets and fields of its samples, several of them in one read where they lie
  * side by side; retries; handing on. */
@@ -21386,13 +21311,10 @@ static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
     const bzi_container *container = next ? next->container : NULL;
     const uint32_t columns = reader->setup->column_count;
     bzi_extent extent;
-    bzna_error ignored;
 
     if (!container || next->is_padding || !(container->records_held || (columns && container->source.held)))
         return;
     bzi_item_locate(next, &extent);
-    if (!extent.data && bzi_extent_fit(&extent, container->source.size, &ignored) == BZNA_OK && container->source.held)
-        extent.data = container->source.held + extent.offset;
     if (extent.data)
         bzi_prefetch(extent.data, columns ? extent.size : 1);
 }

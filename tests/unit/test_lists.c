@@ -242,27 +242,6 @@ TEST(numbers_are_those_of_strtof)
     }
 }
 
-static int is_less(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
-
-TEST(sorting_sorts_whatever_the_order_was)
-{
-    uint64_t a[100], state = 5;
-    for (uint64_t n = 0; n <= COUNT(a); n++)
-        for (int kind = 0; kind < 4; kind++) {
-            uint64_t sum = 0;
-            for (uint64_t i = 0; i < n; i++) {
-                state = state * 25214903917u + 11;
-                sum += a[i] = kind == 0 ? i : kind == 1 ? n - i : kind == 2 ? i % 3 : state >> 20;
-            }
-            bzi_sort(a, n, sizeof *a, is_less);
-            for (uint64_t i = 0; i < n; i++) {
-                CHECK(!i || a[i - 1] <= a[i]);
-                sum -= a[i];
-            }
-            CHECK_EQ(sum, 0);
-        }
-}
-
 /* A row without a label has no target, as one of -1. */
 TEST(a_label_that_is_a_whole_number_is_exact_and_its_neighbours_keep_theirs)
 {
@@ -404,7 +383,6 @@ TEST_MAIN(RUN(lines_with_tabs_are_index_labels_path) RUN(lines_with_commas_are_p
           RUN(a_first_line_of_a_path_and_a_label_that_is_none_is_refused)
           RUN(a_number_after_a_blank_tells_a_list_with_blanks)
           RUN(lines_that_make_no_sense_are_refused_by_number_and_byte) RUN(numbers_are_those_of_strtof)
-          RUN(sorting_sorts_whatever_the_order_was)
           RUN(a_label_that_is_a_whole_number_is_exact_and_its_neighbours_keep_theirs)
           RUN(a_label_of_more_than_64_bits_is_refused) RUN(a_label_is_a_fraction_or_a_whole_number)
           RUN(a_whole_label_that_a_float_does_not_hold_is_refused_where_labels_are_floats)
