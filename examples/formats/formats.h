@@ -121,6 +121,8 @@
  *     BENZINA_FORMATS_NO_TIFF      tiff.c without libtiff
  *     BENZINA_FORMATS_NO_JPEG2000  jpeg2000.c without OpenJPEG
  *     BENZINA_FORMATS_NO_JXL       jxl.c without libjxl
+ *     BENZINA_FORMATS_NO_RECORDS   records.c without all of it: such files are refused by a message
+ *     BENZINA_FORMATS_NO_RECORDIO  recordio.c likewise
  */
 #ifndef BENZINA_FORMATS_H
 #define BENZINA_FORMATS_H

@@ -12,11 +12,29 @@
  * It needs data.c and lists.c. */
 #include "data.h"
 
+#define MAGIC       0xced7230au
+
+int bzna_formats_is_recordio(const void *head, uint64_t bytes)
+{
+    return bytes >= 4 && bzna_formats_data_le32(head) == MAGIC;
+}
+
+#ifdef BENZINA_FORMATS_NO_RECORDIO
+
+bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, const char *name,
+                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
+{
+    (void)context, (void)file, (void)config, (void)out;
+    return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build does not read RecordIO (BENZINA_FORMATS_NO_RECORDIO)",
+                     name);
+}
+
+#else
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC       0xced7230au
 #define MAX_BYTES   ((1u << 29) - 1)  /* of a part, and of a record: its length has 29 bits */
 #define HEAD_BYTES  24u               /* of a record with a picture, before labels that follow it */
 #define SCAN_LEAST  4096u             /* bytes that a scan reads at once */
@@ -50,11 +68,6 @@ static int part_of(const uint8_t header[8], part *out)
     out->length = word & MAX_BYTES;
     out->next = 8 + ((out->length + 3) & ~(uint64_t)3);
     return bzna_formats_data_le32(header) == MAGIC;
-}
-
-int bzna_formats_is_recordio(const void *head, uint64_t bytes)
-{
-    return bytes >= 4 && bzna_formats_data_le32(head) == MAGIC;
 }
 
 /* ---- The scan ------------------------------------------------------------------------------- */
@@ -513,3 +526,5 @@ bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, c
         free_own(own);
     return err->status;
 }
+
+#endif

@@ -7,9 +7,37 @@
  * It needs data.c. */
 #include "data.h"
 
+#include <string.h>
+
+void bzna_formats_records_init(bzna_records *r, size_t struct_size)
+{
+    if (!r)
+        return;
+    memset(r, 0, struct_size);
+    r->struct_size = (uint32_t)struct_size;
+}
+
+#ifdef BENZINA_FORMATS_NO_RECORDS
+
+bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, const char *name,
+                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
+{
+    (void)context, (void)file, (void)config, (void)out;
+    return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build reads no records of one size "
+                     "(BENZINA_FORMATS_NO_RECORDS)", name);
+}
+
+int bzna_formats_guess_records(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text,
+                               size_t capacity)
+{
+    (void)head, (void)head_bytes, (void)file_bytes, (void)text, (void)capacity;
+    return 0;
+}
+
+#else
+
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { RECORDS_DATA, RECORDS_LABEL };
 
@@ -21,14 +49,6 @@ typedef struct records {
     int          is_picture;          /* 1: the data are a picture; 0: a vector */
     uint64_t     count;               /* of the records */
 } records;
-
-void bzna_formats_records_init(bzna_records *r, size_t struct_size)
-{
-    if (!r)
-        return;
-    memset(r, 0, struct_size);
-    r->struct_size = (uint32_t)struct_size;
-}
 
 /* ---- Settings ------------------------------------------------------------------------------- */
 
@@ -344,3 +364,5 @@ int bzna_formats_guess_records(const uint8_t *head, size_t head_bytes, uint64_t 
              "(32x32, 3 channels in planes, label%s first)", is_100 ? "100" : "10", is_100 ? "s" : "");
     return 1;
 }
+
+#endif
