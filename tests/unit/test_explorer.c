@@ -456,6 +456,7 @@ static void open_all(void)
                                .count = at.samples, .read = read_sample };
     bzna_loader_config c = { .struct_size = sizeof c };
     bzna_error err = { .struct_size = sizeof err };
+    bzi_container *container;
     cc.allocator.alloc = region_alloc;
     cc.allocator.release = region_release;
     c.output.batch_size = BATCH;
@@ -476,11 +477,18 @@ static void open_all(void)
     memset(all, 0, sizeof *all);
     all->now = 1000000000;
     if (bzna_context_open(&cc, &all->context, &err) != BZNA_OK ||
-        bzna_dataset_open_provider(all->context, &provider, NULL, &all->dataset, &err) != BZNA_OK ||
-        bzna_loader_open(all->context, all->dataset, &c, &all->loader, &err) != BZNA_OK) {
+        bzna_dataset_open_provider(all->context, &provider, NULL, &all->dataset, &err) != BZNA_OK) {
         fprintf(stderr, "%s: %s\n", at.name, err.message);
         abort();
     }
+    container = all->dataset->parts[0].container;
+    container->source.held = at.readers ? NULL : all->arena;            /* then workers read */
+    if (bzna_loader_open(all->context, all->dataset, &c, &all->loader, &err) != BZNA_OK) {
+        fprintf(stderr, "%s: %s\n", at.name, err.message);
+        abort();
+    }
+    container->source.held = NULL;
+    check(all->loader->queues.reader_count == at.readers, "others read");
     if (at.hybrid)
         open_pool();
     start(consume, NULL);
