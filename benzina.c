@@ -11891,7 +11891,8 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
-/* Returns 1 if a row is to be tried: its probe recognizes the first bytes, or the caller names it, and no probe does. */
+/* Returns 1 if a row should be tried: its probe recognizes the first bytes, or the caller names it and no probe
+ * does. */
 static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, bzi_span head)
 {
     int is_other = 0;

@@ -374,7 +374,8 @@ TEST(a_file_that_is_gone_while_its_idx_is_read_is_an_error)
     CHECK_EQ(bzi_source_open_path(&source, own->host, PATH, &err), BZNA_OK);
     bzi_source_close_surplus(&source);
     CHECK(!unlink(PATH));
-    CHECK_EQ(bzi_container_open(own->host, &(bzi_input){ .source = &source, .kind = PATH }, &config, &c, &err), BZNA_E_IO);
+    CHECK_EQ(bzi_container_open(own->host, &(bzi_input){ .source = &source, .kind = PATH }, &config, &c, &err),
+             BZNA_E_IO);
     bzi_source_close(&source);
     bzna_context_close(own);
     CHECK_ALL_FREED(counted);
