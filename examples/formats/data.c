@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,15 +245,6 @@ static wchar_t *wide_of(const char *path)
     return wide;
 }
 
-static FILE *open_file(const char *path)
-{
-    wchar_t *wide = wide_of(path);
-    FILE *file = wide ? _wfopen(wide, L"rb") : NULL;
-
-    free(wide);
-    return file;
-}
-
 int bzna_formats_data_kind(const char *path)
 {
     wchar_t *wide = wide_of(path);
@@ -301,9 +291,8 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
     return error;
 }
 
-/* Opens a file, and finds what tells it from others: its size, and where the system says it, its number and device.
- * Returns -1 and sets errno if that fails. */
-static intptr_t system_open(const char *path, uint64_t id[3])
+/* Opens a file, and finds its size. Returns -1 and sets errno if that fails. */
+static intptr_t system_open(const char *path, uint64_t *size)
 {
     wchar_t *wide = wide_of(path);
     HANDLE file = wide ? CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
@@ -316,8 +305,7 @@ static intptr_t system_open(const char *path, uint64_t id[3])
     if (file == INVALID_HANDLE_VALUE)
         return -1;
     if (GetFileSizeEx(file, &bytes)) {
-        id[0] = (uint64_t)bytes.QuadPart;
-        id[1] = id[2] = 0;
+        *size = (uint64_t)bytes.QuadPart;
         return (intptr_t)file;
     }
     CloseHandle(file);
@@ -338,9 +326,6 @@ static int64_t system_read(intptr_t handle, uint64_t offset, void *dst, uint64_t
     return GetLastError() == ERROR_HANDLE_EOF ? 0 : -1;
 }
 
-/* Writes an absolute path, which may be NULL. To be freed. */
-static char *absolute(const char *path) { return _fullpath(NULL, path, DATA_PATH_BYTES); }
-
 static void *alloc_pages(size_t size) { return malloc(size); }
 
 #else
@@ -359,8 +344,6 @@ static void *alloc_pages(size_t size)
 #  endif
     return malloc(size);
 }
-
-static FILE *open_file(const char *path) { return fopen(path, "rb"); }
 
 int bzna_formats_data_kind(const char *path)
 {
@@ -401,7 +384,7 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
     return error;
 }
 
-static intptr_t system_open(const char *path, uint64_t id[3])
+static intptr_t system_open(const char *path, uint64_t *size)
 {
     struct stat info;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -410,9 +393,7 @@ static intptr_t system_open(const char *path, uint64_t id[3])
     if (file < 0)
         return -1;
     if (!fstat(file, &info)) {
-        id[0] = (uint64_t)info.st_size;
-        id[1] = (uint64_t)info.st_ino;
-        id[2] = (uint64_t)info.st_dev;
+        *size = (uint64_t)info.st_size;
         return file;
     }
     error = errno;
@@ -433,70 +414,7 @@ static int64_t system_read(intptr_t handle, uint64_t offset, void *dst, uint64_t
     return got;
 }
 
-static char *absolute(const char *path)
-{
-    char full[2 * DATA_PATH_BYTES] = "";
-    size_t size;
-    char *copy;
-
-    if (*path != '/' && !getcwd(full, DATA_PATH_BYTES))
-        return NULL;
-    if (snprintf(full + strlen(full), DATA_PATH_BYTES, "%s%s", *full ? "/" : "", path) >= DATA_PATH_BYTES)
-        return NULL;
-    size = strlen(full) + 1;
-    copy = malloc(size);
-    return copy ? memcpy(copy, full, size) : NULL;
-}
-
 #endif
-
-FILE *bzna_formats_data_open(const char *path)
-{
-    const int kind = bzna_formats_data_kind(path);
-
-    if (kind == DATA_NONE || kind == DATA_FILE)
-        return open_file(path);
-    errno = kind == DATA_FOLDER ? EISDIR : ESPIPE;
-    return NULL;
-}
-
-/* Reads the rest of a file into memory that grows. */
-static bzna_status read_all(FILE *file, char **text, size_t *size, bzna_error *err)
-{
-    size_t capacity = 1 << 16, got;
-    char *grown;
-
-    for (*size = 0; (grown = realloc(*text, capacity)) != NULL; capacity *= 2) {
-        *text = grown;
-        got = fread(grown + *size, 1, capacity - 1 - *size, file);
-        *size += got;
-        if (*size < capacity - 1) {
-            grown[*size] = 0;
-            return ferror(file) ? bzna_formats_data_fail_system(err, "cannot read", EIO) : BZNA_OK;
-        }
-    }
-    return bzna_formats_data_no_memory(err);
-}
-
-bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err)
-{
-    FILE *file = bzna_formats_data_open(path);
-    char *bytes = NULL;
-    size_t size = 0;
-
-    if (!file && errno == ESPIPE)
-        DATA_FAIL(err, BZNA_E_UNSUPPORTED, "it is a pipe, a socket or a device: write its contents to a file first");
-    else if (!file)
-        bzna_formats_data_fail_system(err, "cannot open", errno);
-    else if (read_all(file, &bytes, &size, err) != BZNA_OK)
-        free(bytes);
-    if (file)
-        fclose(file);
-    if (err->status != BZNA_OK)
-        return bzna_formats_data_prefix(err, path);
-    *text = (data_span){ bytes, size };
-    return BZNA_OK;
-}
 
 int bzna_formats_data_is_absolute(const char *path)
 {
@@ -517,38 +435,25 @@ bzna_status bzna_formats_data_join(char *path, const char *folder, const char *n
 
 /* ---- Files that are read at any offset -------------------------------------------------------- */
 
-#define FILES_OPEN 64                 /* that stay open */
-
-static atomic_int open_files;
-
 bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err)
 {
     const int kind = bzna_formats_data_kind(path);
 
-    *file = (data_file){ .handle = -1 };
+    *file = (data_file){ .is_file = 1 };
     if (kind == DATA_FOLDER || kind == DATA_OTHER)
         return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s", kind == DATA_FOLDER ? "it is a folder" :
-                         "it is a pipe or a device, and samples are read at any offset");
-    if ((file->handle = system_open(path, file->id)) == -1)
-        return bzna_formats_data_fail_system(err, "cannot open", errno);
-    file->size = file->id[0];
-    if (!(file->path = absolute(path))) {
-        system_close(file->handle);
-        return bzna_formats_data_no_memory(err);
-    }
-    if (atomic_fetch_add(&open_files, 1) >= FILES_OPEN) {
-        atomic_fetch_sub(&open_files, 1);
-        system_close(file->handle);
-        file->handle = -1;
-    }
-    return BZNA_OK;
+                         "it is a pipe, a socket or a device: write its contents to a file first");
+    file->handle = system_open(path, &file->size);
+    return file->handle == -1 ? bzna_formats_data_fail_system(err, "cannot open", errno) : BZNA_OK;
 }
+
+void bzna_formats_file_leave(const data_file *file) { system_close(file->handle); }
 
 bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, bzna_error *err)
 {
     int64_t size;
 
-    *file = (data_file){ .handle = -1 };
+    *file = (data_file){ .size = 0 };
     if (source->struct_size < offsetof(bzna_source, memory))
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "source.struct_size: not set");
     memcpy(&file->source, source, source->struct_size < sizeof *source ? source->struct_size : sizeof *source);
@@ -573,7 +478,7 @@ static bzna_status fail_read(const data_file *file, uint64_t offset, uint64_t si
     if (got >= 0)
         return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the file ends at byte %llu, before the last of %llu bytes at "
                             "byte %llu", (data_llu)end, (data_llu)size, (data_llu)offset);
-    if (file->path) {
+    if (file->is_file) {
         bzna_formats_data_fail_system(err, "cannot read", errno);
     } else {
         DATA_FAIL(err, BZNA_E_IO, "the source's read_at failed with %lld", (long long)got);
@@ -586,8 +491,7 @@ static bzna_status fail_read(const data_file *file, uint64_t offset, uint64_t si
 bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
     const bzna_source *source = &file->source;
-    uint64_t done = 0, now[3];
-    intptr_t handle = file->handle;
+    uint64_t done = 0;
     int64_t got = 0;
 
     if (file->memory) {
@@ -598,19 +502,10 @@ bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void 
             memcpy(dst, file->memory + offset, (size_t)size);
         return BZNA_OK;
     }
-    if (file->path && handle == -1 && (handle = system_open(file->path, now)) == -1) {
-        bzna_formats_data_fail_system(err, "cannot open", errno);
-        return err->status = BZNA_E_IO;
-    }
-    if (handle != file->handle && memcmp(now, file->id, sizeof now)) {
-        system_close(handle);
-        return DATA_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
-    }
-
     for (; done < size; done += (uint64_t)got) {
         uint8_t *to = (uint8_t *)dst + done;
-        got = file->path ? system_read(handle, offset + done, to, size - done) :
-                           source->read_at(source->user, offset + done, to, size - done);
+        got = file->is_file ? system_read(file->handle, offset + done, to, size - done) :
+                              source->read_at(source->user, offset + done, to, size - done);
         if (got <= 0 || (uint64_t)got > size - done)
             break;
     }
@@ -619,40 +514,43 @@ bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void 
     else if (done < size)
         DATA_FAIL(err, BZNA_E_CALLBACK, "the source's read_at returned %lld of %llu bytes", (long long)got,
                   (data_llu)(size - done));
-    if (handle != file->handle)
-        system_close(handle);
     return done < size ? err->status : BZNA_OK;
 }
 
-static void leave(data_file *file)
+bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err)
 {
-    if (file->handle == -1)
-        return;
-    system_close(file->handle);
-    file->handle = -1;
-    atomic_fetch_sub(&open_files, 1);
+    data_file file;
+    char *bytes;
+
+    if (bzna_formats_file_open(&file, path, err) == BZNA_OK) {
+        if (file.size >= SIZE_MAX || !(bytes = malloc((size_t)file.size + 1)))
+            bzna_formats_data_no_memory(err);
+        else if (bzna_formats_file_read(&file, 0, bytes, file.size, err) != BZNA_OK)
+            free(bytes);
+        else
+            *text = (data_span){ bytes, (size_t)file.size };
+        bzna_formats_file_leave(&file);
+    }
+    return err->status != BZNA_OK ? bzna_formats_data_prefix(err, path) : BZNA_OK;
 }
 
 void bzna_formats_file_hold(data_file *file)
 {
     bzna_error ignored;
 
-    if (file->memory || !file->size || file->size > SIZE_MAX || !(file->held = alloc_pages((size_t)file->size)))
+    if (!file->size || file->size > SIZE_MAX || !(file->held = alloc_pages((size_t)file->size)))
         return;
     if (bzna_formats_file_read(file, 0, file->held, file->size, &ignored) == BZNA_OK) {
         file->memory = file->held;
-        leave(file);
         return;
     }
     free(file->held);
     file->held = NULL;
 }
 
-void bzna_formats_file_close(data_file *file, int is_taken)
+void bzna_formats_file_close(data_file *file)
 {
-    leave(file);
-    free(file->path);
     free(file->held);
-    if (is_taken && file->source.close)
+    if (file->source.close)
         file->source.close(file->source.user);
 }

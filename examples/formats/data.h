@@ -103,10 +103,7 @@ enum { DATA_NONE, DATA_FILE, DATA_FOLDER, DATA_OTHER };
 /* What is at a path, links followed: one of the above. */
 int bzna_formats_data_kind(const char *path);
 
-/* Opens a file to read it; NULL, with errno. A pipe is none, since what is read of it would be missing for others. */
-FILE *bzna_formats_data_open(const char *path);
-
-/* Reads a whole file into memory, to be freed, with a NUL after it. Errors name the file. */
+/* Reads a whole file into memory, to be freed. Errors name the file. */
 bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err);
 
 /* When a file was changed last, in nanoseconds; 0 if that is not known. */
@@ -176,14 +173,14 @@ typedef struct data_file {
     uint64_t       size;              /* bytes */
     const uint8_t *memory;            /* all of them; NULL: they are read */
     bzna_source    source;            /* of the caller's, with a read_at; all zeros: it has none */
-    char          *path;              /* of a file, absolute; NULL: it is none */
-    uint64_t       id[3];             /* of a file: what tells it from others */
-    intptr_t       handle;            /* of a file that stays open; else -1 */
+    int            is_file;           /* 1: of a path. The library reads it once the data set is open */
+    intptr_t       handle;            /* of such a file, until it is left */
     void          *held;              /* memory, if it is ours */
 } data_file;
 
-/* Opens a file. If it is one of many, it is opened anew for each read, since a process has few descriptors. */
+/* Opens a file, to be left before the data set is used: a process has few descriptors. */
 bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err);
+void bzna_formats_file_leave(const data_file *file);
 
 /* Takes a source, which still belongs to the caller if this fails. */
 bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, bzna_error *err);
@@ -191,11 +188,11 @@ bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, b
 /* Reads `size` bytes. Fails with E_TRUNCATED if the file ends before the last of them, and with E_IO. */
 bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err);
 
-/* Reads the whole file into memory, and closes it. Without success, it stays as it was. */
+/* Reads the whole file into memory. Without success, it stays as it was. */
 void bzna_formats_file_hold(data_file *file);
 
-/* Closes a file, and the source if it was taken for good. is_taken: 0, and the source is the caller's again. */
-void bzna_formats_file_close(data_file *file, int is_taken);
+/* Frees what a file holds, and closes its source. */
+void bzna_formats_file_close(data_file *file);
 
 /* Numbers of a file that is little-endian. */
 static inline uint32_t bzna_formats_data_le32(const uint8_t *p)

@@ -62,7 +62,7 @@ static void read_head(file_head *head, const char *path)
     head->size = file.size < sizeof head->bytes ? (size_t)file.size : sizeof head->bytes;
     if (bzna_formats_file_read(&file, 0, head->bytes, head->size, &ignored) != BZNA_OK)
         head->size = 0;
-    bzna_formats_file_close(&file, 0);
+    bzna_formats_file_leave(&file);
 }
 
 /* Opens a file of records, or a RecordIO file. is_held: a file of records is read into memory first. */
@@ -77,7 +77,8 @@ static bzna_status open_file(bzna_context *context, const char *path, int is_hel
         bzna_formats_file_hold(&file);
     if ((c->records ? bzna_formats_open_records : bzna_formats_open_recordio)(context, &file, path, c, out, err) !=
         BZNA_OK)
-        bzna_formats_file_close(&file, 0);
+        free(file.held);
+    bzna_formats_file_leave(&file);
     return err->status;
 }
 
@@ -111,7 +112,7 @@ static int are_small(const char *const *paths, uint32_t count, uint64_t most)
         if (bzna_formats_file_open(&file, paths[i], &ignored) != BZNA_OK)
             return 0;
         bytes = file.size > most ? UINT64_MAX : bytes + file.size;
-        bzna_formats_file_close(&file, 0);
+        bzna_formats_file_leave(&file);
     }
     return bytes <= most;
 }
@@ -414,7 +415,7 @@ bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, s
     if (config_of_one(&own, config, &e) == BZNA_OK && context && bytes && out &&
         (c->records || is_recordio(c, bytes, size)))
         (c->records ? bzna_formats_open_records : bzna_formats_open_recordio)(
-            context, &(data_file){ .size = size, .memory = bytes, .handle = -1 }, "memory", c, out, &e);
+            context, &(data_file){ .size = size, .memory = bytes }, "memory", c, out, &e);
     else if (e.status == BZNA_OK)
         bzna_dataset_open_memory(context, bytes, size, c->dataset, out, &e);
     if (!c->records && e.status == BZNA_E_UNSUPPORTED && bytes)

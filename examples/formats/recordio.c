@@ -226,24 +226,25 @@ static bzna_status check_ends(const data_file *file, const found *f, bzna_error 
 }
 
 /* Reads NAME.idx beside NAME.rec, or takes the index of the config. Finds nothing if there is none. */
-static bzna_status open_index(const data_file *file, const bzna_dataset_config *config, found *f, bzna_error *err)
+static bzna_status open_index(const data_file *file, const char *name, const bzna_dataset_config *config, found *f,
+                              bzna_error *err)
 {
-    const size_t length = file->path ? strlen(file->path) : 0;
+    const size_t length = file->is_file ? strlen(name) : 0;
     char path[DATA_PATH_BYTES] = "dataset_config.index";
     data_span text = { config->index, (size_t)config->index_bytes };
     int is_old = 0;
 
     if (!config->index) {
-        if (length < 5 || length >= sizeof path || strcmp(file->path + length - 4, ".rec"))
+        if (length < 5 || length >= sizeof path || strcmp(name + length - 4, ".rec"))
             return BZNA_OK;
-        snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, file->path);
+        snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, name);
         if (bzna_formats_data_read(path, &text, err) == BZNA_E_NOT_FOUND) {
             bzna_error_init(err, sizeof *err);
             return BZNA_OK;
         }
         if (err->status != BZNA_OK)
             return err->status;
-        is_old = bzna_formats_data_modified(path) < bzna_formats_data_modified(file->path);
+        is_old = bzna_formats_data_modified(path) < bzna_formats_data_modified(name);
     }
 
     if (parse_index(file->size, text, f, err) == BZNA_OK && (!is_old || check_old(file, f, err) == BZNA_OK))
@@ -256,11 +257,11 @@ static bzna_status open_index(const data_file *file, const bzna_dataset_config *
 }
 
 /* Finds the records, by the index or by a scan. */
-static bzna_status find_records(recordio *own, const bzna_dataset_config *config, bzna_error *err)
+static bzna_status find_records(recordio *own, const char *name, const bzna_dataset_config *config, bzna_error *err)
 {
     found f = { NULL, 0, 0 };
 
-    if (open_index(&own->file, config, &f, err) == BZNA_OK && !f.count && scan(&own->file, &f, err) == BZNA_OK &&
+    if (open_index(&own->file, name, config, &f, err) == BZNA_OK && !f.count && scan(&own->file, &f, err) == BZNA_OK &&
         !f.count)
         DATA_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
     own->offsets = f.offsets;
@@ -279,7 +280,7 @@ static bzna_status recordio_locate(void *user, uint64_t index, uint32_t field, b
 
     place->offset = own->offsets[index];
     place->size = own->offsets[index + 1] - own->offsets[index];
-    place->file = own->file.path ? 0 : BZNA_BY_READ;
+    place->file = own->file.is_file ? 0 : BZNA_BY_READ;
     return BZNA_OK;
 }
 
@@ -476,7 +477,7 @@ static void recordio_close(void *user)
 {
     recordio *own = user;
 
-    bzna_formats_file_close(&own->file, 1);
+    bzna_formats_file_close(&own->file);
     free_own(own);
 }
 
@@ -499,11 +500,11 @@ bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, c
         { .name = "id", .kind = BZNA_FIELD_INTEGER },  { .name = "target", .kind = BZNA_FIELD_INTEGER },
         { .name = "name", .kind = BZNA_FIELD_TEXT },   { .name = "record", .kind = BZNA_FIELD_BYTES },
     };
-    const char *path = file->path;
     recordio *own = calloc(1, sizeof *own);
     bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields,
                                .field_count = RECORDIO_FIELDS, .read = recordio_read, .locate = recordio_locate,
-                               .unpack = recordio_unpack, .files = path ? &path : NULL, .file_count = path != NULL,
+                               .unpack = recordio_unpack, .files = file->is_file ? &name : NULL,
+                               .file_count = (uint64_t)file->is_file,
                                .close = recordio_close, .kind = "RecordIO", .size_bytes = file->size };
     bzna_dataset_config dataset = { .name = NULL };
 
@@ -513,7 +514,7 @@ bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, c
     if (bzna_formats_data_config(&dataset, config, name, provider.kind, err) == BZNA_OK &&
         (!config->list || (bzna_formats_list_open(&own->list, config->list, err) == BZNA_OK &&
                            bzna_formats_list_sort(&own->list, config->list, err) == BZNA_OK)) &&
-        find_records(own, &dataset, err) == BZNA_OK) {
+        find_records(own, name, &dataset, err) == BZNA_OK) {
         dataset.index = NULL;
         dataset.index_bytes = 0;
         provider.count = own->count;

@@ -173,7 +173,7 @@ static bzna_status records_locate(void *user, uint64_t index, uint32_t field, bz
     place->offset = record_at(own, index);
     place->size = own->r.stride;
     place->data = own->file.memory ? own->file.memory + place->offset : NULL;
-    place->file = own->file.path ? 0 : BZNA_BY_READ;
+    place->file = own->file.is_file ? 0 : BZNA_BY_READ;
     return BZNA_OK;
 }
 
@@ -246,7 +246,7 @@ static void records_close(void *user)
 {
     records *own = user;
 
-    bzna_formats_file_close(&own->file, 1);
+    bzna_formats_file_close(&own->file);
     free(own);
 }
 
@@ -286,7 +286,6 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_provider_field fields[2];
-    const char *path = file->path;
     records *own = calloc(1, sizeof *own);
     bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields, .read = records_read,
                                .locate = records_locate, .unpack = records_unpack, .close = records_close, .kind = "records",
@@ -300,8 +299,8 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
         records_in(&own->r, config->records, err) == BZNA_OK && records_check(own, err) == BZNA_OK &&
         records_measure(own, err) == BZNA_OK && records_count(own, err) == BZNA_OK) {
         provider.count = own->count;
-        provider.file_count = path && !file->memory;
-        provider.files = provider.file_count ? &path : NULL;
+        provider.file_count = file->is_file && !file->memory;
+        provider.files = provider.file_count ? &name : NULL;
         provider.field_count = fields_of(own, fields);
         provider.fingerprint = records_fingerprint(own);
         bzna_dataset_open_provider(context, &provider, &dataset, out, err);

@@ -168,7 +168,7 @@ static void look_at_formats(bytes b, const bzna_formats_config *config,
     const bzna_source callbacks = source_of(&s);
 
     for (int way = 0; way < 2; way++) {
-        data_file file = { .size = b.size, .memory = b.data, .handle = -1 };
+        data_file file = { .size = b.size, .memory = b.data };
         bzna_error err = { .struct_size = sizeof err };
         bzna_dataset *dataset = NULL;
         bzna_status status;

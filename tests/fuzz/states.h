@@ -10,7 +10,7 @@ static bzna_dataset *state_dataset(void)
 {
     static uint8_t records[STATE_SAMPLES * 2];
     bzna_dataset *dataset = NULL;
-    data_file file = { .size = sizeof records, .memory = records, .handle = -1 };
+    data_file file = { .size = sizeof records, .memory = records };
     bzna_formats_config config = { .struct_size = sizeof config };
     bzna_error err;
     bzna_records r;
