@@ -288,8 +288,8 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
     bzna_provider_field fields[2];
     records *own = calloc(1, sizeof *own);
     bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields, .read = records_read,
-                               .locate = records_locate, .unpack = records_unpack, .close = records_close, .kind = "records",
-                               .size_bytes = file->size };
+                               .locate = records_locate, .unpack = records_unpack, .close = records_close,
+                               .kind = "records", .size_bytes = file->size };
     bzna_dataset_config dataset = { .name = NULL };
 
     if (!own)

@@ -597,9 +597,9 @@ TEST(an_odd_number_of_4_bit_sizes_ends_in_half_a_byte)
     REQUIRE(b.status == BZNA_OK);
     for (uint32_t i = 0; i < 5; i++) {
         const bzi_mp4 *mp4 = b.dataset->parts[0].container->own;
-        CHECK_EQ(mp4->tracks[2].table.sizes[i], sizes[i]);
+        CHECK_EQ(mp4->filename->table.sizes[i], sizes[i]);
     }
-    CHECK_EQ(((const bzi_mp4 *)b.dataset->parts[0].container->own)->tracks[2].table.sample_count, 5);
+    CHECK_EQ(((const bzi_mp4 *)b.dataset->parts[0].container->own)->filename->table.sample_count, 5);
     build_close(&b);
     archive_free(&r);
 }

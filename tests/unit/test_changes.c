@@ -4,6 +4,7 @@
 #include "with_formats.h"
 #include "test.h"
 #include "known.h"
+#include "open_formats.h"
 #include "recordio.h"
 #include "tars.h"
 

@@ -10,6 +10,7 @@
 #else
 #  define TEST_NVDEC 0
 #endif
+#include "open_formats.h"
 #include "recordio.h"
 #include "known.h"
 #include "sink.h"

@@ -20,6 +20,7 @@ TEST_MAIN(RUN(promises_hold_for_every_kind_of_data_set))
 #include "archives.h"
 #define ASK_ALWAYS
 #include "asking.h"
+#include "open_formats.h"
 #include "recordio.h"
 #include "tars.h"
 #include <libavcodec/avcodec.h>

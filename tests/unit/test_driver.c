@@ -1127,7 +1127,7 @@ static char *text_of(const char *path, char *before)
 TEST(every_message_of_the_gpu_path_is_looked_for_by_a_test)
 {
     static const char *const rooms[][2] = { { ". CUDA: the driver ====", ". Loader: state ====" },
-                                            { ". Decode stages: engines ====", ". Parts of a loader, " } };
+                                            { ". Decode stages: engines ====", ". Threads of a loader ===" } };
     char *sessions = text_of("tests/unit/test_sessions.c", text_of("tests/unit/test_driver.c", NULL));
     char *tests = text_of("tests/make/test_build.sh", sessions), *library = text_of("benzina.c", NULL), message[1024];
     int count = 0;

@@ -126,6 +126,7 @@ int test_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 
 #include "test.h"
 #include "known.h"
+#include "open_formats.h"
 #include "recordio.h"
 #include "tars.h"
 

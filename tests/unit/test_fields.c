@@ -9,6 +9,7 @@ TEST_MAIN(RUN(fields_are_delivered))
 #else
 
 #include "archives.h"
+#include "open_formats.h"
 #include "recordio.h"
 #include "tars.h"
 

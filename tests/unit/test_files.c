@@ -5,6 +5,7 @@
 #include "archives.h"
 #include "../../examples/formats/formats.h"
 #ifndef BENZINA_NO_SHARDS
+#  include "open_formats.h"
 #  include "recordio.h"
 #  include "tars.h"
 #endif

@@ -12,6 +12,7 @@
 #  define TEST_PLACE "cpu"
 #endif
 #include "heif.h"                     /* before bytes.h, which has a type of that name */
+#include "open_formats.h"
 #include "recordio.h"
 #include "tars.h"
 #include "bytes.h"

@@ -4975,6 +4975,7 @@ static int child_closes(archive *a, int way)
     wrong |= seconds_since(start) < 30 ? 0 : 256;
     wrong |= way == STREAM || strstr(m.text[m.count - 1], "a loader is closed, but its memory and its context stay "
                                                           "until the process ends: ") ? 0 : 512;
+    wrong |= is_lost || strstr(m.text[m.count - 1], "the program's work on Fake GPU has not ended for a minute") ? 0 : 2048;
     wrong |= is_lost || (fake->leaks() && strstr(fake->leaks(), "1 modules")) ? 0 : 1024;       /* the work goes on */
     control->hangs = 0;
     bzi_os_sleep_ns(50000000);

@@ -22,6 +22,7 @@ TEST_MAIN(RUN(loaders_with_random_settings_give_everything_back))
 
 #include "../fake/fake.h"
 #include "known.h"
+#include "open_formats.h"
 #include "recordio.h"
 #include "tars.h"
 #include <dirent.h>
