@@ -450,6 +450,72 @@ static inline bzna_status bzna_formats_lacks(void *library, const void *data, ui
     return BZNA_E_UNSUPPORTED;
 }
 
+/* A range of bytes, of which the first ones are taken. */
+typedef struct formats_bytes {
+    const uint8_t *at;                /* the next byte; NULL: there are none, and no box either */
+    uint64_t       left;              /* bytes from there on */
+    int            overrun;           /* more was asked for than there was, and zeros were given */
+} formats_bytes;
+
+static inline const uint8_t *formats_take(formats_bytes *b, uint64_t bytes)
+{
+    const uint8_t *const at = b->at;
+
+    if (!bytes || b->overrun || bytes > b->left) {
+        b->overrun |= bytes > b->left;
+        return NULL;
+    }
+    b->at += bytes;
+    b->left -= bytes;
+    return at;
+}
+
+/* Takes a number of at most 8 bytes, the most significant first. */
+static inline uint64_t formats_number(formats_bytes *b, uint32_t bytes)
+{
+    const uint8_t *at = formats_take(b, bytes);
+    uint64_t value = 0;
+
+    for (uint32_t i = 0; at && i < bytes; i++)
+        value = value << 8 | at[i];
+    return value;
+}
+
+static inline uint32_t formats_u32(formats_bytes *b) { return (uint32_t)formats_number(b, 4); }
+static inline uint32_t formats_u16(formats_bytes *b) { return (uint32_t)formats_number(b, 2); }
+static inline uint32_t formats_u8(formats_bytes *b)  { return (uint32_t)formats_number(b, 1); }
+
+/* Four characters as a number. */
+static inline uint32_t formats_type(const char *type)
+{
+    formats_bytes b = { (const uint8_t *)type, 4, 0 };
+    return formats_u32(&b);
+}
+
+/* Takes the next box of ISO/IEC 14496-12, or of JPEG 2000. Returns 1, 0 at the end, or -1 if it does not fit. */
+static inline int formats_box(formats_bytes *b, uint32_t *type, formats_bytes *payload)
+{
+    const uint64_t left = b->left;
+    uint64_t size, header = 8;
+
+    if (left < 8)
+        return 0;
+    size = formats_u32(b);
+    *type = formats_u32(b);
+    if (size == 1) {
+        header = 16;
+        size = formats_number(b, 8);
+    }
+    size = size ? size : left;
+    if (b->overrun || size < header || size > left)
+        return -1;
+    payload->at = b->at;
+    payload->left = size - header;
+    payload->overrun = 0;
+    formats_take(b, payload->left);
+    return 1;
+}
+
 #ifdef __cplusplus
 }
 #endif

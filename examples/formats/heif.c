@@ -38,83 +38,19 @@
 #define HEIF_TILE_RATIO  4u
 #define HEIF_CHAIN       8            /* identity items, one leading to the other */
 
-/* ---- Bytes and boxes ---------------------------------------------------------------------- */
-
-/* A range of bytes, of which the first ones are taken. */
-typedef struct heif_bytes {
-    const uint8_t *at;                /* the next byte; NULL: there are none, and no box either */
-    uint64_t       left;              /* bytes from there on */
-    int            overrun;           /* more was asked for than there was, and zeros were given */
-} heif_bytes;
-
-static const uint8_t *heif_take(heif_bytes *b, uint64_t bytes)
-{
-    const uint8_t *const at = b->at;
-
-    if (!bytes || b->overrun || bytes > b->left) {
-        b->overrun |= bytes > b->left;
-        return NULL;
-    }
-    b->at += bytes;
-    b->left -= bytes;
-    return at;
-}
-
-/* Takes a number of at most 8 bytes, the most significant first. */
-static uint64_t heif_number(heif_bytes *b, uint32_t bytes)
-{
-    const uint8_t *at = heif_take(b, bytes);
-    uint64_t value = 0;
-
-    for (uint32_t i = 0; at && i < bytes; i++)
-        value = value << 8 | at[i];
-    return value;
-}
-
-static uint32_t heif_u32(heif_bytes *b) { return (uint32_t)heif_number(b, 4); }
-static uint32_t heif_u16(heif_bytes *b) { return (uint32_t)heif_number(b, 2); }
-static uint32_t heif_u8(heif_bytes *b)  { return (uint32_t)heif_number(b, 1); }
-
-/* Four characters as a number. */
-static uint32_t heif_type(const char *type)
-{
-    heif_bytes b = { (const uint8_t *)type, 4, 0 };
-    return heif_u32(&b);
-}
-
-/* Takes the next box. Returns 1, 0 at the end, or -1 if it does not fit. */
-static int heif_box(heif_bytes *b, uint32_t *type, heif_bytes *payload)
-{
-    const uint64_t left = b->left;
-    uint64_t size, header = 8;
-
-    if (left < 8)
-        return 0;
-    size = heif_u32(b);
-    *type = heif_u32(b);
-    if (size == 1) {
-        header = 16;
-        size = heif_number(b, 8);
-    }
-    size = size ? size : left;
-    if (b->overrun || size < header || size > left)
-        return -1;
-    *payload = (heif_bytes){ b->at, size - header, 0 };
-    heif_take(b, size - header);
-    return 1;
-}
+/* ---- Boxes -------------------------------------------------------------------------------- */
 
 /* Finds the first box of a type. Where there is none, *payload has no bytes. */
-static heif_bytes heif_child(heif_bytes b, const char *type)
+static formats_bytes heif_child(formats_bytes b, const char *type)
 {
-    const uint32_t wanted = heif_type(type);
-    heif_bytes payload;
+    const uint32_t wanted = formats_type(type);
+    formats_bytes payload;
     uint32_t found;
 
-    for (uint32_t n = 0; n < HEIF_ITEMS && heif_box(&b, &found, &payload) > 0; n++)
+    for (uint32_t n = 0; n < HEIF_ITEMS && formats_box(&b, &found, &payload) > 0; n++)
         if (found == wanted)
             return payload;
-    return (heif_bytes){ NULL, 0, 0 };
+    return (formats_bytes){ NULL, 0, 0 };
 }
 
 /* ---- A file ------------------------------------------------------------------------------- */
@@ -128,11 +64,11 @@ typedef struct heif_state {
 
 typedef struct heif {
     heif_state *state;
-    heif_bytes  file;                 /* all of it */
+    formats_bytes  file;                 /* all of it */
     bzna_error *err;
     uint32_t    primary;              /* number of the item that is the picture; 0: there is none */
     uint32_t    is_miaf;              /* pictures that say nothing of their color are full range */
-    heif_bytes  moov, iloc, iinf, iref, iprp, idat;         /* boxes; those but moov are in meta */
+    formats_bytes  moov, iloc, iinf, iref, iprp, idat;         /* boxes; those but moov are in meta */
 } heif;
 
 /* Fails with a message that names a box, and where in the file it is. */
@@ -156,22 +92,22 @@ static bzna_status heif_fail(const heif *h, const uint8_t *at, bzna_status statu
 /* Reads the boxes of a file. The first box of each kind counts. */
 static bzna_status heif_open(heif *h, heif_state *state, const void *data, uint64_t bytes, bzna_error *err)
 {
-    heif_bytes c = { data, bytes, 0 }, ftyp = heif_child(c, "ftyp"), meta = heif_child(c, "meta"), box;
+    formats_bytes c = { data, bytes, 0 }, ftyp = heif_child(c, "ftyp"), meta = heif_child(c, "meta"), box;
     uint32_t type, n = 0;
     int got;
 
     *h = (heif){ .state = state, .file = c, .err = err, .moov = heif_child(c, "moov") };
     while (ftyp.left >= 4)
-        h->is_miaf |= heif_u32(&ftyp) == heif_type("miaf");
-    while ((got = heif_box(&c, &type, &box)) > 0 && n < HEIF_ITEMS)
+        h->is_miaf |= formats_u32(&ftyp) == formats_type("miaf");
+    while ((got = formats_box(&c, &type, &box)) > 0 && n < HEIF_ITEMS)
         n++;
     if (got)
         return heif_fail(h, c.at, got < 0 ? BZNA_E_TRUNCATED : BZNA_E_LIMIT, "file", got < 0 ?
                          "a box goes past the end" : "more than %u boxes", n);
 
-    heif_take(&meta, 4);
+    formats_take(&meta, 4);
     box = heif_child(meta, "pitm");
-    h->primary = (uint32_t)heif_number(&box, heif_u32(&box) >> 24 ? 4 : 2);
+    h->primary = (uint32_t)formats_number(&box, formats_u32(&box) >> 24 ? 4 : 2);
     h->iloc = heif_child(meta, "iloc");
     h->iinf = heif_child(meta, "iinf");
     h->iref = heif_child(meta, "iref");
@@ -185,21 +121,21 @@ static bzna_status heif_open(heif *h, heif_state *state, const void *data, uint6
 /* Reads an item's type from its infe box. It is an error if there is no such item. */
 static bzna_status heif_find_type(const heif *h, uint32_t id, uint32_t *type)
 {
-    heif_bytes c = h->iinf, box;
+    formats_bytes c = h->iinf, box;
     uint32_t kind;
     int got;
 
-    heif_number(&c, heif_u32(&c) >> 24 ? 4 : 2);
-    for (uint32_t n = 0; (got = heif_box(&c, &kind, &box)) > 0; n++) {
-        const uint32_t version = heif_u32(&box) >> 24;
+    formats_number(&c, formats_u32(&c) >> 24 ? 4 : 2);
+    for (uint32_t n = 0; (got = formats_box(&c, &kind, &box)) > 0; n++) {
+        const uint32_t version = formats_u32(&box) >> 24;
 
         if (n == HEIF_ITEMS)
             return heif_fail(h, c.at, BZNA_E_LIMIT, "meta/iinf", "more than %u items", n);
-        if (version < 2 || heif_number(&box, version == 2 ? 2 : 4) != id)
+        if (version < 2 || formats_number(&box, version == 2 ? 2 : 4) != id)
             continue;
-        if (heif_u16(&box))
+        if (formats_u16(&box))
             return heif_fail(h, box.at, BZNA_E_UNSUPPORTED, "meta/iinf/infe", "item %u is encrypted", id);
-        *type = heif_u32(&box);
+        *type = formats_u32(&box);
         return BZNA_OK;
     }
     return heif_fail(h, c.at, BZNA_E_BOX, "meta/iinf", got < 0 ? "a box goes past the end of iinf" :
@@ -208,16 +144,16 @@ static bzna_status heif_find_type(const heif *h, uint32_t id, uint32_t *type)
 
 /* Takes the next reference of a kind. Returns 1, or 0 at the end. ids: the numbers, of *bytes each, of the items that
  * item *from refers to. */
-static int heif_reference(heif_bytes *c, const char *kind, uint32_t bytes, uint32_t *from, heif_bytes *ids)
+static int heif_reference(formats_bytes *c, const char *kind, uint32_t bytes, uint32_t *from, formats_bytes *ids)
 {
     uint32_t type;
 
-    while (heif_box(c, &type, ids) > 0) {
+    while (formats_box(c, &type, ids) > 0) {
         uint64_t size;
 
-        *from = (uint32_t)heif_number(ids, bytes);
-        size = heif_u16(ids) * (uint64_t)bytes;
-        if (type == heif_type(kind) && size && ids->left >= size) {
+        *from = (uint32_t)formats_number(ids, bytes);
+        size = formats_u16(ids) * (uint64_t)bytes;
+        if (type == formats_type(kind) && size && ids->left >= size) {
             ids->left = size;
             return 1;
         }
@@ -226,12 +162,12 @@ static int heif_reference(heif_bytes *c, const char *kind, uint32_t bytes, uint3
 }
 
 /* Returns how many items an item is made of, and their numbers, of *bytes each. */
-static uint64_t heif_inputs(const heif *h, uint32_t id, heif_bytes *ids, uint32_t *bytes)
+static uint64_t heif_inputs(const heif *h, uint32_t id, formats_bytes *ids, uint32_t *bytes)
 {
-    heif_bytes c = h->iref;
+    formats_bytes c = h->iref;
     uint32_t from;
 
-    *bytes = heif_u32(&c) >> 24 ? 4 : 2;
+    *bytes = formats_u32(&c) >> 24 ? 4 : 2;
     for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, "dimg", *bytes, &from, ids); n++)
         if (from == id)
             return ids->left / *bytes;
@@ -241,14 +177,14 @@ static uint64_t heif_inputs(const heif *h, uint32_t id, heif_bytes *ids, uint32_
 /* Returns 1 if an item refers to others in a way (is_to 0), or if others refer to it; else 0. */
 static int heif_is_related(const heif *h, const char *kind, uint32_t id, int is_to)
 {
-    heif_bytes c = h->iref, ids;
-    uint32_t from, bytes = heif_u32(&c) >> 24 ? 4 : 2;
+    formats_bytes c = h->iref, ids;
+    uint32_t from, bytes = formats_u32(&c) >> 24 ? 4 : 2;
 
     for (uint32_t n = 0; n < HEIF_ITEMS && heif_reference(&c, kind, bytes, &from, &ids); n++) {
         if (!is_to && from == id)
             return 1;
         while (is_to && ids.left)
-            if (heif_number(&ids, bytes) == id)
+            if (formats_number(&ids, bytes) == id)
                 return 1;
     }
     return 0;
@@ -256,19 +192,19 @@ static int heif_is_related(const heif *h, const char *kind, uint32_t id, int is_
 
 /* Where an item's bytes lie, as iloc says. */
 typedef struct heif_extents {
-    heif_bytes c;                     /* at the first extent */
+    formats_bytes c;                     /* at the first extent */
     uint32_t   count;                 /* of extents, which are read one after the other */
     uint32_t   bytes[3];              /* of each extent's index, which is not used, its offset and its length */
     uint64_t   base;                  /* added to offsets */
-    heif_bytes in;                    /* what offsets count in: the file, or idat */
+    formats_bytes in;                    /* what offsets count in: the file, or idat */
 } heif_extents;
 
 /* Finds the extents of an item, which must lie in this file or in idat. */
 static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e)
 {
-    heif_bytes c = h->iloc;
-    const uint32_t version = heif_u32(&c) >> 24, sizes = heif_u16(&c);
-    const uint64_t count = heif_number(&c, version < 2 ? 2 : 4);
+    formats_bytes c = h->iloc;
+    const uint32_t version = formats_u32(&c) >> 24, sizes = formats_u16(&c);
+    const uint64_t count = formats_number(&c, version < 2 ? 2 : 4);
     const uint32_t widths[4] = { sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15, version ? sizes & 15 : 0 };
     uint32_t found = 0, where = 0;
 
@@ -282,13 +218,13 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
                          (unsigned long long)count);
 
     for (uint64_t i = 0; i < count && !c.overrun && found != id; i++) {
-        found = (uint32_t)heif_number(&c, version < 2 ? 2 : 4);
-        where = version ? heif_u16(&c) & 15 : 0;            /* construction_method */
-        where |= heif_u16(&c) << 4;                         /* data_reference_index */
-        e->base = heif_number(&c, widths[2]);
-        e->count = heif_u16(&c);
+        found = (uint32_t)formats_number(&c, version < 2 ? 2 : 4);
+        where = version ? formats_u16(&c) & 15 : 0;            /* construction_method */
+        where |= formats_u16(&c) << 4;                         /* data_reference_index */
+        e->base = formats_number(&c, widths[2]);
+        e->count = formats_u16(&c);
         e->c = c;
-        heif_take(&c, (uint64_t)e->count * (widths[0] + widths[1] + widths[3]));
+        formats_take(&c, (uint64_t)e->count * (widths[0] + widths[1] + widths[3]));
     }
     if (c.overrun || found != id)
         return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", c.overrun ? "too short for its items" :
@@ -301,20 +237,20 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
 }
 
 /* Gives the next extent. A length of 0 stands for all bytes that follow. */
-static bzna_status heif_extent(const heif *h, heif_extents *e, heif_bytes *part)
+static bzna_status heif_extent(const heif *h, heif_extents *e, formats_bytes *part)
 {
-    const heif_bytes at = e->c;
+    const formats_bytes at = e->c;
     uint64_t offset, size;
 
-    heif_number(&e->c, e->bytes[0]);
-    offset = heif_number(&e->c, e->bytes[1]);
-    size = heif_number(&e->c, e->bytes[2]);
+    formats_number(&e->c, e->bytes[0]);
+    offset = formats_number(&e->c, e->bytes[1]);
+    size = formats_number(&e->c, e->bytes[2]);
     if (e->base > e->in.left || offset > e->in.left - e->base || size > e->in.left - e->base - offset)
         return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, %llu",
                          (unsigned long long)size, (unsigned long long)e->base + offset,
                          (unsigned long long)e->in.left);
     offset += e->base;
-    *part = (heif_bytes){ e->in.at + offset, size ? size : e->in.left - offset, 0 };
+    *part = (formats_bytes){ e->in.at + offset, size ? size : e->in.left - offset, 0 };
     if (part->at < at.at + at.left && at.at < part->at + part->left)
         return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent at %llu lies in iloc itself",
                          (unsigned long long)offset);
@@ -322,14 +258,14 @@ static bzna_status heif_extent(const heif *h, heif_extents *e, heif_bytes *part)
 }
 
 /* Finds an item's bytes. If they lie in pieces, they are put together in memory of the state's, until the next call. */
-static bzna_status heif_item_bytes(const heif *h, uint32_t id, heif_bytes *bytes)
+static bzna_status heif_item_bytes(const heif *h, uint32_t id, formats_bytes *bytes)
 {
     heif_state *const state = h->state;
     heif_extents e;
-    heif_bytes part;
+    formats_bytes part;
     bzna_status status = heif_find_extents(h, id, &e);
 
-    *bytes = (heif_bytes){ NULL, 0, 0 };
+    *bytes = (formats_bytes){ NULL, 0, 0 };
     for (uint32_t i = 0; status == BZNA_OK && i < e.count && e.in.at; i++) {
         if ((status = heif_extent(h, &e, &part)) != BZNA_OK)
             break;
@@ -351,7 +287,7 @@ static bzna_status heif_item_bytes(const heif *h, uint32_t id, heif_bytes *bytes
             if (bytes->at != state->gathered)
                 memcpy(state->gathered, bytes->at, (size_t)bytes->left);
             memcpy(state->gathered + bytes->left, part.at, (size_t)part.left);
-            *bytes = (heif_bytes){ state->gathered, bytes->left + part.left, 0 };
+            *bytes = (formats_bytes){ state->gathered, bytes->left + part.left, 0 };
         }
     }
     if (status == BZNA_OK && !bytes->left)
@@ -378,7 +314,7 @@ static const struct heif_kind {
 static const struct heif_kind *heif_kind_of(uint32_t type)
 {
     for (size_t i = 0; i < sizeof heif_kinds / sizeof *heif_kinds; i++)
-        if (heif_type(heif_kinds[i].entries[0]) == type || heif_type(heif_kinds[i].entries[1]) == type)
+        if (formats_type(heif_kinds[i].entries[0]) == type || formats_type(heif_kinds[i].entries[1]) == type)
             return &heif_kinds[i];
     return NULL;
 }
@@ -394,7 +330,7 @@ typedef struct heif_item {
     uint32_t   orientation;           /* EXIF's number */
     uint32_t   associated;            /* the item, among those on the way to it, whose properties were read last */
     bzna_color color;                 /* as colr states it */
-    heif_bytes config;                /* the decoder configuration record */
+    formats_bytes config;                /* the decoder configuration record */
 } heif_item;
 
 /* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
@@ -427,14 +363,14 @@ static void heif_turn(heif_item *item, uint32_t then)
 /* Reads the clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (edge - 1) / 2 + offset. Transforms follow
  * each other in the order of ipma, and each applies to the picture as the earlier ones left it. So the clean aperture
  * of a turned picture is converted to one of the frame. */
-static const char *heif_clap(heif_item *item, heif_bytes *c)
+static const char *heif_clap(heif_item *item, formats_bytes *c)
 {
     /* the axes along which an orientation mirrors the frame, by EXIF's number. 1: x; 2: y */
     static const uint8_t mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
     int32_t n[8];                     /* width, height, x, y, each a fraction */
 
     for (int i = 0; i < 8; i++)
-        n[i] = (int32_t)heif_u32(c);
+        n[i] = (int32_t)formats_u32(c);
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t axis = item->orientation > 4 ? 1 - i : i, edge = item->crop[2 + axis];
         const int32_t *size = n + 2 * i, *offset = n + 4 + 2 * i;
@@ -454,18 +390,18 @@ static const char *heif_clap(heif_item *item, heif_bytes *c)
 }
 
 /* Turns the picture by quarters, anticlockwise. */
-static const char *heif_irot(heif_item *item, heif_bytes *c)
+static const char *heif_irot(heif_item *item, formats_bytes *c)
 {
     static const uint8_t numbers[4] = { 1, 8, 3, 6 };
 
-    heif_turn(item, numbers[heif_u8(c) & 3]);
+    heif_turn(item, numbers[formats_u8(c) & 3]);
     return NULL;
 }
 
 /* Mirrors the picture. */
-static const char *heif_imir(heif_item *item, heif_bytes *c)
+static const char *heif_imir(heif_item *item, formats_bytes *c)
 {
-    heif_turn(item, heif_u8(c) & 1 ? 2 : 4);
+    heif_turn(item, formats_u8(c) & 1 ? 2 : 4);
     return NULL;
 }
 
@@ -477,37 +413,37 @@ static const char *heif_set_size(heif_item *item, uint32_t width, uint32_t heigh
     return width && height ? NULL : "a picture without pixels";
 }
 
-static const char *heif_ispe(heif_item *item, heif_bytes *c)
+static const char *heif_ispe(heif_item *item, formats_bytes *c)
 {
     uint32_t width;
 
-    heif_take(c, 4);
-    width = heif_u32(c);
+    formats_take(c, 4);
+    width = formats_u32(c);
     /* an identity item's size follows from its input's */
-    return item->width ? NULL : heif_set_size(item, width, heif_u32(c));
+    return item->width ? NULL : heif_set_size(item, width, formats_u32(c));
 }
 
 /* Reads a color. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
-static const char *heif_colr(heif_item *item, heif_bytes *c)
+static const char *heif_colr(heif_item *item, formats_bytes *c)
 {
-    const uint32_t type = heif_u32(c);
+    const uint32_t type = formats_u32(c);
 
-    if (type != heif_type("nclx") && type != heif_type("nclc"))
+    if (type != formats_type("nclx") && type != formats_type("nclc"))
         return NULL;
-    item->color.primaries = (uint16_t)heif_u16(c);
-    item->color.transfer = (uint16_t)heif_u16(c);
-    item->color.matrix = (uint16_t)heif_u16(c);
-    item->color.full_range = type == heif_type("nclx") && heif_u8(c) >> 7;
+    item->color.primaries = (uint16_t)formats_u16(c);
+    item->color.transfer = (uint16_t)formats_u16(c);
+    item->color.matrix = (uint16_t)formats_u16(c);
+    item->color.full_range = type == formats_type("nclx") && formats_u8(c) >> 7;
     item->color.present = 1;
     return NULL;
 }
 
 /* Reads a property of an item. essential: ipma says that a reader must understand it. */
-static bzna_status heif_property(const heif *h, heif_item *item, uint32_t type, heif_bytes c, uint32_t essential)
+static bzna_status heif_property(const heif *h, heif_item *item, uint32_t type, formats_bytes c, uint32_t essential)
 {
     static const struct {
         const char *type;
-        const char *(*read)(heif_item *, heif_bytes *);
+        const char *(*read)(heif_item *, formats_bytes *);
         uint32_t bytes;               /* that select one of several layers; 0: the property selects none */
         uint32_t all;                 /* the selection of the best layer, which decoders give: others are refused */
     } rules[] = { { "ispe", heif_ispe, 0, 0 }, { "colr", heif_colr, 0, 0 }, { "clap", heif_clap, 0, 0 },
@@ -519,14 +455,14 @@ static bzna_status heif_property(const heif *h, heif_item *item, uint32_t type, 
 
     snprintf(path, sizeof path, "meta/iprp/ipco/%c%c%c%c", (int)(type >> 24), (int)(type >> 16 & 255),
              (int)(type >> 8 & 255), (int)(type & 255));
-    if (item->kind && heif_type(item->kind->config) == type) {
+    if (item->kind && formats_type(item->kind->config) == type) {
         item->config = item->config.at ? item->config : c;
         return BZNA_OK;
     }
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (heif_type(rules[i].type) == type) {
+        if (formats_type(rules[i].type) == type) {
             const char *wrong = rules[i].read ? rules[i].read(item, &c) : NULL;
-            const uint32_t layer = (uint32_t)heif_number(&c, rules[i].bytes);
+            const uint32_t layer = (uint32_t)formats_number(&c, rules[i].bytes);
             if (layer != rules[i].all && !c.overrun)
                 return heif_fail(h, at, BZNA_E_UNSUPPORTED, path,
                                  "%u selects one of several layers, which is not supported", layer);
@@ -540,10 +476,10 @@ static bzna_status heif_property(const heif *h, heif_item *item, uint32_t type, 
 /* Reads the property with a number, which counts from 1. */
 static bzna_status heif_numbered_property(const heif *h, heif_item *item, uint32_t number, uint32_t essential)
 {
-    heif_bytes ipco = heif_child(h->iprp, "ipco"), property = { NULL, 0, 0 };
+    formats_bytes ipco = heif_child(h->iprp, "ipco"), property = { NULL, 0, 0 };
     uint32_t type = 0, n = 0;
 
-    while (n < number && number <= HEIF_ITEMS && heif_box(&ipco, &type, &property) > 0)
+    while (n < number && number <= HEIF_ITEMS && formats_box(&ipco, &type, &property) > 0)
         n++;
     return n == number ? heif_property(h, item, type, property, essential) :
            heif_fail(h, h->iprp.at, BZNA_E_BOX, "meta/iprp/ipma", "an item has property %u, but ipco has fewer",
@@ -551,18 +487,19 @@ static bzna_status heif_numbered_property(const heif *h, heif_item *item, uint32
 }
 
 /* Reads the properties that one ipma gives an item; c is its payload. */
-static bzna_status heif_associations(const heif *h, heif_bytes c, uint32_t id, heif_item *item)
+static bzna_status heif_associations(const heif *h, formats_bytes c, uint32_t id, heif_item *item)
 {
-    const uint32_t version = heif_u32(&c), is_wide = version & 1, count = heif_u32(&c), top = is_wide ? 0x8000 : 0x80;
+    const uint32_t version = formats_u32(&c), is_wide = version & 1, count = formats_u32(&c);
+    const uint32_t top = is_wide ? 0x8000 : 0x80;
     bzna_status status = BZNA_OK;
 
     for (uint32_t i = 0; i < count && !c.overrun; i++) {
-        const uint32_t of = (uint32_t)heif_number(&c, version >> 24 ? 4 : 2), n = heif_u8(&c);
+        const uint32_t of = (uint32_t)formats_number(&c, version >> 24 ? 4 : 2), n = formats_u8(&c);
 
         if (i == HEIF_ITEMS)
             return heif_fail(h, c.at, BZNA_E_LIMIT, "meta/iprp/ipma", "more than %u items", i);
         if (of != id) {
-            heif_take(&c, n * (1ull + is_wide));
+            formats_take(&c, n * (1ull + is_wide));
             continue;
         }
         if (n > HEIF_PROPERTIES)
@@ -574,7 +511,7 @@ static bzna_status heif_associations(const heif *h, heif_bytes c, uint32_t id, h
 
         item->associated = id;
         for (uint32_t k = 0; k < n && !c.overrun; k++) {
-            const uint32_t word = (uint32_t)heif_number(&c, 1 + is_wide), number = word & (top - 1);
+            const uint32_t word = (uint32_t)formats_number(&c, 1 + is_wide), number = word & (top - 1);
             if (number && (status = heif_numbered_property(h, item, number, word & top)) != BZNA_OK)
                 return status;
         }
@@ -585,12 +522,12 @@ static bzna_status heif_associations(const heif *h, heif_bytes c, uint32_t id, h
 /* Reads the properties of an item, in all ipma boxes. */
 static bzna_status heif_properties(const heif *h, uint32_t id, heif_item *item)
 {
-    heif_bytes c = h->iprp, box;
+    formats_bytes c = h->iprp, box;
     bzna_status status = BZNA_OK;
     uint32_t type;
 
-    for (uint32_t n = 0; n < 4 && status == BZNA_OK && heif_box(&c, &type, &box) > 0; n++)
-        if (type == heif_type("ipma"))
+    for (uint32_t n = 0; n < 4 && status == BZNA_OK && formats_box(&c, &type, &box) > 0; n++)
+        if (type == formats_type("ipma"))
             status = heif_associations(h, box, id, item);
     return status;
 }
@@ -600,21 +537,22 @@ static bzna_status heif_properties(const heif *h, uint32_t id, heif_item *item)
 static bzna_status heif_find(const heif *h, uint32_t id, int is_tile, heif_item *item)
 {
     uint32_t chain[HEIF_CHAIN], n = 0, bytes;
-    heif_bytes ids;
+    formats_bytes ids;
     bzna_status status;
 
     *item = (heif_item){ .orientation = 1 };
     while ((status = heif_find_type(h, id, &item->type)) == BZNA_OK) {
         chain[n++] = item->id = id;
-        if (item->type != heif_type("iden"))
+        if (item->type != formats_type("iden"))
             break;
         if (n == HEIF_CHAIN || heif_inputs(h, id, &ids, &bytes) != 1)
             return heif_fail(h, h->iref.at, BZNA_E_BOX, "meta/iref", n == HEIF_CHAIN ?
                              "item %u is the last of too many identity items" :
                              "identity item %u does not have one input", id);
-        id = (uint32_t)heif_number(&ids, bytes);
+        id = (uint32_t)formats_number(&ids, bytes);
     }
-    if (status == BZNA_OK && !(item->kind = heif_kind_of(item->type)) && (is_tile || item->type != heif_type("grid")))
+    if (status == BZNA_OK && !(item->kind = heif_kind_of(item->type)) &&
+        (is_tile || item->type != formats_type("grid")))
         return heif_fail(h, h->iinf.at, BZNA_E_UNSUPPORTED, "meta/iinf", "the picture, item %u, is of type "
                          "'%c%c%c%c', which is not read", id, (int)(item->type >> 24), (int)(item->type >> 16 & 255),
                          (int)(item->type >> 8 & 255), (int)(item->type & 255));
@@ -629,7 +567,7 @@ static bzna_status heif_find(const heif *h, uint32_t id, int is_tile, heif_item 
 
 /* Describes a coded picture. A file that is MIAF's (ISO/IEC 23000-22 7.3.6.4) says what color one has that states none,
  * and so does its stream not. shape: what the library says about it. */
-static bzna_status heif_describe(const heif *h, const heif_item *item, heif_bytes data, bzna_image *image,
+static bzna_status heif_describe(const heif *h, const heif_item *item, formats_bytes data, bzna_image *image,
                                  bzna_codec_shape *shape)
 {
     const struct heif_kind *const kind = item->kind;
@@ -665,13 +603,13 @@ static bzna_status heif_describe(const heif *h, const heif_item *item, heif_byte
 }
 
 /* Reads the matrix of a track or a movie. Returns EXIF's number, or 0 if it does more than to turn. */
-static uint32_t heif_matrix(heif_bytes c, uint32_t skip)
+static uint32_t heif_matrix(formats_bytes c, uint32_t skip)
 {
     int32_t m[5], whole = 1;
 
-    heif_take(&c, heif_u32(&c) >> 24 ? skip + 12 : skip);
+    formats_take(&c, formats_u32(&c) >> 24 ? skip + 12 : skip);
     for (int i = 0; i < 5; i++) {
-        m[i] = (int32_t)heif_u32(&c);
+        m[i] = (int32_t)formats_u32(&c);
         whole &= i == 2 || m[i] % 0x10000 == 0;
     }
     if (!m[0] && !m[1] && !m[3] && !m[4])
@@ -680,22 +618,22 @@ static uint32_t heif_matrix(heif_bytes c, uint32_t skip)
 }
 
 /* Finds the first picture of the first track of pictures, which is the first one in its first chunk. */
-static bzna_status heif_sequence(const heif *h, heif_item *item, heif_bytes *data)
+static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *data)
 {
-    heif_bytes c = h->moov, trak = c, mdia = c, hdlr, stbl, stsd, entry, sizes, chunks;
+    formats_bytes c = h->moov, trak = c, mdia = c, hdlr, stbl, stsd, entry, sizes, chunks;
     const uint32_t movie = heif_matrix(heif_child(c, "mvhd"), 32);
     uint32_t type, handler = 0, bytes = 4, track;
     uint64_t size, offset;
     bzna_status status = BZNA_OK;
 
-    for (uint32_t n = 0; handler != heif_type("pict") && handler != heif_type("vide"); n++) {
-        if (n == HEIF_ITEMS || heif_box(&c, &type, &trak) <= 0)
+    for (uint32_t n = 0; handler != formats_type("pict") && handler != formats_type("vide"); n++) {
+        if (n == HEIF_ITEMS || formats_box(&c, &type, &trak) <= 0)
             return heif_fail(h, NULL, BZNA_E_UNSUPPORTED, "file",
                              "it has neither a primary item nor a track of pictures");
         mdia = heif_child(trak, "mdia");
         hdlr = heif_child(mdia, "hdlr");
-        heif_take(&hdlr, 8);
-        handler = type == heif_type("trak") ? heif_u32(&hdlr) : 0;
+        formats_take(&hdlr, 8);
+        handler = type == formats_type("trak") ? formats_u32(&hdlr) : 0;
     }
     track = heif_matrix(heif_child(trak, "tkhd"), 36);
     if (!movie || !track)
@@ -704,15 +642,15 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, heif_bytes *dat
 
     stbl = heif_child(heif_child(mdia, "minf"), "stbl");
     stsd = heif_child(stbl, "stsd");
-    heif_take(&stsd, 8);
-    if (heif_box(&stsd, &item->type, &entry) <= 0 || !(item->kind = heif_kind_of(item->type)))
+    formats_take(&stsd, 8);
+    if (formats_box(&stsd, &item->type, &entry) <= 0 || !(item->kind = heif_kind_of(item->type)))
         return heif_fail(h, stsd.at, BZNA_E_CODEC, "moov/trak/mdia/minf/stbl/stsd", "it is not of a known codec");
-    heif_take(&entry, 24);
-    offset = heif_u16(&entry);
-    if (heif_set_size(item, (uint32_t)offset, heif_u16(&entry)))
+    formats_take(&entry, 24);
+    offset = formats_u16(&entry);
+    if (heif_set_size(item, (uint32_t)offset, formats_u16(&entry)))
         return heif_fail(h, entry.at, BZNA_E_BOX, "moov/trak/mdia/minf/stbl/stsd", "pictures without pixels");
-    heif_take(&entry, 50);
-    for (uint32_t n = 0; n < HEIF_PROPERTIES && status == BZNA_OK && heif_box(&entry, &type, &c) > 0; n++)
+    formats_take(&entry, 50);
+    for (uint32_t n = 0; n < HEIF_PROPERTIES && status == BZNA_OK && formats_box(&entry, &type, &c) > 0; n++)
         status = heif_property(h, item, type, c, 0);
     if (status != BZNA_OK)
         return status;
@@ -720,22 +658,22 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, heif_bytes *dat
     heif_turn(item, movie);
 
     sizes = heif_child(stbl, "stsz");
-    heif_take(&sizes, 4);
-    size = heif_u32(&sizes);
-    if (heif_u32(&sizes) && !size)
-        size = heif_u32(&sizes);
+    formats_take(&sizes, 4);
+    size = formats_u32(&sizes);
+    if (formats_u32(&sizes) && !size)
+        size = formats_u32(&sizes);
     chunks = heif_child(stbl, "stco");
     if (!chunks.at) {
         chunks = heif_child(stbl, "co64");
         bytes = 8;
     }
-    heif_take(&chunks, 8);
-    offset = heif_number(&chunks, bytes);
+    formats_take(&chunks, 8);
+    offset = formats_number(&chunks, bytes);
     if (chunks.overrun || sizes.overrun || !size || offset > h->file.left || size > h->file.left - offset)
         return heif_fail(h, stbl.at, BZNA_E_BOX, "moov/trak/mdia/minf/stbl", "index entry 0 says %llu bytes at %llu, "
                          "but there are only %llu", (unsigned long long)size, (unsigned long long)offset,
                          (unsigned long long)h->file.left);
-    *data = (heif_bytes){ h->file.at + offset, size, 0 };
+    *data = (formats_bytes){ h->file.at + offset, size, 0 };
     return BZNA_OK;
 }
 
@@ -753,7 +691,7 @@ static bzna_status heif_unwrap(void *state, const void *data, uint64_t bytes, bz
 {
     heif h;
     heif_item item = { .orientation = 1 };
-    heif_bytes coded;
+    formats_bytes coded;
     bzna_codec_shape shape;
     bzna_status status = heif_open(&h, state, data, bytes, err);
 
@@ -773,7 +711,7 @@ typedef struct heif_grid {
     heif_item  item;
     uint32_t   columns;               /* tiles in a row */
     uint32_t   rows;                  /* rows of tiles */
-    heif_bytes ids;                   /* the numbers of the tiles' items, row by row */
+    formats_bytes ids;                   /* the numbers of the tiles' items, row by row */
     uint32_t   id_bytes;              /* bytes of each number */
     heif_item  first;                 /* the first tile, to which the others must be like */
     bzna_codec_shape shape;           /* of a tile */
@@ -783,11 +721,11 @@ typedef struct heif_grid {
 static bzna_status heif_find_tile(const heif *h, const heif_grid *grid, uint32_t number, heif_item *tile,
                                   bzna_image *image, bzna_codec_shape *shape)
 {
-    heif_bytes ids = grid->ids, coded;
+    formats_bytes ids = grid->ids, coded;
     bzna_status status;
 
-    heif_take(&ids, (uint64_t)number * grid->id_bytes);
-    if ((status = heif_find(h, (uint32_t)heif_number(&ids, grid->id_bytes), 1, tile)) != BZNA_OK ||
+    formats_take(&ids, (uint64_t)number * grid->id_bytes);
+    if ((status = heif_find(h, (uint32_t)formats_number(&ids, grid->id_bytes), 1, tile)) != BZNA_OK ||
         (status = heif_item_bytes(h, tile->id, &coded)) != BZNA_OK)
         return status;
     if (tile->orientation != 1 || tile->crop[2] != tile->width || tile->crop[3] != tile->height)
@@ -803,7 +741,7 @@ static bzna_status heif_read_grid(const heif *h, heif_grid *grid)
 {
     const heif_item *const item = &grid->item, *const tile = &grid->first;
     const bzna_codec_shape *const shape = &grid->shape;
-    heif_bytes c;
+    formats_bytes c;
     uint64_t tiles, size;
     uint32_t flags, edge[2];
     bzna_image image;
@@ -812,11 +750,11 @@ static bzna_status heif_read_grid(const heif *h, heif_grid *grid)
     if (status != BZNA_OK)
         return status;
     size = c.left;
-    flags = heif_u16(&c);
-    grid->rows = heif_u8(&c) + 1;
-    grid->columns = heif_u8(&c) + 1;
-    edge[0] = (uint32_t)heif_number(&c, flags & 1 ? 4 : 2);
-    edge[1] = (uint32_t)heif_number(&c, flags & 1 ? 4 : 2);
+    flags = formats_u16(&c);
+    grid->rows = formats_u8(&c) + 1;
+    grid->columns = formats_u8(&c) + 1;
+    edge[0] = (uint32_t)formats_number(&c, flags & 1 ? 4 : 2);
+    edge[1] = (uint32_t)formats_number(&c, flags & 1 ? 4 : 2);
     tiles = heif_inputs(h, item->id, &grid->ids, &grid->id_bytes);
 
     if (flags > 1 || c.overrun)
@@ -967,7 +905,7 @@ uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes)
 {
     bzna_error ignored;
     heif h;
-    heif_bytes c, box;
+    formats_bytes c, box;
     uint32_t type, beside;
 
     if (!heif_recognize(NULL, data, bytes) || heif_open(&h, NULL, data, bytes, &ignored) != BZNA_OK)
@@ -976,14 +914,14 @@ uint32_t bzna_formats_heif_beside(const void *data, uint64_t bytes)
              (heif_is_related(&h, "thmb", h.primary, 1) ? BZNA_HEIF_THUMB : 0) |
              (heif_is_related(&h, "auxl", h.primary, 1) ? BZNA_HEIF_AUXILIARY : 0);
     c = h.iinf;
-    heif_number(&c, heif_u32(&c) >> 24 ? 4 : 2);
-    for (uint32_t n = 0; n < HEIF_ITEMS && h.primary && heif_box(&c, &type, &box) > 0; n++) {
-        const uint32_t flags = heif_u32(&box), id = (uint32_t)heif_number(&box, flags >> 24 == 2 ? 2 : 4);
-        heif_take(&box, 2);
-        type = heif_u32(&box);
+    formats_number(&c, formats_u32(&c) >> 24 ? 4 : 2);
+    for (uint32_t n = 0; n < HEIF_ITEMS && h.primary && formats_box(&c, &type, &box) > 0; n++) {
+        const uint32_t flags = formats_u32(&box), id = (uint32_t)formats_number(&box, flags >> 24 == 2 ? 2 : 4);
+        formats_take(&box, 2);
+        type = formats_u32(&box);
         if (flags >> 24 >= 2 && id != h.primary && !(flags & 1) &&
-            (heif_kind_of(type) || type == heif_type("grid") || type == heif_type("iden") ||
-             type == heif_type("iovl")))
+            (heif_kind_of(type) || type == formats_type("grid") || type == formats_type("iden") ||
+             type == formats_type("iovl")))
             beside |= BZNA_HEIF_IMAGES;
     }
     return h.primary ? beside : 0;

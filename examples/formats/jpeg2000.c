@@ -32,56 +32,6 @@ static int32_t j2k_recognize(void *user, const void *head, uint64_t bytes)
 #define J2K_PARTS_BYTES (64u << 20)   /* notes on code blocks and precincts, however few bytes a file has */
 #define J2K_PARTS_RATIO 4096u         /* bytes of notes for a byte of the file, above that */
 
-/* Bytes, of which the first are read. Past the end there are zeros. */
-typedef struct j2k_reader {
-    const uint8_t *at;
-    uint64_t       left;
-    int            ended;             /* 1: more was read than there is */
-} j2k_reader;
-
-static const uint8_t *j2k_take(j2k_reader *r, uint64_t bytes)
-{
-    const uint8_t *at = r->at;
-
-    r->ended |= bytes > r->left;
-    bytes = r->ended ? r->left : bytes;
-    r->at += bytes;
-    r->left -= bytes;
-    return at;
-}
-
-static uint32_t j2k_number(j2k_reader *r, uint32_t bytes)
-{
-    const uint8_t *at = j2k_take(r, bytes);
-    uint32_t value = 0;
-
-    for (uint32_t i = 0; i < bytes && !r->ended; i++)
-        value = value << 8 | at[i];
-    return value;
-}
-
-/* Reads the next box. Returns its type, or 0 at the end. */
-static uint32_t j2k_box(j2k_reader *r, j2k_reader *box)
-{
-    const uint64_t all = r->left;
-    uint64_t size = j2k_number(r, 4);
-    const uint32_t type = j2k_number(r, 4);
-
-    if (size == 1) {
-        size = (uint64_t)j2k_number(r, 4) << 32;
-        size |= j2k_number(r, 4);
-    }
-    size = size ? size : all;                               /* 0: to the end */
-    if (r->ended || size < all - r->left || size > all)
-        return 0;
-    box->left = size - (all - r->left);
-    box->at = j2k_take(r, box->left);
-    box->ended = 0;
-    return type;
-}
-
-#define J2K_TYPE(a, b, c, d) ((uint32_t)(a) << 24 | (b) << 16 | (c) << 8 | (d))
-
 /* What a file says of its picture. */
 typedef struct j2k_picture {
     uint32_t   x0, y0;                /* of the reference grid */
@@ -93,39 +43,39 @@ typedef struct j2k_picture {
     uint32_t   colors;                /* 1 or 3 */
     uint32_t   from[3];               /* the component of each color */
     uint32_t   is_ycc;
-    j2k_reader pclr;                  /* at NULL: there is no palette */
+    formats_bytes pclr;                  /* at NULL: there is no palette */
     int        is_file;               /* 1: of boxes */
 } j2k_picture;
 
 /* Reads SIZ: sizes, components, tiles. */
-static bzna_status j2k_size(j2k_reader *r, j2k_picture *p, uint64_t bytes, bzna_error *err)
+static bzna_status j2k_size(formats_bytes *r, j2k_picture *p, uint64_t bytes, bzna_error *err)
 {
     uint32_t right, bottom, tile[4], size;
-    j2k_reader siz;
+    formats_bytes siz;
 
-    if (j2k_number(r, 4) != 0xff4fff51)
+    if (formats_u32(r) != 0xff4fff51)
         return bzna_formats_fail(err, BZNA_E_DECODE, "there is no picture, or it is truncated");
-    size = j2k_number(r, 2);
+    size = formats_u16(r);
     siz = *r;
-    j2k_take(r, size < 2 ? UINT64_MAX : size - 2);
-    j2k_take(&siz, 2);
-    right = j2k_number(&siz, 4);
-    bottom = j2k_number(&siz, 4);
-    p->x0 = j2k_number(&siz, 4);
-    p->y0 = j2k_number(&siz, 4);
+    formats_take(r, size < 2 ? UINT64_MAX : size - 2);
+    formats_take(&siz, 2);
+    right = formats_u32(&siz);
+    bottom = formats_u32(&siz);
+    p->x0 = formats_u32(&siz);
+    p->y0 = formats_u32(&siz);
     for (int i = 0; i < 4; i++)
-        tile[i] = j2k_number(&siz, 4);
-    p->components = j2k_number(&siz, 2);
-    if (siz.ended || r->ended || right <= p->x0 || bottom <= p->y0 || !tile[0] || !tile[1] || !p->components ||
+        tile[i] = formats_u32(&siz);
+    p->components = formats_u16(&siz);
+    if (siz.overrun || r->overrun || right <= p->x0 || bottom <= p->y0 || !tile[0] || !tile[1] || !p->components ||
         right > INT32_MAX || bottom > INT32_MAX || tile[2] > p->x0 || tile[3] > p->y0)
         return bzna_formats_fail(err, BZNA_E_DECODE, "the header is damaged");
     if (p->components > J2K_COMPONENTS)
         return bzna_formats_fail(err, BZNA_E_UNSUPPORTED, "pictures of more than 8 components are not read");
     for (uint32_t i = 0; i < p->components; i++) {
-        p->bits[i] = (j2k_number(&siz, 1) & 127) + 1;
-        p->dx[i] = j2k_number(&siz, 1);
-        p->dy[i] = j2k_number(&siz, 1);
-        if (siz.ended || !p->dx[i] || !p->dy[i] || p->bits[i] > 31)
+        p->bits[i] = (formats_u8(&siz) & 127) + 1;
+        p->dx[i] = formats_u8(&siz);
+        p->dy[i] = formats_u8(&siz);
+        if (siz.overrun || !p->dx[i] || !p->dy[i] || p->bits[i] > 31)
             return bzna_formats_fail(err, BZNA_E_DECODE, "the header is damaged");
     }
     p->width = (right - 1) / p->dx[0] + 1 - (p->x0 ? (p->x0 - 1) / p->dx[0] + 1 : 0);
@@ -140,14 +90,14 @@ static uint32_t j2k_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Reads what COD and COC have in common, after Scod or Scoc, which is `style`. parts: samples of a code block and of a
  * precinct, as powers of two; the least that were found so far. */
-static void j2k_style(j2k_reader *r, uint32_t style, uint32_t parts[2])
+static void j2k_style(formats_bytes *r, uint32_t style, uint32_t parts[2])
 {
-    const uint32_t levels = j2k_number(r, 1), width = (j2k_number(r, 1) & 15) + 2, height = (j2k_number(r, 1) & 15) + 2;
+    const uint32_t levels = formats_u8(r), width = (formats_u8(r) & 15) + 2, height = (formats_u8(r) & 15) + 2;
 
     parts[0] = j2k_least(parts[0], width + height);
-    j2k_take(r, 2);
-    for (uint32_t i = 0; style & 1 && i <= levels && !r->ended; i++) {
-        const uint32_t size = j2k_number(r, 1), x = size & 15, y = size >> 4;
+    formats_take(r, 2);
+    for (uint32_t i = 0; style & 1 && i <= levels && !r->overrun; i++) {
+        const uint32_t size = formats_u8(r), x = size & 15, y = size >> 4;
 
         /* above the lowest resolution, a precinct has three bands of a quarter of its samples */
         parts[1] = j2k_least(parts[1], x + y);
@@ -158,34 +108,34 @@ static void j2k_style(j2k_reader *r, uint32_t style, uint32_t parts[2])
 /* Refuses a picture in so many parts that the notes on them, some 300 bytes for a code block and for a precinct, would
  * take more memory than a picture may. The main header and those of all tiles may say how small they are.
  *     r   after SIZ */
-static bzna_status j2k_check_parts(j2k_reader r, const j2k_picture *p, uint64_t bytes, bzna_error *err)
+static bzna_status j2k_check_parts(formats_bytes r, const j2k_picture *p, uint64_t bytes, bzna_error *err)
 {
     enum { COD = 0xff52, COC = 0xff53, SOT = 0xff90, SOD = 0xff93 };
     const uint64_t samples = (uint64_t)p->width * p->height * p->components;
     uint32_t parts[2] = { 30, 30 }, marker;
     uint64_t end = UINT64_MAX, notes; /* end: how many bytes are left after the tile's part */
 
-    while ((marker = j2k_number(&r, 2)) >= 0xff00 && !r.ended) {
+    while ((marker = formats_u16(&r)) >= 0xff00 && !r.overrun) {
         const uint64_t before = r.left + 2;
-        const uint32_t size = marker == SOD ? 2 : j2k_number(&r, 2);
-        j2k_reader segment = { r.at, r.left, 0 };
+        const uint32_t size = marker == SOD ? 2 : formats_u16(&r);
+        formats_bytes segment = { r.at, r.left, 0 };
         uint32_t style;
 
         if (marker == SOD) {                                /* what is coded goes on to the end of the tile's part */
             if (end > r.left)
                 break;
-            j2k_take(&r, r.left - end);
+            formats_take(&r, r.left - end);
             continue;
         }
-        j2k_take(&r, size < 2 ? UINT64_MAX : size - 2);
+        formats_take(&r, size < 2 ? UINT64_MAX : size - 2);
         if (marker == SOT) {
-            j2k_take(&segment, 2);
-            end = j2k_number(&segment, 4);
+            formats_take(&segment, 2);
+            end = formats_u32(&segment);
             end = end && end <= before ? before - end : UINT64_MAX;
         } else if (marker == COD || marker == COC) {
-            j2k_take(&segment, marker == COC);
-            style = j2k_number(&segment, 1);
-            j2k_take(&segment, marker == COD ? 4 : 0);
+            formats_take(&segment, marker == COC);
+            style = formats_u8(&segment);
+            formats_take(&segment, marker == COD ? 4 : 0);
             j2k_style(&segment, style, parts);
         }
     }
@@ -196,23 +146,23 @@ static bzna_status j2k_check_parts(j2k_reader r, const j2k_picture *p, uint64_t 
 }
 
 /* Reads the boxes that say what components mean. */
-static void j2k_boxes(j2k_reader boxes, j2k_picture *p)
+static void j2k_boxes(formats_bytes boxes, j2k_picture *p)
 {
-    j2k_reader box;
+    formats_bytes box;
     uint32_t type;
 
-    while ((type = j2k_box(&boxes, &box)) != 0) {
-        if (type == J2K_TYPE('c', 'o', 'l', 'r') && !p->space) {
-            const uint32_t is_icc = j2k_number(&box, 1) != 1;
-            j2k_take(&box, is_icc ? 2 + 16 : 2);            /* where an ICC profile has its color space */
-            p->space = j2k_number(&box, 4);
+    while (formats_box(&boxes, &type, &box) > 0) {
+        if (type == formats_type("colr") && !p->space) {
+            const uint32_t is_icc = formats_u8(&box) != 1;
+            formats_take(&box, is_icc ? 2 + 16 : 2);            /* where an ICC profile has its color space */
+            p->space = formats_u32(&box);
             p->space = p->space ? p->space : UINT32_MAX;
-        } else if (type == J2K_TYPE('p', 'c', 'l', 'r')) {
+        } else if (type == formats_type("pclr")) {
             p->pclr = box;
-        } else if (type == J2K_TYPE('c', 'd', 'e', 'f')) {
-            for (uint32_t n = j2k_number(&box, 2); n && !box.ended; n--) {
-                const uint32_t channel = j2k_number(&box, 2), kind = j2k_number(&box, 2), color = j2k_number(&box, 2);
-                if (!kind && color >= 1 && color <= 3 && !box.ended)
+        } else if (type == formats_type("cdef")) {
+            for (uint32_t n = formats_u16(&box); n && !box.overrun; n--) {
+                const uint32_t channel = formats_u16(&box), kind = formats_u16(&box), color = formats_u16(&box);
+                if (!kind && color >= 1 && color <= 3 && !box.overrun)
                     p->from[color - 1] = channel;
             }
         }
@@ -223,15 +173,15 @@ static void j2k_boxes(j2k_reader boxes, j2k_picture *p)
 static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p, bzna_error *err)
 {
     enum { SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21 };
-    j2k_reader r = { data, bytes, 0 }, box;
+    formats_bytes r = { data, bytes, 0 }, box;
     bzna_status status;
-    uint32_t type;
+    uint32_t type = 0;
 
     *p = (j2k_picture){ .from = { 0, 1, 2 }, .is_file = !data[0] };
-    while (p->is_file && (type = j2k_box(&r, &box)) != J2K_TYPE('j', 'p', '2', 'c')) {
-        if (!type)
+    while (p->is_file && type != formats_type("jp2c")) {
+        if (formats_box(&r, &type, &box) <= 0)
             return bzna_formats_fail(err, BZNA_E_DECODE, "there is no picture, or it is truncated");
-        if (type == J2K_TYPE('j', 'p', '2', 'h'))
+        if (type == formats_type("jp2h"))
             j2k_boxes(box, p);
     }
     r = p->is_file ? box : r;
@@ -239,10 +189,10 @@ static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p,
         return status;
 
     if (p->space && p->space != SRGB && p->space != GRAY && p->space != SYCC && p->space != ROMM_RGB &&
-        p->space != J2K_TYPE('R', 'G', 'B', ' ') && p->space != J2K_TYPE('G', 'R', 'A', 'Y'))
-        return bzna_formats_fail(err, BZNA_E_CODEC, p->space == 12 || p->space == J2K_TYPE('C', 'M', 'Y', 'K') ?
+        p->space != formats_type("RGB ") && p->space != formats_type("GRAY"))
+        return bzna_formats_fail(err, BZNA_E_CODEC, p->space == 12 || p->space == formats_type("CMYK") ?
                                  "CMYK is not supported" : "its color space is not supported");
-    p->colors = p->components < 3 || p->pclr.at || p->space == GRAY || p->space == J2K_TYPE('G', 'R', 'A', 'Y') ? 1 : 3;
+    p->colors = p->components < 3 || p->pclr.at || p->space == GRAY || p->space == formats_type("GRAY") ? 1 : 3;
     for (uint32_t i = 0; i < p->colors; i++)
         if (p->from[i] >= p->components)
             return bzna_formats_fail(err, BZNA_E_DECODE, "a color has no component");
@@ -282,18 +232,18 @@ static bzna_status j2k_inspect(void *state, const void *data, uint64_t bytes, bz
 }
 
 /* Gives the palette: a number of colors, of columns, the bits of each column, at most 32; then the values. */
-static int j2k_palette(j2k_reader r, uint8_t palette[768])
+static int j2k_palette(formats_bytes r, uint8_t palette[768])
 {
-    const uint32_t colors = j2k_number(&r, 2), columns = j2k_number(&r, 1);
+    const uint32_t colors = formats_u16(&r), columns = formats_u8(&r);
     uint8_t bits[255] = { 8 };
 
     for (uint32_t i = 0; i < columns; i++)
-        bits[i] = (uint8_t)((j2k_number(&r, 1) & 127) + 1);
+        bits[i] = (uint8_t)((formats_u8(&r) & 127) + 1);
     for (uint32_t i = 0; i < colors * columns; i++) {
-        const uint32_t c = i % columns, value = j2k_number(&r, (bits[c] + 7u) / 8);
+        const uint32_t c = i % columns, value = (uint32_t)formats_number(&r, (bits[c] + 7u) / 8);
         uint8_t byte;
 
-        if (r.ended || i / columns > 255 || bits[c] > 32)
+        if (r.overrun || i / columns > 255 || bits[c] > 32)
             return 0;
         byte = (uint8_t)(bits[c] > 8 ? value >> (bits[c] - 8) : value * 255 / ((1u << bits[c]) - 1));
         for (uint32_t k = 0; k < 3; k++)

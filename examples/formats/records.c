@@ -321,13 +321,12 @@ static int guess_idx(const uint8_t *head, size_t head_bytes, uint64_t file_bytes
     uint64_t sizes[3] = { 1, 1, 1 }, numbers = 1, end;
     const uint32_t dimensions = head_bytes >= 4 && !memcmp(head, "\0\0\x08", 3) ? head[3] : 0;
     const uint64_t at = 4 + 4 * (uint64_t)dimensions;
+    formats_bytes b = { head + 4, at - 4, 0 };
 
     if (dimensions == 0 || dimensions > 3 || head_bytes < at)
         return 0;
-    for (uint32_t i = 0; i < dimensions; i++) {
-        const uint8_t *p = head + 4 + 4 * i;
-        sizes[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-    }
+    for (uint32_t i = 0; i < dimensions; i++)
+        sizes[i] = formats_u32(&b);
     if (!sizes[0] || !sizes[1] || !sizes[2] || sizes[1] > 65536 || sizes[2] > 65536 ||
         sizes[0] > (UINT64_MAX - at) / (sizes[1] * sizes[2]))
         return 0;

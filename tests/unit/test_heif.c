@@ -454,21 +454,21 @@ TEST(a_file_has_4096_items_at_most)
         l = put_number(l, items, 2);
         a = put_number(a, items, 4);
         for (uint32_t id = 1; id <= items; id++) {
-            n = put_number(put_number(n, 21, 4), heif_type("infe"), 4);
+            n = put_number(put_number(n, 21, 4), formats_type("infe"), 4);
             n = put_number(put_number(put_number(n, 2u << 24, 4), id, 2), 0, 2);
-            n = put_number(put_number(n, heif_type("hvc1"), 4), 0, 1);
+            n = put_number(put_number(n, formats_type("hvc1"), 4), 0, 1);
             l = put_number(put_number(put_number(l, id, 2), 0, 2), 1, 2);
             l = put_number(put_number(l, id, 4), 1, 4);
             a = put_number(put_number(a, id, 2), 0, 1);
         }
-        h.iinf = (heif_bytes){ iinf, (uint64_t)(n - iinf), 0 };
-        h.iloc = (heif_bytes){ iloc, (uint64_t)(l - iloc), 0 };
+        h.iinf = (formats_bytes){ iinf, (uint64_t)(n - iinf), 0 };
+        h.iloc = (formats_bytes){ iloc, (uint64_t)(l - iloc), 0 };
         CHECK_EQ(heif_find_type(&h, items, &type), wanted);
-        CHECK_EQ(type, wanted == BZNA_OK ? heif_type("hvc1") : 0);
+        CHECK_EQ(type, wanted == BZNA_OK ? formats_type("hvc1") : 0);
         CHECK(wanted == BZNA_OK || strstr(e.message, "more than 4096 items"));
         CHECK_EQ(heif_find_extents(&h, items, &extents), wanted);
         CHECK(wanted == BZNA_OK || strstr(e.message, "version 0, 4097 items"));
-        CHECK_EQ(heif_associations(&h, (heif_bytes){ ipma, (uint64_t)(a - ipma), 0 }, items, &item), wanted);
+        CHECK_EQ(heif_associations(&h, (formats_bytes){ ipma, (uint64_t)(a - ipma), 0 }, items, &item), wanted);
         CHECK(wanted == BZNA_OK || strstr(e.message, "more than 4096 items"));
     }
 }
