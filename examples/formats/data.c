@@ -136,6 +136,17 @@ void bzna_formats_data_free(data_names *names)
     free(names->at);
 }
 
+const char **bzna_formats_data_all(const data_names *names, bzna_error *err)
+{
+    const char **all = malloc(((size_t)names->count + 1) * sizeof *all);
+
+    if (!all)
+        bzna_formats_data_no_memory(err);
+    for (uint32_t i = 0; all && i < names->count; i++)
+        all[i] = bzna_formats_data_get(names, i);
+    return all;
+}
+
 int bzna_formats_data_take(data_span *rest, char stop, data_span *part)
 {
     const char *end = rest->size ? memchr(rest->data, stop, rest->size) : NULL;
@@ -190,21 +201,34 @@ int bzna_formats_data_integer(data_span text, uint64_t *out)
 
 /* ---- Providers ------------------------------------------------------------------------------ */
 
-bzna_status bzna_formats_data_copy(bzna_dataset_config *own, const bzna_dataset_config *given, bzna_error *err)
+void bzna_formats_data_init(void *given, size_t size)
 {
-    bzna_dataset_config_init(own, sizeof *own);
-    if (given && given->struct_size < sizeof given->struct_size)
-        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config.struct_size: not set");
+    if (!given)
+        return;
+    memset(given, 0, size);
+    *(uint32_t *)given = (uint32_t)size;
+}
+
+bzna_status bzna_formats_data_copy(void *own, size_t size, const void *given, const char *name, bzna_error *err)
+{
+    const uint32_t all = given ? *(const uint32_t *)given : 0;
+
+    bzna_formats_data_init(own, size);
+    if (given && all < sizeof all)
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: not set", name);
+    for (size_t i = size; i < all; i++)
+        if (((const char *)given)[i])
+            return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: fields unknown to this version are set", name);
     if (given)
-        memcpy(own, given, given->struct_size < sizeof *own ? given->struct_size : sizeof *own);
-    own->struct_size = sizeof *own;
+        memcpy(own, given, all < size ? all : size);
+    *(uint32_t *)own = (uint32_t)size;
     return BZNA_OK;
 }
 
 bzna_status bzna_formats_data_config(bzna_dataset_config *own, const bzna_formats_config *config, const char *name,
                                      const char *kind, bzna_error *err)
 {
-    if (bzna_formats_data_copy(own, config->dataset, err) != BZNA_OK)
+    if (bzna_formats_data_copy(own, sizeof *own, config->dataset, "dataset_config", err) != BZNA_OK)
         return err->status;
     if (own->format && strcmp(own->format, kind))
         return DATA_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is of the format \"%s\", not \"%s\"", kind,

@@ -55,6 +55,9 @@ const char *bzna_formats_data_get(const data_names *names, uint32_t i);
 void bzna_formats_data_sort(data_names *names, uint32_t first);
 void bzna_formats_data_free(data_names *names);
 
+/* Returns pointers to all texts, to be freed, which hold until one more is added; NULL: no memory. */
+const char **bzna_formats_data_all(const data_names *names, bzna_error *err);
+
 /* A part of a text, which need not end with a NUL. */
 typedef struct data_span {
     const char *data;
@@ -81,8 +84,12 @@ int bzna_formats_data_integer(data_span text, uint64_t *out);
 
 /* ---- Providers ------------------------------------------------------------------------------ */
 
-/* Copies the library's config; given: of any size, or NULL for all defaults. */
-bzna_status bzna_formats_data_copy(bzna_dataset_config *own, const bzna_dataset_config *given, bzna_error *err);
+/* Clears a struct of the caller's, which begins with its struct_size; NULL: does nothing. */
+void bzna_formats_data_init(void *given, size_t size);
+
+/* Completes the caller's struct, which may be of an older header, or of a newer one that sets nothing which this one
+ * does not know. own: `size` bytes. given: NULL for all defaults. */
+bzna_status bzna_formats_data_copy(void *own, size_t size, const void *given, const char *name, bzna_error *err);
 
 /* Sets the library's config for a provider: that of config, with a name, by default `name`. Fails if another kind is
  * asked for. */

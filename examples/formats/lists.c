@@ -584,15 +584,13 @@ static bzna_status read_labels(listed *l, const char *path, bzna_error *err)
     return BZNA_OK;
 }
 
-/* The paths of all files, of which the library keeps copies. To be freed, with paths->text. A list may have absolute
- * paths. */
-static const char **files_of(const data_list *list, const char *root, data_names *paths, bzna_error *err)
+/* Adds the paths of all files, which may be absolute. */
+static bzna_status add_files(const data_list *list, const char *root, data_names *paths, bzna_error *err)
 {
-    const char **files = list->count < UINT32_MAX ? malloc(((size_t)list->count + 1) * sizeof *files) : NULL;
     char name[DATA_PATH_BYTES], path[DATA_PATH_BYTES];
 
-    if (!files)
-        bzna_formats_data_no_memory(err);
+    if (list->count >= UINT32_MAX)
+        return bzna_formats_data_no_memory(err);
     for (uint64_t i = 0; err->status == BZNA_OK && i < list->count; i++) {
         const data_list_row *row = &list->rows[i];
         memcpy(name, list->text.data + row->path_at, row->path_size);
@@ -600,9 +598,7 @@ static const char **files_of(const data_list *list, const char *root, data_names
         if (bzna_formats_data_join(path, bzna_formats_data_is_absolute(name) ? "" : root, name, err) == BZNA_OK)
             bzna_formats_data_add(paths, path, err);
     }
-    for (uint32_t i = 0; err->status == BZNA_OK && i < paths->count; i++)
-        files[i] = bzna_formats_data_get(paths, i);
-    return files;
+    return err->status;
 }
 
 /* Fails for settings of folders whose classes are folders. */
@@ -636,8 +632,8 @@ bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, co
     if (bzna_formats_data_config(&own, config, root, provider.kind, err) == BZNA_OK &&
         check_config(&own, err) == BZNA_OK &&
         bzna_formats_list_open(&l->list, config->list, err) == BZNA_OK &&
-        read_labels(l, config->list, err) == BZNA_OK && (files = files_of(&l->list, root, &paths, err)) != NULL &&
-        err->status == BZNA_OK) {
+        read_labels(l, config->list, err) == BZNA_OK && add_files(&l->list, root, &paths, err) == BZNA_OK &&
+        (files = bzna_formats_data_all(&paths, err))) {
         if (!l->targets) {
             fields[LABEL].name = "label";
             fields[LABEL].kind = BZNA_FIELD_VECTOR;

@@ -10,27 +10,14 @@
 
 void bzna_formats_config_init(bzna_formats_config *config, size_t struct_size)
 {
-    if (!config)
-        return;
-    memset(config, 0, struct_size);
-    config->struct_size = (uint32_t)struct_size;
+    bzna_formats_data_init(config, struct_size);
 }
 
-/* Completes the caller's config, which may be of an older header, or of a newer one that sets nothing which this one
- * does not know. */
+/* Completes the caller's config. */
 static bzna_status config_in(bzna_formats_config *c, const bzna_formats_config *config, bzna_error *err)
 {
-    const uint32_t size = config ? config->struct_size : 0;
-
-    *c = (bzna_formats_config){ .struct_size = sizeof *c };
-    if (!config)
-        return BZNA_OK;
-    if (size < offsetof(bzna_formats_config, dataset))
-        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.struct_size: not set");
-    for (size_t i = sizeof *c; i < size; i++)
-        if (((const char *)config)[i])
-            return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config: fields unknown to this version are set");
-    memcpy(c, config, size < sizeof *c ? size : sizeof *c);
+    if (bzna_formats_data_copy(c, sizeof *c, config, "formats_config", err) != BZNA_OK)
+        return err->status;
     if (c->reserved0)
         return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.reserved0: a reserved word must be 0");
     if (c->list && c->pairs)
@@ -213,12 +200,10 @@ static bzna_status open_files(bzna_context *context, const data_names *given, co
         else
             add_files(&paths, path, &e);
     }
-    if (e.status == BZNA_OK && !(list = malloc((paths.count ? paths.count : 1) * sizeof *list)))
-        bzna_formats_data_no_memory(&e);
-    for (uint32_t i = 0; list && i < paths.count; i++) {
-        list[i] = bzna_formats_data_get(&paths, i);
-        is_each = is_each || is_recordio_file(c, list[i]);
-    }
+    if (e.status == BZNA_OK)
+        list = bzna_formats_data_all(&paths, &e);
+    for (uint32_t i = 0; list && !is_each && i < paths.count; i++)
+        is_each = is_recordio_file(c, list[i]);
     if (list && is_each)
         open_each(context, list, paths.count, c, out, &e);
     if (!list || is_each)
@@ -237,10 +222,8 @@ static bzna_status open_paths(bzna_context *context, const data_names *paths, co
 
     if (c->pairs || c->records || c->list || (format && !strcmp(format, "RecordIO")))
         return open_files(context, paths, c, 1, out, err);
-    if (!(list = malloc((paths->count ? paths->count : 1) * sizeof *list)))
-        return bzna_formats_data_no_memory(err);
-    for (uint32_t i = 0; i < paths->count; i++)
-        list[i] = bzna_formats_data_get(paths, i);
+    if (!(list = bzna_formats_data_all(paths, err)))
+        return err->status;
     bzna_dataset_open_list(context, list, paths->count, c->dataset, out, err);
     free(list);
     return err->status == BZNA_E_UNSUPPORTED ? open_files(context, paths, c, 0, out, err) : err->status;
@@ -251,7 +234,6 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
 {
     data_names found = { .count = 0 };
     bzna_formats_config own;
-    const bzna_formats_config *const c = &own;
     bzna_error e;
     int is_whole = context && paths && out && count <= DATA_FILES;
 
@@ -261,12 +243,12 @@ bzna_status bzna_formats_open_list(bzna_context *context, const char *const *pat
     for (uint32_t i = 0; is_whole && i < count; i++)
         is_whole = paths[i] && *paths[i];
     if (config_in(&own, config, &e) == BZNA_OK && !(is_whole && count))   /* the library says what is missing */
-        bzna_dataset_open_list(context, paths, count, c->dataset, out, &e);
+        bzna_dataset_open_list(context, paths, count, own.dataset, out, &e);
     for (uint32_t i = 0; is_whole && i < count && e.status == BZNA_OK; i++)
         if (bzna_formats_paths(&found, paths[i], &e) != BZNA_OK)
             bzna_formats_data_prefix(&e, paths[i]);
     if (e.status == BZNA_OK)
-        open_paths(context, &found, c, out, &e);
+        open_paths(context, &found, &own, out, &e);
     bzna_formats_data_free(&found);
     return bzna_formats_data_return(err, &e);
 }
@@ -299,7 +281,6 @@ bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzn
                               bzna_dataset **out, bzna_error *err)
 {
     bzna_formats_config own;
-    const bzna_formats_config *const c = &own;
     bzna_error e;
     file_head head;
 
@@ -314,7 +295,7 @@ bzna_status bzna_formats_open(bzna_context *context, const char *path, const bzn
     if (e.status == BZNA_E_UNSUPPORTED && bzna_formats_recognize(head.bytes, head.size) != BZNA_CODEC_UNKNOWN &&
         config_in(&own, config, &e) == BZNA_OK) {
         bzna_error_init(&e, sizeof e);
-        open_picture(context, path, c, out, &e);
+        open_picture(context, path, &own, out, &e);
     }
     return bzna_formats_data_return(err, &e);
 }
@@ -327,78 +308,45 @@ static bzna_status config_of_one(bzna_formats_config *own, const bzna_formats_co
     return err->status;
 }
 
-/* A picture that is no file: what reads it, and where it lies if that is in memory. */
-typedef struct held_picture {
-    bzna_source source;
-    uint64_t    size;                 /* bytes */
-    bzna_place  place;
-} held_picture;
-
 static void picture_close(void *user)
 {
-    held_picture *p = user;
-
-    if (p->source.close)
-        p->source.close(p->source.user);
-    free(p);
-}
-
-/* Reads the first bytes of a picture. */
-static bzna_status picture_head(const held_picture *p, void *to, uint64_t bytes, bzna_error *err)
-{
-    for (uint64_t at = 0; at < bytes;) {
-        const int64_t count = p->source.read_at(p->source.user, at, (uint8_t *)to + at, bytes - at);
-
-        if (count > 0 && (uint64_t)count <= bytes - at) {
-            at += (uint64_t)count;
-            continue;
-        }
-        err->native_code = count < 0 && count >= INT32_MIN ? (int32_t)count : 0;
-        return count < 0 ? bzna_formats_fail(err, BZNA_E_IO, "the source cannot be read") :
-               count ? bzna_formats_fail(err, BZNA_E_CALLBACK, "read_at returned more than it was asked for") :
-                       bzna_formats_fail(err, BZNA_E_TRUNCATED, "the source ends too early");
-    }
-    return BZNA_OK;
+    bzna_formats_file_close(user);
+    free(user);
 }
 
 static bzna_status picture_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
                                 uint64_t *size, bzna_error *err)
 {
-    const held_picture *p = user;
+    const data_file *file = user;
 
     (void)index, (void)field;
-    *size = p->size;
-    return p->size > capacity ? BZNA_OK : picture_head(p, buffer, p->size, err);
+    *size = file->size;
+    return *size > capacity ? BZNA_OK : bzna_formats_file_read(file, 0, buffer, *size, err);
 }
 
-/* Opens a picture of the codecs in this folder that a source gives, after the library has refused it. Keeps that error
- * if it is none. */
-static bzna_status open_held_picture(bzna_context *context, const bzna_source *source, uint64_t size,
-                                     const bzna_formats_config *c, bzna_dataset **out, bzna_error *err)
+/* Opens a picture of the codecs in this folder that is no file, after the library has refused it. Keeps that error if
+ * it is none. */
+static bzna_status open_held_picture(bzna_context *context, const data_file *file, const bzna_formats_config *c,
+                                     bzna_dataset **out, bzna_error *err)
 {
+    static const bzna_provider_field field = { .name = "image", .kind = BZNA_FIELD_IMAGE };
     uint8_t head[512];
-    const uint64_t bytes = size < sizeof head ? size : sizeof head;
-    bzna_error e;
-    bzna_provider_field field = { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = source->memory != NULL };
-    held_picture *p = malloc(sizeof *p);
-    bzna_provider provider = { .struct_size = sizeof provider, .count = 1, .fields = &field, .field_count = 1,
-                               .user = p, .close = picture_close };
+    const uint64_t bytes = file->size < sizeof head ? file->size : sizeof head;
+    bzna_error ignored;
+    data_file *own = malloc(sizeof *own);
+    const bzna_provider provider = { .struct_size = sizeof provider, .count = 1, .fields = &field, .field_count = 1,
+                                     .user = own, .read = picture_read, .close = picture_close };
 
-    bzna_error_init(&e, sizeof e);
-    if (!p)
+    if (!own)
         return bzna_formats_data_no_memory(err);
-    *p = (held_picture){ *source, size, { .data = source->memory, .size = size } };
-    if (!source->memory)
-        provider.read = picture_read;
-    else
-        provider.places = &p->place;
-    if ((source->memory || picture_head(p, head, bytes, &e) == BZNA_OK) &&
-        bzna_formats_recognize(source->memory ? source->memory : head, bytes) != BZNA_CODEC_UNKNOWN) {
+    *own = *file;
+    if (bzna_formats_file_read(file, 0, head, bytes, &ignored) == BZNA_OK &&
+        bzna_formats_recognize(head, bytes) != BZNA_CODEC_UNKNOWN) {
         bzna_error_init(err, sizeof *err);
         if (bzna_dataset_open_provider(context, &provider, c->dataset, out, err) == BZNA_OK)
             return BZNA_OK;
     }
-    free(p);
+    free(own);
     return err->status;
 }
 
@@ -406,21 +354,19 @@ bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, s
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_formats_config own;
-    const bzna_formats_config *const c = &own;
+    data_file file = { .size = size, .memory = bytes };
     bzna_error e;
 
     if (out)
         *out = NULL;
     bzna_error_init(&e, sizeof e);
     if (config_of_one(&own, config, &e) == BZNA_OK && context && bytes && out &&
-        (c->records || is_recordio(c, bytes, size)))
-        (c->records ? bzna_formats_open_records : bzna_formats_open_recordio)(
-            context, &(data_file){ .size = size, .memory = bytes }, "memory", c, out, &e);
+        (own.records || is_recordio(&own, bytes, size)))
+        (own.records ? bzna_formats_open_records : bzna_formats_open_recordio)(context, &file, "memory", &own, out, &e);
     else if (e.status == BZNA_OK)
-        bzna_dataset_open_memory(context, bytes, size, c->dataset, out, &e);
-    if (!c->records && e.status == BZNA_E_UNSUPPORTED && bytes)
-        open_held_picture(context, &(bzna_source){ .struct_size = sizeof(bzna_source), .memory = bytes }, size, c, out,
-                          &e);
+        bzna_dataset_open_memory(context, bytes, size, own.dataset, out, &e);
+    if (!own.records && e.status == BZNA_E_UNSUPPORTED && bytes)
+        open_held_picture(context, &file, &own, out, &e);
     if (e.status == BZNA_E_FORMAT && bytes) {
         file_head head = { .size = size < sizeof head.bytes ? size : sizeof head.bytes, .file_bytes = size };
         memcpy(head.bytes, bytes, head.size);
@@ -433,7 +379,6 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_formats_config own;
-    const bzna_formats_config *const c = &own;
     data_file file;
     uint8_t head[4];
     bzna_error e, other;
@@ -442,22 +387,22 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
         *out = NULL;
     bzna_error_init(&e, sizeof e);
     bzna_error_init(&other, sizeof other);
-    if (config_of_one(&own, config, &e) == BZNA_OK && c->records && context && source && out) {
+    if (config_of_one(&own, config, &e) == BZNA_OK && own.records && context && source && out) {
         if (bzna_formats_file_take(&file, source, &e) != BZNA_OK)
-            bzna_formats_data_prefix(&e, c->dataset && c->dataset->name ? c->dataset->name : "source");
+            bzna_formats_data_prefix(&e, own.dataset && own.dataset->name ? own.dataset->name : "source");
         else
-            bzna_formats_open_records(context, &file, "source", c, out, &e);
+            bzna_formats_open_records(context, &file, "source", &own, out, &e);
         return bzna_formats_data_return(err, &e);
     }
     if (e.status == BZNA_OK)
-        bzna_dataset_open_source(context, source, c->dataset, out, &e);
+        bzna_dataset_open_source(context, source, own.dataset, out, &e);
     if (e.status == BZNA_E_UNSUPPORTED && bzna_formats_file_take(&file, source, &other) == BZNA_OK && file.size) {
         if (file.size >= sizeof head && bzna_formats_file_read(&file, 0, head, sizeof head, &other) == BZNA_OK &&
-            is_recordio(c, head, sizeof head)) {
+            is_recordio(&own, head, sizeof head)) {
             bzna_error_init(&e, sizeof e);
-            bzna_formats_open_recordio(context, &file, "source", c, out, &e);
+            bzna_formats_open_recordio(context, &file, "source", &own, out, &e);
         } else {
-            open_held_picture(context, &file.source, file.size, c, out, &e);
+            open_held_picture(context, &file, &own, out, &e);
         }
     }
     return bzna_formats_data_return(err, &e);

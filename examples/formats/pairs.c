@@ -152,10 +152,8 @@ static bzna_status find(paired *folder, const bzna_formats_config *config, bzna_
     if (!count)
         return DATA_FAIL(err, BZNA_E_NO_SAMPLES, "formats_config.pairs: the folder of %s holds no pictures",
                          folder->field);
-    if (!(folder->sorted = malloc(count * sizeof *folder->sorted)))
-        return bzna_formats_data_no_memory(err);
-    for (uint32_t i = 0; i < count; i++)
-        folder->sorted[i] = bzna_formats_data_get(&folder->names, i);
+    if (!(folder->sorted = bzna_formats_data_all(&folder->names, err)))
+        return err->status;
     qsort(folder->sorted, count, sizeof *folder->sorted, by_stem);
 
     for (uint32_t i = 1; i < count; i++)
@@ -289,23 +287,16 @@ static uint64_t fingerprint(const pairs *p)
     return hash;
 }
 
-/* The paths of all files, of which the library keeps copies. NULL: no memory, or a path that is too long. To be freed,
- * with paths->text. */
-static const char **files_of(const pairs *p, data_names *paths, bzna_error *err)
+/* Adds the paths of all files. */
+static bzna_status add_files(const pairs *p, data_names *paths, bzna_error *err)
 {
-    const uint32_t count = p->folders[0].names.count;
-    const char **files = malloc(((size_t)count * p->folder_count + 1) * sizeof *files);
     char path[DATA_PATH_BYTES];
 
-    for (uint32_t i = 0; files && i < count; i++)
+    for (uint32_t i = 0; i < p->folders[0].names.count; i++)
         for (uint32_t k = 0; k < p->folder_count && err->status == BZNA_OK; k++)
             if (bzna_formats_data_join(path, p->folders[k].root, p->folders[k].sorted[i], err) == BZNA_OK)
                 bzna_formats_data_add(paths, path, err);
-    if (!files)
-        bzna_formats_data_no_memory(err);
-    for (uint32_t i = 0; err->status == BZNA_OK && i < paths->count; i++)
-        files[i] = bzna_formats_data_get(paths, i);
-    return files;
+    return err->status;
 }
 
 bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, const bzna_formats_config *config,
@@ -322,7 +313,8 @@ bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, con
     if (!p)
         return bzna_formats_data_no_memory(err);
     if (bzna_formats_data_config(&own, config, root, provider.kind, err) == BZNA_OK &&
-        add_all(p, root, config, err) == BZNA_OK && (files = files_of(p, &paths, err)) && err->status == BZNA_OK) {
+        add_all(p, root, config, err) == BZNA_OK && add_files(p, &paths, err) == BZNA_OK &&
+        (files = bzna_formats_data_all(&paths, err))) {
         memset(fields, 0, sizeof fields);
         for (uint32_t k = 0; k < p->folder_count; k++)
             fields[k] = (bzna_provider_field){ .name = p->folders[k].field, .kind = BZNA_FIELD_IMAGE, .located = 1 };

@@ -11,10 +11,7 @@
 
 void bzna_formats_records_init(bzna_records *r, size_t struct_size)
 {
-    if (!r)
-        return;
-    memset(r, 0, struct_size);
-    r->struct_size = (uint32_t)struct_size;
+    bzna_formats_data_init(r, struct_size);
 }
 
 #ifdef BENZINA_FORMATS_NO_RECORDS
@@ -64,28 +61,14 @@ static bzna_status records_fail(const char *member, uint64_t value, const char *
     return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.records.%s: %llu; %s", member, (data_llu)value, why);
 }
 
-/* Completes the caller's struct, which may be of an older header. */
-static bzna_status records_in(bzna_records *r, const bzna_records *given, bzna_error *err)
-{
-    *r = (bzna_records){ .struct_size = sizeof *r };
-    if (given->struct_size < sizeof given->struct_size)
-        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records.struct_size: not set");
-    for (size_t i = sizeof *r; i < given->struct_size; i++)
-        if (((const char *)given)[i])
-            return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records: fields unknown to this version are set");
-    memcpy(r, given, given->struct_size < sizeof *r ? given->struct_size : sizeof *r);
-    if (r->reserved0)
-        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records.reserved0: a reserved word must be 0");
-    r->struct_size = sizeof *r;
-    return BZNA_OK;
-}
-
 /* Checks each setting by itself. Sets is_picture and numbers. */
 static bzna_status records_check(records *own, bzna_error *err)
 {
     const bzna_records *r = &own->r;
     const uint64_t pixels = (uint64_t)r->width * r->height;
 
+    if (r->reserved0)
+        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "formats_config.records.reserved0: a reserved word must be 0");
     own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
     if (!type_bytes(r->data_type))
         return records_fail("data_type", r->data_type, "it must be 1 to 4", err);
@@ -296,8 +279,9 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
         return bzna_formats_data_no_memory(err);
     own->file = *file;
     if (bzna_formats_data_config(&dataset, config, name, provider.kind, err) == BZNA_OK &&
-        records_in(&own->r, config->records, err) == BZNA_OK && records_check(own, err) == BZNA_OK &&
-        records_measure(own, err) == BZNA_OK && records_count(own, err) == BZNA_OK) {
+        bzna_formats_data_copy(&own->r, sizeof own->r, config->records, "formats_config.records", err) == BZNA_OK &&
+        records_check(own, err) == BZNA_OK && records_measure(own, err) == BZNA_OK &&
+        records_count(own, err) == BZNA_OK) {
         provider.count = own->count;
         provider.file_count = file->is_file && !file->memory;
         provider.files = provider.file_count ? &name : NULL;

@@ -90,10 +90,7 @@ static int owns(const bzna_rules *rules, const rule *r, const char *name)
 
 void bzna_formats_rule_init(bzna_rule *given, size_t struct_size)
 {
-    if (!given)
-        return;
-    memset(given, 0, struct_size);
-    given->struct_size = (uint32_t)struct_size;
+    bzna_formats_data_init(given, struct_size);
 }
 
 /* Checks a rule by itself. The library checks dtype and shape. */

@@ -38,10 +38,7 @@ typedef struct ranked {
 
 void bzna_formats_weights_init(bzna_formats_weights *weights, size_t struct_size)
 {
-    if (!weights)
-        return;
-    memset(weights, 0, struct_size);
-    weights->struct_size = (uint32_t)struct_size;
+    bzna_formats_data_init(weights, struct_size);
 }
 
 /* Completes the caller's struct, and counts what the weights are for. */
