@@ -38,7 +38,18 @@
 #define HEIF_TILE_RATIO  4u
 #define HEIF_CHAIN       8            /* identity items, one leading to the other */
 
+typedef unsigned long long heif_llu;
+
 /* ---- Boxes -------------------------------------------------------------------------------- */
+
+/* Writes a type as four characters and a NUL. */
+static const char *heif_name(uint32_t type, char name[5])
+{
+    for (int i = 0; i < 4; i++)
+        name[i] = (char)(type >> (24 - 8 * i));
+    name[4] = 0;
+    return name;
+}
 
 /* Finds the first box of a type. Where there is none, *payload has no bytes. */
 static formats_bytes heif_child(formats_bytes b, const char *type)
@@ -81,7 +92,7 @@ static bzna_status heif_fail(const heif *h, const uint8_t *at, bzna_status statu
 
     if (at && offset <= h->file.left) {
         h->err->byte_offset = offset;
-        n = snprintf(h->err->message, sizeof h->err->message, "%s at byte %llu: ", box, (unsigned long long)offset);
+        n = snprintf(h->err->message, sizeof h->err->message, "%s at byte %llu: ", box, (heif_llu)offset);
     }
     va_start(arguments, format);
     vsnprintf(h->err->message + n, sizeof h->err->message - (size_t)n, format, arguments);
@@ -215,7 +226,7 @@ static bzna_status heif_find_extents(const heif *h, uint32_t id, heif_extents *e
                              widths[i]);
     if (version > 2 || count > HEIF_ITEMS)
         return heif_fail(h, h->iloc.at, BZNA_E_LIMIT, "meta/iloc", "version %u, %llu items", version,
-                         (unsigned long long)count);
+                         (heif_llu)count);
 
     for (uint64_t i = 0; i < count && !c.overrun && found != id; i++) {
         found = (uint32_t)formats_number(&c, version < 2 ? 2 : 4);
@@ -247,13 +258,13 @@ static bzna_status heif_extent(const heif *h, heif_extents *e, formats_bytes *pa
     size = formats_number(&e->c, e->bytes[2]);
     if (e->base > e->in.left || offset > e->in.left - e->base || size > e->in.left - e->base - offset)
         return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent of %llu bytes at %llu goes past the end, %llu",
-                         (unsigned long long)size, (unsigned long long)e->base + offset,
-                         (unsigned long long)e->in.left);
+                         (heif_llu)size, (heif_llu)e->base + offset,
+                         (heif_llu)e->in.left);
     offset += e->base;
     *part = (formats_bytes){ e->in.at + offset, size ? size : e->in.left - offset, 0 };
     if (part->at < at.at + at.left && at.at < part->at + part->left)
         return heif_fail(h, at.at, BZNA_E_BOX, "meta/iloc", "an extent at %llu lies in iloc itself",
-                         (unsigned long long)offset);
+                         (heif_llu)offset);
     return BZNA_OK;
 }
 
@@ -451,10 +462,9 @@ static bzna_status heif_property(const heif *h, heif_item *item, uint32_t type, 
                   { "a1op", NULL, 1, 0 }, { "pixi", NULL, 0, 0 }, { "pasp", NULL, 0, 0 }, { "a1lx", NULL, 0, 0 },
                   { "auxC", NULL, 0, 0 } };
     const uint8_t *const at = c.at;
-    char path[20];
+    char path[20] = "meta/iprp/ipco/";
 
-    snprintf(path, sizeof path, "meta/iprp/ipco/%c%c%c%c", (int)(type >> 24), (int)(type >> 16 & 255),
-             (int)(type >> 8 & 255), (int)(type & 255));
+    heif_name(type, path + 15);
     if (item->kind && formats_type(item->kind->config) == type) {
         item->config = item->config.at ? item->config : c;
         return BZNA_OK;
@@ -537,6 +547,7 @@ static bzna_status heif_properties(const heif *h, uint32_t id, heif_item *item)
 static bzna_status heif_find(const heif *h, uint32_t id, int is_tile, heif_item *item)
 {
     uint32_t chain[HEIF_CHAIN], n = 0, bytes;
+    char name[5];
     formats_bytes ids;
     bzna_status status;
 
@@ -554,8 +565,7 @@ static bzna_status heif_find(const heif *h, uint32_t id, int is_tile, heif_item 
     if (status == BZNA_OK && !(item->kind = heif_kind_of(item->type)) &&
         (is_tile || item->type != formats_type("grid")))
         return heif_fail(h, h->iinf.at, BZNA_E_UNSUPPORTED, "meta/iinf", "the picture, item %u, is of type "
-                         "'%c%c%c%c', which is not read", id, (int)(item->type >> 24), (int)(item->type >> 16 & 255),
-                         (int)(item->type >> 8 & 255), (int)(item->type & 255));
+                         "'%s', which is not read", id, heif_name(item->type, name));
     while (status == BZNA_OK && n)
         status = heif_properties(h, chain[--n], item);
     if (status == BZNA_OK && !item->width)
@@ -671,8 +681,8 @@ static bzna_status heif_sequence(const heif *h, heif_item *item, formats_bytes *
     offset = formats_number(&chunks, bytes);
     if (chunks.overrun || sizes.overrun || !size || offset > h->file.left || size > h->file.left - offset)
         return heif_fail(h, stbl.at, BZNA_E_BOX, "moov/trak/mdia/minf/stbl", "index entry 0 says %llu bytes at %llu, "
-                         "but there are only %llu", (unsigned long long)size, (unsigned long long)offset,
-                         (unsigned long long)h->file.left);
+                         "but there are only %llu", (heif_llu)size, (heif_llu)offset,
+                         (heif_llu)h->file.left);
     *data = (formats_bytes){ h->file.at + offset, size, 0 };
     return BZNA_OK;
 }
@@ -759,11 +769,11 @@ static bzna_status heif_read_grid(const heif *h, heif_grid *grid)
 
     if (flags > 1 || c.overrun)
         return heif_fail(h, h->iloc.at, BZNA_E_BOX, "meta/iloc", "grid item %u: version %u in %llu bytes is not "
-                         "supported", item->id, flags >> 8, (unsigned long long)size);
+                         "supported", item->id, flags >> 8, (heif_llu)size);
     if (tiles != (uint64_t)grid->rows * grid->columns || tiles > HEIF_TILES)
         return heif_fail(h, h->iref.at, tiles > HEIF_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, "meta/iref",
                          "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
-                         grid->columns, grid->rows, (unsigned long long)tiles, HEIF_TILES);
+                         grid->columns, grid->rows, (heif_llu)tiles, HEIF_TILES);
     if (edge[0] != item->width || edge[1] != item->height)
         return heif_fail(h, h->iprp.at, BZNA_E_BOX, "meta/iprp/ipco", "grid item %u is %ux%u, its ispe says %ux%u",
                          item->id, edge[0], edge[1], item->width, item->height);
@@ -852,7 +862,7 @@ static bzna_status heif_decode_tile(const heif *h, const heif_grid *grid, uint32
     *budget += (uint64_t)tile.width * tile.height * HEIF_TILE_RATIO;
     if (image.data_size > *budget)
         return heif_fail(h, NULL, BZNA_E_LIMIT, "tiles", "they share bytes of the file, and their sum is more than its "
-                         "%llu bytes and %u for each pixel", (unsigned long long)h->file.left, HEIF_TILE_RATIO);
+                         "%llu bytes and %u for each pixel", (heif_llu)h->file.left, HEIF_TILE_RATIO);
     *budget -= image.data_size;
 
     bzna_error_init(&inner, sizeof inner);

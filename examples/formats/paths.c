@@ -78,33 +78,23 @@ typedef struct brace_range {
     int      letters;                 /* 1: values are places in A to Z, a to z */
 } brace_range;
 
-/* A part of the text between braces. */
-typedef struct brace_part {
-    const char *text;
-    size_t      size;
-} brace_part;
-
 /* Reads a whole number of at most 18 digits, which may have a minus. Returns 1, or 0 if it is none. */
-static int brace_number(brace_part part, int64_t *value)
+static int brace_number(data_span part, int64_t *value)
 {
-    const size_t minus = part.size && *part.text == '-';
-    int64_t number = 0;
+    const size_t minus = part.size && *part.data == '-';
+    const data_span digits = { part.data + minus, part.size - minus };
+    uint64_t number;
 
-    if (part.size == minus || part.size > 18 + minus)
+    if (digits.size > 18 || !bzna_formats_data_integer(digits, &number))
         return 0;
-    for (size_t i = minus; i < part.size; i++) {
-        if (part.text[i] < '0' || part.text[i] > '9')
-            return 0;
-        number = number * 10 + (part.text[i] - '0');
-    }
-    *value = minus ? -number : number;
+    *value = minus ? -(int64_t)number : (int64_t)number;
     return 1;
 }
 
 /* Reads a letter, as its place in A to Z, a to z, or a number. Returns 1, or 0 if it is neither. */
-static int brace_bound(brace_part part, int64_t *value, int *letter)
+static int brace_bound(data_span part, int64_t *value, int *letter)
 {
-    const char c = part.size == 1 ? *part.text : 0;
+    const char c = part.size == 1 ? *part.data : 0;
 
     *letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
     if (!*letter)
@@ -114,25 +104,26 @@ static int brace_bound(brace_part part, int64_t *value, int *letter)
 }
 
 /* Returns 1 if a number is padded with zeros, else 0. */
-static int brace_is_padded(brace_part part)
+static int brace_is_padded(data_span part)
 {
-    const size_t minus = *part.text == '-';
-    return part.text[minus] == '0' && part.size - minus > 1;
+    const size_t minus = *part.data == '-';
+    return part.data[minus] == '0' && part.size - minus > 1;
 }
 
 /* Reads what is between braces as a range. Returns 1 if it is one, else 0. */
 static int brace_range_of(const char *p, const char *end, brace_range *range)
 {
-    brace_part parts[3];
+    data_span rest = { p, (size_t)(end - p) }, parts[3];
     int64_t stop, step = 1;
-    int letter, count = 0;
+    int letter, count = 0, more = 1;
 
-    for (const char *next; p; p = next, count++) {          /* two points part them */
-        const char *point = memchr(p, '.', (size_t)(end - p));
-        if (count == 3 || (point && (point + 1 == end || point[1] != '.')))
+    while (more) {                                          /* two points part them */
+        if (count == 3)
             return 0;
-        parts[count] = (brace_part){ p, (size_t)((point ? point : end) - p) };
-        next = point ? point + 2 : NULL;
+        if ((more = bzna_formats_data_take(&rest, '.', &parts[count++])) && (!rest.size || *rest.data != '.'))
+            return 0;
+        rest.data += more;
+        rest.size -= (size_t)more;
     }
 
     if (count < 2 || !brace_bound(parts[0], &range->first, &range->letters) ||
