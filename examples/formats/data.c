@@ -101,35 +101,6 @@ bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_erro
 
 const char *bzna_formats_data_get(const data_names *names, uint32_t i) { return names->text + names->at[i]; }
 
-/* Sifts a text down a heap, of which `count` texts begin at `at`: the last one is at its top. */
-static void sift(const char *text, size_t *at, uint32_t count, uint32_t i)
-{
-    for (uint32_t child; (child = 2 * i + 1) < count; i = child) {
-        const size_t moved = at[i];
-        child += child + 1 < count && strcmp(text + at[child], text + at[child + 1]) < 0;
-        if (strcmp(text + at[i], text + at[child]) >= 0)
-            return;
-        at[i] = at[child];
-        at[child] = moved;
-    }
-}
-
-/* By a heap, since qsort has no pointer with which the texts could be found. */
-void bzna_formats_data_sort(data_names *names, uint32_t first)
-{
-    size_t *const at = names->at + first;
-    uint32_t count = names->count - first;
-
-    for (uint32_t i = count / 2; i-- > 0;)
-        sift(names->text, at, count, i);
-    while (count > 1) {
-        const size_t last = at[--count];
-        at[count] = at[0];
-        at[0] = last;
-        sift(names->text, at, count, 0);
-    }
-}
-
 void bzna_formats_data_free(data_names *names)
 {
     free(names->text);
@@ -145,6 +116,21 @@ const char **bzna_formats_data_all(const data_names *names, bzna_error *err)
     for (uint32_t i = 0; all && i < names->count; i++)
         all[i] = bzna_formats_data_get(names, i);
     return all;
+}
+
+static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+bzna_status bzna_formats_data_sort(data_names *names, uint32_t first, bzna_error *err)
+{
+    const char **all = bzna_formats_data_all(names, err);
+
+    if (!all)
+        return err->status;
+    qsort(all + first, names->count - first, sizeof *all, by_bytes);
+    for (uint32_t i = first; i < names->count; i++)
+        names->at[i] = (size_t)(all[i] - names->text);
+    free(all);
+    return BZNA_OK;
 }
 
 int bzna_formats_data_take(data_span *rest, char stop, data_span *part)

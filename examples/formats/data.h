@@ -52,7 +52,7 @@ typedef struct data_names {
 bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_error *err);
 const char *bzna_formats_data_get(const data_names *names, uint32_t i);
 /* Sorts the texts from number `first` on by their bytes. */
-void bzna_formats_data_sort(data_names *names, uint32_t first);
+bzna_status bzna_formats_data_sort(data_names *names, uint32_t first, bzna_error *err);
 void bzna_formats_data_free(data_names *names);
 
 /* Returns pointers to all texts, to be freed, which hold until one more is added; NULL: no memory. */

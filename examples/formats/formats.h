@@ -450,6 +450,21 @@ static inline bzna_status bzna_formats_lacks(void *library, const void *data, ui
     return BZNA_E_UNSUPPORTED;
 }
 
+/* Returns where a row of a plane begins. */
+static inline uint8_t *formats_row(const bzna_codec_planes *planes, uint32_t plane, uint32_t y)
+{
+    return (uint8_t *)planes->plane[plane] + (int64_t)y * planes->pitch[plane];
+}
+
+/* Writes a sample of 16 bits, or of 8. */
+static inline void formats_put(uint8_t *to, int is_deep, uint32_t value)
+{
+    if (is_deep)
+        *(uint16_t *)(void *)to = (uint16_t)value;
+    else
+        *to = (uint8_t)value;
+}
+
 /* A range of bytes, of which the first ones are taken. */
 typedef struct formats_bytes {
     const uint8_t *at;                /* the next byte; NULL: there are none, and no box either */

@@ -823,11 +823,11 @@ static void heif_put(const bzna_codec_planes *to, const bzna_picture *tile, uint
     const uint32_t width = to->width - x < tile->frame_width ? to->width - x : tile->frame_width;
     const uint32_t height = to->height - y < tile->frame_height ? to->height - y : tile->frame_height;
 
-    for (int i = 0; i < 3 && to->plane[i]; i++) {
+    for (uint32_t i = 0; i < 3 && to->plane[i]; i++) {
         const uint32_t shift_x = i ? tile->chroma_shift_x : 0, shift_y = i ? tile->chroma_shift_y : 0;
         const uint64_t columns = heif_samples(width, shift_x), rows = heif_samples(height, shift_y);
         const uint32_t step = tile->step[i] ? tile->step[i] : to->step;
-        uint8_t *dst = (uint8_t *)to->plane[i] + (int64_t)(y >> shift_y) * to->pitch[i] + (x >> shift_x) * to->step;
+        uint8_t *dst = formats_row(to, i, y >> shift_y) + (x >> shift_x) * to->step;
         const uint8_t *src = tile->plane[i];
 
         for (uint64_t row = 0; row < rows; row++, dst += to->pitch[i], src += tile->pitch[i])

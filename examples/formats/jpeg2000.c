@@ -319,7 +319,7 @@ static int j2k_write(const j2k_picture *p, const opj_image_comp_t *c, const bzna
     if (!c->data || !c->w || !c->h)
         return 0;
     for (uint32_t y = y0; y < y1; y++) {
-        uint8_t *to = (uint8_t *)planes->plane[plane] + (int64_t)y * planes->pitch[plane] + (uint64_t)x0 * planes->step;
+        uint8_t *to = formats_row(planes, plane, y) + (uint64_t)x0 * planes->step;
         const uint32_t row = j2k_least(y + first_y < c->y0 ? 0 : y + first_y - c->y0, c->h - 1);
 
         for (uint32_t x = x0; x < x1; x++, to += planes->step) {
@@ -330,10 +330,7 @@ static int j2k_write(const j2k_picture *p, const opj_image_comp_t *c, const bzna
             if (c->prec < 8 && !planes->palette)
                 value = value * 255 / top;
             value >>= c->prec > 16 ? c->prec - 16 : 0;
-            if (c->prec > 8)
-                *(uint16_t *)(void *)to = (uint16_t)value;
-            else
-                *to = (uint8_t)value;
+            formats_put(to, c->prec > 8, value);
         }
     }
     return 1;

@@ -121,7 +121,7 @@ static void jxl_pixels(void *opaque, size_t x, size_t y, size_t count, const voi
     const size_t end = x + count < target->needed->x1 ? x + count : target->needed->x1;
 
     if (y >= target->needed->y0 && y < target->needed->y1 && first < end)
-        memcpy((uint8_t *)target->planes->plane[0] + (int64_t)y * target->planes->pitch[0] + first * step,
+        memcpy(formats_row(target->planes, 0, (uint32_t)y) + first * step,
                (const uint8_t *)pixels + (first - x) * step, (end - first) * step);
 }
 

@@ -176,7 +176,7 @@ static bzna_status add_files(data_names *paths, const char *path, bzna_error *er
     if (err->status == BZNA_OK && paths->count == first)
         bzna_formats_data_add(paths, path, err);
     if (err->status == BZNA_OK)
-        bzna_formats_data_sort(paths, first);
+        bzna_formats_data_sort(paths, first, err);
     bzna_formats_data_free(&names);
     if (err->status == BZNA_OK && paths->count > DATA_FILES)
         return DATA_FAIL(err, BZNA_E_LIMIT, "more than %u files", DATA_FILES);

@@ -486,28 +486,27 @@ static int still_copy(still_state *s, const bzna_rectangle *needed, const bzna_c
 {
     const AVFrame *frame = s->frame;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
-    const uint32_t depth = format ? (uint32_t)format->comp[0].depth : 0, is_deep = depth > 8;
-    const uint32_t count = planes->step / (is_deep + 1), has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
+    const uint32_t depth = format ? (uint32_t)format->comp[0].depth : 0;
+    const int is_deep = depth > 8;
+    const uint32_t size = depth > 8 ? 2 : 1, count = planes->step / size;
+    const uint32_t has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
     const uint32_t flip = frame->format == AV_PIX_FMT_MONOWHITE;
 
     if (!format || (uint32_t)frame->width != planes->width || (uint32_t)frame->height != planes->height ||
-        count * (is_deep + 1) != planes->step || (count != 3 && count != 1) || count > format->nb_components ||
+        count * size != planes->step || (count != 3 && count != 1) || count > format->nb_components ||
         (has_palette && !planes->palette) || (format->nb_components >= 3 && count == 1 && !planes->palette))
         return 0;
     for (uint32_t i = 0; has_palette && i < 768; i++)
         planes->palette[i] = (uint8_t)(((const uint32_t *)(const void *)frame->data[1])[i / 3] >> (16 - 8 * (i % 3)));
     for (uint32_t y = needed->y0; y < needed->y1; y++)
         for (uint32_t c = 0; c < count; c++) {
-            uint8_t *to = (uint8_t *)planes->plane[0] + (int64_t)y * planes->pitch[0];
+            uint8_t *to = formats_row(planes, 0, y) + c * size;
             const uint32_t bits = (uint32_t)format->comp[c].depth, top = has_palette ? 255 : (1u << bits) - 1;
 
             av_read_image_line2(s->line, (const uint8_t **)(uintptr_t)frame->data, frame->linesize, format, 0, (int)y,
                                 (int)c, frame->width, 0, 2);
-            for (uint32_t x = 0; x < planes->width; x++)
-                if (is_deep)
-                    ((uint16_t *)(void *)to)[(uint64_t)x * count + c] = s->line[x];
-                else
-                    to[(uint64_t)x * count + c] = (uint8_t)((s->line[x] ^ flip) * 255u / top);
+            for (uint32_t x = 0; x < planes->width; x++, to += planes->step)
+                formats_put(to, is_deep, is_deep ? s->line[x] : (s->line[x] ^ flip) * 255u / top);
         }
     return 1;
 }

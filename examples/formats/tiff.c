@@ -299,14 +299,6 @@ static uint32_t tiff_sample(const tiff_file *f, const uint8_t *row, uint64_t i)
 
 static uint32_t tiff_get(const uint8_t *to, int is_deep) { return is_deep ? *(const uint16_t *)(const void *)to : *to; }
 
-static void tiff_put(uint8_t *to, int is_deep, uint32_t value)
-{
-    if (is_deep)
-        *(uint16_t *)(void *)to = (uint16_t)value;
-    else
-        *to = (uint8_t)value;
-}
-
 /* Writes one sample of some pixels of a row: a color; alpha, by which the colors that stand there are divided; or the K
  * of CMYK, which makes R, G and B of them.
  *   row     what libtiff gave; the first pixel there is x0
@@ -317,13 +309,13 @@ static void tiff_write_row(const tiff_file *f, const bzna_codec_planes *planes, 
 {
     const int is_deep = tiff_depth(f) > 8, is_cmyk = f->colors == 4;
     const uint32_t size = is_deep ? 2 : 1, written = f->colors < 3 ? 1 : 3, top = (1u << tiff_depth(f)) - 1;
-    uint8_t *to = (uint8_t *)planes->plane[0] + (int64_t)y * planes->pitch[0] + (uint64_t)x0 * planes->step;
+    uint8_t *to = formats_row(planes, 0, y) + (uint64_t)x0 * planes->step;
 
     for (uint64_t x = 0; x < x1 - x0; x++, to += planes->step) {
         const uint32_t value = tiff_sample(f, row, x * each + (each > 1 ? s : 0));
 
         if (s < written) {
-            tiff_put(to + s * size, is_deep, value);
+            formats_put(to + s * size, is_deep, value);
             continue;
         }
         for (uint32_t c = 0; c < written; c++) {
@@ -335,7 +327,7 @@ static void tiff_write_row(const tiff_file *f, const bzna_codec_planes *planes, 
             } else {
                 color = value ? (uint32_t)((uint64_t)color * top / value) : 0;
             }
-            tiff_put(to + c * size, is_deep, color < top ? color : top);
+            formats_put(to + c * size, is_deep, color < top ? color : top);
         }
     }
 }
@@ -401,7 +393,7 @@ static int tiff_by_libtiff(tiff_file *f, tiff_state *s, const bzna_rectangle *ne
     done = TIFFRGBAImageGet(&image, pixels, f->width, f->height);
     TIFFRGBAImageEnd(&image);
     for (uint32_t y = needed->y0; y < needed->y1 && done; y++) {
-        uint8_t *to = (uint8_t *)planes->plane[0] + (int64_t)y * planes->pitch[0];
+        uint8_t *to = formats_row(planes, 0, y);
 
         for (uint64_t x = 0; x < f->width; x++)
             for (uint32_t c = 0; c < 3; c++)
