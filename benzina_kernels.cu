@@ -1347,10 +1347,20 @@ BZI_KERNEL_OF_ROW bzi_kernel_wholes bzi_kernel_wholes_at(const int32_t *at)
     return v;
 }
 
+/* a, or b where a comparison chose that. */
+BZI_KERNEL_OF_ROW bzi_kernel_wholes bzi_kernel_either(bzi_kernel_wholes a, bzi_kernel_wholes b,
+                                                      bzi_kernel_wholes chosen)
+{
+#if BZI_KERNEL_X86
+    return (bzi_kernel_wholes)_mm256_blendv_ps((__m256)a, (__m256)b, (__m256)chosen);
+#else
+    return (a & ~chosen) | (b & chosen);
+#endif
+}
+
 BZI_KERNEL_OF_ROW bzi_kernel_wholes bzi_kernel_least(bzi_kernel_wholes a, bzi_kernel_wholes b)
 {
-    const bzi_kernel_wholes less = a < b;
-    return (a & less) | (b & ~less);
+    return bzi_kernel_either(a, b, b < a);
 }
 
 /* The lesser of v, which is a number, and last. */
@@ -1359,8 +1369,8 @@ BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_min8(bzi_kernel_reals v, float las
 #if BZI_KERNEL_X86
     return _mm256_min_ps(v, _mm256_set1_ps(last));
 #else
-    const bzi_kernel_wholes most = (bzi_kernel_wholes)(last - (bzi_kernel_reals){ 0.0f }), less = v < last;
-    return (bzi_kernel_reals)(((bzi_kernel_wholes)v & less) | (most & ~less));
+    const bzi_kernel_wholes most = (bzi_kernel_wholes)(last - (bzi_kernel_reals){ 0.0f });
+    return (bzi_kernel_reals)bzi_kernel_either(most, (bzi_kernel_wholes)v, v < last);
 #endif
 }
 
@@ -1409,7 +1419,12 @@ BZI_KERNEL_OF_ROW bzi_kernel_words bzi_kernel_windows(const uint8_t *low, const 
 /* Byte k of four. */
 BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_byte_of(bzi_kernel_words four, int k)
 {
+#if BZI_KERNEL_X86
+    const bzi_kernel_wholes only = { 0, 4, 8, 12, 0, 4, 8, 12 };               /* and, by numbers below 0, zeros */
+    return _mm256_cvtepi32_ps(_mm256_shuffle_epi8((__m256i)four, (__m256i)(only + (k - 256))));
+#else
     return __builtin_convertvector((bzi_kernel_wholes)(four >> 8 * k & 255), bzi_kernel_reals);
+#endif
 }
 
 /* Eight bytes, as a number has them. */
@@ -1630,28 +1645,35 @@ typedef struct bzi_kernel_stretch {
     int32_t first, end, row;
 } bzi_kernel_stretch;
 
-/* The weights of eight positions; taps: what they have in common. is_ramp, of its filter, is a constant. */
-BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_weigh(bzi_kernel_scan scan, bzi_kernel_taps taps, int is_ramp, size_t i,
-                                                    bzi_kernel_reals position)
+/* The weights of positions i and seven behind it; taps: what they have in common. is_ramp, of its filter, is_whole,
+ * which says that the plane has all of their samples, and count are constants where they can be. How far the first
+ * sample of a ramp lies from the position is exact. */
+BZI_KERNEL_OF_ROW void bzi_kernel_weigh(bzi_kernel_scan scan, bzi_kernel_taps taps, int is_ramp, int is_whole,
+                                        int32_t count, size_t i)
 {
-    const int repeats = bzi_kernel_repeats(taps.filter);
-    const float peak = taps.filter == BZNA_FILTER_AREA ? taps.radius : 1.0f;
+    const bzi_kernel_wholes first = bzi_kernel_wholes_at(scan.index + i);
+    const bzi_kernel_reals position = bzi_kernel_reals_at(scan.norm + i);
+    const bzi_kernel_reals away = __builtin_convertvector(first, bzi_kernel_reals) - position;
     const bzi_kernel_wholes begin = bzi_kernel_floor8(position - taps.radius) + 1, stop = begin + taps.count;
-    const bzi_kernel_wholes end = repeats ? stop : bzi_kernel_least(stop, stop - stop + (taps.end + 1));
-    bzi_kernel_wholes at = bzi_kernel_wholes_at(scan.index + i);
+    const bzi_kernel_wholes end = bzi_kernel_repeats(taps.filter) ? stop :
+                                  bzi_kernel_least(stop, stop - stop + (taps.end + 1));
+    const float peak = taps.filter == BZNA_FILTER_AREA ? taps.radius : 1.0f;
     bzi_kernel_reals sum = { 0.0f }, weight = sum;
-    for (int32_t k = 0; k < scan.taps; k++, at += 1) {
-        bzi_kernel_reals x = __builtin_convertvector(at, bzi_kernel_reals) - position;
+    for (int32_t k = 0; k < count; k++) {
+        const bzi_kernel_wholes at = first + k;
+        bzi_kernel_reals x = is_ramp ? away + (float)k : __builtin_convertvector(at, bzi_kernel_reals) - position;
         x = (bzi_kernel_reals)((bzi_kernel_wholes)x & INT32_MAX) * taps.narrow;
         if (is_ramp)
             weight = bzi_kernel_clamp8(peak - x, 1.0f);
         for (int32_t j = 0; j < 8 && !is_ramp; j++)
             weight[j] = bzi_kernel_weight_at(taps.filter, x[j]);
-        weight = (bzi_kernel_reals)((bzi_kernel_wholes)weight & (at >= begin) & (at < end));
+        if (!is_whole)
+            weight = (bzi_kernel_reals)((bzi_kernel_wholes)weight & (at >= begin) & (at < end));
         memcpy(scan.weight + (size_t)k * scan.room + i, &weight, sizeof weight);
         sum += weight;
     }
-    return 1.0f / sum;
+    sum = 1.0f / sum;
+    memcpy(scan.norm + i, &sum, sizeof sum);
 }
 
 /* What a stretch takes; past its end is what the last has. Filters that do not repeat the samples of the border take
@@ -1688,10 +1710,18 @@ BZI_KERNEL_ROW void bzi_kernel_plan_scan(bzi_kernel_scan scan, const bzi_kernel_
         memcpy((lerp ? scan.weight : scan.norm) + i, &v, sizeof v);
     }
     for (size_t i = 0; i < count && !lerp; i += 8) {
-        const bzi_kernel_reals position = bzi_kernel_reals_at(scan.norm + i);
-        const bzi_kernel_reals norm = is_ramp ? bzi_kernel_weigh(scan, taps, 1, i, position) :
-                                                bzi_kernel_weigh(scan, taps, 0, i, position);
-        memcpy(scan.norm + i, &norm, sizeof norm);
+        const int32_t a = scan.index[i], b = scan.index[i + 7];
+        const int is_whole = is_ramp && a > 0 && a < most && b > 0 && b < most;
+        if (is_whole && scan.taps == 3)
+            bzi_kernel_weigh(scan, taps, 1, 1, 3, i);
+        else if (is_whole && scan.taps == 4)
+            bzi_kernel_weigh(scan, taps, 1, 1, 4, i);
+        else if (is_whole)
+            bzi_kernel_weigh(scan, taps, 1, 1, scan.taps, i);
+        else if (is_ramp)
+            bzi_kernel_weigh(scan, taps, 1, 0, scan.taps, i);
+        else
+            bzi_kernel_weigh(scan, taps, 0, 0, scan.taps, i);
     }
 }
 
@@ -2149,14 +2179,6 @@ BZI_KERNEL_CPU void bzi_kernel_take_rows(const bzi_kernel_slot *slot, const bzi_
 
 /* --- An H that turns or shears: eight pixels at a time, each with samples of its own --- */
 
-/* The lowest row that is read, which may lie below the plane. */
-BZI_KERNEL_OF_ROW int32_t bzi_kernel_lowest(const bzi_kernel_lines *lines, int c)
-{
-    const int32_t *index = lines->y[c].index, a = index[0];
-    const int32_t b = index[lines->level ? 0 : lines->end - lines->first - 1];
-    return (a > b ? a : b) + lines->y[c].taps - 1;
-}
-
 /* As bzi_kernel_quads, near the end of a plane: of what would lie below, the row above it; the last four samples that
  * there are, shifted, are those that begin behind `last`. */
 BZI_KERNEL_OF_ROW bzi_kernel_words bzi_kernel_low_quads(const uint8_t *from, const int32_t *first, int64_t pitch,
@@ -2174,28 +2196,63 @@ BZI_KERNEL_OF_ROW bzi_kernel_words bzi_kernel_low_quads(const uint8_t *from, con
     return four;
 }
 
-/* Columns of a plane, filtered: rows one below the other. lerp and taps, of x, are constants where they can be. */
-BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const bzi_kernel_view *view, int p,
-                                            int64_t pitch, int lerp, int32_t taps)
+/* The least of indices 0..3 and of 4..7, four times each; least: it is 0, or 3, of them. */
+BZI_KERNEL_OF_ROW bzi_kernel_wholes bzi_kernel_least_of_four(const int32_t *index, int least)
 {
-    const bzi_kernel_scan x = lines->x[p > 0], y = lines->y[p > 0];
-    const int32_t *first = lines->pick[p > 0], bottom = (int32_t)view->y[p > 0].last;
-    const int is_low = bzi_kernel_lowest(lines, p > 0) >= bottom;
-    const uint8_t *plane = bzi_kernel_at(view->plane[p]), *at;
-    const uint8_t *last = plane + bottom * pitch + (int32_t)view->x[p > 0].last - 3;
-    const size_t columns = (size_t)(lines->end - lines->first);
-    for (size_t i = 0; i < columns; i += 8) {
-        const size_t row = lines->level ? 0 : i;
-        const float *down = y.weight + row;
+    const int32_t a = index[least], b = index[4 + least];
+    return (bzi_kernel_wholes){ a, a, a, a, b, b, b, b };
+}
+
+/* What an output row takes of luma, or of chroma. */
+typedef struct bzi_kernel_turned {
+    bzi_kernel_scan x, y;
+    int             c, left, top;     /* of four columns, which has the least index along x, and along y */
+    int32_t         end, bottom;      /* the last column and row of a plane */
+} bzi_kernel_turned;
+
+/* Eight columns from i on, filtered: rows one below the other. lerp, near, and taps of x are constants where they can
+ * be. near: samples of four columns lie in windows, of which some begin so many rows below the first; -1: they do not,
+ * and is_low: some may lie behind the plane's last. */
+BZI_KERNEL_OF_ROW void bzi_kernel_turned_eight(const bzi_kernel_turned *t, const bzi_kernel_lines *lines,
+                                               const bzi_kernel_slot *slot, const bzi_kernel_view *view, size_t i,
+                                               int lerp, int32_t taps, int near, int is_low)
+{
+    const size_t row = lines->level ? 0 : i;
+    const int32_t *index = t->x.index + i, *rows = t->y.index + row;
+    const bzi_kernel_wholes across_at = bzi_kernel_wholes_at(index), down_at = bzi_kernel_wholes_at(rows);
+    const bzi_kernel_wholes below = down_at - bzi_kernel_least_of_four(rows, t->top);
+    const bzi_kernel_wholes pick = (across_at - bzi_kernel_least_of_four(index, t->left)) * 0x01010101 + 0x03020100;
+    for (int p = t->c; p <= 2 * t->c; p++) {
+        const int64_t pitch = slot->pitch[p];
+        const uint8_t *plane = bzi_kernel_at(view->plane[p]), *last = plane + t->bottom * pitch + t->end - 3;
+        const bzi_kernel_wholes place = down_at * (int32_t)pitch + across_at;
+        const uint8_t *low = plane + rows[t->top] * pitch + index[t->left];
+        const uint8_t *high = plane + rows[4 + t->top] * pitch + index[4 + t->left];
+        const float *down = t->y.weight + row;
+        bzi_kernel_words held[3][BZI_KERNEL_TURNED_TAPS / 4], four;
         bzi_kernel_reals total = { 0.0f };
-        for (int32_t k = 0; k < y.taps; k++, down += lerp ? 0 : y.room) {
-            const float *across = x.weight + i;
+        for (int n = 0; n < near; n++, low += pitch, high += pitch)
+            for (int32_t j = 0; j < taps; j += 4)
+                held[n][j / 4] = bzi_kernel_windows(low + j, high + j, pick);
+        for (int32_t k = 0; k < (lerp ? 2 : t->y.taps); k++, low += pitch, high += pitch) {
+            const float *across = t->x.weight + i;
             bzi_kernel_reals sum = { 0.0f };
             for (int32_t j = 0; j < taps; j += 4) {
-                at = plane + k * pitch + j;
-                const bzi_kernel_words four = is_low ? bzi_kernel_low_quads(at, first + i, pitch, last) :
-                                                       bzi_kernel_quads(at, first + i, 1);
-                for (int32_t n = 0; n < 4 && j + n < taps; n++, across += lerp ? 0 : x.room) {
+                const uint8_t *at = plane + k * pitch + j;
+                if (near >= 0) {
+                    held[near][j / 4] = bzi_kernel_windows(low + j, high + j, pick);
+                    four = held[0][j / 4];
+                    for (int n = 0; n < near; n++) {
+                        four = (bzi_kernel_words)bzi_kernel_either((bzi_kernel_wholes)four,
+                                                                   (bzi_kernel_wholes)held[n + 1][j / 4], below > n);
+                        held[n][j / 4] = held[n + 1][j / 4];
+                    }
+                } else if (is_low) {
+                    four = bzi_kernel_low_quads(at, (const int32_t *)&place, pitch, last);
+                } else {
+                    four = bzi_kernel_quads(at, (const int32_t *)&place, 1);
+                }
+                for (int32_t n = 0; n < 4 && j + n < taps; n++, across += lerp ? 0 : t->x.room) {
                     const bzi_kernel_reals next = bzi_kernel_byte_of(four, n);
                     if (!lerp)
                         sum += bzi_kernel_reals_at(across) * next;
@@ -2207,10 +2264,43 @@ BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const
                 total += bzi_kernel_reals_at(down) * sum;
             else
                 total = k ? total + (sum - total) * bzi_kernel_reals_at(down) : sum;
+            down += lerp ? 0 : t->y.room;
         }
         if (!lerp)
-            total *= bzi_kernel_reals_at(x.norm + i) * bzi_kernel_reals_at(y.norm + row);
+            total *= bzi_kernel_reals_at(t->x.norm + i) * bzi_kernel_reals_at(t->y.norm + row);
         memcpy(lines->rgb[p] + i, &total, sizeof total);
+    }
+}
+
+/* How far apart the first and the last of four indices are, at most. */
+BZI_KERNEL_FN int32_t bzi_kernel_apart(const int32_t *at, int least)
+{
+    const int32_t a = at[3 - least] - at[least], b = at[7 - least] - at[4 + least];
+    return a > b ? a : b;
+}
+
+/* Columns of luma, or of chroma. Samples lie in windows where four columns are near each other, and no plane ends
+ * there. */
+BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                            const bzi_kernel_view *view, int c, int lerp, int32_t taps)
+{
+    const bzi_kernel_turned t = { lines->x[c], lines->y[c], c, slot->h[0] < 0.0f ? 3 : 0, slot->h[3] < 0.0f ? 3 : 0,
+                                  (int32_t)view->x[c].last, (int32_t)view->y[c].last };
+    const size_t columns = (size_t)(lines->end - lines->first);
+    const int has_windows = BZI_KERNEL_X86 && slot->pitch[c] >= 32 && slot->pitch[2 * c] >= 32;
+    for (size_t i = 0; i < columns; i += 8) {
+        const int32_t *down = t.y.index + (lines->level ? 0 : i), below = bzi_kernel_apart(down, t.top);
+        const int32_t lowest = down[t.top ? 0 : 7] + t.y.taps - 1;
+        const int is_near = has_windows && lowest + 2 < t.bottom && below <= 2 &&
+                            bzi_kernel_apart(t.x.index + i, t.left) <= 12;
+        if (is_near && lines->level)
+            bzi_kernel_turned_eight(&t, lines, slot, view, i, lerp, taps, 0, 0);
+        else if (is_near && below <= 1)
+            bzi_kernel_turned_eight(&t, lines, slot, view, i, lerp, taps, 1, 0);
+        else if (is_near)
+            bzi_kernel_turned_eight(&t, lines, slot, view, i, lerp, taps, 2, 0);
+        else
+            bzi_kernel_turned_eight(&t, lines, slot, view, i, lerp, taps, -1, lowest >= t.bottom);
     }
 }
 
@@ -2224,28 +2314,21 @@ BZI_KERNEL_ROW void bzi_kernel_turned_row(const bzi_kernel_slot *slot, const bzi
     lines->level = slot->h[3] == 0.0f;
     lines->planned[0] = first;
     lines->planned[1] = end;
-    for (int p = 0; p < (view->plane[1] ? 3 : 1); p++) {
-        const int c = p > 0;
-        const bzi_kernel_scan *across = &lines->x[c], *down = &lines->y[c];
-        if (p < 2 && !is_planned)
-            bzi_kernel_plan_scan(*across, slot, view, (bzi_kernel_stretch){ c, 0, first, end, y }, 0);
-        if (p < 2)
-            bzi_kernel_plan_scan(*down, slot, view,
-                                 (bzi_kernel_stretch){ c, 1, first, lines->level ? first + 1 : end, y }, 0);
-        for (int32_t i = 0; i < end - first && p < 2; i += 8) {
-            const bzi_kernel_wholes top = bzi_kernel_wholes_at(down->index + (lines->level ? 0 : i));
-            const bzi_kernel_wholes at = top * slot->pitch[p] + bzi_kernel_wholes_at(across->index + i);
-            memcpy(lines->pick[c] + i, &at, sizeof at);
-        }
-        const int32_t pitch = slot->pitch[p], taps = across->taps;
+    for (int c = 0; c < (view->plane[1] ? 2 : 1); c++) {
+        const int32_t taps = lines->x[c].taps;
+        const bzi_kernel_stretch across = { c, 0, first, end, y };
+        const bzi_kernel_stretch down = { c, 1, first, lines->level ? first + 1 : end, y };
+        if (!is_planned)
+            bzi_kernel_plan_scan(lines->x[c], slot, view, across, 0);
+        bzi_kernel_plan_scan(lines->y[c], slot, view, down, 0);
         if (view->kind == BZI_KERNEL_LERP)
-            bzi_kernel_turned_as(lines, view, p, pitch, 1, 2);
+            bzi_kernel_turned_as(lines, slot, view, c, 1, 2);
         else if (taps == 3)
-            bzi_kernel_turned_as(lines, view, p, pitch, 0, 3);
+            bzi_kernel_turned_as(lines, slot, view, c, 0, 3);
         else if (taps == 4)
-            bzi_kernel_turned_as(lines, view, p, pitch, 0, 4);
+            bzi_kernel_turned_as(lines, slot, view, c, 0, 4);
         else
-            bzi_kernel_turned_as(lines, view, p, pitch, 0, taps);
+            bzi_kernel_turned_as(lines, slot, view, c, 0, taps);
     }
     bzi_kernel_take_whole(lines, 0, lines->rgb);
     if (!view->plane[1])
