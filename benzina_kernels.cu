@@ -1618,7 +1618,8 @@ BZI_KERNEL_CPU int bzi_kernel_has_rows(const bzi_kernel_slot *slot, const bzi_ke
         return !(slot->flags & BZI_KERNEL_CLIP) || (slot->clip[1] == 0.0f && slot->clip[3] == 0.0f);
     for (int p = 0; p < (view->plane[1] ? 3 : 1); p++)
         if (slot->step[p] != 1 || slot->pitch[p] < 0 || (int64_t)slot->pitch[p] * (slot->y1 + 1) > INT32_MAX ||
-            view->x[p > 0].last < 3.0f || bzi_kernel_count(slot, view, 0, p > 0) > BZI_KERNEL_TURNED_TAPS ||
+            view->x[p > 0].last < 3.0f || view->y[p > 0].last < 1.0f ||
+            bzi_kernel_count(slot, view, 0, p > 0) > BZI_KERNEL_TURNED_TAPS ||
             bzi_kernel_count(slot, view, 1, p > 0) > BZI_KERNEL_TURNED_TAPS)
             return 0;
     return slot->depth == 8 && !bzi_kernel_repeats(slot->filter) && slot->antialias <= 1 && out->width <= 16384;
@@ -2287,11 +2288,12 @@ BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const
     const bzi_kernel_turned t = { lines->x[c], lines->y[c], c, slot->h[0] < 0.0f ? 3 : 0, slot->h[3] < 0.0f ? 3 : 0,
                                   (int32_t)view->x[c].last, (int32_t)view->y[c].last };
     const size_t columns = (size_t)(lines->end - lines->first);
-    const int has_windows = BZI_KERNEL_X86 && slot->pitch[c] >= 32 && slot->pitch[2 * c] >= 32;
+    const int is_narrow = slot->pitch[c] < 32 || slot->pitch[2 * c] < 32;      /* what is read is wider than a row */
+    const int32_t bottom = is_narrow ? 0 : t.bottom;
     for (size_t i = 0; i < columns; i += 8) {
         const int32_t *down = t.y.index + (lines->level ? 0 : i), below = bzi_kernel_apart(down, t.top);
         const int32_t lowest = down[t.top ? 0 : 7] + t.y.taps - 1;
-        const int is_near = has_windows && lowest + 2 < t.bottom && below <= 2 &&
+        const int is_near = BZI_KERNEL_X86 && lowest + 2 < bottom && below <= 2 &&
                             bzi_kernel_apart(t.x.index + i, t.left) <= 12;
         if (is_near && lines->level)
             bzi_kernel_turned_eight(&t, lines, slot, view, i, lerp, taps, 0, 0);
@@ -2300,7 +2302,7 @@ BZI_KERNEL_OF_ROW void bzi_kernel_turned_as(const bzi_kernel_lines *lines, const
         else if (is_near)
             bzi_kernel_turned_eight(&t, lines, slot, view, i, lerp, taps, 2, 0);
         else
-            bzi_kernel_turned_eight(&t, lines, slot, view, i, lerp, taps, -1, lowest >= t.bottom);
+            bzi_kernel_turned_eight(&t, lines, slot, view, i, lerp, taps, -1, lowest >= bottom);
     }
 }
 
