@@ -221,6 +221,14 @@ static inline float bzna_formats_data_le_float(const uint8_t *p)
     return value;
 }
 
+/* How a part of a record of RecordIO begins. */
+#define DATA_RECORDIO 0xced7230au
+
+static inline int bzna_formats_is_recordio(const void *head, uint64_t bytes)
+{
+    return bytes >= 4 && bzna_formats_data_le32(head) == DATA_RECORDIO;
+}
+
 /* ---- The containers ------------------------------------------------------------------------- */
 
 /* Adds the paths that a path or pattern stands for (paths.c). */
@@ -230,9 +238,6 @@ bzna_status bzna_formats_paths(data_names *paths, const char *path, bzna_error *
  * what messages call it, and its files have a path. On failure, the source in file is still the caller's. */
 bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, const char *name,
                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err);
-
-/* Returns 1 if a file begins like a RecordIO file, else 0 (recordio.c). */
-int bzna_formats_is_recordio(const void *head, uint64_t bytes);
 
 /* Opens a RecordIO file, with the labels of config->list if there is one (recordio.c). The parameters are those of
  * bzna_formats_open_records. */
@@ -251,5 +256,38 @@ bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, con
 /* Opens the files in a folder that config->list names (lists.c). */
 bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, const bzna_formats_config *config,
                                      bzna_dataset **out, bzna_error *err);
+
+/* ---- Switches ---------------------------------------------------------------------------------- */
+
+/* Fails because the file that opens such a data set is left out. */
+#define DATA_LACKS(what, context, name, config, out, err) \
+    ((void)(context), (void)(config), (void)(out), \
+     DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build does not read " what, name))
+
+#ifdef BENZINA_FORMATS_NO_RECORDS
+#  define bzna_formats_open_records(context, file, ...) \
+    DATA_LACKS("records of one size (BENZINA_FORMATS_NO_RECORDS)", context, __VA_ARGS__)
+#  define bzna_formats_guess_records(head, ...) ((void)(head), 0)
+#endif
+#ifdef BENZINA_FORMATS_NO_RECORDIO
+#  define bzna_formats_open_recordio(context, file, ...) \
+    DATA_LACKS("RecordIO (BENZINA_FORMATS_NO_RECORDIO)", context, __VA_ARGS__)
+#endif
+#ifdef BENZINA_FORMATS_NO_PAIRS
+#  define bzna_formats_open_pairs(...) DATA_LACKS("pairs of folders (BENZINA_FORMATS_NO_PAIRS)", __VA_ARGS__)
+#endif
+#ifdef BENZINA_FORMATS_NO_LISTS
+#  define bzna_formats_open_listed(...) DATA_LACKS("lists (BENZINA_FORMATS_NO_LISTS)", __VA_ARGS__)
+#  define bzna_formats_list_open(list, path, err) \
+    DATA_LACKS("lists (BENZINA_FORMATS_NO_LISTS)", list, path, list, list, err)
+#  define bzna_formats_list_free(list)    ((void)(list))
+#  define bzna_formats_list_sort(...)     BZNA_OK
+#  define bzna_formats_list_find(...)     NULL
+#  define bzna_formats_list_target(list, ...) ((void)(list), BZNA_TARGET_NONE)
+#  define bzna_formats_list_labels(list, ...) ((void)(list), BZNA_OK)
+#endif
+#ifdef BENZINA_FORMATS_NO_PATHS
+#  define bzna_formats_paths bzna_formats_data_add
+#endif
 
 #endif

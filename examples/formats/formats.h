@@ -124,6 +124,11 @@
  *     BENZINA_FORMATS_NO_JXL       jxl.c without libjxl
  *     BENZINA_FORMATS_NO_RECORDS   records.c without all of it: such files are refused by a message
  *     BENZINA_FORMATS_NO_RECORDIO  recordio.c likewise
+ *     BENZINA_FORMATS_NO_PAIRS     pairs.c likewise
+ *     BENZINA_FORMATS_NO_LISTS     lists.c likewise
+ *     BENZINA_FORMATS_NO_PATHS     paths.c likewise: a path stands for itself, and there is no bzna_formats_braces
+ *
+ * open.c is compiled with the switches of all that is left out. Nothing calls rules.c and weighted.c, which need none.
  */
 #ifndef BENZINA_FORMATS_H
 #define BENZINA_FORMATS_H

@@ -14,6 +14,8 @@
  * It needs data.c. */
 #include "data.h"
 
+#ifndef BENZINA_FORMATS_NO_LISTS
+
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -654,3 +656,5 @@ bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, co
     bzna_formats_data_free(&paths);
     return err->status;
 }
+
+#endif

@@ -52,6 +52,15 @@ static void read_head(file_head *head, const char *path)
     bzna_formats_file_leave(&file);
 }
 
+/* Opens what is records of one size if the config describes such, and else RecordIO. */
+static bzna_status open_either(bzna_context *context, data_file *file, const char *name, const bzna_formats_config *c,
+                               bzna_dataset **out, bzna_error *err)
+{
+    (void)file;
+    return c->records ? bzna_formats_open_records(context, file, name, c, out, err) :
+                        bzna_formats_open_recordio(context, file, name, c, out, err);
+}
+
 /* Opens a file of records, or a RecordIO file. is_held: a file of records is read into memory first. */
 static bzna_status open_file(bzna_context *context, const char *path, int is_held, const bzna_formats_config *c,
                              bzna_dataset **out, bzna_error *err)
@@ -62,8 +71,7 @@ static bzna_status open_file(bzna_context *context, const char *path, int is_hel
         return bzna_formats_data_prefix(err, path);
     if (is_held)
         bzna_formats_file_hold(&file);
-    if ((c->records ? bzna_formats_open_records : bzna_formats_open_recordio)(context, &file, path, c, out, err) !=
-        BZNA_OK)
+    if (open_either(context, &file, path, c, out, err) != BZNA_OK)
         free(file.held);
     bzna_formats_file_leave(&file);
     return err->status;
@@ -362,7 +370,7 @@ bzna_status bzna_formats_open_memory(bzna_context *context, const void *bytes, s
     bzna_error_init(&e, sizeof e);
     if (config_of_one(&own, config, &e) == BZNA_OK && context && bytes && out &&
         (own.records || is_recordio(&own, bytes, size)))
-        (own.records ? bzna_formats_open_records : bzna_formats_open_recordio)(context, &file, "memory", &own, out, &e);
+        open_either(context, &file, "memory", &own, out, &e);
     else if (e.status == BZNA_OK)
         bzna_dataset_open_memory(context, bytes, size, own.dataset, out, &e);
     if (!own.records && e.status == BZNA_E_UNSUPPORTED && bytes)
@@ -391,7 +399,7 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
         if (bzna_formats_file_take(&file, source, &e) != BZNA_OK)
             bzna_formats_data_prefix(&e, own.dataset && own.dataset->name ? own.dataset->name : "source");
         else
-            bzna_formats_open_records(context, &file, "source", &own, out, &e);
+            open_either(context, &file, "source", &own, out, &e);
         return bzna_formats_data_return(err, &e);
     }
     if (e.status == BZNA_OK)
@@ -400,7 +408,7 @@ bzna_status bzna_formats_open_source(bzna_context *context, const bzna_source *s
         if (file.size >= sizeof head && bzna_formats_file_read(&file, 0, head, sizeof head, &other) == BZNA_OK &&
             is_recordio(&own, head, sizeof head)) {
             bzna_error_init(&e, sizeof e);
-            bzna_formats_open_recordio(context, &file, "source", &own, out, &e);
+            open_either(context, &file, "source", &own, out, &e);
         } else {
             open_held_picture(context, &file, &own, out, &e);
         }

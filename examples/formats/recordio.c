@@ -12,24 +12,7 @@
  * It needs data.c and lists.c. */
 #include "data.h"
 
-#define MAGIC       0xced7230au
-
-int bzna_formats_is_recordio(const void *head, uint64_t bytes)
-{
-    return bytes >= 4 && bzna_formats_data_le32(head) == MAGIC;
-}
-
-#ifdef BENZINA_FORMATS_NO_RECORDIO
-
-bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, const char *name,
-                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
-{
-    (void)context, (void)file, (void)config, (void)out;
-    return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build does not read RecordIO (BENZINA_FORMATS_NO_RECORDIO)",
-                     name);
-}
-
-#else
+#ifndef BENZINA_FORMATS_NO_RECORDIO
 
 #include <math.h>
 #include <stdlib.h>
@@ -67,7 +50,7 @@ static int part_of(const uint8_t header[8], part *out)
     out->which = word >> 29;
     out->length = word & MAX_BYTES;
     out->next = 8 + ((out->length + 3) & ~(uint64_t)3);
-    return bzna_formats_data_le32(header) == MAGIC;
+    return bzna_formats_data_le32(header) == DATA_RECORDIO;
 }
 
 /* ---- The scan ------------------------------------------------------------------------------- */
@@ -343,7 +326,7 @@ static bzna_status join_parts(const look *l)
         if (status != BZNA_OK || p.which == WHOLE)
             return status;
         if (at) {
-            put_le32(l->bytes + end, MAGIC);
+            put_le32(l->bytes + end, DATA_RECORDIO);
             end += 4;
         }
         memmove(l->bytes + end, l->bytes + at + 8, (size_t)p.length);

@@ -14,24 +14,7 @@ void bzna_formats_records_init(bzna_records *r, size_t struct_size)
     bzna_formats_data_init(r, struct_size);
 }
 
-#ifdef BENZINA_FORMATS_NO_RECORDS
-
-bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, const char *name,
-                                      const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
-{
-    (void)context, (void)file, (void)config, (void)out;
-    return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build reads no records of one size "
-                     "(BENZINA_FORMATS_NO_RECORDS)", name);
-}
-
-int bzna_formats_guess_records(const uint8_t *head, size_t head_bytes, uint64_t file_bytes, char *text,
-                               size_t capacity)
-{
-    (void)head, (void)head_bytes, (void)file_bytes, (void)text, (void)capacity;
-    return 0;
-}
-
-#else
+#ifndef BENZINA_FORMATS_NO_RECORDS
 
 #include <math.h>
 #include <stdlib.h>
