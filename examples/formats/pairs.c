@@ -143,14 +143,12 @@ static bzna_status list(paired *folder, const bzna_formats_config *config, bzna_
     return status;
 }
 
-/* Finds the files of one folder. Two that differ in nothing but their extensions are refused, and a folder without
+/* Sorts the files of one folder. Two that differ in nothing but their extensions are refused, and a folder without
  * any. */
-static bzna_status find(paired *folder, const bzna_formats_config *config, bzna_error *err)
+static bzna_status sort_names(paired *folder, bzna_error *err)
 {
-    const uint32_t count = list(folder, config, err) == BZNA_OK ? folder->names.count : 0;
+    const uint32_t count = folder->names.count;
 
-    if (err->status != BZNA_OK)
-        return bzna_formats_data_prefix(err, folder->field);
     if (!count)
         return DATA_FAIL(err, BZNA_E_NO_SAMPLES, "formats_config.pairs: the folder of %s holds no pictures",
                          folder->field);
@@ -196,7 +194,7 @@ static bzna_status check(const paired *from, const paired *to, bzna_error *err)
 /* ---- The folders ---------------------------------------------------------------------------- */
 
 /* Adds a folder by its text in formats_config.pairs, "path" or "name=path". */
-static bzna_status add(pairs *p, const char *root, const char *text, size_t size, const bzna_formats_config *config,
+static bzna_status add_folder(pairs *p, const char *root, const char *text, size_t size, const bzna_formats_config *config,
                        bzna_error *err)
 {
     const char *equals = memchr(text, '=', size), *path = equals ? equals + 1 : text;
@@ -225,7 +223,7 @@ static bzna_status add(pairs *p, const char *root, const char *text, size_t size
         return err->status;
     if (bzna_formats_data_kind(folder->root) != DATA_FOLDER)
         return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: there is no folder \"%.64s\"", below);
-    return find(folder, config, err);
+    return list(folder, config, err) == BZNA_OK ? sort_names(folder, err) : bzna_formats_data_prefix(err, folder->field);
 }
 
 static bzna_status add_all(pairs *p, const char *root, const bzna_formats_config *config, bzna_error *err)
@@ -236,7 +234,7 @@ static bzna_status add_all(pairs *p, const char *root, const bzna_formats_config
         return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: it has an effect on folders only");
     for (const char *text = config->pairs, *end; status == BZNA_OK && text; text = *end ? end + 1 : NULL) {
         end = text + strcspn(text, ",");
-        status = add(p, root, text, (size_t)(end - text), config, err);
+        status = add_folder(p, root, text, (size_t)(end - text), config, err);
     }
 
     if (status == BZNA_OK && p->folder_count < 2)
@@ -251,7 +249,7 @@ static bzna_status add_all(pairs *p, const char *root, const bzna_formats_config
 
 /* The pictures are whole files, those of a sample side by side in provider.files. The name is the first file's path
  * below its folder. */
-static bzna_status locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+static bzna_status pairs_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
     const pairs *const p = user;
     (void)err;
@@ -290,7 +288,7 @@ static uint64_t fingerprint(const pairs *p)
 }
 
 /* Adds the paths of all files. */
-static bzna_status add_files(const pairs *p, data_names *paths, bzna_error *err)
+static bzna_status pairs_files(const pairs *p, data_names *paths, bzna_error *err)
 {
     char path[DATA_PATH_BYTES];
 
@@ -305,7 +303,7 @@ bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, con
                                     bzna_dataset **out, bzna_error *err)
 {
     bzna_provider_field fields[PAIRED + 1];
-    bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .locate = locate,
+    bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .locate = pairs_locate,
                                .close = pairs_close, .kind = "folder pairs" };
     bzna_dataset_config own;
     data_names paths = { .count = 0 };
@@ -315,7 +313,7 @@ bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, con
     if (!p)
         return bzna_formats_data_no_memory(err);
     if (bzna_formats_data_config(&own, config, root, provider.kind, err) == BZNA_OK &&
-        add_all(p, root, config, err) == BZNA_OK && add_files(p, &paths, err) == BZNA_OK &&
+        add_all(p, root, config, err) == BZNA_OK && pairs_files(p, &paths, err) == BZNA_OK &&
         (files = bzna_formats_data_all(&paths, err))) {
         memset(fields, 0, sizeof fields);
         for (uint32_t k = 0; k < p->folder_count; k++)

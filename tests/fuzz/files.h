@@ -330,4 +330,62 @@ static void seeds_pattern(fuzz_give *give, void *user)
         give(user, texts[i], strlen(texts[i]));
 }
 
+/* ---- Pairs: names of files in two folders. No folder is searched. ---- */
+
+/* pairs.c asks for the extensions of all codecs: those of HEIF are enough here. */
+const bzna_codec *bzna_formats_codecs(uint64_t *count)
+{
+    static bzna_codec codec;
+    bzna_formats_heif(&codec);
+    *count = 1;
+    return &codec;
+}
+
+/* The first line has extensions. Then comes a name a line, by turns in one folder and in the other. */
+static void run_pairs(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    const bzna_formats_config config = { .struct_size = sizeof config, .extensions = text };
+    pairs p = { .folder_count = 2, .folders = { { .field = "a" }, { .field = "b" } } };
+    bzna_error err = { .struct_size = sizeof err };
+    char *line, *next;
+    int which = 0;
+
+    FUZZ_CHECK(text);
+    memcpy(text, data, size);
+    text[size] = 0;
+    for (line = strchr(text, '\n'); line; line = next) {
+        *line++ = 0;
+        next = strchr(line, '\n');
+        if (next)
+            *next = 0;
+        if (strlen(line) < 64 && is_picture(line, &config) && !strchr(strrchr(line, '.'), '/'))
+            FUZZ_CHECK(bzna_formats_data_add(&p.folders[which].names, line, &err) == BZNA_OK);
+        which = !which;
+    }
+    if (sort_names(&p.folders[0], &err) == BZNA_OK && sort_names(&p.folders[1], &err) == BZNA_OK) {
+        const paired *const a = &p.folders[0], *const b = &p.folders[1];
+        const int is_whole = check(a, b, &err) == BZNA_OK && check(b, a, &err) == BZNA_OK;
+        FUZZ_CHECK(!is_whole || a->names.count == b->names.count);
+        for (uint32_t i = 1; i < a->names.count; i++)
+            FUZZ_CHECK(compare_stems(a->sorted[i - 1], a->sorted[i]) < 0);
+        for (uint32_t i = 0; is_whole && i < a->names.count; i++)
+            FUZZ_CHECK(!compare_stems(a->sorted[i], b->sorted[i]));
+        (void)fingerprint(&p);
+    }
+    for (int i = 0; i < 2; i++) {
+        bzna_formats_data_free(&p.folders[i].names);
+        free(p.folders[i].sorted);
+    }
+    free(text);
+}
+
+static void seeds_pairs(fuzz_give *give, void *user)
+{
+    static const char *const texts[] = { "npy raw\na.jpg\na.png\nb/c.heic\nb/c.npy\n", "x\na.jpg\nb.jpg\na.png\n",
+                                         " x  yz \na.x\na.b.yz\na.b.x\na.X" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        give(user, texts[i], strlen(texts[i]));
+}
+
 #endif

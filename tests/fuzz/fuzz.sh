@@ -11,7 +11,7 @@ OPTIONS="-max_len=4096 -timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=2048 -pri
 # Less about each block than ASan keeps by itself, which took up to a quarter of the time.
 export ASAN_OPTIONS="malloc_context_size=4:max_malloc_fill_size=0:quarantine_size_mb=16"
 export LSAN_OPTIONS="suppressions=$PWD/tests/make/lsan.supp:print_suppressions=0"
-PARSE="archive heif avif jpeg stills tar tar_index recordio recordio_index lists records patterns codecs state"
+PARSE="archive heif avif jpeg stills tar tar_index recordio recordio_index lists records patterns pairs codecs state"
 WRITE="writer"
 DECODE="decode_archive decode_heif decode_jpeg decode_stills loader loader_gpu"
 FORMATS="decode_tiff decode_jpeg2000 decode_gif_bmp_pnm"

@@ -8,6 +8,7 @@
 #include "../../examples/formats/paths.c"
 #include "../../examples/formats/records.c"
 #include "../../examples/formats/recordio.c"
+#include "../../examples/formats/pairs.c"
 #ifndef BENZINA_NO_CUDA
 #  include "../fake/fake.h"
 #endif
@@ -41,6 +42,7 @@ static const fuzz_target targets[] = {
     { "lists", run_list, NULL, seeds_list, NULL },
     { "records", run_records, NULL, seeds_records, NULL },
     { "patterns", run_pattern, NULL, seeds_pattern, NULL },
+    { "pairs", run_pairs, NULL, seeds_pairs, NULL },
     { "codecs", run_codec, mutate_codec, seeds_codec, NULL },
     { "state", run_state, mutate_state, seeds_state, NULL },
     { "writer", run_writer, NULL, seeds_writer, NULL },
