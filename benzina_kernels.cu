@@ -1510,7 +1510,8 @@ typedef struct bzi_kernel_lines {
     float   *ring[3];                 /* rows held, at their number modulo rows */
     int32_t  rows[2];                 /* how many, a power of two */
     int32_t  held[2][BZI_KERNEL_HELD];/* which those are */
-    int      lerp;                    /* Y, Cb, Cr of an output row lie between two parts, share[0] behind the first; */
+    int      lerp;                    /* Y, Cb, Cr of an output row lie between two parts, share[0] behind the first, */
+                                      /* or are the first (2), which is the second, too, with a share of 0; */
     int32_t  parts[2];                /* or are the sum of so many, times their shares, times norm times scale */
     const float *part[3][BZI_KERNEL_PARTS];
     float    share[2][BZI_KERNEL_PARTS], scale[2];
@@ -1916,7 +1917,7 @@ BZI_KERNEL_FN void bzi_kernel_sum_parts(const bzi_kernel_lines *lines, int p, fl
 /* Colors are to be made of one row alone: of planes from p on. */
 BZI_KERNEL_CPU void bzi_kernel_take_whole(bzi_kernel_lines *lines, int p, float *const rows[3])
 {
-    lines->lerp |= p == 0;
+    lines->lerp = p == 0 ? 2 : lines->lerp;
     for (int c = p > 0; c < 2; c++) {
         lines->parts[c] = 1;
         lines->share[c][0] = lines->lerp ? 0.0f : 1.0f;
@@ -1974,7 +1975,7 @@ BZI_KERNEL_OF_ROW bzi_kernel_reals bzi_kernel_mix(const bzi_kernel_lines *lines,
     const float *const *part = lines->part[p], *share = lines->share[p > 0];
     bzi_kernel_reals sum = bzi_kernel_reals_at(part[0] + i);
     if (lerp)
-        return sum + (bzi_kernel_reals_at(part[1] + i) - sum) * share[0];
+        return lerp == 2 ? sum : sum + (bzi_kernel_reals_at(part[1] + i) - sum) * share[0];
     sum *= share[0];
     for (int32_t k = 1; k < lines->parts[p > 0]; k++)
         sum += share[k] * bzi_kernel_reals_at(part[k] + i);
@@ -2030,7 +2031,9 @@ BZI_KERNEL_ROW void bzi_kernel_paint_row(const bzi_kernel_slot *slot, const bzi_
     const float *m = slot->rgb;
     const int none = slot->flags == 0 && channels == 3 && m[0] == m[4] && m[0] == m[8] && m[1] == 0.0f &&
                      m[10] == 0.0f && lines->end - lines->first >= 8 && (const void *)lines->part[0][0] != to[0];
-    if (none && lines->lerp)
+    if (none && lines->lerp == 2)
+        bzi_kernel_paint_as(slot, lines, dtype, 3, 2, 1, to);
+    else if (none && lines->lerp)
         bzi_kernel_paint_as(slot, lines, dtype, 3, 1, 1, to);
     else if (none)
         bzi_kernel_paint_as(slot, lines, dtype, 3, 0, 1, to);
