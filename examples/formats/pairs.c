@@ -194,8 +194,8 @@ static bzna_status check(const paired *from, const paired *to, bzna_error *err)
 /* ---- The folders ---------------------------------------------------------------------------- */
 
 /* Adds a folder by its text in formats_config.pairs, "path" or "name=path". */
-static bzna_status add_folder(pairs *p, const char *root, const char *text, size_t size, const bzna_formats_config *config,
-                       bzna_error *err)
+static bzna_status add_folder(pairs *p, const char *root, const char *text, size_t size,
+                              const bzna_formats_config *config, bzna_error *err)
 {
     const char *equals = memchr(text, '=', size), *path = equals ? equals + 1 : text;
     const size_t name_size = equals ? (size_t)(equals - text) : size, path_size = (size_t)(text + size - path);
@@ -223,7 +223,9 @@ static bzna_status add_folder(pairs *p, const char *root, const char *text, size
         return err->status;
     if (bzna_formats_data_kind(folder->root) != DATA_FOLDER)
         return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: there is no folder \"%.64s\"", below);
-    return list(folder, config, err) == BZNA_OK ? sort_names(folder, err) : bzna_formats_data_prefix(err, folder->field);
+    if (list(folder, config, err) != BZNA_OK)
+        return bzna_formats_data_prefix(err, folder->field);
+    return sort_names(folder, err);
 }
 
 static bzna_status add_all(pairs *p, const char *root, const bzna_formats_config *config, bzna_error *err)
