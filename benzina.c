@@ -11321,7 +11321,7 @@ static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, 
     if (!bzi_path_absolute(path, sizeof path - 1, ""))
         return bzi_file_fail_open(ENAMETOOLONG, err);
     if (path[0])
-        strcat(path, "/");
+        bzi_copy(path + strlen(path), "/", 2);
     if (!(own->here = bzi_arena_text(&c->arena, path)))
         return bzi_fail_memory(err, "the texts of a provider");
     if (count > c->host->file_limit || count >= own->c.count)
@@ -11644,7 +11644,7 @@ static bzna_status bzi_provider_field_value(const bzi_container *c, const bzi_sa
     const int is_integer = c->fields[number].kind == BZNA_FIELD_INTEGER;
     uint8_t *const to = is_integer ? (uint8_t *)&integer : value->data;
     const uint64_t capacity = is_integer ? sizeof integer : value->capacity;
-    bzna_place place;
+    bzna_place place = { .size = 0 };
     bzna_status status = own->c.unpack ? bzi_provider_unpack(own, sample, number, to, capacity, &place, err) :
                                          bzi_provider_get(c, sample->index, number, to, capacity, &value->size, err);
     if (own->c.unpack)
@@ -16212,6 +16212,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(cuMemsetD8Async,           tcuMemsetD8Async) \
     X(cuStreamCreate,            tcuStreamCreate) \
     X(cuStreamDestroy_v2,        tcuStreamDestroy_v2) \
+    X(cuStreamQuery,             tcuStreamQuery) \
     X(cuStreamSynchronize,       tcuStreamSynchronize) \
     X(cuStreamWaitEvent,         bzi_cu_stream_wait) \
     X(cuEventCreate,             tcuEventCreate) \
@@ -16976,45 +16977,55 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
     return BZI_DRIVER(device, err, cuStreamWaitEvent, stream, event, 0);
 }
 
+/* Asks whether the event, or the stream if event is NULL, is done, for a minute at most. */
+static CUresult bzi_device_poll(bzi_device *device, void *event, void *stream)
+{
+    uint64_t polls = BZI_LOOKS * (uint64_t)BZI_LOOK_NS / BZI_POLL_NS;
+
+    for (;;) {
+        const CUresult result = event ? BZI_CALL(device, cuEventQuery, event) : BZI_CALL(device, cuStreamQuery, stream);
+        if (result != CUDA_ERROR_NOT_READY || !polls--)
+            return result;
+        bzi_os_sleep_ns(BZI_POLL_NS);
+    }
+}
+
+static bzna_status bzi_device_fail_late(bzi_device *device, bzna_error *err)
+{
+    BZI_FAIL(err, BZNA_E_DEVICE, "the program's work on %s has not ended for a minute", device->info.name);
+    return BZNA_AGAIN;
+}
+
 /* Makes the host wait for what the event recorded last, if that is not done yet. A thread that nobody looks after waits
  * for a minute at most. Then it returns BZNA_AGAIN, with an error.
  *   own   1: it waits for the library's own work. If that takes longer than a minute, the device hangs */
 static bzna_status bzi_device_await(bzi_device *device, void *event, int own, bzna_error *err)
 {
-    uint64_t polls = BZI_LOOKS * (uint64_t)BZI_LOOK_NS / BZI_POLL_NS;
-    CUresult result = BZI_CALL(device, cuEventQuery, event);
+    const CUresult result = bzi_watch_self ? BZI_CALL(device, cuEventQuery, event) :
+                                             bzi_device_poll(device, event, NULL);
 
-    if (result == CUDA_ERROR_NOT_READY && bzi_watch_self)
-        return BZI_DRIVER(device, err, cuEventSynchronize, event);
-    for (; result == CUDA_ERROR_NOT_READY && polls; polls--) {
-        bzi_os_sleep_ns(BZI_POLL_NS);
-        result = BZI_CALL(device, cuEventQuery, event);
-    }
     if (result != CUDA_ERROR_NOT_READY)
         return bzi_device_check(device, result, "cuEventQuery", err);
-    if (own) {
-        bzi_device_hang(device);
-        return bzi_device_fail_lost(device, err);
-    }
-    BZI_FAIL(err, BZNA_E_DEVICE, "the program's work on %s has not ended for a minute", device->info.name);
-    return BZNA_AGAIN;
+    if (bzi_watch_self)
+        return BZI_DRIVER(device, err, cuEventSynchronize, event);
+    if (!own)
+        return bzi_device_fail_late(device, err);
+    bzi_device_hang(device);
+    return bzi_device_fail_lost(device, err);
 }
 
 /* Makes the host wait for all that was enqueued on a stream, likewise. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
-    void *event = NULL;
-    bzna_status status = BZNA_OK;
-    int recorded;
+    CUresult result;
 
     if (!stream)
         return BZNA_OK;
-    recorded = !bzi_watch_self && bzi_device_event(device, &event, err) == BZNA_OK &&
-               bzi_device_record(device, event, stream, err) == BZNA_OK;
-    if (recorded)
-        status = bzi_device_await(device, event, 0, err);
-    bzi_device_event_free(device, event);
-    return recorded ? status : BZI_DRIVER(device, err, cuStreamSynchronize, stream);
+    if (bzi_watch_self)
+        return BZI_DRIVER(device, err, cuStreamSynchronize, stream);
+    result = bzi_device_poll(device, NULL, stream);
+    return result == CUDA_ERROR_NOT_READY ? bzi_device_fail_late(device, err) :
+                                            bzi_device_check(device, result, "cuStreamQuery", err);
 }
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)

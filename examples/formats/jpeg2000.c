@@ -173,7 +173,7 @@ static void j2k_boxes(formats_bytes boxes, j2k_picture *p)
 static bzna_status j2k_read(const uint8_t *data, uint64_t bytes, j2k_picture *p, bzna_error *err)
 {
     enum { SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21 };
-    formats_bytes r = { data, bytes, 0 }, box;
+    formats_bytes r = { data, bytes, 0 }, box = { data, 0, 0 };
     bzna_status status;
     uint32_t type = 0;
 

@@ -290,8 +290,10 @@ typedef struct look {
 /* Fails because of a record. at: offset in it. number: a value that belongs to `what`. */
 static bzna_status fail_record(const look *l, uint64_t at, bzna_status status, const char *what, uint64_t number)
 {
-    return DATA_FAIL_AT(l->err, status, l->at + at, "at byte %llu: the record at byte %llu: %s (%llu)",
-                        (data_llu)(l->at + at), (data_llu)l->at, what, (data_llu)number);
+    const uint64_t place = l->at + at;
+
+    return DATA_FAIL_AT(l->err, status, place, "at byte %llu: the record at byte %llu: %s (%llu)", (data_llu)place,
+                        (data_llu)l->at, what, (data_llu)number);
 }
 
 /* Reads and checks the header of the part at `at` in a record. */

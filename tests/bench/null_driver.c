@@ -248,6 +248,15 @@ EXPORT cuStreamCreate(CUstream *out, unsigned flags)
 }
 EXPORT cuStreamDestroy_v2(CUstream handle);
 EXPORT cuStreamDestroy_v2(CUstream handle) { free((void *)handle); return CUDA_SUCCESS; }
+EXPORT cuStreamQuery(CUstream handle);
+EXPORT cuStreamQuery(CUstream handle)
+{
+    double at;
+    enter();
+    at = ((timeline *)(void *)handle)->free;
+    leave();
+    return model->scale <= 0 || at <= now() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
 EXPORT cuStreamSynchronize(CUstream handle);
 EXPORT cuStreamSynchronize(CUstream handle) { sleep_until(((timeline *)(void *)handle)->free); return CUDA_SUCCESS; }
 EXPORT cuStreamWaitEvent(CUstream handle, CUevent what, unsigned flags);

@@ -45,8 +45,8 @@
         X(cuCtxGetDevice) X(cuCtxCreate_v2) \
     X(cuCtxDestroy_v2) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyHtoDAsync_v2) \
         X(cuMemcpyDtoHAsync_v2) X(cuMemsetD8Async) \
-    X(cuMemcpyDtoH_v2) X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize) X(cuStreamWaitEvent) \
-        X(cuEventCreate) X(cuEventDestroy_v2) \
+    X(cuMemcpyDtoH_v2) X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamQuery) X(cuStreamSynchronize) \
+        X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy_v2) \
     X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery) X(cuModuleLoadData) X(cuModuleUnload) \
         X(cuModuleGetFunction) X(cuLaunchKernel) \
     X(cuGetErrorName) \

@@ -43,6 +43,7 @@ tcuMemcpyDtoH_v2 cuMemcpyDtoH_v2;
 tcuMemcpy2DAsync_v2 cuMemcpy2DAsync_v2;
 tcuStreamCreate cuStreamCreate;
 tcuStreamDestroy_v2 cuStreamDestroy_v2;
+tcuStreamQuery cuStreamQuery;
 tcuStreamSynchronize cuStreamSynchronize;
 tcuEventCreate cuEventCreate;
 tcuEventDestroy_v2 cuEventDestroy_v2;
@@ -748,6 +749,19 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
     FAKE_ADD(control->streams_destroyed, 1);
     stream_stop(hStream);
     return (CUresult)-after;
+}
+
+CUresult cuStreamQuery(CUstream hStream)
+{
+    struct CUstream_st *s;
+    ENTER(cuStreamQuery, FAKE_CONTEXT, hStream, 0);
+    if (!(s = stream_use(hStream, "cuStreamQuery")))
+        return (CUresult)FAKE_E_HANDLE;
+    stream_pump(s);
+    if (lost())
+        return (CUresult)lost();
+    return atomic_load_explicit(&s->done, memory_order_acquire) >= FAKE_GET(s->pushed) ? CUDA_SUCCESS :
+                                                                                        CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuStreamSynchronize(CUstream hStream)

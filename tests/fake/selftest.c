@@ -40,7 +40,7 @@
         X(cuCtxDestroy_v2) X(cuMemAlloc_v2) \
     X(cuMemFree_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoH_v2) X(cuStreamCreate) \
         X(cuStreamDestroy_v2) \
-    X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) X(cuEventSynchronize) \
+    X(cuStreamQuery) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) X(cuEventSynchronize) \
         X(cuEventQuery) X(cuModuleLoadData) \
     X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel) X(cuGetErrorName) X(cuvidGetDecoderCaps) \
         X(cuvidCreateDecoder) \
@@ -696,8 +696,11 @@ TEST(streams_and_events_are_ordered_as_cuda_orders_them)
         OK(cuStreamWaitEvent(a, event, 0));
     }
     CHECK_EQ(cuEventQuery(event), 600);
+    CHECK_EQ(cuStreamQuery(b), 600);
     OK(cuEventSynchronize(event));
     OK(cuEventQuery(event));
+    OK(cuStreamSynchronize(b));
+    OK(cuStreamQuery(b));
     for (int i = 0; i < 40; i++)
         CHECK_EQ(host[50 + i], i);
     OK(cuMemcpyHtoDAsync_v2(block, host + 33, sizeof(int), NULL));      /* the implicit stream, under all its names */

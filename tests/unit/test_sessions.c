@@ -3232,7 +3232,7 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
         start = bzi_os_now_ns();
         batch = take_and_work(o.loader, &o.u, &o.r, 0, 700);
         fake->fail("cuEventRecord", 1, 1, 1);
-        fake->fail("cuStreamSynchronize", 1, 1, 0);
+        fake->fail("cuStreamQuery", 1, 1, 0);
         CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
         fake->fail("cuEventRecord", 0, 0, 0);
         CHECK_EQ(bzna_loader_next(o.loader, 0, &batch, NULL), BZNA_E_DEVICE);
@@ -4975,8 +4975,8 @@ static int child_closes(archive *a, int way)
     wrong |= seconds_since(start) < 30 ? 0 : 256;
     wrong |= way == STREAM || strstr(m.text[m.count - 1], "a loader is closed, but its memory and its context stay "
                                                           "until the process ends: ") ? 0 : 512;
-    wrong |= way <= RETIRING || strstr(m.text[m.count - 1], "the program's work on Fake GPU has not ended for a minute") ?
-             0 : 2048;
+    wrong |= way <= RETIRING ||
+             strstr(m.text[m.count - 1], "the program's work on Fake GPU has not ended for a minute") ? 0 : 2048;
     wrong |= is_lost || (fake->leaks() && strstr(fake->leaks(), "1 modules")) ? 0 : 1024;       /* the work goes on */
     control->hangs = 0;
     bzi_os_sleep_ns(50000000);
