@@ -40,8 +40,8 @@
         X(cuCtxDestroy_v2) X(cuMemAlloc_v2) \
     X(cuMemFree_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoH_v2) X(cuStreamCreate) \
         X(cuStreamDestroy_v2) \
-    X(cuStreamQuery) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) X(cuEventSynchronize) \
-        X(cuEventQuery) X(cuModuleLoadData) \
+    X(cuStreamQuery) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) \
+        X(cuEventSynchronize) X(cuEventQuery) X(cuModuleLoadData) \
     X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel) X(cuGetErrorName) X(cuvidGetDecoderCaps) \
         X(cuvidCreateDecoder) \
     X(cuvidDestroyDecoder) X(cuvidReconfigureDecoder) X(cuvidDecodePicture) X(cuvidGetDecodeStatus) \
