@@ -20,7 +20,7 @@ ZIG=${ZIG:-$(command -v zig || { python3 -c 'import ziglang' 2>/dev/null && echo
 export CUDA_VISIBLE_DEVICES=                                # the suites are of the CPU
 
 # The formats that need no library, for suites of formats.
-less=$(sed -n 's/^ \*     \(BENZINA_FORMATS_NO_[A-Z0-9]*\)  .*/-D\1/p' examples/formats/formats.h)
+less="-DBENZINA_FORMATS_NO_STILLS -DBENZINA_FORMATS_NO_TIFF -DBENZINA_FORMATS_NO_JPEG2000 -DBENZINA_FORMATS_NO_JXL"
 
 # What a variant is compiled with (cc, flags, libs) and run with (run), which suites of it are run, and what is found in
 # all suites that know its switch.
