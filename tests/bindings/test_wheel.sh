@@ -215,6 +215,7 @@ fi
 if [ ! -e "$root/complete" ]; then
     skip "the wheel in Debian 11" "debootstrap is missing, or ends with an error: $(tail -n 1 "$t/log") [debootstrap]"
 else
+    inside python3 -m pip uninstall -q -y benzina >"$t/log" 2>&1          # of an earlier run
     check root_has_neither_libavcodec_nor_libjpeg \
         sh -c "! find '$root/usr' '$root/lib' -name 'libavcodec*' -o -name 'libjpeg*' -o -name 'libturbojpeg*' | grep ."
     works_inside in_debian_11 "$wheel"
