@@ -23164,7 +23164,7 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
     const bzi_batches *pending = &loader->consumer.pending;
     bzi_queues *queues = &loader->queues;
     uint64_t when = UINT64_MAX;
-    bzna_error err;
+    bzna_error err = { .struct_size = sizeof err };
 
     if (bzi_device_enter(loader->setup.device, &err) != BZNA_OK) {
         bzi_queues_break(queues, &err);
