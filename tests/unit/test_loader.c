@@ -2109,6 +2109,12 @@ TEST(configs_without_meaning_are_refused_by_field)
     bzna_dataset_close(dataset);
 }
 
+#ifdef BENZINA_NO_CUDA
+#  define WITHOUT_GPU 1
+#else
+#  define WITHOUT_GPU 0
+#endif
+
 /* A config that is accepted gets as far as the first allocation, which fails: so no thread is started. */
 TEST(every_limit_is_accepted_and_one_more_is_refused)
 {
@@ -2170,6 +2176,8 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
             status = bzna_loader_open(own, dataset, &c, &loader, &e);
             l.fail_at = 0;
             CHECK(loader == NULL);
+            if (WITHOUT_GPU && !past && status == BZNA_E_UNSUPPORTED && strstr(e.message, "BENZINA_NO_CUDA"))
+                continue;                                   /* the two settings whose largest value is the GPU's */
             if (status != expected || !strstr(e.message, past ? name : "out of memory for a")) {
                 test_failures++;
                 printf("  %s, %s: %s \"%s\"\n", name, past ? "one more" : "at the limit", bzna_status_name(status),

@@ -4843,8 +4843,9 @@ static long long calls_so_far(void)
 }
 
 /* In a child. Returns 0, or what went wrong, as bits. */
-static int child_hangs(archive *a, int way, int kind)
+static int child_hangs(archive *a, int round)
 {
+    const int way = round / 2, kind = round % 2 ? SYNCED : HOST;
     held_blocks held = { 0 };
     bzna_context *context = NULL;
     bzna_context_config config;
@@ -4899,30 +4900,38 @@ static int child_hangs(archive *a, int way, int kind)
     return wrong != 0 || control->violations || test_failures;
 }
 
+/* Runs work(a, round) in a child, whose threads may hang for good. */
+static void run_in_child(int (*work)(archive *a, int round), archive *a, int round)
+{
+    fake_control *before = malloc(sizeof *before);
+    int result = -1;
+    pid_t child;
+    REQUIRE(before);
+    fflush(stdout);
+    memcpy(before, control, sizeof *before);
+    if ((child = fork()) == 0) {
+        alarm(60);
+        result = work(a, round);
+        fflush(stdout);
+        _exit(result);
+    }
+    CHECK_EQ(waitpid(child, &result, 0), child);
+    CHECK(WIFEXITED(result));
+    CHECK_EQ(WEXITSTATUS(result), 0);
+    memcpy(control, before, sizeof *before);                /* what the child has left */
+    free(before);
+}
+
 TEST(a_call_of_the_driver_that_never_returns_ends_every_loader_on_the_device_and_nothing_waits_for_it)
 {
     if (ON_WINDOWS)
         SKIP("nothing forks here");
     archive *a;
-    fake_control *before = malloc(sizeof *before);
     BEGIN;
     a = archive_make(12, plain, 1);
     /* the last way with batches on the device has no round: the thread that releases a batch would hang itself */
-    for (int round = 0; round < 2 * HANGS - 1; round += ROUNDS(1, 7)) {
-        int result = -1;
-        pid_t child;
-        fflush(stdout);
-        memcpy(before, control, sizeof *before);
-        if ((child = fork()) == 0) {
-            alarm(60);
-            _exit(child_hangs(a, round / 2, round % 2 ? SYNCED : HOST));
-        }
-        CHECK_EQ(waitpid(child, &result, 0), child);
-        CHECK(WIFEXITED(result));
-        CHECK_EQ(WEXITSTATUS(result), 0);
-        memcpy(control, before, sizeof *before);            /* what the child has left */
-    }
-    free(before);
+    for (int round = 0; round < 2 * HANGS - 1; round += ROUNDS(1, 7))
+        run_in_child(child_hangs, a, round);
     archive_free(a);
     finish();
 }
@@ -4991,26 +5000,10 @@ TEST(closing_waits_for_the_device_no_longer_than_a_minute_and_says_what_stays)
     if (ON_WINDOWS)
         SKIP("nothing forks here");
     archive *a;
-    fake_control *before = malloc(sizeof *before);
     BEGIN;
     a = archive_make(12, plain, 1);
-    for (int way = 0; way < CLOSINGS; way += ROUNDS(1, RETIRING)) {
-        int result = -1;
-        pid_t child;
-        fflush(stdout);
-        memcpy(before, control, sizeof *before);
-        if ((child = fork()) == 0) {
-            alarm(60);
-            way = child_closes(a, way);
-            fflush(stdout);
-            _exit(way);
-        }
-        CHECK_EQ(waitpid(child, &result, 0), child);
-        CHECK(WIFEXITED(result));
-        CHECK_EQ(WEXITSTATUS(result), 0);
-        memcpy(control, before, sizeof *before);            /* what the child has left */
-    }
-    free(before);
+    for (int way = 0; way < CLOSINGS; way += ROUNDS(1, RETIRING))
+        run_in_child(child_closes, a, way);
     archive_free(a);
     finish();
 }
