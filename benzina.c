@@ -16980,11 +16980,11 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
 /* Asks whether the event, or the stream if event is NULL, is done, for a minute at most. */
 static CUresult bzi_device_poll(bzi_device *device, void *event, void *stream)
 {
-    uint64_t polls = BZI_LOOKS * (uint64_t)BZI_LOOK_NS / BZI_POLL_NS;
+    const uint64_t until = bzi_os_now_ns() + BZI_LOOKS * (uint64_t)BZI_LOOK_NS;
 
     for (;;) {
         const CUresult result = event ? BZI_CALL(device, cuEventQuery, event) : BZI_CALL(device, cuStreamQuery, stream);
-        if (result != CUDA_ERROR_NOT_READY || !polls--)
+        if (result != CUDA_ERROR_NOT_READY || bzi_os_now_ns() >= until)
             return result;
         bzi_os_sleep_ns(BZI_POLL_NS);
     }

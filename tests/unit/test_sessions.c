@@ -3247,6 +3247,33 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
     archive_free(a);
 }
 
+TEST(a_release_that_failed_waits_a_minute_for_what_reads_the_batch_and_then_ends_the_loader)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(60);
+    {
+        bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
+        bzna_context *context = gpu_context(2);
+        bzna_batch *batch;
+        bzna_error e = { .struct_size = sizeof e };
+        reading o;
+        uint64_t start;
+        c.pipeline.batches_in_flight = 1;                   /* nothing else is recorded meanwhile */
+        reading_start(&o, context, a, GIVEN, &c);
+        batch = take_and_work(o.loader, &o.u, &o.r, 0, 4000);
+        fake->fail("cuEventRecord", 1, 1, 1);
+        start = bzi_os_now_ns();
+        CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        CHECK(seconds_since(start) >= 60 * BZI_LOOK_NS * 1e-9 && seconds_since(start) < 4);
+        fake->fail("cuEventRecord", 0, 0, 0);
+        CHECK_EQ(bzna_loader_next(o.loader, 0, &batch, &e), BZNA_E_DEVICE);
+        CHECK_CONTAINS(e.message, "the program's work on Fake GPU has not ended for a minute");
+        reading_end(&o);
+    }
+    archive_free(a);
+}
+
 typedef struct resetting {
     bzna_loader *loader;
     atomic_int   over;
@@ -5583,6 +5610,7 @@ TEST_MAIN(setup();
     RUN(a_slow_consumer_holds_up_no_session_and_no_other_loader)
     RUN(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
     RUN(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
+    RUN(a_release_that_failed_waits_a_minute_for_what_reads_the_batch_and_then_ends_the_loader)
     RUN(a_reset_that_waits_for_the_device_holds_up_no_other_call)
     RUN(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
     RUN(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
