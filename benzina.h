@@ -2027,9 +2027,9 @@ typedef struct bzna_provider {
      * "provider" */
     const char *kind;
     uint64_t    size_bytes;           /* of its files, for bzna_dataset_info; default: 0 */
-    /* Samples are records, of which this function gives all fields but RAW pixels. Then no field is
-     * located, and locate, places (of which a sample has one) or else read give a record as the
-     * field with the number field_count. NULL: fields lie each for itself */
+    /* Samples are records, and this function finds all fields in them but RAW pixels. A sample then
+     * has one place: places, locate or read give the whole record, and locate and read are called
+     * with field_count as the number of the field. NULL: each field has a place of its own */
     bzna_provider_unpack_fn unpack;
     uint64_t    reserved[2];          /* must be 0 */
 } bzna_provider;
@@ -2493,7 +2493,7 @@ BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double 
 
 /* A value of a field. */
 typedef struct bzna_bytes {
-    /* as bzna_batch_bytes has it, with a NUL behind it; NULL: the sample has none */
+    /* as bzna_batch_bytes gives it, with a NUL behind it; NULL: the sample has none */
     const void *data;
     uint64_t    size;                 /* bytes at data, without that NUL */
 } bzna_bytes;
