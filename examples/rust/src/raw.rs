@@ -1329,9 +1329,9 @@ structs! {
         kind: *const c_char,
         /// Of its files, for bzna_dataset_info; default: 0
         size_bytes: u64,
-        /// Samples are records, of which this function gives all fields but RAW pixels. Then no field is located, and
-        /// locate, places (of which a sample has one) or else read give a record as the field with the number
-        /// field_count. NULL: fields lie each for itself
+        /// Samples are records, and this function finds all fields in them but RAW pixels. A sample then has one place:
+        /// places, locate or read give the whole record, and locate and read are called with field_count as the number
+        /// of the field. NULL: each field has a place of its own
         unpack: bzna_provider_unpack_fn,
         /// Must be 0
         reserved: [u64; 2],
@@ -1602,7 +1602,7 @@ structs! {
 
     /// A value of a field.
     struct bzna_bytes {
-        /// As bzna_batch_bytes has it, with a NUL behind it; NULL: the sample has none
+        /// As bzna_batch_bytes gives it, with a NUL behind it; NULL: the sample has none
         data: *const c_void,
         /// Bytes at data, without that NUL
         size: u64,
