@@ -36,30 +36,30 @@
  * SAMPLING
  *      43  elementary        exp, log, sin, cos, tan, the same on every machine; benzina_kernels.cu as plain C
  *      44  random, order     Philox, the keyed permutation, shards
- *      45  transforms        parameters -> homography
- *      46  color             jitter, color -> matrix
- *      47  policies          operations that are drawn for a view
- *      48  kernels           a picture and a transform -> what the kernels read
- *      49  operations        what is drawn -> the passes of the kernels
+ *   45-47  transforms        parameters -> homography; MXNet's; whole warps
+ *      48  color             jitter, color -> matrix
+ *      49  policies          operations that are drawn for a view
+ *      50  kernels           a picture and a transform -> what the kernels read
+ *      51  operations        what is drawn -> the passes of the kernels
  * DECODING
- *      50  JPEG decode       libjpeg-turbo; nothing else touches it
- *   51-52  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
- *   53-55  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   56-59  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *      52  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   53-54  software decode   libavcodec; nothing else touches it; who decodes what; the program's own codecs
+ *   55-57  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   58-61  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
  * PIPELINE
- *   60-61  loader            its state; the locks live here; its tensors
- *      62  entries           the table of runs of samples, and what follows from their states
- *   63-68  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; geometry
- *   69-70  readers           threads that read samples in the planned order; reading
- *   71-75  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      76  contexts          the host, the device and its pool
- *      77  threads           what a loader's threads do, or the caller's thread in their place
- *      78  parts, closing    a loader's batches, entries, order, threads
- *   79-80  delivering        what the consumer's calls do; positions
+ *   62-63  loader            its state; the locks live here; its tensors
+ *      64  entries           the table of runs of samples, and what follows from their states
+ *   65-70  loader            a batch's life, and the plan; who waits for what; given orders; fields; outputs; geometry
+ *   71-72  readers           threads that read samples in the planned order; reading
+ *   73-77  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      78  contexts          the host, the device and its pool
+ *      79  threads           what a loader's threads do, or the caller's thread in their place
+ *      80  parts, closing    a loader's batches, entries, order, threads
+ *   81-82  delivering        what the consumer's calls do; positions
  * INTERFACE
- *      81  statistics        what was counted, and what limits a loader
- *   82-84  configuration     defaults, checks; outputs; opening
- *   85-90  public API        validate, delegate
+ *      83  statistics        what was counted, and what limits a loader
+ *   84-86  configuration     defaults, checks; outputs; opening
+ *   87-92  public API        validate, delegate
  *
  * WHERE TO BEGIN. These eight rooms, in this order, show how the library works; they are some 3,000 lines. First an
  * archive: Cursor, Boxes, Sample tables, Containers, Containers: mp4. Then how it becomes batches: Random numbers,
@@ -2786,16 +2786,23 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(SWITCH, warp, resize, 1),
     BZI_UP_TO(SWITCH, warp, keep_ratio, 1),
     BZI_UP_TO(SWITCH, warp, random_crop, 1),
-    BZI_UP_TO(REAL64, warp, shear_ratio, 1e6),
-    BZI_UP_TO(COUNT, warp, canvas_px, 1e6),
-    BZI_UP_TO(COUNT, warp, crop_px, 1e6),
-    BZI_UP_TO(COUNT, warp, pad_px, 1e6),
-    BZI_UP_TO(COUNT, warp, short_edge_px, 1e6),
-    BZI_UP_TO(SWITCH, warp, has_crop_start, 1),
-    BZI_PLAIN(FREE, warp, crop_x_start),
-    BZI_PLAIN(FREE, warp, crop_y_start),
+    BZI_UP_TO(REAL64, warp, mxnet.shear_ratio, 1e6),
+    BZI_UP_TO(COUNT, warp, mxnet.canvas_px, 1e6),
+    BZI_UP_TO(COUNT, warp, mxnet.crop_px, 1e6),
+    BZI_UP_TO(COUNT, warp, mxnet.pad_px, 1e6),
+    BZI_UP_TO(COUNT, warp, mxnet.short_edge_px, 1e6),
+    BZI_UP_TO(SWITCH, warp, mxnet.has_crop_start, 1),
+    BZI_PLAIN(FREE, warp, mxnet.crop_x_start),
+    BZI_PLAIN(FREE, warp, mxnet.crop_y_start),
+    BZI_UP_TO(REAL, warp, mxnet.hls[0], 180),
+    BZI_UP_TO(REAL, warp, mxnet.hls[1], 255),
+    BZI_UP_TO(REAL, warp, mxnet.hls[2], 255),
+    BZI_UP_TO(REAL, warp, mxnet.contrast, 0.999f),
+    BZI_UP_TO(REAL, warp, mxnet.illumination, 1e6),
+    BZI_UP_TO(SWITCH, warp, mxnet.clamp_hue, 1),
+    BZI_PLAIN(RESERVED, warp, mxnet.reserved0),
+    BZI_PLAIN(RESERVED, warp, mxnet.reserved),
     BZI_PLAIN(RESERVED, warp, reserved0),
-    BZI_PLAIN(RESERVED, warp, reserved1),
     BZI_PLAIN(RESERVED, warp, reserved),
 
     BZI_UP_TO(CHOICE, loader_filter, kind, BZNA_FILTER_CUBIC_075),
@@ -2817,12 +2824,6 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(RANGE, jitter, saturation, 1e6),
     BZI_NUMBER(RANGE, jitter, hue, -0.5, 0.5, 0),
     BZI_UP_TO(REAL, jitter, grayscale, 1),
-    BZI_UP_TO(REAL, jitter, mxnet_hls[0], 180),
-    BZI_UP_TO(REAL, jitter, mxnet_hls[1], 255),
-    BZI_UP_TO(REAL, jitter, mxnet_hls[2], 255),
-    BZI_UP_TO(REAL, jitter, mxnet_contrast, 0.999f),
-    BZI_UP_TO(REAL, jitter, mxnet_illumination, 1e6),
-    BZI_UP_TO(SWITCH, jitter, mxnet_clamp_hue, 1),
     BZI_PLAIN(RESERVED, jitter, reserved0),
     BZI_PLAIN(RESERVED, jitter, reserved),
 
@@ -13138,10 +13139,9 @@ static uint64_t bzi_shard_samples(const bzi_shard *s)
 
 
 /* ==== 45. Transforms ================================================================================================
- * Calls: rooms 2, 9, 12, 43-44.
+ * Calls: rooms 43-44.
  *
- * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
- * rounding of floats is wanted. */
+ * Turns parameters and random numbers into homographies. All arithmetic is done in doubles. */
 
 /* Returns 1 if all n values are finite, else 0. */
 static int bzi_finite(const double *values, int n)
@@ -13348,7 +13348,12 @@ static double bzi_draw_integer(bzna_random *random, double lo, double hi)
     return fmin(floor(bzi_draw(random, lo, lo < hi ? hi + 1 : hi)), hi);
 }
 
-/* --- MXNet: its warp, and its shifts of H, L and S, contrast and illumination --- */
+
+/* ==== 46. Transforms: MXNet ==========================================================================================
+ * Calls: rooms 43-45.
+ *
+ * What continues runs of MXNet: the warp of its DefaultImageAugmenter, and its shifts of H, L and S, contrast and
+ * illumination, with its rounding. BENZINA_NO_MXNET leaves it out. */
 
 #ifndef BENZINA_NO_MXNET
 
@@ -13369,35 +13374,36 @@ static void bzi_mxnet_enlarge(const double out[2], double size[2])
  * nothing else is set. */
 static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
+    const bzna_mxnet *x = &p->mxnet;
     const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
-    const double start[2] = { p->crop_x_start, p->crop_y_start };
+    const double start[2] = { x->crop_x_start, x->crop_y_start };
     const int s = given[0] > given[1];
     double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, canvas[2], size[2], shown[2];
     double origin[2], step[2];
-    if (p->short_edge_px) {
-        in[s] = p->short_edge_px;
-        in[!s] = floor(p->short_edge_px * given[!s] / given[s]);
+    if (x->short_edge_px) {
+        in[s] = x->short_edge_px;
+        in[!s] = floor(x->short_edge_px * given[!s] / given[s]);
     }
-    const double shear = bzi_draw(random, -p->shear_ratio, p->shear_ratio);
+    const double shear = bzi_draw(random, -x->shear_ratio, x->shear_ratio);
     const double degrees = bzi_draw_integer(random, p->degrees[0], p->degrees[1]);
     const double k = bzi_draw(random, p->scale[0], p->scale[1]), ratio = bzi_draw(random, p->ratio[0], p->ratio[1]);
     const double c = bzi_math_cos(degrees), d = bzi_math_sin(degrees), hs = 2 * k / (1 + ratio), ws = ratio * hs;
     const double m[4] = { hs * c - shear * d * ws, hs * d + shear * c * ws, -d * ws, c * ws };
     const double inverse[4] = { m[3] / (hs * ws), -m[1] / (hs * ws), -m[2] / (hs * ws), m[0] / (hs * ws) };
-    if (p->crop_px[1])
-        crop[0] = crop[1] = bzi_draw_integer(random, p->crop_px[0], p->crop_px[1]);
+    if (x->crop_px[1])
+        crop[0] = crop[1] = bzi_draw_integer(random, x->crop_px[0], x->crop_px[1]);
     for (int i = 0; i < 2; i++) {
-        canvas[i] = fmax(fmin(k * in[i], p->canvas_px[1] ? p->canvas_px[1] : 1e10), p->canvas_px[0]);
-        size[i] = shown[i] = fmax(1, floor(canvas[i]) + 2.0 * p->pad_px);
+        canvas[i] = fmax(fmin(k * in[i], x->canvas_px[1] ? x->canvas_px[1] : 1e10), x->canvas_px[0]);
+        size[i] = shown[i] = fmax(1, floor(canvas[i]) + 2.0 * x->pad_px);
     }
-    if (!p->crop_px[1])
+    if (!x->crop_px[1])
         bzi_mxnet_enlarge(out, shown);
     for (int i = 0; i < 2; i++) {
         const double room = shown[i] - crop[i], shrink = size[i] / shown[i];
-        const double begin = p->has_crop_start ? start[i] :
+        const double begin = x->has_crop_start ? start[i] :
                              p->random_crop && room > 0 ? bzi_draw_integer(random, 0, room) : floor(room / 2);
         step[i] = shrink * (crop[i] / out[i]);
-        origin[i] = shrink * begin - p->pad_px + (step[i] - 1) / 2 -
+        origin[i] = shrink * begin - x->pad_px + (step[i] - 1) / 2 -
                     (canvas[i] - (m[2 * i] * in[0] + m[2 * i + 1] * in[1])) / 2;
     }
     for (int i = 0; i < 2; i++) {                   /* m maps centers of pixels, the resize of the short edge edges */
@@ -13417,56 +13423,44 @@ static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine 
 }
 
 /* Draws MXNet's part of a jitter. Shifts of H, L and S are whole numbers; a sum of two draws makes small ones more
- * likely. Pre: j was checked. */
-static void bzi_jitter_mxnet(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
+ * likely. Pre: x was checked. */
+static void bzi_jitter_mxnet(bzna_random *random, const bzna_mxnet *x, bzna_transform *t)
 {
-    t->clamp_hue = j->mxnet_clamp_hue ? 1 : t->clamp_hue;
+    t->clamp_hue = x->clamp_hue ? 1 : t->clamp_hue;
 
     for (int i = 0; i < 3; i++)
-        if (j->mxnet_hls[i] > 0) {
+        if (x->hls[i] > 0) {
             const double one = bzi_random_uniform(random, 0, 1), four = bzi_random_uniform(random, 0, 4);
-            t->hls[i] = (float)trunc(((one + four) / 5 * 2 - 1) * j->mxnet_hls[i]);
+            t->hls[i] = (float)trunc(((one + four) / 5 * 2 - 1) * x->hls[i]);
         }
 
-    const double contrast = 1 + bzi_draw(random, -j->mxnet_contrast, j->mxnet_contrast);
-    const double illumination = bzi_draw(random, -j->mxnet_illumination, j->mxnet_illumination);
+    const double contrast = 1 + bzi_draw(random, -x->contrast, x->contrast);
+    const double illumination = bzi_draw(random, -x->illumination, x->illumination);
     for (int i = 0; i < 3 && (contrast != 1 || illumination != 0); i++) {
         t->bias[i] = (float)(t->bias[i] - illumination / contrast);
         t->scale[i] = (float)(t->scale[i] * contrast);
     }
 }
 
-static bzna_status bzi_mxnet_check(const bzna_warp *w, const bzna_jitter *j, const char *where, bzna_error *err)
-{
-    (void)w, (void)j, (void)where, (void)err;
-    return BZNA_OK;
-}
-
 #else
-
-/* In this build a warp or a jitter of MXNet's is refused, so that none is ever drawn. where: what messages call it. */
-static bzna_status bzi_mxnet_check(const bzna_warp *w, const bzna_jitter *j, const char *where, bzna_error *err)
-{
-    if ((w && w->kind == BZNA_WARP_MXNET) ||
-        (j && (!bzi_is_zero(j->mxnet_hls, sizeof j->mxnet_hls) || j->mxnet_contrast != 0 ||
-               j->mxnet_illumination != 0 || j->mxnet_clamp_hue)))
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build has nothing of MXNet's (BENZINA_NO_MXNET)", where);
-    return BZNA_OK;
-}
 
 static void bzi_warp_mxnet(bzna_random *random, const bzna_warp *p, bzna_affine a, double h[9])
 {
     (void)random, (void)p, (void)a, (void)h;
 }
 
-static void bzi_jitter_mxnet(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
+static void bzi_jitter_mxnet(bzna_random *random, const bzna_mxnet *x, bzna_transform *t)
 {
-    (void)random, (void)j, (void)t;
+    (void)random, (void)x, (void)t;
 }
 
 #endif
 
-/* --- Distortions, and whole warps --- */
+
+/* ==== 47. Transforms: warps ==========================================================================================
+ * Calls: rooms 2, 9, 12, 43, 45-46.
+ *
+ * Whole warps: a kind's own, then distortions of the output. Checks their settings. */
 
 /* Appends torchvision's RandomAffine without its shift and scale, which turns and shears about the output's middle. */
 static void bzi_distort_affine(double rotate, double shear_x, double shear_y, const double size[2], double h[9])
@@ -13550,6 +13544,17 @@ static void bzi_warp_draw(bzna_random *random, const bzna_warp *p, const uint32_
 /* Returns 1 if a pair of numbers was given. */
 static int bzi_is_set(const double pair[2]) { return pair[0] != 0 || pair[1] != 0; }
 
+/* Checks a warp's members one by one. In a build without MXNet nothing of its may be set. where: what messages call the
+ * warp. */
+static bzna_status bzi_warp_check(const bzna_warp *w, const char *where, bzna_error *err)
+{
+#ifdef BENZINA_NO_MXNET
+    if (w->kind == BZNA_WARP_MXNET || !bzi_is_zero(&w->mxnet, sizeof w->mxnet))
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: this build has nothing of MXNet's (BENZINA_NO_MXNET)", where);
+#endif
+    return bzi_settings_check(BZI_OF_warp, w, where, err);
+}
+
 /* Refuses fields that are set but have no effect on the kind of warp. Pre: that is known. */
 BZI_COLD
 static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where, bzna_error *err)
@@ -13571,13 +13576,9 @@ static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where,
         { "random_crop", w->random_crop != 0, SIMILARITY | MXNET },
         { "law", w->law != 0, RANDOM | CENTER | SIMILARITY },
         { "perspective_p", w->perspective_p != 0, w->perspective != 0 ? ~0u : 0 },
-        { "shear_ratio", w->shear_ratio != 0, MXNET },
-        { "canvas_px", w->canvas_px[0] || w->canvas_px[1], MXNET },
-        { "crop_px", w->crop_px[0] || w->crop_px[1], MXNET },
-        { "pad_px", w->pad_px != 0, MXNET },
-        { "short_edge_px", w->short_edge_px != 0, MXNET },
-        { "has_crop_start", w->has_crop_start != 0, MXNET },
-        { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
+        { "mxnet.crop_x_start, crop_y_start", w->mxnet.crop_x_start || w->mxnet.crop_y_start,
+          w->mxnet.has_crop_start ? ~0u : 0 },
+        { "mxnet.shear_ratio to crop_y_start", !bzi_is_zero(&w->mxnet, offsetof(bzna_mxnet, hls)), MXNET },
     };
 
     for (size_t i = 0; i < BZI_LENGTH(fields); i++)
@@ -13591,15 +13592,16 @@ static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where,
 static const char *bzi_warp_fault(const bzna_warp *w)
 {
     const double most = w->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 1e3 : 1e6;
+    const bzna_mxnet *m = &w->mxnet;
 
     if (!(w->scale[0] >= DBL_MIN && w->scale[1] >= w->scale[0] && w->scale[1] <= most))
         return "scale";
     if (bzi_is_set(w->ratio) && !(w->ratio[0] >= DBL_MIN))
         return "ratio";
-    if (w->canvas_px[1] && w->canvas_px[0] > w->canvas_px[1])
-        return "canvas_px";
-    if (w->crop_px[0] > w->crop_px[1] || (w->crop_px[1] && !w->crop_px[0]))
-        return "crop_px";
+    if (m->canvas_px[1] && m->canvas_px[0] > m->canvas_px[1])
+        return "mxnet.canvas_px";
+    if (m->crop_px[0] > m->crop_px[1] || (m->crop_px[1] && !m->crop_px[0]))
+        return "mxnet.crop_px";
     return NULL;
 }
 
@@ -13626,8 +13628,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
     const char *fault;
     const struct bzi_warp_defaults *d;
 
-    if (bzi_settings_check(BZI_OF_warp, given, where, err) != BZNA_OK ||
-        bzi_mxnet_check(given, NULL, where, err) != BZNA_OK || bzi_warp_check_effects(given, where, err) != BZNA_OK)
+    if (bzi_warp_check(given, where, err) != BZNA_OK || bzi_warp_check_effects(given, where, err) != BZNA_OK)
         return err->status;
 
     d = &bzi_warp_defaults[given->kind];
@@ -13653,8 +13654,8 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
 }
 
 
-/* ==== 46. Transforms: color =========================================================================================
- * Calls: rooms 2, 45.
+/* ==== 48. Transforms: color =========================================================================================
+ * Calls: rooms 2, 45-46.
  *
  * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
@@ -13687,8 +13688,8 @@ static int bzi_color_is_identity(const float color[12])
     return 1;
 }
 
-/* Draws the jitter of one sample into t. Pre: j was checked. */
-static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
+/* Draws the jitter of one sample into t. mxnet: also MXNet's colors; NULL: none. Pre: both were checked. */
+static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, const bzna_mxnet *mxnet, bzna_transform *t)
 {
     const float *ranges[4] = { j->brightness, j->contrast, j->saturation, j->hue };
     float *drawn[4] = { &t->brightness, &t->contrast, &t->saturation, &t->hue };
@@ -13700,7 +13701,8 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_tran
         }
 
     t->grayscale = bzi_draw_flip(random, j->grayscale) ? 1 : t->grayscale;
-    bzi_jitter_mxnet(random, j, t);
+    if (mxnet)
+        bzi_jitter_mxnet(random, mxnet, t);
 }
 
 /* Finds the luma weights of red and blue for a matrix code point (ISO/IEC 23091-2, table 4). An unspecified matrix is
@@ -13733,7 +13735,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 47. Policies =================================================================================================
+/* ==== 49. Policies =================================================================================================
  * Calls: rooms 2, 9, 12, 43-45.
  *
  * Turns policies and random numbers into the operations of a transform. Those that move pixels go into its
@@ -14253,8 +14255,8 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
 #endif
 
 
-/* ==== 48. Kernels on the CPU ========================================================================================
- * Calls: rooms 2, 9, 12, 16, 46-47.
+/* ==== 50. Kernels on the CPU ========================================================================================
+ * Calls: rooms 2, 9, 12, 16, 48-49.
  *
  * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
@@ -14646,8 +14648,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 49. Operations ===============================================================================================
- * Calls: rooms 2, 43, 47-48.
+/* ==== 51. Operations ===============================================================================================
+ * Calls: rooms 2, 43, 49-50.
  *
  * Turns the operations of a transform into what the kernels' passes read, and runs those on the CPU. A view with
  * operations on pixels is first warped to planes of 8 bits in scratch memory. */
@@ -14854,7 +14856,7 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
  * sessions. */
 
 
-/* ==== 50. JPEG decode ===============================================================================================
+/* ==== 52. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8-9.
  *
  * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
@@ -15312,8 +15314,8 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 51. Software decode ===========================================================================================
- * Calls: rooms 2, 8-9, 17, 19-20, 26, 50.
+/* ==== 53. Software decode ===========================================================================================
+ * Calls: rooms 2, 8-9, 17, 19-20, 26, 52.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -15854,8 +15856,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 52. Software decode: own codecs ===============================================================================
- * Calls: rooms 2, 7-9, 26, 48, 51.
+/* ==== 54. Software decode: own codecs ===============================================================================
+ * Calls: rooms 2, 7-9, 26, 50, 53.
  *
  * Codecs of the program's own write planes that are made here, and what they leave or overwrite is looked for. */
 
@@ -16162,7 +16164,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 }
 
 
-/* ==== 53. CUDA: the driver ==========================================================================================
+/* ==== 55. CUDA: the driver ==========================================================================================
  * Calls: rooms 2, 4, 9.
  *
  * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
@@ -16357,8 +16359,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 54. CUDA: the device ==========================================================================================
- * Calls: rooms 2, 4, 7-9, 19-20, 53, and the kernels' structs.
+/* ==== 56. CUDA: the device ==========================================================================================
+ * Calls: rooms 2, 4, 7-9, 19-20, 55, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -16872,8 +16874,8 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 55. CUDA: memory, streams, kernels ============================================================================
- * Calls: rooms 3-4, 7-9, 19-20, 46, 48, 53-54.
+/* ==== 57. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 3-4, 7-9, 19-20, 48, 50, 55-56.
  *
  * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
@@ -17372,8 +17374,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 56. NVDEC decoders ============================================================================================
- * Calls: rooms 2, 4, 9, 20, 54.
+/* ==== 58. NVDEC decoders ============================================================================================
+ * Calls: rooms 2, 4, 9, 20, 56.
  *
  * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
  * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -17808,8 +17810,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 57. NVDEC sessions ============================================================================================
- * Calls: rooms 8-9, 19-20, 51, 54, 56.
+/* ==== 59. NVDEC sessions ============================================================================================
+ * Calls: rooms 8-9, 19-20, 53, 56, 58.
  *
  * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
  * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -18158,8 +18160,8 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzi_nvdec_pict
 
 #endif
 
-/* ==== 58. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 4, 8-9, 51, 53-57.
+/* ==== 60. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 4, 8-9, 53, 55-59.
  *
  * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
  * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
@@ -18361,8 +18363,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 59. NVDEC: self-check =========================================================================================
- * Calls: rooms 2, 7, 9, 20-21, 51-52, 54-58.
+/* ==== 61. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2, 7, 9, 20-21, 53-54, 56-60.
  *
  * The first picture of a kind, which is a codec, a chroma format and a depth, is decoded by NVDEC and by the CPU, and
  * the two are compared: by bits, but for JPEG, whose decoders round in different ways. The kernel that reads the
@@ -18634,7 +18636,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * sessions. */
 
 
-/* ==== 60. Loader: state =============================================================================================
+/* ==== 62. Loader: state =============================================================================================
  * Calls: nothing.
  *
  * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
@@ -19203,8 +19205,8 @@ struct bzna_loader {
 };
 
 
-/* ==== 61. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 48.
+/* ==== 63. Loader: tensors ==========================================================================================
+ * Calls: rooms 2, 4, 50.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
 
@@ -19303,7 +19305,7 @@ static int bzi_setup_is_nvdec_jpeg(const bzi_setup *setup, uint32_t codec, const
 }
 
 
-/* ==== 62. Loader: entries ==========================================================================================
+/* ==== 64. Loader: entries ==========================================================================================
  * Calls: rooms 2, 4.
  *
  * The table of entries, and what follows from their states. */
@@ -19500,8 +19502,8 @@ static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *wh
 }
 
 
-/* ==== 63. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 2, 4, 20, 41-42, 44, 54, 62.
+/* ==== 65. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 2, 4, 20, 41-42, 44, 56, 64.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
  * this room but bzi_entry_plan are called with the loader's lock held. */
@@ -19861,8 +19863,8 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 }
 
 
-/* ==== 64. Loader: waiting ===========================================================================================
- * Calls: rooms 4, 54, 62-63.
+/* ==== 66. Loader: waiting ===========================================================================================
+ * Calls: rooms 4, 56, 64-65.
  *
  * Who waits for what, and the one place that wakes threads.
  *
@@ -20057,8 +20059,8 @@ static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t 
 }
 
 
-/* ==== 65. Loader: given orders =====================================================================================
- * Calls: rooms 2, 8-9, 44, 63-64.
+/* ==== 67. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 8-9, 44, 65-66.
  *
  * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
  * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
@@ -20301,8 +20303,8 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 }
 
 
-/* ==== 66. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 20, 41, 61.
+/* ==== 68. Loader: fields ============================================================================================
+ * Calls: rooms 2, 8-9, 12, 20, 41, 63.
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
 
@@ -20677,8 +20679,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 67. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 9, 44-49, 52.
+/* ==== 69. Loader: outputs ===========================================================================================
+ * Calls: rooms 7, 9, 44-45, 47-51, 54.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -20845,7 +20847,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
 
         if (output->own_warp || output->own_color) {
             random = bzi_item_random(item, BZNA_OPERATION_COLOR, number);
-            bzi_jitter_draw(&random, &output->jitter, transform);
+            bzi_jitter_draw(&random, &output->jitter, output->own_warp ? &output->warp.mxnet : NULL, transform);
             views->fixed &= bzi_random_is_fresh(&random);
         }
         if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
@@ -20907,8 +20909,8 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 }
 
 
-/* ==== 68. Loader: geometry =========================================================================================
- * Calls: rooms 7, 9, 48, 66-67.
+/* ==== 70. Loader: geometry =========================================================================================
+ * Calls: rooms 7, 9, 50, 68-69.
  * The geometry that was drawn for a sample, as users need it, and the program's function that makes tensors of fields
  * by it. It is asked once the transforms are drawn, before pictures are decoded. The tensors of a slot belong to
  * whoever holds its item. */
@@ -21129,8 +21131,8 @@ static bzna_status bzi_item_prepare(const bzi_item *item, const bzna_picture *pi
 }
 
 
-/* ==== 69. Readers ===================================================================================================
- * Calls: rooms 2, 8-9, 55, 62-64.
+/* ==== 71. Readers ===================================================================================================
+ * Calls: rooms 2, 8-9, 57, 64-66.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. Functions called with the lock
  * held return with it held, even if they wait meanwhile. Here is also the thread for batches that are retiring. */
@@ -21275,8 +21277,8 @@ static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry
 }
 
 
-/* ==== 70. Readers: reading =========================================================================================
- * Calls: rooms 2, 4, 9, 11, 26, 41, 62-64, 66, 69.
+/* ==== 72. Readers: reading =========================================================================================
+ * Calls: rooms 2, 4, 9, 11, 26, 41, 64-66, 68, 71.
  *
  * The work of readers on an entry: bytes, targets and fields of its samples, several of them in one read where they lie
  * side by side; retries; handing on. */
@@ -21554,8 +21556,8 @@ static void bzi_reader_pass(bzi_reader *reader, bzi_entry *entry)
         bzi_entry_move(entry, BZI_ENTRY_FULL);
 }
 
-/* ==== 71. Decode stages: lanes ======================================================================================
- * Calls: rooms 2, 4, 10, 40, 48-49, 55, 61-64, 68.
+/* ==== 73. Decode stages: lanes ======================================================================================
+ * Calls: rooms 2, 4, 10, 40, 50-51, 57, 63-66, 70.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -21970,8 +21972,8 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 }
 
 
-/* ==== 72. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-9, 20-21, 26, 48-49, 52, 55, 61, 63, 67-68, 71.
+/* ==== 74. Decode stages: workers ====================================================================================
+ * Calls: rooms 2, 4, 7-9, 20-21, 26, 50-51, 54, 57, 63, 65, 69-70, 73.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
@@ -22224,7 +22226,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 }
 
 
-/* ==== 73. Decode stages: workers, samples =================================================================== *
+/* ==== 75. Decode stages: workers, samples =================================================================== *
  * The work of workers on samples, and on entries of them. */
 
 /* Returns how long it is since the last call. */
@@ -22412,8 +22414,8 @@ static bzi_entry *bzi_worker_next(bzi_queues *queues)
     return entry;
 }
 
-/* ==== 74. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9-10, 19, 54-59, 62-64, 67-68, 71.
+/* ==== 76. Decode stages: engines ====================================================================================
+ * Calls: rooms 2, 4, 9-10, 19, 56-61, 64-66, 69-70, 73.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  */
@@ -22728,8 +22730,8 @@ static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const b
 
 #endif
 
-/* ==== 75. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-9, 21, 26, 54-55, 57-58, 61, 63, 74.
+/* ==== 77. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2, 4, 7-9, 21, 26, 56-57, 59-60, 63, 65, 76.
  *
  * The thread of a session takes samples from the pool, and submits their pictures. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -22955,8 +22957,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 76. Contexts ==================================================================================================
- * Calls: rooms 7-10, 26, 53-55, 75.
+/* ==== 78. Contexts ==================================================================================================
+ * Calls: rooms 7-10, 26, 55-57, 77.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -23075,8 +23077,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 77. Threads of a loader =======================================================================================
- * Calls: rooms 4, 9, 26, 54, 62-64, 69-70, 72-73.
+/* ==== 79. Threads of a loader =======================================================================================
+ * Calls: rooms 4, 9, 26, 56, 64-66, 71-72, 74-75.
  *
  * What the threads of a loader do, one piece after the other. With pipeline.no_threads, the thread in bzna_loader_next
  * does that, one run after the other, and what is read ahead is less than a run. */
@@ -23181,8 +23183,8 @@ static uint64_t bzi_loader_work(bzna_loader *loader)
 }
 
 
-/* ==== 78. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-10, 42, 51, 54-56, 62-66, 69, 72, 76-77.
+/* ==== 80. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2, 4, 7-10, 42, 53, 56-58, 64-68, 71, 74, 78-79.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -23581,8 +23583,8 @@ static void bzi_loader_unref(bzna_loader *loader)
 }
 
 
-/* ==== 79. Delivering ================================================================================================
- * Calls: rooms 2, 4, 9-10, 54-55, 61-64, 77-78.
+/* ==== 81. Delivering ================================================================================================
+ * Calls: rooms 2, 4, 9-10, 56-57, 63-66, 79-80.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states. */
 
@@ -23878,8 +23880,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 }
 
 
-/* ==== 80. Positions ==================================================================================================
- * Calls: rooms 2, 9-10, 26, 54, 62-65, 78.
+/* ==== 82. Positions ==================================================================================================
+ * Calls: rooms 2, 9-10, 26, 56, 64-67, 80.
  *
  * Stopping, resetting, saving and restoring a loader. */
 
@@ -23966,13 +23968,17 @@ static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
     const uint32_t flags[] = { w->law, w->resize, w->keep_ratio, w->random_crop };
     const double edge = is_center ? w->scale[0] : 1;
     const double scale[] = { is_center ? edge : 0, edge * w->scale[0], edge * w->scale[1] };
+    const bzna_mxnet *m = &w->mxnet;
 
     hash = BZI_HASH_MORE(hash, flags, 4);
     hash = BZI_HASH_MORE(hash, scale, 8);
     hash = bzi_hash_numbers(hash, w->ratio, offsetof(bzna_warp, resize) - offsetof(bzna_warp, ratio), 8);
-    hash = BZI_HASH_MORE(hash, w->shear_ratio, 8);
+    hash = BZI_HASH_MORE(hash, m->shear_ratio, 8);
     hash = BZI_HASH_MORE(hash, is_mxnet, 4);
-    return bzi_hash_numbers(hash, w->canvas_px, offsetof(bzna_warp, reserved1) - offsetof(bzna_warp, canvas_px), 4);
+    hash = bzi_hash_numbers(hash, m->canvas_px, offsetof(bzna_mxnet, hls) - offsetof(bzna_mxnet, canvas_px), 4);
+    if (!bzi_is_zero(m->hls, sizeof *m - offsetof(bzna_mxnet, hls)))
+        hash = bzi_hash_numbers(hash, m->hls, sizeof *m - offsetof(bzna_mxnet, hls), 4);
+    return hash;
 }
 
 /* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
@@ -24115,8 +24121,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
  * Configurations are checked, objects are opened, and public functions call the rooms above. */
 
 
-/* ==== 81. Statistics ===============================================================================================
- * Calls: rooms 2, 4, 55, 62, 64.
+/* ==== 83. Statistics ===============================================================================================
+ * Calls: rooms 2, 4, 57, 64, 66.
  *
  * The counters of a loader, and a judgement of what limits it. The thresholds are rules of thumb. */
 
@@ -24303,8 +24309,8 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 82. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 12, 44-45, 48, 65.
+/* ==== 84. Configuration =============================================================================================
+ * Calls: rooms 2, 4, 9, 12, 44, 50, 67.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
@@ -24482,8 +24488,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
     if (bzi_settings_check(BZI_OF_loader_filter, filter, bzi_setting_name(text, where, "filter"), err) != BZNA_OK ||
         bzi_filter_check(text, filter->kind, filter->antialias, err) != BZNA_OK ||
         bzi_settings_check(BZI_OF_loader_color, c, bzi_setting_name(text, where, "color"), err) != BZNA_OK ||
-        bzi_settings_check(BZI_OF_jitter, &c->jitter, bzi_setting_name(text, where, "color.jitter"), err) != BZNA_OK ||
-        bzi_mxnet_check(NULL, &c->jitter, bzi_setting_name(text, where, "color.jitter"), err) != BZNA_OK)
+        bzi_settings_check(BZI_OF_jitter, &c->jitter, bzi_setting_name(text, where, "color.jitter"), err) != BZNA_OK)
         return err->status;
 
     for (int i = 0; i < 3; i++) {
@@ -24511,8 +24516,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 83. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 9, 12, 45-48, 82.
+/* ==== 85. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 9, 12, 47-50, 84.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -24676,8 +24681,8 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 }
 
 
-/* ==== 84. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-10, 20, 41-42, 49, 54-55, 59, 61, 65-66, 71, 76, 78, 82-83.
+/* ==== 86. Opening ===================================================================================================
+ * Calls: rooms 2, 4, 7-10, 20, 41-42, 51, 56-57, 61, 63, 67-68, 73, 78, 80, 84-85.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -25077,7 +25082,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 85. Public API: contexts ======================================================================================
+/* ==== 87. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Returns how many bytes of an error a caller's struct takes: whole members, and as much of the message as fits. */
@@ -25323,7 +25328,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 86. Public API: data sets =====================================================================================
+/* ==== 88. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 /* Finds the container of a sample, and makes its index the one in there. */
@@ -25645,7 +25650,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 87. Public API: pictures, numbers, warps ======================================================================
+/* ==== 89. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 struct bzna_decoder {
@@ -25793,20 +25798,23 @@ BZNA_API uint32_t bzna_geometry_box(const bzna_geometry *geometry, const double 
     return geometry && area && out ? (uint32_t)bzi_geometry_box(geometry, area, out) : 0;
 }
 
-BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter, bzna_transform *transform,
-                                      bzna_error *err)
+BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter, const bzna_mxnet *mxnet,
+                                      bzna_transform *transform, bzna_error *err)
 {
+    bzna_warp colors = {0};
     bzna_transform all;
 
     BZI_API_BEGIN_WITH(random, jitter, transform);
 
     BZI_API_TRY(bzi_settings_check(BZI_OF_jitter, jitter, "jitter", &e));
-    BZI_API_TRY(bzi_mxnet_check(NULL, jitter, "jitter", &e));
+    if (mxnet)
+        colors.mxnet = *mxnet;
+    BZI_API_TRY(bzi_warp_check(&colors, "warp", &e));
     bzi_transform_init(&all);
     BZI_API_TRY(bzi_settings_in_over(&all, sizeof all, transform, BZI_OF_transform, "transform", &e));
 
     bzi_transform_resolve(&all);
-    bzi_jitter_draw(random, jitter, &all);
+    bzi_jitter_draw(random, jitter, &colors.mxnet, &all);
     bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
     return BZNA_OK;
 }
@@ -25972,7 +25980,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 88. Public API: loaders =======================================================================================
+/* ==== 90. Public API: loaders =======================================================================================
  * Calls: all rooms above. */
 
 BZI_COLD
@@ -26242,7 +26250,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 }
 
 
-/* ==== 89. Public API: batches =======================================================================================
+/* ==== 91. Public API: batches =======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
@@ -26386,7 +26394,7 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 }
 
 
-/* ==== 90. Public API: writers ======================================================================================
+/* ==== 92. Public API: writers ======================================================================================
  * Calls: all rooms above. */
 
 #ifndef BENZINA_NO_WRITER

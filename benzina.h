@@ -55,7 +55,7 @@
  *     BENZINA_NO_AUGMENT   no policies: a loader whose config has policies is refused, and so is a
  *                          transform with operations
  *     BENZINA_NO_MXNET     nothing that only continues runs of MXNet: a loader whose config has a
- *                          warp MXNET, or a jitter with settings of MXNet's, is refused
+ *                          warp MXNET, or settings in warp.mxnet, is refused
  *     BENZINA_NO_THREADS   no threads, so -lpthread is not needed: one thread alone may use the
  *                          library, and context_config.no_threads is always 1
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
@@ -2607,8 +2607,8 @@ enum {
     /* Advanced, used to continue runs of MXNet: the affine augmentation of its ImageRecordIter. A
      * picture of w x h, with its padding, that is smaller than the output of W x H is enlarged
      * before it is cropped: if h < H, w becomes floor(w H / h), and h becomes H; then, if w < W, h
-     * becomes floor(h W / w), and w becomes W. With crop_px it is not enlarged, and a crop larger
-     * than the picture is centered */
+     * becomes floor(h W / w), and w becomes W. With mxnet.crop_px it is not enlarged, and a crop
+     * larger than the picture is centered */
     BZNA_WARP_MXNET               = 4
 };
 
@@ -2620,6 +2620,32 @@ enum {
      * CenterCrop */
     BZNA_LAW_TORCHVISION = 2
 };
+
+/* Advanced, used to continue runs of MXNet: parameters of its ImageRecordIter that nothing else
+ * has. The members before hls are only for the kind MXNET, and E_ARGUMENT with others. hls to
+ * clamp_hue change the colors of all views that are warped by this bzna_warp, whatever its kind,
+ * after the jitter. Zero is "none" for every member. */
+typedef struct bzna_mxnet {
+    double   shear_ratio;             /* max_shear_ratio */
+    /* min_img_size and max_img_size of the scaled picture, in pixels; 0: any */
+    uint32_t canvas_px[2];
+    /* min_crop_size and max_crop_size of a square crop, which is resized to the output, in pixels;
+     * 0: the output's size */
+    uint32_t crop_px[2];
+    uint32_t pad_px;                  /* pad, pixels added on each side */
+    uint32_t short_edge_px;           /* resize of the short edge, in pixels, before all */
+    uint32_t has_crop_start;          /* 1: crop_x_start and crop_y_start count */
+    uint32_t crop_x_start;            /* where the crop begins, in pixels */
+    uint32_t crop_y_start;            /* how far from the top, in pixels */
+    float    hls[3];                  /* random_h (at most 180), random_l, random_s (at most 255) */
+    /* max_random_contrast, below 1, and max_random_illumination. With c = 1 + U(-,+) of the one and
+     * i = U(-,+) of the other, y = ((x - mean) * c + i) * scale */
+    float    contrast;
+    float    illumination;            /* see contrast */
+    uint32_t clamp_hue;               /* bzna_transform.clamp_hue */
+    uint32_t reserved0;               /* must be 0 */
+    uint64_t reserved[4];             /* must be 0 */
+} bzna_mxnet;
 
 /* How warps are drawn. Zero is the default of every member. A setting that has no effect on the
  * kind is E_ARGUMENT. The struct has no struct_size: it grows only into reserved words. */
@@ -2658,18 +2684,7 @@ typedef struct bzna_warp {
     /* SIMILARITY: 1 crops anywhere, 0 in the middle. MXNET: rand_crop */
     uint32_t random_crop;
     uint32_t reserved0;               /* must be 0 */
-    double   shear_ratio;             /* MXNET: max_shear_ratio */
-    /* MXNET: min_img_size and max_img_size of the scaled picture, in pixels; 0: any */
-    uint32_t canvas_px[2];
-    /* MXNET: min_crop_size and max_crop_size of a square crop, which is resized to the output, in
-     * pixels; 0: the output's size */
-    uint32_t crop_px[2];
-    uint32_t pad_px;                  /* MXNET: pad, pixels added on each side */
-    uint32_t short_edge_px;           /* MXNET: resize of the short edge, in pixels, before all */
-    uint32_t has_crop_start;          /* MXNET: 1: crop_x_start and crop_y_start count */
-    uint32_t crop_x_start;            /* MXNET: where the crop begins, in pixels */
-    uint32_t crop_y_start;            /* MXNET: how far from the top, in pixels */
-    uint32_t reserved1;               /* must be 0 */
+    bzna_mxnet mxnet;                 /* Advanced: parameters of MXNet's alone */
     uint64_t reserved[8];             /* must be 0 */
 } bzna_warp;
 
@@ -2701,29 +2716,21 @@ typedef struct bzna_jitter {
     float    saturation[2];           /* factors, as for brightness */
     float    hue[2];                  /* shifts in turns, -0.5..0.5; 0, 0: none */
     float    grayscale;               /* the probability of torchvision's RandomGrayscale, 0..1 */
-    /* Advanced, used to continue runs of MXNet: random_h (at most 180), random_l and random_s (at
-     * most 255) of its ImageRecordIter */
-    float    mxnet_hls[3];
-    /* Advanced, used to continue runs of MXNet: its max_random_contrast, below 1, and
-     * max_random_illumination. With c = 1 + U(-,+) of the one and i = U(-,+) of the other,
-     * y = ((x - mean) * c + i) * scale */
-    float    mxnet_contrast;
-    float    mxnet_illumination;      /* Advanced: see mxnet_contrast */
-    uint32_t mxnet_clamp_hue;         /* Advanced: bzna_transform.clamp_hue */
     uint32_t reserved0;               /* must be 0 */
-    uint64_t reserved[8];             /* must be 0 */
+    uint64_t reserved[11];            /* must be 0 */
 } bzna_jitter;
 
 /* Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR. Any thread.
  *     random      the stream; one thread at a time may use it. Draws are taken in the order of
- *                 jitter's members, two for each of mxnet_hls; a range of no width and a
+ *                 jitter's members, then of mxnet's, two for each of hls; a range of no width and a
  *                 probability of 0 or 1 take none
  *     jitter      how colors are drawn
- *     transform   the factors drawn replace its own; mxnet_contrast and mxnet_illumination change
- *                 its bias and scale
+ *     mxnet       MXNet's colors after that: hls to clamp_hue. NULL: none
+ *     transform   the factors drawn replace its own; mxnet's contrast and illumination change its
+ *                 bias and scale
  * Returns E_ARGUMENT for a setting that is out of its range. */
 BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter,
-    bzna_transform *transform, bzna_error *err);
+    const bzna_mxnet *mxnet, bzna_transform *transform, bzna_error *err);
 
 #ifndef BENZINA_NO_AUGMENT
 /* Policies that are well known, as torchvision 0.29 has them. */

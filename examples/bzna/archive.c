@@ -253,6 +253,7 @@ static void factor_range(double most, float range[2])
 
 static void set_augmentation(const tool_options *o, bzna_warp *warp, bzna_jitter *jitter)
 {
+    bzna_mxnet *mxnet = &warp->mxnet;
     warp->flip_h = o->flip;
     warp->rotate[0] = -o->rotate;
     warp->rotate[1] = o->rotate;
@@ -265,9 +266,9 @@ static void set_augmentation(const tool_options *o, bzna_warp *warp, bzna_jitter
     jitter->hue[0] = (float)-o->hue;
     jitter->hue[1] = (float)o->hue;
     jitter->grayscale = (float)o->grayscale;
-    for (int i = 0; i < 3; i++) jitter->mxnet_hls[i] = (float)o->hls[i];
-    jitter->mxnet_contrast = (float)o->max_contrast;
-    jitter->mxnet_illumination = (float)o->max_illumination;
+    for (int i = 0; i < 3; i++) mxnet->hls[i] = (float)o->hls[i];
+    mxnet->contrast = (float)o->max_contrast;
+    mxnet->illumination = (float)o->max_illumination;
 }
 
 /* The policies of --augment and --erase. bzna_loader_open copies them. */

@@ -71,7 +71,7 @@ static bzna_loader_config config_of(uint32_t set, int variant, uint32_t none)
         c.warp.flip_h = variant == 13;
     } else if (variant >= 3) {
         c.warp.kind = BZNA_WARP_MXNET;
-        c.warp.pad_px = 2;
+        c.warp.mxnet.pad_px = 2;
         c.warp.random_crop = 1;
         c.warp.flip_h = 0.5;
     }

@@ -153,7 +153,7 @@ static bzna_loader *open_loader(void *library, const char *data, char **argument
     config.warp.kind = has_vectors || is_gray ? BZNA_WARP_CENTER_RESIZED_CROP
                      : is_cifar               ? BZNA_WARP_MXNET
                                               : BZNA_WARP_RANDOM_RESIZED_CROP;
-    config.warp.pad_px = is_cifar ? 2 : 0;
+    config.warp.mxnet.pad_px = is_cifar ? 2 : 0;
     config.warp.random_crop = (uint32_t)is_cifar;
     config.warp.flip_h = has_vectors || is_gray ? 0 : 0.5f;
     for (int i = 0; i < 3 && !has_vectors; i++) {

@@ -2500,7 +2500,8 @@ class Outputs(unittest.TestCase):
     def test_color_jitters_are_torchvisions_and_mxnets(self):
         jitter = ops.ColorJitter(
             0.25, (0.5, 3), 2, 0.125, 0.5, random_h=36, random_l=50, random_s=60, clamp_hue=True
-        )._struct
+        )
+        mxnet, jitter = jitter._mxnet, jitter._struct
         self.assertEqual(
             (
                 tuple(jitter.brightness),
@@ -2511,7 +2512,7 @@ class Outputs(unittest.TestCase):
             ),
             ((0.75, 1.25), (0.5, 3), (0, 3), (-0.125, 0.125), 0.5),
         )
-        self.assertEqual((tuple(jitter.mxnet_hls), jitter.mxnet_clamp_hue), ((36, 50, 60), 1))
+        self.assertEqual((tuple(mxnet.hls), mxnet.clamp_hue), ((36, 50, 60), 1))
         numbers, whole = (
             self.batches(seed=5, **options)
             for options in (
@@ -2537,8 +2538,8 @@ class Outputs(unittest.TestCase):
             (
                 tuple(warp._struct.degrees),
                 tuple(warp._struct.ratio),
-                tuple(warp._struct.crop_px),
-                tuple(warp._struct.canvas_px),
+                tuple(warp._struct.mxnet.crop_px),
+                tuple(warp._struct.mxnet.canvas_px),
             ),
             ((-10, 10), (0.75, 1.25), (30, 30), (0, 0)),
         )

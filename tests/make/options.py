@@ -24,11 +24,11 @@ flip warp.flip_h
 perspective warp.perspective
 hue jitter.hue
 grayscale jitter.grayscale
-random-h jitter.mxnet_hls[0]
-random-l jitter.mxnet_hls[1]
-random-s jitter.mxnet_hls[2]
-max-random-contrast jitter.mxnet_contrast
-max-random-illumination jitter.mxnet_illumination
+random-h warp.mxnet.hls[0]
+random-l warp.mxnet.hls[1]
+random-s warp.mxnet.hls[2]
+max-random-contrast warp.mxnet.contrast
+max-random-illumination warp.mxnet.illumination
 jpeg-shrink-margin loader_decode.jpeg_shrink_margin
 rotate warp.rotate less
 shear warp.shear less

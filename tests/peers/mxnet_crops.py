@@ -11,7 +11,7 @@ from mxnet import recordio
 
 SIZES = [(20, 30), (30, 20), (20, 20), (64, 20), (20, 64), (50, 40), (9, 10), (31, 33), (33, 31), (90, 70), (32, 24), (1, 7)]
 OUTPUTS = [(32, 32), (24, 40), (40, 24)]
-# What MXNet is given, and the same in the fields of bzna_warp: scale, degrees, canvas_px (2), crop_px, pad_px, short_edge_px
+# What MXNet is given, and the same in the fields of bzna_warp and its mxnet: scale, degrees, canvas_px (2), crop_px, pad_px, short_edge_px
 SETTINGS = [({}, (1, 0, 0, 0, 0, 0, 0)),
             ({"pad": 3}, (1, 0, 0, 0, 0, 3, 0)),
             ({"resize": 25}, (1, 0, 0, 0, 0, 0, 25)),

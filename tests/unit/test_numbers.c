@@ -227,10 +227,10 @@ static bzna_warp warp_number(int i)
     if (w.kind == BZNA_WARP_MXNET) {
         w.scale[0] = 0.7, w.scale[1] = 1.4;
         w.ratio[0] = 0.75, w.ratio[1] = 1.25;
-        w.shear_ratio = 0.2;
-        w.crop_px[0] = i % 3 ? 0 : 40, w.crop_px[1] = i % 3 ? 0 : 60;
-        w.pad_px = i % 4 ? 0 : 5;
-        w.short_edge_px = i % 7 ? 0 : 99;
+        w.mxnet.shear_ratio = 0.2;
+        w.mxnet.crop_px[0] = i % 3 ? 0 : 40, w.mxnet.crop_px[1] = i % 3 ? 0 : 60;
+        w.mxnet.pad_px = i % 4 ? 0 : 5;
+        w.mxnet.short_edge_px = i % 7 ? 0 : 99;
     }
     if (i % 2) {
         w.rotate[0] = -20, w.rotate[1] = 50;
@@ -245,6 +245,7 @@ TEST(warps_and_jitters_are_the_same_on_every_machine)
     BEGIN_HASH();
     for (int i = 0; i < 600; i++) {
         const bzna_warp w = warp_number(i);
+        const bzna_mxnet mxnet = { .hls = { 30, 30, 30 }, .contrast = 0.3f, .illumination = 20 };
         bzna_random random = stream((uint64_t)i);
         bzna_jitter jitter;
         bzna_transform t;
@@ -254,14 +255,10 @@ TEST(warps_and_jitters_are_the_same_on_every_machine)
             hash_double(h[k]);
         memset(&jitter, 0, sizeof jitter);
         bzna_transform_init(&t, sizeof t);
-        for (int k = 0; k < 3; k++)
-            jitter.mxnet_hls[k] = 30;
         jitter.brightness[0] = jitter.contrast[0] = jitter.saturation[0] = 0.4f;
         jitter.brightness[1] = jitter.contrast[1] = jitter.saturation[1] = 1.6f;
         jitter.hue[0] = -0.1f, jitter.hue[1] = 0.1f;
-        jitter.mxnet_contrast = 0.3f;
-        jitter.mxnet_illumination = 20;
-        CHECK_EQ(bzna_jitter_draw(&random, &jitter, &t, NULL), BZNA_OK);
+        CHECK_EQ(bzna_jitter_draw(&random, &jitter, &mxnet, &t, NULL), BZNA_OK);
         const float of[] = { t.brightness, t.contrast, t.saturation, t.hue, t.hls[0], t.hls[1], t.hls[2], t.bias[0],
                              t.scale[0] };
         for (size_t k = 0; k < COUNT(of); k++)

@@ -268,13 +268,13 @@ static void scaling(double from_width, double from_height, double to_width, doub
 }
 
 /* The jitter of view `number`. */
-static void jitter(const plan *p, const bzna_loader_color *c, uint64_t epoch, uint64_t index, uint32_t number,
-                   bzna_transform *t)
+static void jitter(const plan *p, const bzna_loader_color *c, const bzna_mxnet *mxnet, uint64_t epoch, uint64_t index,
+                   uint32_t number, bzna_transform *t)
 {
     bzna_random random;
     bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_OPERATION_COLOR);
     bzi_random_fork(&random, number, 0);
-    require(bzna_jitter_draw(&random, &c->jitter, t, NULL), "jitter");
+    require(bzna_jitter_draw(&random, &c->jitter, mxnet, t, NULL), "jitter");
 }
 
 /* What the header says a view's transform is. */
@@ -294,7 +294,7 @@ static void transform_of(const plan *p, uint64_t epoch, uint64_t index, uint32_t
         *t = given;
         if (e->own_color) {
             colors_of(&e->color, t);
-            jitter(p, &e->color, epoch, index, view, t);
+            jitter(p, &e->color, NULL, epoch, index, view, t);
         }
         if (e->own_filter) {
             t->filter = e->filter.kind;
@@ -316,7 +316,8 @@ static void transform_of(const plan *p, uint64_t epoch, uint64_t index, uint32_t
     bzi_random_fork(&random, number, 0);
     require(bzna_warp_draw(&random, e ? &e->warp : &p->c.warp, seen_width(picture), seen_height(picture), shape.width,
                            shape.height, t->homography, NULL), "warp");
-    jitter(p, e && e->own_color ? &e->color : &p->c.color, epoch, index, number, t);
+    jitter(p, e && e->own_color ? &e->color : &p->c.color, e ? &e->warp.mxnet : &p->c.warp.mxnet, epoch, index, number,
+           t);
 }
 
 static size_t bytes_of(const bzna_output *shape)
@@ -435,8 +436,8 @@ static plan plan_dino(bzna_dataset *dataset)
     p.c.warp.perspective = 0.5;
     p.c.warp.rotate[1] = 20;
     p.c.color.jitter = (bzna_jitter){ .brightness = { 0.6f, 1.4f }, .contrast = { 0.5f, 2 }, .saturation = { 0, 2 },
-                                      .hue = { -0.1f, 0.5f }, .grayscale = 0.2f, .mxnet_hls = { 90, 20, 60 },
-                                      .mxnet_contrast = 0.3f, .mxnet_illumination = 9 };
+                                      .hue = { -0.1f, 0.5f }, .grayscale = 0.2f };
+    p.c.warp.mxnet = (bzna_mxnet){ .hls = { 90, 20, 60 }, .contrast = 0.3f, .illumination = 9 };
     e = plan_add(&p, "local");
     e->own_warp = 1;
     e->views = 8;
@@ -447,6 +448,7 @@ static plan plan_dino(bzna_dataset *dataset)
     e->warp.scale[1] = 0.4;
     e->warp.flip_v = 0.5;
     e->warp.shear[0] = -20;
+    e->warp.mxnet = p.c.warp.mxnet;
     e->own_filter = 1;
     e->filter.kind = BZNA_FILTER_CUBIC;
     e->filter.antialias = BZNA_ANTIALIAS_OFF;

@@ -531,7 +531,7 @@ static uint64_t hash_of_epoch(bzna_dataset *dataset, uint64_t *failed)
 {
     bzna_loader_config c = { .struct_size = sizeof c, .output = { .batch_size = BATCH, .width = 3, .height = 3 },
                              .decode = { .threads = 2 }, .order = { .kind = BZNA_ORDER_SHUFFLE, .epochs = 3 },
-                             .warp = { .kind = BZNA_WARP_MXNET, .pad_px = 2, .random_crop = 1, .flip_h = 0.5f } };
+                             .warp = { .kind = BZNA_WARP_MXNET, .mxnet.pad_px = 2, .random_crop = 1, .flip_h = 0.5f } };
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
     bzna_error err = fresh_error();

@@ -205,8 +205,8 @@ TEST(a_reserved_word_that_is_set_is_named)
     c.reserved0 = 1;
     refused(&c, BZNA_E_STRUCT_SIZE, "loader_config.reserved0: a reserved word must be 0");
     c.reserved0 = 0;
-    c.warp.reserved1 = 1;
-    refused(&c, BZNA_E_STRUCT_SIZE, "loader_config.warp.reserved1: a reserved word must be 0");
+    c.warp.mxnet.reserved0 = 1;
+    refused(&c, BZNA_E_STRUCT_SIZE, "loader_config.warp.mxnet.reserved0: a reserved word must be 0");
 }
 
 TEST(a_picture_sits_left_or_not)
@@ -270,11 +270,12 @@ TEST(a_thread_that_may_run_anywhere_names_no_processor)
     CHECK_CONTAINS(e.message, "cannot start the thread that takes batches back: ");
 }
 
-TEST(a_build_without_mxnet_refuses_its_warp_and_its_jitter)
+TEST(a_build_without_mxnet_refuses_its_warp_and_its_colors)
 {
     const bzna_warp warp = { .kind = BZNA_WARP_MXNET };
-    const bzna_jitter jitters[] = { { .mxnet_hls = { 0, 1, 0 } }, { .mxnet_contrast = 0.5f },
-                                    { .mxnet_illumination = 1 }, { .mxnet_clamp_hue = 1 } };
+    const bzna_mxnet colors[] = { { .hls = { 0, 1, 0 } }, { .contrast = 0.5f }, { .illumination = 1 },
+                                  { .clamp_hue = 1 } };
+    const bzna_jitter jitter = { .hue = { 0.1f, 0.2f } };
     bzna_transform t;
     bzna_random random;
     bzna_error e = { 0 };
@@ -285,17 +286,17 @@ TEST(a_build_without_mxnet_refuses_its_warp_and_its_jitter)
     c.warp = warp;
     refused(&c, expected, "loader_config.warp: this build has nothing of MXNet's (BENZINA_NO_MXNET)");
     memset(&c.warp, 0, sizeof c.warp);
-    c.color.jitter = jitters[0];
-    refused(&c, expected, "color.jitter: this build has nothing of MXNet's (BENZINA_NO_MXNET)");
+    c.warp.mxnet = colors[0];
+    refused(&c, expected, "loader_config.warp: this build has nothing of MXNet's (BENZINA_NO_MXNET)");
 #else
     const bzna_status expected = BZNA_OK;
 #endif
     bzna_random_init(&random, 1, 2, 3, 4);
     bzna_transform_init(&t, sizeof t);
     CHECK_EQ(bzna_warp_draw(&random, &warp, 30, 20, 10, 10, h, &e), expected);
-    for (size_t i = 0; i < COUNT(jitters); i++)
-        CHECK_EQ(bzna_jitter_draw(&random, &jitters[i], &t, &e), expected);
-    CHECK_EQ(bzna_jitter_draw(&random, &(bzna_jitter){ .hue = { 0.1f, 0.2f } }, &t, &e), BZNA_OK);
+    for (size_t i = 0; i < COUNT(colors); i++)
+        CHECK_EQ(bzna_jitter_draw(&random, &jitter, &colors[i], &t, &e), expected);
+    CHECK_EQ(bzna_jitter_draw(&random, &jitter, NULL, &t, &e), BZNA_OK);
 }
 
 /* A folder that has gone between two looks at it is one that cannot be listed. */
@@ -354,7 +355,7 @@ TEST_MAIN(
     RUN(the_last_epoch_is_2_to_the_64_less_2)
     RUN(memory_that_is_given_for_two_batches_is_refused)
     RUN(names_that_are_not_utf8_are_refused)
-    RUN(a_build_without_mxnet_refuses_its_warp_and_its_jitter)
+    RUN(a_build_without_mxnet_refuses_its_warp_and_its_colors)
     RUN(a_reserved_word_that_is_set_is_named)
     RUN(a_picture_sits_left_or_not)
     RUN(an_empty_path_is_not_found)

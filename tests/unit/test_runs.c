@@ -117,7 +117,7 @@ static bzna_loader_config config_of(uint32_t batch)
     c.order.epochs = 2;
     c.decode.threads = 2;
     c.warp.kind = BZNA_WARP_MXNET;
-    c.warp.pad_px = 2;
+    c.warp.mxnet.pad_px = 2;
     c.warp.random_crop = 1;
     c.warp.flip_h = 0.5;
     for (int i = 0; i < 3; i++) {

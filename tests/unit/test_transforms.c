@@ -947,27 +947,27 @@ TEST(rotation_shear_and_corners_are_uniform)
 static void mxnet_forward(const bzna_warp *p, bzna_random *random, const double in[2], const double out[2],
                           const double from[2], double to[2])
 {
-    const double s = draw(random, -p->shear_ratio, p->shear_ratio);
+    const double s = draw(random, -p->mxnet.shear_ratio, p->mxnet.shear_ratio);
     const double angle = p->degrees[0] < p->degrees[1] ?
                              floor(draw(random, p->degrees[0], p->degrees[1] + 1)) : p->degrees[0];
     const double k = draw(random, p->scale[0], p->scale[1]), r = draw(random, p->ratio[0], p->ratio[1]);
     const double a = cos(angle * acos(-1) / 180), b = sin(angle * acos(-1) / 180), hs = 2 * k / (1 + r), ws = r * hs;
     const double m[2][2] = { { hs * a - s * b * ws, hs * b + s * a * ws }, { -b * ws, a * ws } };
     double size[2] = { out[0], out[1] };
-    if (p->crop_px[1])
-        size[0] = size[1] = p->crop_px[0] < p->crop_px[1] ?
-                                floor(draw(random, p->crop_px[0], p->crop_px[1] + 1.0)) : p->crop_px[0];
+    if (p->mxnet.crop_px[1])
+        size[0] = size[1] = p->mxnet.crop_px[0] == p->mxnet.crop_px[1] ? p->mxnet.crop_px[0] :
+                                floor(draw(random, p->mxnet.crop_px[0], p->mxnet.crop_px[1] + 1.0));
     for (int i = 0; i < 2; i++) {
         double canvas = k * in[i];
-        if (p->canvas_px[1] && canvas > p->canvas_px[1])
-            canvas = p->canvas_px[1];
-        if (canvas < p->canvas_px[0])
-            canvas = p->canvas_px[0];
+        if (p->mxnet.canvas_px[1] && canvas > p->mxnet.canvas_px[1])
+            canvas = p->mxnet.canvas_px[1];
+        if (canvas < p->mxnet.canvas_px[0])
+            canvas = p->mxnet.canvas_px[0];
         const double t = (canvas - (m[i][0] * in[0] + m[i][1] * in[1])) / 2;
-        const double room = floor(canvas) + 2 * p->pad_px - size[i];
-        const double begin = p->has_crop_start ? (i ? p->crop_y_start : p->crop_x_start) :
+        const double room = floor(canvas) + 2 * p->mxnet.pad_px - size[i];
+        const double begin = p->mxnet.has_crop_start ? (i ? p->mxnet.crop_y_start : p->mxnet.crop_x_start) :
                              p->random_crop && room > 0 ? floor(draw(random, 0, room + 1)) : floor(room / 2);
-        const double cropped = m[i][0] * from[0] + m[i][1] * from[1] + t + p->pad_px - begin;
+        const double cropped = m[i][0] * from[0] + m[i][1] * from[1] + t + p->mxnet.pad_px - begin;
         to[i] = (cropped + 0.5) * out[i] / size[i] - 0.5;
     }
     if (draw_flip(random, p->flip_h))
@@ -981,16 +981,16 @@ TEST(mxnets_affine_is_drawn_as_documented)
         bzna_random random = stream(i), again;
         const double in[2] = { 333, 251 }, out[2] = { 224, 160 };
         double h[9], at[2], to[2];
-        p.shear_ratio = i & 1 ? 0.2 : 0;
+        p.mxnet.shear_ratio = i & 1 ? 0.2 : 0;
         p.degrees[0] = i & 2 ? -15 : 10, p.degrees[1] = i & 2 ? 15 : 10;
         p.scale[0] = 0.7, p.scale[1] = i & 4 ? 1.4 : 0.7;
         p.ratio[0] = i & 8 ? 0.75 : 1, p.ratio[1] = i & 8 ? 1.25 : 1;
-        p.canvas_px[0] = i & 16 ? 240 : 0, p.canvas_px[1] = i & 16 ? 300 : 0;
-        p.crop_px[0] = i & 32 ? 100 : 0, p.crop_px[1] = i & 32 ? 220 : 0;
-        p.pad_px = i & 64 ? 7 : 0;
+        p.mxnet.canvas_px[0] = i & 16 ? 240 : 0, p.mxnet.canvas_px[1] = i & 16 ? 300 : 0;
+        p.mxnet.crop_px[0] = i & 32 ? 100 : 0, p.mxnet.crop_px[1] = i & 32 ? 220 : 0;
+        p.mxnet.pad_px = i & 64 ? 7 : 0;
         p.random_crop = (uint32_t)(i >> 7 & 1);
-        p.has_crop_start = i % 5 == 4;
-        p.crop_x_start = p.has_crop_start * 11, p.crop_y_start = p.has_crop_start * 5;
+        p.mxnet.has_crop_start = i % 5 == 4;
+        p.mxnet.crop_x_start = p.mxnet.has_crop_start * 11, p.mxnet.crop_y_start = p.mxnet.has_crop_start * 5;
         p.flip_h = (int)(i % 3) / 2.0;
         again = random;
         CHECK_EQ(bzna_warp_draw(&random, &p, 333, 251, 224, 160, h, NULL), BZNA_OK);
@@ -1015,7 +1015,7 @@ TEST(mxnets_affine_and_crops_are_uniform)
         bzna_warp p = warp_of(BZNA_WARP_MXNET);
         bzna_random random = stream(i);
         double h[9];
-        p.shear_ratio = 0.2;
+        p.mxnet.shear_ratio = 0.2;
         p.degrees[0] = -15, p.degrees[1] = 15;
         p.scale[0] = 0.7, p.scale[1] = 1.4;
         p.ratio[0] = 0.75, p.ratio[1] = 1.25;
@@ -1031,7 +1031,7 @@ TEST(mxnets_affine_and_crops_are_uniform)
         third[i] = ((m[0][1] * a - m[0][0] * b) / ws + 0.2) / 0.4;
         p = warp_of(BZNA_WARP_MXNET);
         p.random_crop = 1;
-        p.crop_px[0] = 100, p.crop_px[1] = 180;
+        p.mxnet.crop_px[0] = 100, p.mxnet.crop_px[1] = 180;
         CHECK_EQ(bzna_warp_draw(&random, &p, 333, 251, 100, 100, h, NULL), BZNA_OK);
         const double shown = h[0] * 100;                    /* its first pixel begins half a pixel before */
         side[i] = (round(shown) - 100 + bzna_random_uniform(&random, 0, 1)) / 81;
@@ -1057,7 +1057,7 @@ TEST(mxnets_resize_of_the_short_edge_is_before_all)
     bzna_warp p = warp_of(BZNA_WARP_MXNET);
     bzna_random random = stream(1);
     double h[9];
-    p.short_edge_px = 100;                                  /* 301 x 201 becomes 149 x 100, then its middle 40 x 20 */
+    p.mxnet.short_edge_px = 100;                            /* 301 x 201 becomes 149 x 100, then its middle 40 x 20 */
     CHECK_EQ(bzna_warp_draw(&random, &p, 301, 201, 40, 20, h, NULL), BZNA_OK);
     CHECK_NEAR(h[0], 301 / 149.0, 1e-12);
     CHECK_NEAR(h[4], 2.01, 1e-12);
@@ -1079,10 +1079,10 @@ TEST(mxnet_takes_its_pixels_from_the_same_places)
         double h[9], at[2];
         p.scale[0] = p.scale[1] = row[4] / 10.0;
         p.degrees[0] = p.degrees[1] = row[5];
-        p.canvas_px[0] = (uint32_t)row[6], p.canvas_px[1] = (uint32_t)row[7];
-        p.crop_px[0] = p.crop_px[1] = (uint32_t)row[8];
-        p.pad_px = (uint32_t)row[9];
-        p.short_edge_px = (uint32_t)row[10];
+        p.mxnet.canvas_px[0] = (uint32_t)row[6], p.mxnet.canvas_px[1] = (uint32_t)row[7];
+        p.mxnet.crop_px[0] = p.mxnet.crop_px[1] = (uint32_t)row[8];
+        p.mxnet.pad_px = (uint32_t)row[9];
+        p.mxnet.short_edge_px = (uint32_t)row[10];
         CHECK_EQ(bzna_warp_draw(&random, &p, in[0], in[1], out[0], out[1], h, NULL), BZNA_OK);
         CHECK_EQ(words_taken(&random), 0);
         enlarged += !row[8] && !row[10] && (in[0] < out[0] || in[1] < out[1]);
@@ -1134,7 +1134,7 @@ TEST(settings_on_top_of_a_warp_are_checked)
         { &p.shear[1], 90, "shear" }, { &p.shear[2], -90, "shear" }, { &p.shear[3], NAN, "shear" },
         { &p.perspective, 1.01, "perspective" }, { &p.perspective, -0.1, "perspective" },
         { &p.perspective, NAN, "perspective" }, { &p.perspective_p, 0.5, "perspective_p: has no effect" },
-        { &p.shear_ratio, 0.5, "shear_ratio: has no effect" },
+        { &p.mxnet.shear_ratio, 0.5, "mxnet.shear_ratio to crop_y_start: has no effect" },
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         p = warp_of(BZNA_WARP_NONE);
@@ -1144,13 +1144,13 @@ TEST(settings_on_top_of_a_warp_are_checked)
         CHECK_CONTAINS(err.message, bad[i].says);
     }
     p = warp_of(BZNA_WARP_MXNET);
-    p.canvas_px[0] = 10, p.canvas_px[1] = 9;
+    p.mxnet.canvas_px[0] = 10, p.mxnet.canvas_px[1] = 9;
     CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
     p = warp_of(BZNA_WARP_MXNET);
-    p.crop_px[1] = 9;
+    p.mxnet.crop_px[1] = 9;
     CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
     p = warp_of(BZNA_WARP_MXNET);
-    p.shear_ratio = NAN;
+    p.mxnet.shear_ratio = NAN;
     CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
     p = warp_of(BZNA_WARP_NONE);                            /* a line has no perspective: it stays as it is */
     p.perspective = p.perspective_p = 1;
@@ -1197,7 +1197,7 @@ TEST(every_step_of_color_is_torchvisions_and_in_its_order)
         float out[2][3 * 64], worst = 0;
         bzna_transform_init(&t, sizeof t);
         j.grayscale = (float)torchvision_jitters[i].gray;
-        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+        CHECK_EQ(bzna_jitter_draw(&random, &j, NULL, &t, NULL), BZNA_OK);
         CHECK_EQ(words_taken(&random), 0);
         clamped += torchvision_jitters[i].is_clamped;
         recolor(&t, 4, 2, torchvision_jitters[i].rgb, BZNA_CHANNELS_RGB, out[0]);
@@ -1269,17 +1269,15 @@ TEST(contrast_is_about_the_mean_of_what_is_inside_and_the_fill_stays)
 TEST(mxnets_contrast_and_illumination_are_about_the_mean)
 {
     for (uint64_t i = 0; i < 100; i++) {
-        bzna_jitter j;
+        const bzna_jitter j = { .grayscale = 0 };
+        const bzna_mxnet m = { .contrast = 0.4f, .illumination = 30 };
         bzna_random random = stream(i), again = random;
         bzna_transform t;
-        memset(&j, 0, sizeof j);
         bzna_transform_init(&t, sizeof t);
-        j.mxnet_contrast = 0.4f;
-        j.mxnet_illumination = 30;
         t.bias[1] = 116;
         t.scale[1] = 1 / 57.f;
-        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
-        const double c = 1 + draw(&again, -j.mxnet_contrast, j.mxnet_contrast), l = draw(&again, -30, 30);
+        CHECK_EQ(bzna_jitter_draw(&random, &j, &m, &t, NULL), BZNA_OK);
+        const double c = 1 + draw(&again, -m.contrast, m.contrast), l = draw(&again, -30, 30);
         for (float x = 0; x < 256; x += 51)
             CHECK_NEAR((x - t.bias[1]) * t.scale[1], ((x - 116) * c + l) / 57, 1e-4);
         CHECK_EQ(words_taken(&again), words_taken(&random));
@@ -1298,7 +1296,7 @@ TEST(factors_are_uniform_and_gray_comes_with_its_probability)
         j.contrast[1] = 2;
         j.saturation[1] = 1.25f;
         j.hue[1] = 0.3f;
-        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+        CHECK_EQ(bzna_jitter_draw(&random, &j, NULL, &t, NULL), BZNA_OK);
         first[i] = t.brightness - 0.5;
         second[i] = t.saturation - 0.25;
         third[i] = t.contrast / 2;
@@ -1306,7 +1304,7 @@ TEST(factors_are_uniform_and_gray_comes_with_its_probability)
         j = jitter_of(0, 0, 0, 0);
         j.grayscale = 0.2f;
         bzna_transform_init(&t, sizeof t);
-        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+        CHECK_EQ(bzna_jitter_draw(&random, &j, NULL, &t, NULL), BZNA_OK);
         gray += t.grayscale == 1;
     }
     check_uniform("brightness", first, DRAWS);
@@ -1328,12 +1326,12 @@ TEST(mxnets_hls_are_integers_by_its_law_drawn_one_after_the_other)
     static const float most[3] = { 36, 50, 255 };
     static int count[3][511];
     for (uint64_t i = 0; i < DRAWS; i++) {
-        bzna_jitter j = jitter_of(0, 0, 0, 0);
+        const bzna_jitter j = jitter_of(0, 0, 0, 0);
+        const bzna_mxnet m = { .hls = { most[0], most[1], most[2] } };
         bzna_random random = stream(i), again = random;
         bzna_transform t;
         bzna_transform_init(&t, sizeof t);
-        memcpy(j.mxnet_hls, most, sizeof most);
-        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+        CHECK_EQ(bzna_jitter_draw(&random, &j, &m, &t, NULL), BZNA_OK);
         for (int k = 0; k < 3; k++) {
             const double u = draw(&again, 0, 1), v = draw(&again, 0, 1);
             CHECK_EQ(t.hls[k], trunc((u + 4 * v) / 5 * most[k] * 2 - most[k]));
@@ -1354,6 +1352,7 @@ TEST(mxnets_hls_are_integers_by_its_law_drawn_one_after_the_other)
 TEST(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
 {
     bzna_jitter j = jitter_of(2, 0, 0.5, 0);
+    bzna_mxnet m = { .pad_px = 0 };
     bzna_random random = stream(1);
     bzna_error err = { .struct_size = sizeof err };
     bzna_transform t;
@@ -1363,7 +1362,7 @@ TEST(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
     bzna_transform_init(&t, sizeof t);
     const float swap[12] = { 0, 0, 1, 5, 0, 1, 0, 0, 1, 0, 0, 0 };
     memcpy(t.color, swap, sizeof swap);
-    CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+    CHECK_EQ(bzna_jitter_draw(&random, &j, NULL, &t, NULL), BZNA_OK);
     recolor(&t, 1, 1, rgb, BZNA_CHANNELS_RGB, out);
     const double luma = 0.299 * 255 + 0.587 * 40 + 0.114 * 20;
     for (int c = 0; c < 3; c++)
@@ -1373,23 +1372,25 @@ TEST(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
         { &j.contrast[0], -1, "contrast" }, { &j.contrast[1], INFINITY, "contrast" },
         { &j.saturation[0], -1, "saturation" }, { &j.grayscale, 1.5f, "grayscale" },
         { &j.hue[0], -0.51f, "hue" }, { &j.hue[1], 0.51f, "hue" }, { &j.hue[0], 0.1f, "hue" },
-        { &j.mxnet_hls[0], 181, "mxnet_hls" }, { &j.mxnet_hls[1], -1, "mxnet_hls" },
-        { &j.mxnet_hls[2], NAN, "mxnet_hls" },
-        { &j.mxnet_contrast, 1, "mxnet_contrast" }, { &j.mxnet_illumination, -1, "mxnet_illumination" },
+        { &m.hls[0], 181, "mxnet.hls" }, { &m.hls[1], -1, "mxnet.hls" }, { &m.hls[2], NAN, "mxnet.hls" },
+        { &m.contrast, 1, "mxnet.contrast" }, { &m.illumination, -1, "mxnet.illumination" },
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         j = jitter_of(2, 0, 0.5, 0);
+        memset(&m, 0, sizeof m);
         *bad[i].field = bad[i].value;
-        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, &err), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_jitter_draw(&random, &j, &m, &t, &err), BZNA_E_ARGUMENT);
         CHECK_CONTAINS(err.message, bad[i].says);
     }
     j = jitter_of(1, 1, 1, 0);
     j.reserved[7] = 1;
-    CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_jitter_draw(&random, &j, NULL, &t, NULL), BZNA_E_STRUCT_SIZE);
     j = jitter_of(1, 1, 1, 0);
-    j.mxnet_clamp_hue = 2;
-    CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_jitter_draw(NULL, &j, &t, NULL), BZNA_E_ARGUMENT);
+    m = (bzna_mxnet){ .clamp_hue = 2 };
+    CHECK_EQ(bzna_jitter_draw(&random, &j, &m, &t, NULL), BZNA_E_ARGUMENT);
+    m = (bzna_mxnet){ .reserved = { 0, 0, 0, 1 } };
+    CHECK_EQ(bzna_jitter_draw(&random, &j, &m, &t, NULL), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_jitter_draw(NULL, &j, NULL, &t, NULL), BZNA_E_ARGUMENT);
 }
 
 TEST(colors_of_a_transform_are_checked)
@@ -1536,7 +1537,7 @@ TEST(zeros_of_a_transform_and_of_a_picture_are_their_defaults)
     CHECK_EQ(bzna_picture_render(&brief, &half, &output, b, sizeof b, NULL), BZNA_OK);
     CHECK(b[0] == a[0] && b[6] == a[6] / 2 && b[12] == a[12]);
 
-    CHECK_EQ(bzna_jitter_draw(&random, &jitter, &drawn, NULL), BZNA_OK);    /* written out, for what the caller adds */
+    CHECK_EQ(bzna_jitter_draw(&random, &jitter, NULL, &drawn, NULL), BZNA_OK);  /* written out: the caller may add */
     CHECK(!memcmp(drawn.homography, identities.homography, sizeof drawn.homography));
     CHECK(!memcmp(drawn.color, identities.color, sizeof drawn.color));
     CHECK(!memcmp(drawn.scale, identities.scale, sizeof drawn.scale));
@@ -2233,7 +2234,7 @@ TEST(what_a_shorter_transform_lacks_has_its_default)
         memset((uint8_t *)&t + sizes[i], 0xaa, sizeof t - sizes[i]);
         CHECK_EQ(bzna_picture_render(&picture, &t, &output, b, sizeof b, &e), BZNA_OK);
         CHECK(!memcmp(a, b, sizeof a));
-        CHECK_EQ(bzna_jitter_draw(&random, &jitter, &t, &e), BZNA_OK);
+        CHECK_EQ(bzna_jitter_draw(&random, &jitter, NULL, &t, &e), BZNA_OK);
         CHECK_EQ(t.struct_size, sizes[i]);
         CHECK_EQ(((const uint8_t *)&t)[sizes[i]], 0xaa);
     }
@@ -2264,7 +2265,7 @@ TEST(a_transform_of_another_size_is_filled_in_and_taken_as_far_as_both_know_it)
     CHECK_EQ(bzna_picture_render(&picture, &whole, &output, a, sizeof a, &e), BZNA_OK);
     CHECK_EQ(bzna_picture_render(&picture, &t, &output, b, sizeof b, &e), BZNA_OK);       /* 0xaa would be an hls */
     CHECK(!memcmp(a, b, sizeof a));
-    CHECK_EQ(bzna_jitter_draw(&random, &jitter, &t, &e), BZNA_OK);
+    CHECK_EQ(bzna_jitter_draw(&random, &jitter, NULL, &t, &e), BZNA_OK);
     CHECK_EQ(t.struct_size, OLDER);
     for (size_t i = OLDER; i < sizeof t; i++)
         CHECK_EQ(((const uint8_t *)&t)[i], 0xaa);
@@ -2277,10 +2278,10 @@ TEST(a_transform_of_another_size_is_filled_in_and_taken_as_far_as_both_know_it)
     future.added[3] = 1;
     CHECK_EQ(bzna_picture_render(&picture, &future.known, &output, b, sizeof b, &e), BZNA_E_STRUCT_SIZE);
     CHECK_CONTAINS(e.message, "transform.struct_size");
-    CHECK_EQ(bzna_jitter_draw(&random, &jitter, &future.known, &e), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_jitter_draw(&random, &jitter, NULL, &future.known, &e), BZNA_E_STRUCT_SIZE);
     for (uint32_t size = 0; size < 4; size++) {
         t.struct_size = size;
-        CHECK_EQ(bzna_jitter_draw(&random, &jitter, &t, &e), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_jitter_draw(&random, &jitter, NULL, &t, &e), BZNA_E_STRUCT_SIZE);
     }
     memset(&t, 0xaa, sizeof t);
     bzna_transform_init(&t, 3);                             /* no room for the size itself: nothing is written */

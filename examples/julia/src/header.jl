@@ -867,6 +867,26 @@ mutable struct bzna_affine
     bzna_affine() = new()
 end
 
+# Advanced, used to continue runs of MXNet: parameters of its ImageRecordIter that nothing else has. The members
+# before hls are only for the kind MXNET, and E_ARGUMENT with others. hls to clamp_hue change the colors of all views
+# that are warped by this bzna_warp, whatever its kind, after the jitter. Zero is "none" for every member.
+struct bzna_mxnet
+    shear_ratio::Float64
+    canvas_px::NTuple{2,UInt32}
+    crop_px::NTuple{2,UInt32}
+    pad_px::UInt32
+    short_edge_px::UInt32
+    has_crop_start::UInt32
+    crop_x_start::UInt32
+    crop_y_start::UInt32
+    hls::NTuple{3,Float32}
+    contrast::Float32
+    illumination::Float32
+    clamp_hue::UInt32
+    reserved0::UInt32
+    reserved::NTuple{4,UInt64}
+end
+
 # How warps are drawn. Zero is the default of every member. A setting that has no effect on the kind is E_ARGUMENT.
 # The struct has no struct_size: it grows only into reserved words.
 struct bzna_warp
@@ -886,15 +906,7 @@ struct bzna_warp
     keep_ratio::UInt32
     random_crop::UInt32
     reserved0::UInt32
-    shear_ratio::Float64
-    canvas_px::NTuple{2,UInt32}
-    crop_px::NTuple{2,UInt32}
-    pad_px::UInt32
-    short_edge_px::UInt32
-    has_crop_start::UInt32
-    crop_x_start::UInt32
-    crop_y_start::UInt32
-    reserved1::UInt32
+    mxnet::bzna_mxnet
     reserved::NTuple{8,UInt64}
 end
 
@@ -906,12 +918,8 @@ struct bzna_jitter
     saturation::NTuple{2,Float32}
     hue::NTuple{2,Float32}
     grayscale::Float32
-    mxnet_hls::NTuple{3,Float32}
-    mxnet_contrast::Float32
-    mxnet_illumination::Float32
-    mxnet_clamp_hue::UInt32
     reserved0::UInt32
-    reserved::NTuple{8,UInt64}
+    reserved::NTuple{11,UInt64}
 end
 
 # A piece of the caller's memory.

@@ -58,6 +58,12 @@ drawn_warp(none::bzna_warp, warp, crop_area, crop_ratio, law, flip, flip_v) =
 # The address of one of `items`, which is what an output has of its own; or NULL. Inside GC.@preserve of items only.
 address_or_null(items::Vector{T}, i, own) where {T} = own === nothing ? Ptr{T}(C_NULL) : pointer(items, i)
 
+# A warp with the colors that MXNet would draw: an output without colors of its own has the loader's.
+with_colors(::Nothing, ::bzna_mxnet) = nothing
+with_colors(warp::bzna_warp, of::bzna_mxnet) =
+    changed(warp; mxnet = changed(warp.mxnet; hls = of.hls, contrast = of.contrast, illumination = of.illumination,
+                                  clamp_hue = of.clamp_hue))
+
 # What each output has of its own, with a place for those that have nothing.
 own_of(items, none) = typeof(none)[item === nothing ? none : item for item in items]
 
@@ -124,7 +130,8 @@ function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial
                                         pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
                            epochs = BZNA_EPOCHS_ENDLESS, pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
     if crop_start !== nothing
-        config.warp = changed(config.warp; has_crop_start = true, crop_x_start = crop_start[1], crop_y_start = crop_start[2])
+        config.warp = changed(config.warp; mxnet = changed(config.warp.mxnet; has_crop_start = true, crop_x_start = crop_start[1],
+                                                           crop_y_start = crop_start[2]))
     end
     config.filter = changed(config.filter; antialias = antialiased(antialias))
     if transform isa Ptr
@@ -148,7 +155,8 @@ function Settings(; size::Tuple{Integer,Integer}, shuffle::Bool = false, partial
     means = mean_image === nothing ? Float32[] : Vector{Float32}(vec(mean_image))
     names, fields = [output.name for output in outputs], [output.field for output in outputs]
     extras = bzna_loader_output[output.raw for output in outputs]
-    warps = own_of([output.warp for output in outputs], config.warp)
+    warps = own_of([output.color === nothing ? with_colors(output.warp, config.warp.mxnet) : output.warp for output in outputs],
+                   config.warp)
     filters = own_of([output.filter for output in outputs], config.filter)
     colors = own_of([output.color for output in outputs], config.color)
     policies = [policies_of(augment), (something(output.augment, Policy[]) for output in outputs)...]

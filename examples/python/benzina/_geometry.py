@@ -102,7 +102,7 @@ class RandomCrop(_Crop):
         if self.pad_if_needed:
             return None
         warp = _c.new("warp")
-        warp.kind, warp.random_crop, warp.pad_px = _c.WARP_MXNET, 1, self.padding
+        warp.kind, warp.random_crop, warp.mxnet.pad_px = _c.WARP_MXNET, 1, self.padding
         warp.flip_h, warp.flip_v = self.flip_h, self.flip_v
         return warp
 

@@ -122,11 +122,11 @@ made: str name; u32 dtype, dimensions; i64 shape[4]; u32 zero, reserved0; u64 re
 output: u32 struct_size, width, height, dtype, layout, channels
 affine: u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f64 crop_x, crop_y, crop_width,
     crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
+mxnet: f64 shear_ratio; u32 canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start,
+    crop_y_start; f32 hls[3], contrast, illumination; u32 clamp_hue, reserved0; u64 reserved[4]
 warp: u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v, rotate[2], shear[4],
-    perspective, perspective_p; u32 resize, keep_ratio, random_crop, reserved0; f64 shear_ratio; u32 canvas_px[2],
-    crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start, crop_y_start, reserved1; u64 reserved[8]
-jitter: f32 brightness[2], contrast[2], saturation[2], hue[2], grayscale, mxnet_hls[3], mxnet_contrast,
-    mxnet_illumination; u32 mxnet_clamp_hue, reserved0; u64 reserved[8]
+    perspective, perspective_p; u32 resize, keep_ratio, random_crop, reserved0; mxnet mxnet; u64 reserved[8]
+jitter: f32 brightness[2], contrast[2], saturation[2], hue[2], grayscale; u32 reserved0; u64 reserved[11]
 buffer: ptr data; u64 bytes
 loader_filter: u32 kind, antialias; u64 reserved[8]
 loader_color: f32 mean[3], std[3], bias[3], scale[3], fill[3]; u32 fill_space, matrix, reserved0; ptr mean_image;
@@ -226,7 +226,7 @@ transform_init: void &transform size
 picture_render: i32 &picture &transform &output ptr size &error
 affine_matrix: i32 &affine &f64 &error
 warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
-jitter_draw: i32 &random &jitter &transform &error
+jitter_draw: i32 &random &jitter &mxnet &transform &error
 policy_preset: i32 u32 u32 u32 &policy &error
 augment_draw: i32 &random &loader_augment u32 u32 &transform &error
 loader_config_init: void &loader_config size

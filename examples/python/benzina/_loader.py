@@ -475,7 +475,9 @@ class DataLoader(_handles.Handled):
             views, hooks.mixing = mix.mixture_width + 1, Mixing(self, mix, warp, width, height, **beside)
         kept.append(set_augment(config.augment, augment, beyond_crop))
         self._has_operations = arg.flag("operations", operations)
-        config.color.jitter = (ops.ColorJitter(*drawn) if jitter is None else jitter)._struct
+        jitter = ops.ColorJitter(*drawn) if jitter is None else jitter
+        config.color.jitter = jitter._struct
+        jitter._add_mxnet(config.warp)
         if inter_method is not None:
             method = arg.choice("inter_method", inter_method, {"inter_method": INTER_METHODS})
             if callable(method):
@@ -513,6 +515,11 @@ class DataLoader(_handles.Handled):
         self._refuse_targets(dataset, {*self._tensors, *others, *(extra.field for extra in outputs)})
         extras = (structs.loader_output * len(outputs))(*(extra._struct for extra in outputs))
         if outputs:
+            for extra in extras:                # which have the loader's colors, unless they have their own
+                if extra.warp and not extra.color:
+                    kept.append(structs.warp.from_buffer_copy(structs.warp.from_address(extra.warp)))
+                    jitter._add_mxnet(kept[-1])
+                    extra.warp = ctypes.addressof(kept[-1])
             _c.set_extra_outputs(config, extras)
             hooks.own_colors = [i for i, extra in enumerate(extras, 1) if extra.color]
         kept += [extras, outputs]

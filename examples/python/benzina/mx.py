@@ -342,8 +342,8 @@ def _method_of(inter_method: int, warp: Any) -> int:
         return inter_method
     drawn = warp._struct
     is_affine = (
-        any(drawn.degrees) or drawn.shear_ratio or tuple(drawn.scale) != (1, 1) or tuple(drawn.ratio) != (1, 1)
-        or any(drawn.canvas_px)
+        any(drawn.degrees) or drawn.mxnet.shear_ratio or tuple(drawn.scale) != (1, 1) or tuple(drawn.ratio) != (1, 1)
+        or any(drawn.mxnet.canvas_px)
     )
     if not is_affine:
         return inter_method

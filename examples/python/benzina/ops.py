@@ -399,6 +399,7 @@ class MXNetAffine(WarpTransform):
     ) -> None:
         warp = self._struct = _c.new("warp")
         warp.kind = _c.WARP_MXNET
+        mxnet = warp.mxnet
         real, whole = {}, {}
         for name, value in dict(
             max_rotate_angle=max_rotate_angle,
@@ -420,19 +421,19 @@ class MXNetAffine(WarpTransform):
             whole[name] = arg.number(name, value, ctypes.c_int32, -1)
         angle = abs(real["max_rotate_angle"])
         warp.degrees[:] = (rotate, rotate) if real["rotate"] > 0 else (-angle, angle)
-        arg.put(warp, "shear_ratio", max_shear_ratio, "max_shear_ratio")
+        arg.put(mxnet, "shear_ratio", max_shear_ratio, "max_shear_ratio")
         warp.scale[:] = real["min_random_scale"], real["max_random_scale"]
         warp.ratio[:] = 1 - real["max_aspect_ratio"], 1 + real["max_aspect_ratio"]
-        warp.canvas_px[:] = [
+        mxnet.canvas_px[:] = [
             arg.number(name, 0 if real[name] >= 1e6 else int(real[name]), ctypes.c_uint32)
             for name in ("min_img_size", "max_img_size")
         ]
         sizes = [size for size in (whole["min_crop_size"], whole["max_crop_size"]) if size > 0]
-        warp.crop_px[:] = (min(sizes), max(sizes)) if sizes else (0, 0)
-        arg.put(warp, "pad_px", pad, "pad")
-        warp.short_edge_px, warp.random_crop = max(0, whole["resize"]), arg.flag("rand_crop", rand_crop)
+        mxnet.crop_px[:] = (min(sizes), max(sizes)) if sizes else (0, 0)
+        arg.put(mxnet, "pad_px", pad, "pad")
+        mxnet.short_edge_px, warp.random_crop = max(0, whole["resize"]), arg.flag("rand_crop", rand_crop)
         if crop_x_start >= 0 or crop_y_start >= 0:
-            warp.has_crop_start, warp.crop_x_start, warp.crop_y_start = 1, max(0, crop_x_start), max(0, crop_y_start)
+            mxnet.has_crop_start, mxnet.crop_x_start, mxnet.crop_y_start = 1, max(0, crop_x_start), max(0, crop_y_start)
         warp.flip_h = 1.0 if arg.flag("mirror", mirror) else 0.5 if arg.flag("rand_mirror", rand_mirror) else 0.0
 
     def _warp(self) -> Any:
@@ -463,6 +464,7 @@ class ColorJitter:
         clamp_hue: bool = False,
     ) -> None:
         jitter = self._struct = _c.new("jitter")
+        mxnet = self._mxnet = _c.new("mxnet")
         for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
             factors = arg.pair(name, value, lambda b: (max(0.0, 1 - b), 1 + b) if b >= 0 else (b, b))
             if not 0 <= factors[0] <= factors[1]:
@@ -475,25 +477,32 @@ class ColorJitter:
                 "hue: %r is neither a number from 0 to 0.5 nor two from -0.5, the smaller one first" % (hue,)
             )
         arg.put(jitter, "grayscale", grayscale)
-        jitter.mxnet_hls[:] = [arg.number(name, value, ctypes.c_float) for name, value in
-                               (("random_h", random_h), ("random_l", random_l), ("random_s", random_s))]
-        arg.put(jitter, "mxnet_contrast", max_random_contrast, "max_random_contrast")
-        arg.put(jitter, "mxnet_illumination", max_random_illumination, "max_random_illumination")
-        jitter.mxnet_clamp_hue = arg.flag("clamp_hue", clamp_hue)
+        mxnet.hls[:] = [arg.number(name, value, ctypes.c_float) for name, value in
+                        (("random_h", random_h), ("random_l", random_l), ("random_s", random_s))]
+        arg.put(mxnet, "contrast", max_random_contrast, "max_random_contrast")
+        arg.put(mxnet, "illumination", max_random_illumination, "max_random_illumination")
+        mxnet.clamp_hue = arg.flag("clamp_hue", clamp_hue)
 
     def __repr__(self) -> str:
-        return "ColorJitter(%s)" % repr(self._struct)[len("bzna_jitter("):-1]
+        shown = (repr(self._struct)[len("bzna_jitter("):-1], repr(self._mxnet)[len("bzna_mxnet("):-1])
+        return "ColorJitter(%s)" % ", ".join(filter(None, shown))
 
     def __getstate__(self) -> bytes:
-        return bytes(self._struct)
+        return bytes(self._struct) + bytes(self._mxnet)
 
     def __setstate__(self, state: bytes) -> None:
         self._struct = structs.jitter.from_buffer_copy(state)
+        self._mxnet = structs.mxnet.from_buffer_copy(state, ctypes.sizeof(structs.jitter))
+
+    def _add_mxnet(self, warp: Any) -> None:
+        """Gives a structs.warp the colors that MXNet would draw."""
+        for name in ("hls", "contrast", "illumination", "clamp_hue"):
+            setattr(warp.mxnet, name, getattr(self._mxnet, name))
 
     def _as_policy(self) -> Policy:
         """As torchvision's, in random order, each rounded to 8 bits."""
-        jitter = self._struct
-        if jitter.grayscale or any(jitter.mxnet_hls) or jitter.mxnet_contrast or jitter.mxnet_illumination:
+        jitter, mxnet = self._struct, self._mxnet
+        if jitter.grayscale or any(mxnet.hls) or mxnet.contrast or mxnet.illumination:
             raise ValueError(
                 "augment: a ColorJitter there has brightness, contrast, saturation and hue alone: give "
                 "ops.RandomGrayscale, "
@@ -509,7 +518,7 @@ class ColorJitter:
     def __call__(self, rng: Any, transform: Any) -> None:
         """Draws one jitter on top of the transform's, in a transform callback of one's own."""
         err = _c.new("error")
-        check(lib.bzna_jitter_draw(rng.struct, self._struct, transform, err), err)
+        check(lib.bzna_jitter_draw(rng.struct, self._struct, self._mxnet, transform, err), err)
 
 
 from . import _geometry  # noqa: E402           which is made of what is above

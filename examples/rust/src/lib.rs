@@ -83,6 +83,7 @@ pub use raw::bzna_geometry as Geometry;
 pub use raw::bzna_image_info as ImageInfo;
 pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_loader_info as LoaderInfo;
+pub use raw::bzna_mxnet as Mxnet;
 pub use raw::bzna_operation as Operation;
 pub use raw::bzna_sample_info as SampleInfo;
 pub use raw::bzna_stage_statistics as StageStatistics;

@@ -562,7 +562,8 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Random colors: torchvision's ColorJitter and RandomGrayscale, and MXNet's HLS, contrast and illumination.
+    /// Random colors: torchvision's ColorJitter and RandomGrayscale. MXNet's HLS, contrast and illumination
+    /// are the warp's: [`crate::Mxnet`].
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.config.color.jitter = jitter;
         self

@@ -318,7 +318,8 @@ impl Warp {
         Warp::of(raw::BZNA_WARP_SIMILARITY)
     }
 
-    /// MXNet's affine augmentation, whose parameters the fields name: canvas_px is its min and max_img_size, and so on.
+    /// MXNet's affine augmentation. Parameters that only this has are fields of `mxnet`: canvas_px is its min and
+    /// max_img_size, and so on.
     pub fn mxnet() -> Warp {
         Warp::of(raw::BZNA_WARP_MXNET)
     }

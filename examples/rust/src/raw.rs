@@ -545,8 +545,8 @@ pub const BZNA_WARP_NONE: u32 = 2;
 pub const BZNA_WARP_SIMILARITY: u32 = 3;
 /// Advanced, used to continue runs of MXNet: the affine augmentation of its ImageRecordIter. A picture of w x h, with
 /// its padding, that is smaller than the output of W x H is enlarged before it is cropped: if h < H, w becomes floor(w
-/// H / h), and h becomes H; then, if w < W, h becomes floor(h W / w), and w becomes W. With crop_px it is not enlarged,
-/// and a crop larger than the picture is centered
+/// H / h), and h becomes H; then, if w < W, h becomes floor(h W / w), and w becomes W. With mxnet.crop_px it is not
+/// enlarged, and a crop larger than the picture is centered
 pub const BZNA_WARP_MXNET: u32 = 4;
 
 // How crops are drawn.
@@ -1700,6 +1700,42 @@ structs! {
         keep_ratio: u32,
     }
 
+    /// Advanced, used to continue runs of MXNet: parameters of its ImageRecordIter that nothing else has. The members
+    /// before hls are only for the kind MXNET, and E_ARGUMENT with others. hls to clamp_hue change the colors of all
+    /// views that are warped by this bzna_warp, whatever its kind, after the jitter. Zero is "none" for every member.
+    struct bzna_mxnet {
+        /// max_shear_ratio
+        shear_ratio: f64,
+        /// min_img_size and max_img_size of the scaled picture, in pixels; 0: any
+        canvas_px: [u32; 2],
+        /// min_crop_size and max_crop_size of a square crop, which is resized to the output, in pixels; 0: the output's
+        /// size
+        crop_px: [u32; 2],
+        /// Pad, pixels added on each side
+        pad_px: u32,
+        /// Resize of the short edge, in pixels, before all
+        short_edge_px: u32,
+        /// 1: crop_x_start and crop_y_start count
+        has_crop_start: u32,
+        /// Where the crop begins, in pixels
+        crop_x_start: u32,
+        /// How far from the top, in pixels
+        crop_y_start: u32,
+        /// random_h (at most 180), random_l, random_s (at most 255)
+        hls: [f32; 3],
+        /// max_random_contrast, below 1, and max_random_illumination. With c = 1 + U(-,+) of the one and i = U(-,+) of
+        /// the other, y = ((x - mean) * c + i) * scale
+        contrast: f32,
+        /// See contrast
+        illumination: f32,
+        /// bzna_transform.clamp_hue
+        clamp_hue: u32,
+        /// Must be 0
+        reserved0: u32,
+        /// Must be 0
+        reserved: [u64; 4],
+    }
+
     /// How warps are drawn. Zero is the default of every member. A setting that has no effect on the kind is
     /// E_ARGUMENT. The struct has no struct_size: it grows only into reserved words.
     struct bzna_warp {
@@ -1746,25 +1782,8 @@ structs! {
         random_crop: u32,
         /// Must be 0
         reserved0: u32,
-        /// MXNET: max_shear_ratio
-        shear_ratio: f64,
-        /// MXNET: min_img_size and max_img_size of the scaled picture, in pixels; 0: any
-        canvas_px: [u32; 2],
-        /// MXNET: min_crop_size and max_crop_size of a square crop, which is resized to the output, in pixels; 0: the
-        /// output's size
-        crop_px: [u32; 2],
-        /// MXNET: pad, pixels added on each side
-        pad_px: u32,
-        /// MXNET: resize of the short edge, in pixels, before all
-        short_edge_px: u32,
-        /// MXNET: 1: crop_x_start and crop_y_start count
-        has_crop_start: u32,
-        /// MXNET: where the crop begins, in pixels
-        crop_x_start: u32,
-        /// MXNET: how far from the top, in pixels
-        crop_y_start: u32,
-        /// Must be 0
-        reserved1: u32,
+        /// Advanced: parameters of MXNet's alone
+        mxnet: bzna_mxnet,
         /// Must be 0
         reserved: [u64; 8],
     }
@@ -1782,20 +1801,10 @@ structs! {
         hue: [f32; 2],
         /// The probability of torchvision's RandomGrayscale, 0..1
         grayscale: f32,
-        /// Advanced, used to continue runs of MXNet: random_h (at most 180), random_l and random_s (at most 255) of its
-        /// ImageRecordIter
-        mxnet_hls: [f32; 3],
-        /// Advanced, used to continue runs of MXNet: its max_random_contrast, below 1, and max_random_illumination.
-        /// With c = 1 + U(-,+) of the one and i = U(-,+) of the other, y = ((x - mean) * c + i) * scale
-        mxnet_contrast: f32,
-        /// Advanced: see mxnet_contrast
-        mxnet_illumination: f32,
-        /// Advanced: bzna_transform.clamp_hue
-        mxnet_clamp_hue: u32,
         /// Must be 0
         reserved0: u32,
         /// Must be 0
-        reserved: [u64; 8],
+        reserved: [u64; 11],
     }
 
     /// A piece of the caller's memory.
@@ -2705,7 +2714,7 @@ extern "C" {
     /// Draws one warp, as a loader does for a view with numbers of BZNA_OPERATION_WARP.
     pub fn bzna_warp_draw(random: *mut bzna_random, warp: *const bzna_warp, in_width: u32, in_height: u32, out_width: u32, out_height: u32, out: *mut f64, err: *mut bzna_error) -> bzna_status;
     /// Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR.
-    pub fn bzna_jitter_draw(random: *mut bzna_random, jitter: *const bzna_jitter, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_jitter_draw(random: *mut bzna_random, jitter: *const bzna_jitter, mxnet: *const bzna_mxnet, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
     /// Sets policy to one that is well known.
     pub fn bzna_policy_preset(preset: u32, draws: u32, magnitude: u32, policy: *mut bzna_policy, err: *mut bzna_error) -> bzna_status;
     /// Draws operations, as a loader does for a view with numbers of BZNA_OPERATION_AUGMENT.

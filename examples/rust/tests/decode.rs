@@ -4,8 +4,8 @@ mod common;
 
 use benzina::{
     Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Filter, Image, Jitter,
-    LastBatch, Law, Layout, Loader, LoaderInfo, Next, OnCallbackError, OnError, Output, Random, Rule, State, Status, Tensor, Transform,
-    Warp, Weighting, Writer,
+    LastBatch, Law, Layout, Loader, LoaderInfo, Mxnet, Next, OnCallbackError, OnError, Output, Random, Rule, State, Status, Tensor,
+    Transform, Warp, Weighting, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::path::PathBuf;
@@ -151,8 +151,11 @@ fn geometry_and_jitter_go_on_top_of_a_warp() {
     assert!(collect(loader().perspective(0.5, 1.0).open().unwrap()).pixels != plain);
     let brighter = Jitter { brightness: [1.5, 1.5], ..Jitter::default() };
     assert!(collect(loader().jitter(brighter).open().unwrap()).pixels != plain);
-    let turned = Jitter { contrast: [0.5, 0.5], hue: [-0.25, -0.25], mxnet_hls: [0.0, 20.0, 0.0], ..Jitter::default() };
+    let turned = Jitter { contrast: [0.5, 0.5], hue: [-0.25, -0.25], ..Jitter::default() };
     assert!(collect(loader().jitter(turned).open().unwrap()).pixels != plain);
+    let lighter = Mxnet { hls: [0.0, 20.0, 0.0], ..Mxnet::default() };
+    let warp = Warp { mxnet: lighter, ..Warp::center_resized_crop(1.0) };
+    assert!(collect(loader().warp(&warp).open().unwrap()).pixels != plain);
     let error = loader().jitter(Jitter { grayscale: 2.0, ..brighter }).open().unwrap_err();
     assert!(error.to_string().contains("color.jitter.grayscale"), "{error}");
 }
