@@ -4572,7 +4572,6 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
     format->depth_luma = format->depth_chroma = 8;
     format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !(j.needed & ~j.defined) &&
                          !j.odd && !is_rgb;                 /* NVDEC may decode it */
-    format->profile[1] = j.frame < BZI_JPEG_SOF2 && !(j.defined >> 4);
 
     format->orientation = bzi_default(bzi_exif_orientation(j.exif, j.exif_count), j.xmp_orientation);
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
@@ -14859,14 +14858,11 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 /* ==== 52. JPEG decode ===============================================================================================
  * Calls: rooms 2, 8-9.
  *
- * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
+ * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo, and each picture a decoder of libjpeg's of its own:
+ * nothing of the pictures before can have a part in it.
  *
  * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
  *              wanted ones are only read by the entropy decoder. Rows below them are not touched.
- * Restarts     If a restart marker stands where a row of MCUs begins, above the wanted rows, decoding begins behind it.
- *              libjpeg then takes that row for the first one.
- * Tables       libjpeg keeps the tables of earlier pictures. They are marked before each picture, and a scan that would
- *              use one is damage. A picture without any Huffman table has those of the standard.
  * Scans        A picture of several scans is read to its end before its pixels are made, and must be complete: libjpeg
  *              does not report that scans are missing. If its encoder left out AC coefficients, libjpeg smooths what
  *              is there, as it does by default.
@@ -14877,31 +14873,21 @@ static void bzi_view_warp(const bzi_kernel_slot *slot, const bzi_kernel_pass *pa
 #  define BZI_TEXT_OF(version) #version
 #  define BZI_TEXT(version) BZI_TEXT_OF(version)
 #  define BZI_TURBO "libjpeg-turbo " BZI_TEXT(LIBJPEG_TURBO_VERSION)
-/* The edge of a decoded block of a component, and the smallest one of all: 8, unless the picture is shrunk. */
+/* The edge of a decoded block of a component: 8, unless the picture is shrunk. */
 #  if JPEG_LIB_VERSION >= 70
-#    define BZI_TURBO_EDGE(component)  (uint32_t)(component)->DCT_h_scaled_size
-#    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_h_scaled_size
+#    define BZI_TURBO_EDGE(component) (uint32_t)(component)->DCT_h_scaled_size
 #  else
-#    define BZI_TURBO_EDGE(component)  (uint32_t)(component)->DCT_scaled_size
-#    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_scaled_size
+#    define BZI_TURBO_EDGE(component) (uint32_t)(component)->DCT_scaled_size
 #  endif
 
 /* One decoder. */
 typedef struct bzi_turbo {
-    struct jpeg_decompress_struct info;       /* libjpeg's decoder */
-    struct jpeg_compress_struct   model;      /* while a decoder is made: it has the tables of the standard */
+    struct jpeg_decompress_struct info;       /* libjpeg's decoder, while there is a picture */
     struct jpeg_error_mgr         errors;     /* libjpeg's last message */
-    struct jpeg_source_mgr        source;     /* where libjpeg is in `data` */
     struct jpeg_progress_mgr      progress;   /* libjpeg calls it while it reads several scans */
-    JHUFF_TBL                     standard[2][2];     /* Huffman tables of the standard: DC, AC; for luma, chroma */
     jmp_buf                       jump;       /* where bzi_turbo_exit returns to while libjpeg is at work */
-    const bzi_memory             *memory;     /* of the two buffers */
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
-    uint32_t                      is_bare;    /* 1: the picture defines no Huffman tables */
-    uint32_t                      lines;      /* rows of luma in a row of MCUs */
-    uint32_t                      skipped;    /* rows of MCUs before the one that libjpeg takes for the first */
-    uint32_t                      restarts;   /* restart markers in them */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
     uint8_t                      *plane[4];   /* one for each component */
     int64_t                       pitch[4];   /* bytes from a row of a plane to the next */
@@ -14911,54 +14897,22 @@ typedef struct bzi_turbo {
 
 /* Leaves libjpeg after an error: it must not return to libjpeg. */
 static void bzi_turbo_exit(j_common_ptr info) { longjmp(((bzi_turbo *)info->client_data)->jump, 1); }
-static void bzi_turbo_be_silent(j_common_ptr info) { (void)info; }
 
 /* Receives libjpeg's messages. Warnings have negative levels. Those listed here leave the pixels as they were meant.
- * All others mean damage, and are errors. */
-static void bzi_turbo_message(j_common_ptr info, int level)
+ * All others mean damage, and are errors.
+ *
+ * At the end of the file libjpeg gets an end marker after its warning. If that comes too early, libjpeg warns again.
+ * With arithmetic coding it would not: it takes bytes that are missing before a marker for zeros, because encoders may
+ * leave those out. There a file that ends before its end marker is an error at once. */
+static void bzi_turbo_message(j_common_ptr common, int level)
 {
-    const int code = info->err->msg_code;
+    const int code = common->err->msg_code;
+
+    if (code == JWRN_JPEG_EOF)
+        ((bzi_turbo *)common->client_data)->ended = 1;
     if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM && code != JWRN_JFIF_MAJOR &&
-        code != JWRN_NOT_SEQUENTIAL)
-        bzi_turbo_exit(info);
-}
-
-/* Answers when libjpeg needs bytes past the end: it gets an end marker. If that comes too early, libjpeg warns, which
- * is an error here. With arithmetic coding it would not warn: it takes bytes that are missing before a marker for
- * zeros, because encoders may leave those out. There a file that ends before its end marker is an error at once. */
-static boolean bzi_turbo_fill(j_decompress_ptr info)
-{
-    static const JOCTET end[2] = { 0xff, JPEG_EOI };
-
-    ((bzi_turbo *)info->client_data)->ended = 1;
-    if (info->arith_code) {
-        info->err->msg_code = JWRN_HIT_MARKER;
-        bzi_turbo_exit((j_common_ptr)info);
-    }
-    info->src->next_input_byte = end;
-    info->src->bytes_in_buffer = sizeof end;
-    return TRUE;
-}
-
-/* Skips bytes, at most to the end of the file. */
-static void bzi_turbo_skip(j_decompress_ptr info, long count)
-{
-    const size_t left = info->src->bytes_in_buffer, skipped = count < 0 ? 0 : (size_t)bzi_min((uint64_t)count, left);
-    info->src->next_input_byte += skipped;
-    info->src->bytes_in_buffer -= skipped;
-}
-
-static void bzi_turbo_nothing(j_decompress_ptr info) { (void)info; }
-
-/* Answers when a restart marker has another number than libjpeg expects, which counts from where decoding began. */
-static boolean bzi_turbo_resync(j_decompress_ptr info, int expected)
-{
-    const uint32_t restarts = ((bzi_turbo *)info->client_data)->restarts;
-
-    if (info->unread_marker != (int)(JPEG_RST0 + ((uint32_t)expected + restarts) % 8))
-        return jpeg_resync_to_restart(info, expected);
-    info->unread_marker = 0;                                /* it is the next one */
-    return TRUE;
+        code != JWRN_NOT_SEQUENTIAL && (code != JWRN_JPEG_EOF || ((j_decompress_ptr)common)->arith_code))
+        bzi_turbo_exit(common);
 }
 
 /* Runs a step that calls libjpeg. Errors of libjpeg return to this place alone. Returns the step's result, or 0 if
@@ -14970,97 +14924,26 @@ static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
     return step(turbo);
 }
 
-/* Checks the tables of the scan that libjpeg has begun, and that there are not too many scans. A progressive scan needs
- * Huffman tables for the first bits of DC coefficients, or for AC coefficients. */
-static void bzi_turbo_check_scan(j_common_ptr common)
+static void bzi_turbo_check_scan(j_common_ptr info)
 {
-    struct jpeg_decompress_struct *const info = (j_decompress_ptr)common;
-    const int needs_dc = !info->arith_code && (!info->progressive_mode || (!info->Ss && !info->Ah));
-    const int needs_ac = !info->arith_code && (!info->progressive_mode || info->Ss);
-
-    for (int i = 0; i < info->comps_in_scan; i++) {
-        const jpeg_component_info *c = info->cur_comp_info[i];
-
-        if (!info->quant_tbl_ptrs[c->quant_tbl_no]->quantval[0])
-            ERREXIT1(info, JERR_NO_QUANT_TABLE, c->quant_tbl_no);
-        if (needs_dc && info->dc_huff_tbl_ptrs[c->dc_tbl_no]->bits[0])
-            ERREXIT1(info, JERR_NO_HUFF_TABLE, c->dc_tbl_no);
-        if (needs_ac && info->ac_huff_tbl_ptrs[c->ac_tbl_no]->bits[0])
-            ERREXIT1(info, JERR_NO_HUFF_TABLE, c->ac_tbl_no);
-    }
-    if (info->input_scan_number > (int)BZI_LIMIT_JPEG_SCANS)
-        bzi_turbo_exit(common);
+    if (((j_decompress_ptr)info)->input_scan_number > (int)BZI_LIMIT_JPEG_SCANS)
+        bzi_turbo_exit(info);
 }
 
-/* A step that makes libjpeg's decoder, with all tables that it may have, and gets the Huffman tables of the standard
- * (ITU-T T.81, K.3.3), with which libjpeg's compressors begin. */
-static int bzi_turbo_create(bzi_turbo *turbo)
+/* Has libjpeg fail if a scan needs a Huffman table that no segment defined. libjpeg takes the standard's tables (ITU-T
+ * T.81, K.3.3) for those that are missing, which is right only of pictures without any, like frames of Motion JPEG. */
+static void bzi_turbo_mark_tables(struct jpeg_decompress_struct *info)
 {
-    struct jpeg_decompress_struct *info = &turbo->info;
-    struct jpeg_compress_struct *model = &turbo->model;
+    JHUFF_TBL **tables[2] = { info->dc_huff_tbl_ptrs, info->ac_huff_tbl_ptrs };
+    int defined = info->progressive_mode;
 
-    jpeg_create_decompress(info);
-    info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES + (64L << 20);      /* coefficients, rows */
-    info->src = &turbo->source;
-    info->progress = &turbo->progress;
-    for (int i = 0; i < NUM_HUFF_TBLS; i++) {
-        info->quant_tbl_ptrs[i] = jpeg_alloc_quant_table((j_common_ptr)info);
-        info->dc_huff_tbl_ptrs[i] = jpeg_alloc_huff_table((j_common_ptr)info);
-        info->ac_huff_tbl_ptrs[i] = jpeg_alloc_huff_table((j_common_ptr)info);
-    }
-
-    model->err = &turbo->errors;
-    model->client_data = turbo;
-    jpeg_create_compress(model);
-    model->in_color_space = JCS_YCbCr;
-    model->input_components = 3;
-    jpeg_set_defaults(model);
-    for (int i = 0; i < 2; i++) {
-        turbo->standard[0][i] = *model->dc_huff_tbl_ptrs[i];
-        turbo->standard[1][i] = *model->ac_huff_tbl_ptrs[i];
-    }
-    jpeg_destroy_compress(model);
-    return 1;
-}
-
-/* Opens a decoder, which bzi_turbo_close must close even if this failed. */
-static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bzna_error *err)
-{
-    memset(turbo, 0, sizeof *turbo);
-    turbo->memory = memory;
-    turbo->info.err = jpeg_std_error(&turbo->errors);
-    turbo->info.client_data = turbo;
-    turbo->errors.error_exit = bzi_turbo_exit;
-    turbo->errors.emit_message = bzi_turbo_message;
-    turbo->errors.output_message = bzi_turbo_be_silent;
-    turbo->source.init_source = turbo->source.term_source = bzi_turbo_nothing;
-    turbo->source.fill_input_buffer = bzi_turbo_fill;
-    turbo->source.skip_input_data = bzi_turbo_skip;
-    turbo->source.resync_to_restart = bzi_turbo_resync;
-    turbo->progress.progress_monitor = bzi_turbo_check_scan;
-    return bzi_turbo_try(turbo, bzi_turbo_create) ? BZNA_OK : bzi_fail_memory(err, "libjpeg-turbo's decoder");
-}
-
-static void bzi_turbo_close(bzi_turbo *turbo)
-{
-    jpeg_destroy_decompress(&turbo->info);
-    jpeg_destroy_compress(&turbo->model);                   /* memory may have ended while it was at work */
-    bzi_buffer_free(turbo->memory, &turbo->pixels);
-    bzi_buffer_free(turbo->memory, &turbo->product);
-}
-
-/* Marks all tables as not defined. libjpeg writes 0 to bits[0] when it reads a Huffman table, and a quantization table
- * has no 0. A picture without Huffman tables, like frames of Motion JPEG, has those of the standard. */
-static void bzi_turbo_reset_tables(bzi_turbo *turbo)
-{
-    struct jpeg_decompress_struct *info = &turbo->info;
-
-    for (int i = 0; i < NUM_HUFF_TBLS; i++) {
-        info->quant_tbl_ptrs[i]->quantval[0] = 0;
-        *info->dc_huff_tbl_ptrs[i] = turbo->standard[0][i & 1];
-        *info->ac_huff_tbl_ptrs[i] = turbo->standard[1][i & 1];
-        info->dc_huff_tbl_ptrs[i]->bits[0] = info->ac_huff_tbl_ptrs[i]->bits[0] = i > 1 || !turbo->is_bare;
-    }
+    for (int i = 0; i < 4; i++)
+        defined |= tables[i & 1][i / 2] != NULL;
+    for (int i = 0; i < 4 && defined; i++)
+        if (!tables[i & 1][i / 2]) {
+            tables[i & 1][i / 2] = jpeg_alloc_huff_table((j_common_ptr)info);
+            memset(tables[i & 1][i / 2], 255, sizeof **tables[0]);      /* more codes than there can be */
+        }
 }
 
 /* A step that reads the headers. If the picture has several scans, it reads all of them. */
@@ -15068,16 +14951,18 @@ static int bzi_turbo_start(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
 
-    bzi_turbo_reset_tables(turbo);
+    jpeg_create_decompress(info);
+    info->mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES + (64L << 20);      /* coefficients, rows */
+    info->progress = &turbo->progress;
+    jpeg_mem_src(info, turbo->data.data, (unsigned long)turbo->data.size);
     jpeg_read_header(info, TRUE);
+    bzi_turbo_mark_tables(info);
     info->raw_data_out = TRUE;
     info->do_fancy_upsampling = FALSE;
     info->dct_method = JDCT_ISLOW;
     info->scale_num = 1;
     info->scale_denom = turbo->wanted.shrink;
     jpeg_start_decompress(info);
-    turbo->lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
-    bzi_turbo_check_scan((j_common_ptr)info);
     return info->num_components <= 4;
 }
 
@@ -15098,62 +14983,8 @@ static int bzi_turbo_is_complete(const bzi_turbo *turbo)
     return complete;
 }
 
-/* Returns the bytes after the restart marker of a number, counted from 0, if the markers up to number `last` are there
- * and in order. Otherwise returns NULL. */
-static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uint64_t last)
-{
-    const uint8_t *at = data.data, *const end = data.data + data.size, *found = NULL;
-    uint64_t count = 0;
-
-    while (count <= last) {
-        at = bzi_find_byte(at, 0xff, (uint64_t)(end - at));
-        if (!at || end - at < 2)
-            return NULL;
-        at++;
-        if (*at == 0xff)                                    /* a fill byte: the next one is looked at again */
-            continue;
-        if (*at != 0 && *at != JPEG_RST0 + count % 8)
-            return NULL;
-        if (*at++ != 0 && count++ == number)
-            found = at;
-    }
-    return found;
-}
-
-/* Goes to the last restart marker at which a row of MCUs begins, of those above the wanted rows. All markers down to
- * the first one below the wanted rows must be in order. Otherwise decoding begins at the top, and says where the damage
- * is. */
-static void bzi_turbo_skip_rows(bzi_turbo *turbo)
-{
-    struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = turbo->lines;
-    const uint64_t each = info->MCUs_per_row, interval = info->restart_interval;
-    const uint64_t rows = info->total_iMCU_rows;
-    const uint64_t end = bzi_min(((uint64_t)turbo->wanted.rows.end + lines - 1) / lines, rows);
-    const bzi_span data = { turbo->source.next_input_byte, turbo->source.bytes_in_buffer };
-    uint64_t skipped = (uint64_t)turbo->wanted.rows.first / lines;
-    const uint8_t *from;
-
-    /* An MCU of a single component is a block, of which there may be several rows in a row of MCUs. */
-    if (!interval || jpeg_has_multiple_scans(info) || (info->num_components == 1 && info->max_v_samp_factor > 1))
-        return;
-    while (skipped && skipped * each % interval)
-        skipped--;
-    if (!skipped || skipped >= end)
-        return;
-
-    from = bzi_turbo_find_restart(data, skipped * each / interval - 1,
-                                  bzi_min((end * each - 1) / interval, (rows * each - 1) / interval - 1));
-    if (!from)
-        return;
-    turbo->skipped = (uint32_t)skipped;
-    turbo->restarts = (uint32_t)(skipped * each / interval % 8);
-    turbo->source.bytes_in_buffer -= (size_t)(from - data.data);
-    turbo->source.next_input_byte = from;
-}
-
 /* Reserves memory for all rows of the planes, also for those that will not be decoded. */
-static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
+static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, const bzi_memory *memory, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
     uint64_t offset[4] = { 0 }, size = 0;
@@ -15166,11 +14997,17 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
         size += (uint64_t)turbo->pitch[i] * info->total_iMCU_rows * (uint64_t)component->v_samp_factor * edge;
     }
 
-    if (!bzi_buffer_reserve(turbo->memory, &turbo->pixels, size, 0))
+    if (!bzi_buffer_reserve(memory, &turbo->pixels, size, 0))
         return bzi_fail_memory(err, "a picture's planes");
     for (int i = 0; i < info->num_components; i++)
         turbo->plane[i] = turbo->pixels.data + offset[i];
     return BZNA_OK;
+}
+
+/* Returns the rows of luma in a row of MCUs. */
+static uint32_t bzi_turbo_lines(const bzi_turbo *turbo)
+{
+    return (uint32_t)turbo->info.max_v_samp_factor * DCTSIZE / turbo->wanted.shrink;
 }
 
 /* A step that decodes into the planes, a row of MCUs at a time. In rows above the wanted ones no component is marked as
@@ -15178,16 +15015,12 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = turbo->lines;
+    const uint32_t lines = bzi_turbo_lines(turbo);
+    const uint32_t end = bzi_min32((uint32_t)turbo->wanted.rows.end, info->output_height);
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
 
-    bzi_turbo_skip_rows(turbo);
-    for (;;) {
-        const uint32_t n = info->output_scanline / lines + turbo->skipped;
-
-        if (n * lines >= (uint32_t)turbo->wanted.rows.end || n * lines >= info->output_height)
-            break;
+    for (uint32_t n = 0; n * lines < end; n++) {
         for (int i = 0; i < info->num_components; i++) {
             jpeg_component_info *component = &info->comp_info[i];
             const uint32_t each = (uint32_t)component->v_samp_factor * BZI_TURBO_EDGE(component);
@@ -15195,8 +15028,7 @@ static int bzi_turbo_read(bzi_turbo *turbo)
             for (uint32_t k = 0; k < each; k++)
                 rows[i][k] = turbo->plane[i] + ((int64_t)n * each + k) * turbo->pitch[i];
         }
-        if (!jpeg_read_raw_data(info, planes, lines))
-            return 0;
+        jpeg_read_raw_data(info, planes, lines);
     }
     return 1;
 }
@@ -15208,7 +15040,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     struct jpeg_decompress_struct *info = &turbo->info;
     const int code = turbo->errors.msg_code;
     const int ends = turbo->ended || (code == JWRN_HIT_MARKER && info->unread_marker == JPEG_EOI);
-    const uint64_t at = turbo->ended ? turbo->data.size : turbo->data.size - turbo->source.bytes_in_buffer;
+    const uint64_t at = turbo->data.size - (turbo->ended || !info->src ? 0 : info->src->bytes_in_buffer);
     char text[JMSG_LENGTH_MAX];
 
     if (code == JERR_OUT_OF_MEMORY)
@@ -15218,96 +15050,95 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     turbo->errors.format_message((j_common_ptr)info, text);
     bzi_fail(err, BZNA_E_DECODE, at, 0, code, "%s row %u (libjpeg-turbo: %s)",
              ends ? "truncated after" : "damaged near",
-             (info->input_iMCU_row + turbo->skipped) * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
+             info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
     return bzi_error_join(err, "JPEG", " ");
 }
 
 /* Decodes the rows that are wanted into turbo->plane. */
-static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wanted, bzna_error *err)
+static bzna_status bzi_turbo_run(bzi_turbo *turbo, const bzi_memory *memory, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
-    turbo->data = data;
-    turbo->wanted = wanted;
-    turbo->ended = turbo->info.input_iMCU_row = turbo->skipped = turbo->restarts = 0;
-    turbo->source.next_input_byte = data.data;
-    turbo->source.bytes_in_buffer = (size_t)data.size;
-
     if (!bzi_turbo_try(turbo, bzi_turbo_start))
-        status = bzi_turbo_fail(turbo, err);
-    else if (!bzi_turbo_is_complete(turbo))
-        status = BZI_FAIL_AT(err, BZNA_E_DECODE, data.size, "JPEG: truncated: scans are missing");
-    else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
-        status = bzi_turbo_fail(turbo, err);
-    return status;
+        return bzi_turbo_fail(turbo, err);
+    if (!bzi_turbo_is_complete(turbo))
+        return BZI_FAIL_AT(err, BZNA_E_DECODE, turbo->data.size, "JPEG: truncated: scans are missing");
+    if (bzi_turbo_make_planes(turbo, memory, err) != BZNA_OK)
+        return err->status;
+    return bzi_turbo_try(turbo, bzi_turbo_read) ? BZNA_OK : bzi_turbo_fail(turbo, err);
 }
 
 /* Removes K from a picture of C, M, Y, K or of Y', Cb, Cr, K, which Adobe's programs write inverted: each of the other
  * three is multiplied by K. Without Adobe's marker they are taken for inverted, too, as by Pillow and browsers. The
  * planes that this makes have the picture's size; the samples of subsampled components are repeated. */
-static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, const bzi_memory *memory, int is_cmyk, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
-    const jpeg_component_info *in = info->comp_info;
-    const uint32_t h = (uint32_t)info->max_h_samp_factor * BZI_TURBO_LEAST_EDGE(info), width = info->output_width;
-    const uint32_t v = turbo->lines;
+    const uint32_t width = info->output_width, v = bzi_turbo_lines(turbo);
+    const uint32_t h = (uint32_t)info->max_h_samp_factor * v / (uint32_t)info->max_v_samp_factor;
     const uint64_t size = (uint64_t)width * info->output_height;
+    uint32_t columns[4], rows[4];             /* of an MCU, by component */
 
-    if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
+    if (!bzi_buffer_reserve(memory, &turbo->product, 3 * size, 0))
         return bzi_fail_memory(err, "a picture's planes");
-
-    for (uint32_t i = 0, end = bzi_min32((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
-        uint32_t y = (uint32_t)turbo->wanted.rows.first;
-        const uint32_t edge = BZI_TURBO_EDGE(&in[i]), edge_k = BZI_TURBO_EDGE(&in[3]);
-        const uint32_t h_i = (uint32_t)in[i].h_samp_factor * edge, h_k = (uint32_t)in[3].h_samp_factor * edge_k;
-        const uint32_t v_i = (uint32_t)in[i].v_samp_factor * edge, v_k = (uint32_t)in[3].v_samp_factor * edge_k;
-        uint8_t *dst = turbo->product.data + i * size + (uint64_t)y * width;
-        picture->plane[is_cmyk ? (i + 2) % 3 : i] = turbo->product.data + i * size; /* C, M, Y become R, G, B */
-        picture->pitch[i] = width;
-        for (; y < end; y++) {
-            const uint8_t *row = turbo->plane[i] + turbo->pitch[i] * (y * v_i / v);
-            const uint8_t *k = turbo->plane[3] + turbo->pitch[3] * (y * v_k / v);
-            for (uint32_t x = 0; x < width; x++) {
-                const int sample = row[x * h_i / h], black = k[x * h_k / h];
-                const int value = is_cmyk ? (sample * black + 127) / 255 :
-                                  i == 0  ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
-                *dst++ = (uint8_t)(value > 255 ? 255 : value);
-            }
-        }
+    for (int i = 0; i < 4; i++) {
+        columns[i] = (uint32_t)info->comp_info[i].h_samp_factor * BZI_TURBO_EDGE(&info->comp_info[i]);
+        rows[i] = (uint32_t)info->comp_info[i].v_samp_factor * BZI_TURBO_EDGE(&info->comp_info[i]);
     }
 
+    for (uint32_t i = 0, end = bzi_min32((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
+        uint8_t *const product = turbo->product.data + i * size;
+        for (uint32_t y = (uint32_t)turbo->wanted.rows.first; y < end; y++) {
+            const uint8_t *row = turbo->plane[i] + turbo->pitch[i] * (y * rows[i] / v);
+            const uint8_t *k = turbo->plane[3] + turbo->pitch[3] * (y * rows[3] / v);
+            for (uint32_t x = 0; x < width; x++) {
+                const int sample = row[x * columns[i] / h], black = k[x * columns[3] / h];
+                const int value = is_cmyk ? (sample * black + 127) / 255 :
+                                  i == 0  ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
+                product[(uint64_t)y * width + x] = (uint8_t)(value > 255 ? 255 : value);
+            }
+        }
+        turbo->plane[i] = product;
+        turbo->pitch[i] = width;
+    }
     return BZNA_OK;
 }
 
 /* Decodes some rows of a picture that was inspected. The planes stay valid until the next call. Where libjpeg shrinks
  * subsampled chroma by half as much as luma, the picture's chroma shifts are reduced. */
-static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_format *format, bzi_wanted wanted,
-                                    bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, bzi_span data, int is_rgb,
+                                    bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const int is_rgb = format->color.matrix == 0;
     bzna_status status;
 
-    turbo->is_bare = format->profile[1];
-    status = bzi_turbo_run(turbo, data, wanted, err);
+    memset(info, 0, sizeof *info);
+    info->err = jpeg_std_error(&turbo->errors);
+    info->client_data = turbo;
+    turbo->errors.error_exit = bzi_turbo_exit;
+    turbo->errors.emit_message = bzi_turbo_message;
+    turbo->progress.progress_monitor = bzi_turbo_check_scan;
+    turbo->data = data;
+    turbo->wanted = wanted;
+    turbo->ended = 0;
+
+    status = bzi_turbo_run(turbo, memory, err);
     if (status == BZNA_OK && (info->image_width != picture->frame_width || info->image_height != picture->frame_height))
         status = BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", info->image_width,
                           info->image_height, picture->frame_width, picture->frame_height);
     if (status == BZNA_OK && info->num_components == 4)
-        status = bzi_turbo_multiply(turbo, is_rgb, picture, err);
-    for (uint32_t i = 0; status == BZNA_OK && i < (uint32_t)info->num_components && info->num_components < 4; i++) {
-        const uint32_t place = is_rgb ? (i + 2) % 3 : i;    /* R, G, B become G, B, R */
+        status = bzi_turbo_multiply(turbo, memory, is_rgb, err);
+    for (int i = 0; status == BZNA_OK && i < info->num_components && i < 3; i++) {
+        const int place = is_rgb ? (i + 2) % 3 : i;         /* R, G, B, or C, M, Y, become G, B, R */
         picture->plane[place] = turbo->plane[i];
         picture->pitch[place] = turbo->pitch[i];
     }
 
     if (status == BZNA_OK && info->num_components == 3 &&
-        BZI_TURBO_EDGE(&info->comp_info[1]) > BZI_TURBO_LEAST_EDGE(info)) {
+        BZI_TURBO_EDGE(&info->comp_info[1]) * wanted.shrink > DCTSIZE) {
         picture->chroma_shift_x--;                          /* libjpeg enlarges both directions or none */
         picture->chroma_shift_y--;
     }
 
-    jpeg_abort_decompress(info);
+    jpeg_destroy_decompress(info);
     return status;
 }
 
@@ -15786,7 +15617,8 @@ BZI_COLD
 static void bzi_software_close(bzi_software *software)
 {
 #ifndef BENZINA_NO_JPEG
-    bzi_turbo_close(&software->turbo);
+    bzi_buffer_free(software->memory, &software->turbo.pixels);
+    bzi_buffer_free(software->memory, &software->turbo.product);
 #endif
 #ifndef BENZINA_NO_AVCODEC
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
@@ -15806,26 +15638,20 @@ static void bzi_software_close(bzi_software *software)
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
                                      bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
     (void)err;
     memset(software, 0, sizeof *software);
     software->memory = memory;
     software->max_edge_px = max_edge_px;
-#ifndef BENZINA_NO_JPEG
-    status = bzi_turbo_open(&software->turbo, memory, err);
-#endif
 #ifndef BENZINA_NO_AVCODEC
     software->frame = av_frame_alloc();
     software->first = av_frame_alloc();
     software->packet = av_packet_alloc();
-    if (status == BZNA_OK && !(software->frame && software->first && software->packet))
-        status = bzi_fail_memory(err, "a decoder");
-#endif
-
-    if (status != BZNA_OK)
+    if (!(software->frame && software->first && software->packet)) {
         bzi_software_close(software);
-    return status;
+        return bzi_fail_memory(err, "a decoder");
+    }
+#endif
+    return BZNA_OK;
 }
 
 /* Decodes a picture of the library's own codecs, as bzi_software_decode does, below. */
@@ -15845,7 +15671,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
-        return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, wanted, picture, err);
+        return bzi_turbo_decode(&software->turbo, software->memory, bzi_image_data(image), format->color.matrix == 0,
+                                wanted, picture, err);
 #endif
 #ifndef BENZINA_NO_AVCODEC
     return bzi_av_decode(software, image, format, wanted.rows, picture, err);
