@@ -15048,6 +15048,8 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     if (info->input_scan_number > (int)BZI_LIMIT_JPEG_SCANS)
         return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "JPEG: more than %u scans", BZI_LIMIT_JPEG_SCANS);
     turbo->errors.format_message((j_common_ptr)info, text);
+    if (code == JERR_BAD_HUFF_TABLE)                        /* see bzi_turbo_mark_tables */
+        bzi_string_copy(text, sizeof text, "a Huffman table is damaged, or was not defined");
     bzi_fail(err, BZNA_E_DECODE, at, 0, code, "%s row %u (libjpeg-turbo: %s)",
              ends ? "truncated after" : "damaged near",
              info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
@@ -15192,10 +15194,74 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_to_buffer(const bzna_image *image,
     return bzi_image_stream(image, buffer->data, *size, size, err);
 }
 
-#ifndef BENZINA_NO_AVCODEC
+/* --- Memory that is filled, so that pixels which were never written are found --- */
 
-/* The byte of frame memory at an address before it is written: a pattern of two bytes, which pixels seldom have. */
+#define BZI_FILL_FIRST  0xa35cu       /* two bytes with which memory is filled, a pattern that pixels seldom have */
+#define BZI_FILL_SECOND 0x5ca3u       /* for a second try, with the opposite of each byte */
+
+/* A part of a plane. */
+typedef struct bzi_area {
+    const uint8_t *data;              /* the first byte of the first row */
+    int64_t        pitch;             /* bytes from one row to the next */
+    uint64_t       width;             /* bytes of a row */
+    uint64_t       rows;
+} bzi_area;
+
+/* The byte at an address before it is written. */
 static uint8_t bzi_fill_at(uint32_t fill, const uint8_t *at) { return (uint8_t)((uintptr_t)at & 1 ? fill >> 8 : fill); }
+
+static void bzi_fill(uint8_t *data, uint64_t size, uint32_t fill)
+{
+    uint8_t part[256];
+
+    for (size_t at = 0; at < sizeof part; at++)
+        part[at] = bzi_fill_at(fill, data + at);
+    for (uint64_t at = 0; at < size; at += sizeof part)
+        memcpy(data + at, part, (size_t)bzi_min(size - at, sizeof part));
+}
+
+/* Returns 1 if so many bytes are as memory was filled, else 0. */
+static int bzi_is_filled(const uint8_t *data, uint64_t size, uint32_t fill)
+{
+    while (size && *data == bzi_fill_at(fill, data)) {
+        data++;
+        size--;
+    }
+    return size == 0;
+}
+
+/* Returns 1 if pixels may never have been written: each eighth row and the last one are looked at. They may be missing
+ * where four bytes side by side are as memory was filled, or fewer at a row's end that are so in four rows. Smaller
+ * parts are not found. libavcodec leaves out these, and does not report it:
+ *   - the last rows of a PNG. Of an interlaced one it fills them in from those around them, and nobody can see it.
+ *   - blocks of 16x16 pixels or more of an H.265 picture whose slices end early. Where the next slice goes on, its
+ *     filter changes three pixels at the edges of such a block, and 13 rows of 13 pixels are left. */
+static int bzi_area_may_lack(const bzi_area *area, uint32_t fill)
+{
+    for (uint64_t y = 0; y < area->rows; y++)
+        for (uint64_t x = 0; x < area->width && (y % 8 == 0 || y + 1 == area->rows); x += 4) {
+            const uint64_t width = bzi_min(area->width - x, 4), end = width < 4 ? bzi_min(area->rows, y + 4) : y + 1;
+            uint64_t row = y;
+
+            while (row < end && bzi_is_filled(area->data + (int64_t)row * area->pitch + x, width, fill))
+                row++;
+            if (row == end)
+                return 1;
+        }
+    return 0;
+}
+
+/* Returns 1 if two areas of one size hold the same bytes, else 0. */
+static int bzi_area_is_same(const bzi_area *a, const bzi_area *b)
+{
+    uint64_t y = 0;
+
+    while (y < a->rows && !memcmp(a->data + (int64_t)y * a->pitch, b->data + (int64_t)y * b->pitch, (size_t)a->width))
+        y++;
+    return y == a->rows;
+}
+
+#ifndef BENZINA_NO_AVCODEC
 
 /* For libavcodec: takes frame memory as it does by default, and fills it. */
 static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
@@ -15203,14 +15269,8 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
     const bzi_software *software = codec->opaque;
     int result = avcodec_default_get_buffer2(codec, frame, flags);
 
-    for (int i = 0; result >= 0 && i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++) {
-        uint8_t *const data = frame->buf[i]->data, part[256];
-        const size_t size = (size_t)frame->buf[i]->size;
-        for (size_t at = 0; at < sizeof part; at++)
-            part[at] = bzi_fill_at(software->fill, data + at);
-        for (size_t at = 0; at < size; at += sizeof part)
-            memcpy(data + at, part, size - at < sizeof part ? size - at : sizeof part);
-    }
+    for (int i = 0; result >= 0 && i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++)
+        bzi_fill(frame->buf[i]->data, (size_t)frame->buf[i]->size, software->fill);
     return result;
 }
 
@@ -15274,126 +15334,82 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
     return BZNA_OK;
 }
 
-/* Decodes one access unit to a frame. Drains a decoder that would wait for more. */
-static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *frame)
+/* Decodes one access unit to a frame that does not depend on others. Drains a decoder that would wait for more. */
+static int bzi_software_run(bzi_software *software, AVCodecContext *codec, uint32_t fill)
 {
-    int result = avcodec_send_packet(codec, packet);
+    int result;
 
+    software->fill = fill;
+    avcodec_flush_buffers(codec);
+    result = avcodec_send_packet(codec, software->packet);
     if (result < 0)
         return result;
-    result = avcodec_receive_frame(codec, frame);
+    result = avcodec_receive_frame(codec, software->frame);
     if (result == AVERROR(EAGAIN)) {
         result = avcodec_send_packet(codec, NULL);
         if (result >= 0)
-            result = avcodec_receive_frame(codec, frame);
+            result = avcodec_receive_frame(codec, software->frame);
     }
     return result;
 }
 
-/* Returns 1 if some rows of some bytes of the first plane, clipped at its edges, are as frame memory was filled. */
-static int bzi_frame_is_filled(const AVFrame *frame, uint32_t fill, int row_bytes, int x, int y, int width, int height)
+/* Returns a plane of a frame. Pre: the frame has it. */
+static bzi_area bzi_frame_area(const AVFrame *frame, int i)
 {
-    const int right = x + width < row_bytes ? x + width : row_bytes;
-    const int bottom = y + height < frame->height ? y + height : frame->height;
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    const int bytes = av_image_get_linesize(frame->format, frame->width, i);
+    const int rows = AV_CEIL_RSHIFT(frame->height, i == 1 || i == 2 ? format->log2_chroma_h : 0);
 
-    for (; y < bottom; y++)
-        for (int i = x; i < right; i++) {
-            const uint8_t *at = frame->data[0] + (ptrdiff_t)y * frame->linesize[0] + i;
-            if (*at != bzi_fill_at(fill, at))
-                return 0;
-        }
-    return 1;
+    return (bzi_area){ frame->data[i], frame->linesize[i], bytes > 0 ? (uint64_t)bytes : 0, (uint64_t)rows };
 }
 
-/* Returns 1 if a row has bytes that may be as frame memory was filled: four side by side, or a few at the row's end
- * that are as many one below the other in `height` rows. */
-static int bzi_frame_row_is_filled(const AVFrame *frame, uint32_t fill, int y, int height)
-{
-    const int bytes = av_image_get_linesize(frame->format, frame->width, 0);
-
-    for (int x = 0; x < bytes; x += 4)
-        if (bzi_frame_is_filled(frame, fill, bytes, x, y, 4, x + 4 > bytes ? height : 1))
-            return 1;
-    return bytes < 1;
-}
-
-/* Returns 1 if pixels of a frame may never have been written. libavcodec leaves out these, and does not report it:
- *   - the last rows of a PNG. Of an interlaced one it fills them in from those around them, and nobody can see it.
- *   - blocks of 16x16 pixels or more of an H.265 picture whose slices end early. Where the next slice goes on, its
- *     filter changes three pixels at the edges of such a block, and 13 rows of 13 pixels are left. */
-static int bzi_frame_may_lack_pixels(const AVFrame *frame, uint32_t fill)
-{
-    int lacks = bzi_frame_row_is_filled(frame, fill, frame->height - 1, 1);
-
-    for (int y = 0; y < frame->height && !lacks; y += 8)
-        lacks = bzi_frame_row_is_filled(frame, fill, y, 4);
-    return lacks;
-}
-
-/* Returns 1 if two frames of one kind and size have the same pixels. */
-static int bzi_frame_is_same(const AVFrame *a, const AVFrame *b)
-{
-    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(a->format);
-    const int planes = av_pix_fmt_count_planes(a->format);
-    int same = a->format == b->format && a->width == b->width && a->height == b->height;
-
-    for (int i = 0; i < planes && same; i++) {
-        const int bytes = av_image_get_linesize(a->format, a->width, i);
-        const int shift = i == 1 || i == 2 ? format->log2_chroma_h : 0;
-        for (int y = 0; y < AV_CEIL_RSHIFT(a->height, shift) && same; y++)
-            same = bytes > 0 && !memcmp(a->data[i] + (ptrdiff_t)y * a->linesize[i],
-                                        b->data[i] + (ptrdiff_t)y * b->linesize[i], (size_t)bytes);
-    }
-    return same;
-}
-
-/* Decodes one access unit to a frame that does not depend on others. If pixels look as frame memory was filled, the
- * picture may have them by chance. So it is decoded again, with the opposite of each byte: what differs now was never
- * written. */
+/* Decodes the packet. If pixels look as frame memory was filled, the picture may have them by chance. So it is decoded
+ * again, with another filling: what differs now was never written. */
 static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
 {
-    int result;
+    AVFrame *const a = software->first, *const b = software->frame;
+    int result = bzi_software_run(software, codec, BZI_FILL_FIRST), same;
+    bzi_area first;
 
-    software->fill = 0xa35c;
-    avcodec_flush_buffers(codec);
-    result = bzi_software_run(codec, software->packet, software->frame);
-    if (result < 0 || !bzi_frame_may_lack_pixels(software->frame, software->fill))
+    if (result < 0)
+        return result;
+    first = bzi_frame_area(b, 0);
+    if (!bzi_area_may_lack(&first, BZI_FILL_FIRST))
         return result;
 
-    av_frame_unref(software->first);
-    av_frame_move_ref(software->first, software->frame);
-    software->fill = 0x5ca3;
-    avcodec_flush_buffers(codec);
-    result = bzi_software_run(codec, software->packet, software->frame);
-    if (result >= 0 && !bzi_frame_is_same(software->first, software->frame))
-        software->frame->flags |= AV_FRAME_FLAG_CORRUPT;
-    av_frame_unref(software->first);
+    av_frame_unref(a);
+    av_frame_move_ref(a, b);
+    result = bzi_software_run(software, codec, BZI_FILL_SECOND);
+    same = result >= 0 && a->format == b->format && a->width == b->width && a->height == b->height;
+    for (int i = 0; same && i < av_pix_fmt_count_planes(a->format); i++) {
+        const bzi_area before = bzi_frame_area(a, i), now = bzi_frame_area(b, i);
+        same = bzi_area_is_same(&before, &now);
+    }
+    if (!same)
+        b->flags |= AV_FRAME_FLAG_CORRUPT;
+    av_frame_unref(a);
     return result;
 }
 
 /* Makes an error of libavcodec's. BZNA_E_DECODE means that the picture is at fault. */
 static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *err)
 {
-    char text[AV_ERROR_MAX_STRING_SIZE] = "";
-
     if (result == AVERROR(ENOMEM))
         return bzi_fail_memory(err, "a decoded picture");
     if (result == AVERROR_PATCHWELCOME)
         return BZI_FAIL_BY(err, BZNA_E_CODEC, result,
                            "libavcodec does not support what this %s picture uses", codec);
-    if (result == AVERROR_INVALIDDATA || result == AVERROR_EOF || result == AVERROR(EAGAIN))
-        return BZI_FAIL_BY(err, BZNA_E_DECODE, result,
-                           "libavcodec: the %s data are damaged or truncated", codec);
-    av_strerror(result, text, sizeof text);
-    return BZI_FAIL_BY(err, BZNA_E_DECODE, result, "libavcodec: %s", text);
+    return BZI_FAIL_BY(err, BZNA_E_DECODE, result, "libavcodec: the %s data are damaged or truncated", codec);
 }
 
-/* Gives the frame's first planes as they are. */
-static void bzi_frame_planes(const AVFrame *frame, int count, bzna_picture *picture)
+/* Gives the components of a frame where they are: Y', Cb and Cr, or G, B and R, or gray. */
+static void bzi_frame_planes(const AVFrame *frame, uint32_t count, int is_rgb, bzna_picture *picture)
 {
-    for (int i = 0; i < count; i++) {
-        picture->plane[i] = frame->data[i];
-        picture->pitch[i] = frame->linesize[i];
+    for (uint32_t i = 0; i < count; i++) {
+        const AVComponentDescriptor *c = &av_pix_fmt_desc_get(frame->format)->comp[is_rgb ? (i + 1) % 3 : i];
+        picture->plane[i] = frame->data[c->plane] + c->offset;
+        picture->pitch[i] = frame->linesize[c->plane];
+        picture->step[i] = (uint32_t)c->step;
     }
 }
 
@@ -15403,89 +15419,58 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
                                        bzna_error *err)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
-    const int gray = chroma_format == 0;
+    const int gray = chroma_format == 0, is_rgb = format && (format->flags & AV_PIX_FMT_FLAG_RGB);
 
     if (!format || (uint32_t)format->comp[0].depth != picture->depth || (format->flags & AV_PIX_FMT_FLAG_BE) ||
-        ((format->flags & AV_PIX_FMT_FLAG_RGB) && chroma_format != 3) ||
+        (is_rgb && chroma_format != 3) ||
         (!gray &&
          (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
           format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
         return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s cannot be used", format ? format->name : "?");
-    bzi_frame_planes(frame, gray ? 1 : 3, picture);
+    bzi_frame_planes(frame, gray ? 1 : 3, is_rgb, picture);
     return BZNA_OK;
 }
 
 #ifndef BENZINA_NO_STILLS
 
-/* Returns 1 if the kernel can read the first `count` components where libavcodec has put them, else 0. */
-static int bzi_frame_is_planar(const AVPixFmtDescriptor *format, int count)
+/* Writes a palette's colors, bits, or samples in the other order of bytes as planes of G, B and R, or one of gray. This
+ * is exact. Fewer than 8 bits are stretched to 0..255. */
+static bzna_status bzi_software_split(bzi_software *software, uint32_t count, bzna_picture *picture, bzna_error *err)
 {
-    const int is_native = format->comp[0].depth <= 8 || !(format->flags & AV_PIX_FMT_FLAG_BE) == !AV_HAVE_BIGENDIAN;
-    int planar = is_native && !(format->flags & (AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM));
-
-    for (int i = 0; i < count; i++)
-        planar = planar && format->comp[i].depth >= 8 && format->comp[i].depth == format->comp[0].depth &&
-                 format->comp[i].step == (format->comp[0].depth > 8 ? 2 : 1) && !format->comp[i].shift;
-    return planar;
-}
-
-/* Writes one row of a component as samples of one or two bytes. Fewer than 8 bits are stretched to 0..255. */
-static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *line, uint8_t *dst)
-{
-    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
-    const AVComponentDescriptor *p = &format->comp[component];
-    const uint32_t depth = (uint32_t)p->depth, top = (1u << depth) - 1;
-    const uint32_t flipped = frame->format == AV_PIX_FMT_MONOWHITE ? top : 0;
-
-    if (format->flags & AV_PIX_FMT_FLAG_PAL) {              /* entries are 0xAARRGGBB in the machine's order of bytes */
-        const uint8_t *index = frame->data[0] + (ptrdiff_t)y * frame->linesize[0];
-        const uint8_t *color = frame->data[1] + (AV_HAVE_BIGENDIAN ? 1 + component : 2 - component);
-        for (int x = 0; x < frame->width; x++)
-            dst[x] = color[4 * index[x]];
-        return;
-    }
-
-    if (depth == 8 && !p->shift && !(format->flags & AV_PIX_FMT_FLAG_BITSTREAM)) {
-        const uint8_t *src = frame->data[p->plane] + (ptrdiff_t)y * frame->linesize[p->plane] + p->offset;
-        for (int x = 0; x < frame->width; x++)
-            dst[x] = src[(ptrdiff_t)x * p->step];
-        return;
-    }
-
-    av_read_image_line2(line, (const uint8_t **)(uintptr_t)frame->data, frame->linesize, format, 0, y, component,
-                        frame->width, 0, 2);
-    for (int x = 0; x < frame->width && depth <= 8; x++)
-        dst[x] = (uint8_t)(depth == 8 ? line[x] : (line[x] ^ flipped) * 255 / top);
-    if (depth > 8)
-        memcpy(dst, line, 2 * (size_t)frame->width);
-}
-
-/* Splits pixels, indices of a palette or bits into planes of G, B and R, or one of gray. This is exact. Alpha is left
- * out. */
-static bzna_status bzi_software_split(bzi_software *software, bzna_picture *picture, int count, bzna_error *err)
-{
-    static const int components[3] = { 1, 2, 0 };
     const AVFrame *frame = software->frame;
-    const uint64_t bytes = picture->depth > 8 ? 2 : 1, width = (uint64_t)frame->width;
-    const uint64_t row = width * bytes, plane = (row * (uint64_t)frame->height + 1) & ~(uint64_t)1;
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    const int has_palette = (format->flags & AV_PIX_FMT_FLAG_PAL) != 0;
+    const uint32_t top = has_palette ? 255 : (1u << format->comp[0].depth) - 1;
+    const uint64_t row = 2 * (uint64_t)frame->width, plane = row * (uint64_t)frame->height;
+    const uint8_t *data[4] = { frame->data[0], frame->data[1] };
+    uint8_t *line;
 
-    if (!bzi_buffer_reserve(software->memory, &software->pixels, plane * (uint64_t)count + 2 * width, 0))
+    if (!bzi_buffer_reserve(software->memory, &software->pixels, plane * count + row, 0))
         return bzi_fail_memory(err, "a picture's planes");
-    for (int i = 0; i < count; i++) {
-        uint8_t *dst = software->pixels.data + plane * (uint64_t)i;
+
+    line = software->pixels.data + plane * count;
+    for (uint32_t i = 0; i < count; i++) {
+        const int color = count == 3 ? (int)(i + 1) % 3 : 0;
+        uint8_t *dst = software->pixels.data + plane * i;
+
         picture->plane[i] = dst;
         picture->pitch[i] = (int64_t)row;
-        for (int y = 0; y < frame->height; y++)
-            bzi_frame_row(frame, y, count == 3 ? components[i] : 0,
-                          (uint16_t *)(void *)(software->pixels.data + plane * (uint64_t)count),
-                          dst + row * (uint64_t)y);
+        picture->step[i] = 0;
+        if (has_palette)                                    /* entries are 0xAARRGGBB in the machine's order of bytes */
+            data[1] = frame->data[1] + (AV_HAVE_BIGENDIAN ? 1 + color : 2 - color);
+        for (int y = 0; y < frame->height; y++, dst += row) {
+            av_read_image_line2(picture->depth > 8 ? dst : line, data, frame->linesize, format, 0, y,
+                                has_palette ? 0 : color, frame->width, has_palette, 2);
+            for (int x = 0; x < frame->width && picture->depth <= 8; x++)
+                dst[x] = (uint8_t)(((const uint16_t *)(const void *)line)[x] * 255u / top);
+        }
     }
     return BZNA_OK;
 }
 
-/* Gives the planes of a still. How it was coded is known from its frame. Planes of Y'CbCr, of R'G'B' and of gray are
- * used as they are, with the range 0 to 255 except for WebP's Y'CbCr. All else is split into such planes. Alpha is left
- * out, as by Pillow's convert("RGB"). */
+/* Gives the planes of a still. How it was coded is known from its frame. Samples of 8 bits are used where they are,
+ * with the range 0 to 255 except for WebP's Y'CbCr. All else that a PNG holds is written as planes. Alpha is left out,
+ * as by Pillow's convert("RGB"). */
 static bzna_status bzi_software_still(bzi_software *software, const bzna_image *image, bzna_picture *picture,
                                       bzna_error *err)
 {
@@ -15493,24 +15478,23 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     const int has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
     const int is_index = has_palette && image->palette == BZNA_PALETTE_INDEX;
-    const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
+    const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette);
     const int is_rgb = !is_gray && (has_palette || (format && (format->flags & AV_PIX_FMT_FLAG_RGB)));
-    const int is_planar = is_index || (format && bzi_frame_is_planar(format, count));
+    const int is_read = is_index || (format && format->comp[0].depth == 8 && !has_palette);
 
-    if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
-        (!is_gray && !is_rgb && !is_planar))
+    if (!format || !format->nb_components || format->comp[0].depth > 16 || (!is_gray && !is_rgb && !is_read))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s cannot be used", bzi_image_codec_name(image),
                         format ? format->name : "?");
-    picture->depth = has_palette || format->comp[0].depth < 8 ? 8 : (uint32_t)format->comp[0].depth;
+    picture->depth = has_palette ? 8 : bzi_max32((uint32_t)format->comp[0].depth, 8);
     picture->chroma_shift_x = is_gray || is_rgb ? 0 : format->log2_chroma_w;
     picture->chroma_shift_y = is_gray || is_rgb ? 0 : format->log2_chroma_h;
     picture->color = bzi_color_of_archives;
     picture->color.matrix = is_rgb ? 0 : 5;
     picture->color.full_range = is_gray || is_rgb || frame->color_range != AVCOL_RANGE_MPEG;
-    if (!is_planar)
-        return bzi_software_split(software, picture, count, err);
+    if (!is_read)
+        return bzi_software_split(software, is_gray ? 1 : 3, picture, err);
 
-    bzi_frame_planes(frame, count, picture);
+    bzi_frame_planes(frame, is_gray ? 1 : 3, is_rgb, picture);
     return BZNA_OK;
 }
 
@@ -15654,34 +15638,6 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     return BZNA_OK;
 }
 
-/* Decodes a picture of the library's own codecs, as bzi_software_decode does, below. */
-static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                           bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
-{
-    const bzi_codec *row = bzi_codec_of(image);
-
-    if (row->planes) {
-        row->planes(image, picture);
-        return BZNA_OK;
-    }
-    if (!bzi_codec_is_allowed(software->allowed, image))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", row->name);
-    if (bzi_codec_has_library(row, err) != BZNA_OK)
-        return err->status;
-
-#ifndef BENZINA_NO_JPEG
-    if (image->codec == BZNA_CODEC_JPEG)
-        return bzi_turbo_decode(&software->turbo, software->memory, bzi_image_data(image), format->color.matrix == 0,
-                                wanted, picture, err);
-#endif
-#ifndef BENZINA_NO_AVCODEC
-    return bzi_av_decode(software, image, format, wanted.rows, picture, err);
-#else
-    (void)format, (void)wanted;
-    return BZNA_E_UNSUPPORTED;                              /* not reached: bzi_codec_has_library has refused it */
-#endif
-}
-
 
 /* ==== 54. Software decode: own codecs ===============================================================================
  * Calls: rooms 2, 7-9, 26, 50, 53.
@@ -15698,50 +15654,44 @@ static uint32_t bzi_subsampled(uint32_t samples, uint32_t shift)
 typedef struct bzi_plane {
     uint64_t row_bytes;               /* without padding */
     uint64_t rows;
-    uint64_t pitch;                   /* bytes from row to row in the copy, a multiple of 256 */
+    uint64_t pitch;                   /* bytes from row to row in the copy, a multiple of 64 */
     uint64_t offset;                  /* bytes from the beginning of the copy */
 } bzi_plane;
 
-/* Lays out a copy of a picture of so many planes, which was decoded at 1/shrink of its size. Returns its bytes. */
-static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, uint32_t shrink, bzi_plane planes[3])
+/* Lays out memory for planes of a picture that was decoded at 1/shrink of its size. Returns the bytes of all.
+ *   samples   of a pixel in a row of a plane; 1, unless planes are interleaved
+ *   gap       bytes before each plane and after the last */
+static uint64_t bzi_picture_planes(const bzna_picture *picture, uint32_t count, uint32_t shrink, uint32_t samples,
+                                   uint32_t gap, bzi_plane planes[3])
 {
     const uint32_t width = (picture->frame_width + shrink - 1) / shrink;
     const uint32_t height = (picture->frame_height + shrink - 1) / shrink;
-    uint64_t total = 0;
+    uint64_t total = gap;
 
     for (uint32_t i = 0; i < count; i++) {
         bzi_plane *plane = &planes[i];
-        plane->row_bytes = bzi_subsampled(width, i ? picture->chroma_shift_x : 0) * (picture->depth > 8 ? 2ull : 1);
+        plane->row_bytes = (uint64_t)bzi_subsampled(width, i ? picture->chroma_shift_x : 0) * samples *
+                           (picture->depth > 8 ? 2 : 1);
         plane->rows = bzi_subsampled(height, i ? picture->chroma_shift_y : 0);
-        plane->pitch = (plane->row_bytes + 255) & ~(uint64_t)255;
+        plane->pitch = (plane->row_bytes + 63) & ~(uint64_t)63;
         plane->offset = total;
-        total += plane->pitch * plane->rows;
+        total += plane->pitch * plane->rows + gap;
     }
     return total;
 }
 
-/* Copies a row of samples so that they lie side by side.
- *   size    of the copy in bytes
- *   bytes   of one sample
- *   step    bytes from one sample to the next in src; 0: they lie side by side there, too */
-static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
-{
-    if (!step || step == bytes) {
-        bzi_copy(dst, src, size);
-        return;
-    }
-    for (uint64_t i = 0; i < size; i++)
-        dst[i] = src[i / bytes * step + i % bytes];
-}
-
-/* Copies one plane, and sets the picture's pitch and step to those of the copy. */
+/* Copies one plane so that samples lie side by side, and sets the picture's pitch and step to those of the copy. */
 static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
 {
-    const uint8_t *src = picture->plane[i];
+    const uint32_t bytes = picture->depth > 8 ? 2 : 1, step = bzi_default(picture->step[i], bytes);
 
-    for (uint64_t y = 0; y < plane->rows; y++)
-        bzi_plane_copy_row(dst + y * plane->pitch, src + (int64_t)y * picture->pitch[i], plane->row_bytes,
-                           picture->depth > 8 ? 2 : 1, picture->step[i]);
+    for (uint64_t y = 0; y < plane->rows; y++, dst += plane->pitch) {
+        const uint8_t *src = (const uint8_t *)picture->plane[i] + (int64_t)y * picture->pitch[i];
+        if (step == bytes)
+            bzi_copy(dst, src, plane->row_bytes);
+        for (uint64_t x = 0; x < plane->row_bytes && step != bytes; x++)
+            dst[x] = src[x / bytes * step + x % bytes];
+    }
     picture->step[i] = 0;
     picture->pitch[i] = (int64_t)plane->pitch;
 }
@@ -15775,8 +15725,6 @@ static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot, cons
 /* --- Codecs of the program's own --- */
 
 #define BZI_PALETTE_BYTES 768u        /* 256 times R, G, B */
-#define BZI_FILL_FIRST    0xa35cu     /* two bytes with which memory is filled before a codec writes pixels there */
-#define BZI_FILL_SECOND   0x5ca3u
 
 /* The memory in which a codec of the program's own writes a picture: planes with canaries before, between and after
  * them. */
@@ -15794,10 +15742,11 @@ static void bzi_own_layout(bzi_own_frame *frame, const bzna_picture *picture, co
                            bzi_region wanted)
 {
     const uint32_t width = picture->frame_width, height = picture->frame_height;
-    const uint32_t step = (picture->depth > 8 ? 2u : 1u) * (format->interleaved ? 3u : 1u);
+    const uint32_t samples = format->interleaved ? 3 : 1;
     const int is_one = format->pixels == BZNA_PIXELS_INDEX || format->interleaved || !format->chroma_format;
 
-    frame->to = (bzna_codec_planes){ .struct_size = sizeof frame->to, .width = width, .height = height, .step = step };
+    frame->to = (bzna_codec_planes){ .struct_size = sizeof frame->to, .width = width, .height = height,
+                                     .step = samples * (picture->depth > 8 ? 2 : 1) };
     frame->needed = (bzna_rectangle){ 0, 0, width, height };
     if (wanted.x1 && wanted.y1) {
         frame->needed.x1 = bzi_min32(wanted.x1, width);
@@ -15807,31 +15756,9 @@ static void bzi_own_layout(bzi_own_frame *frame, const bzna_picture *picture, co
     }
 
     frame->count = is_one ? 1 : 3;
-    frame->size = BZI_CANARY_BYTES;
-    for (uint32_t i = 0; i < frame->count; i++) {
-        bzi_plane *plane = &frame->planes[i];
-        plane->row_bytes = (uint64_t)bzi_subsampled(width, i ? picture->chroma_shift_x : 0) * step;
-        plane->rows = bzi_subsampled(height, i ? picture->chroma_shift_y : 0);
-        plane->pitch = (plane->row_bytes + 63) & ~(uint64_t)63;
-        plane->offset = frame->size;
-        frame->size += plane->pitch * plane->rows + BZI_CANARY_BYTES;
-        frame->to.pitch[i] = (int64_t)plane->pitch;
-    }
-    if (format->interleaved)
-        frame->to.pitch[1] = frame->to.pitch[2] = frame->to.pitch[0];
-}
-
-/* The byte at an offset of memory that was filled, and that nothing was written to. */
-static uint8_t bzi_own_fill_at(uint32_t fill, uint64_t at) { return (uint8_t)(at & 1 ? fill >> 8 : fill); }
-
-/* Returns 1 if so many bytes at an offset are as memory was filled, else 0. */
-static int bzi_own_is_filled(const uint8_t *base, uint32_t fill, uint64_t at, uint64_t size)
-{
-    while (size && base[at] == bzi_own_fill_at(fill, at)) {
-        at++;
-        size--;
-    }
-    return size == 0;
+    frame->size = bzi_picture_planes(picture, frame->count, 1, samples, BZI_CANARY_BYTES, frame->planes);
+    for (uint32_t i = 0; i < 3 && (i < frame->count || format->interleaved); i++)
+        frame->to.pitch[i] = (int64_t)frame->planes[format->interleaved ? 0 : i].pitch;
 }
 
 /* Has the codec decode into memory at base, which is filled before. Fails if it writes around the planes. */
@@ -15849,8 +15776,7 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
 
     if (bzi_own_begin(own, i, &state, err) != BZNA_OK)
         return err->status;
-    for (uint64_t at = 0; at < frame->size; at++)
-        base[at] = bzi_own_fill_at(fill, at);
+    bzi_fill(base, frame->size, fill);
     memset(frame->palette, 0, sizeof frame->palette);
     for (uint32_t k = 0; k < frame->count; k++)
         frame->to.plane[k] = base + frame->planes[k].offset;
@@ -15864,7 +15790,7 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
     said = c->decode(state, image->data, image->data_size, &needed, &given, err);
     bzi_os_callback_end();
     for (uint32_t k = 0; k <= frame->count; k++) {
-        live = live && bzi_own_is_filled(base, fill, gap, BZI_CANARY_BYTES);
+        live = live && bzi_is_filled(base + gap, BZI_CANARY_BYTES, fill);
         gap = k < frame->count ? frame->planes[k].offset + frame->planes[k].pitch * frame->planes[k].rows : 0;
     }
     if (!live) {
@@ -15874,51 +15800,16 @@ static bzna_status bzi_own_run(bzi_own *own, const bzna_image *image, const bzi_
     return said == BZNA_OK ? BZNA_OK : bzi_own_fail(own, i, "decode", said, image->data_size, err);
 }
 
-/* Tells which bytes of which rows of a plane show the part that is needed. */
-static void bzi_own_part(const bzi_own_frame *frame, const bzna_picture *picture, uint32_t i, uint64_t columns[2],
-                         uint64_t rows[2])
+/* Returns the part that is needed of a plane, in memory at base. */
+static bzi_area bzi_own_area(const bzi_own_frame *frame, const bzna_picture *picture, uint32_t i, const uint8_t *base)
 {
     const uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
+    const uint64_t x = frame->needed.x0 >> shift_x, y = frame->needed.y0 >> shift_y;
+    const bzi_plane *plane = &frame->planes[i];
 
-    columns[0] = (uint64_t)(frame->needed.x0 >> shift_x) * frame->to.step;
-    columns[1] = (uint64_t)bzi_subsampled(frame->needed.x1, shift_x) * frame->to.step;
-    rows[0] = frame->needed.y0 >> shift_y;
-    rows[1] = bzi_subsampled(frame->needed.y1, shift_y);
-}
-
-/* Returns 1 if pixels that are needed may never have been written: in the first, the last or each eighth row of them,
- * four bytes side by side are as memory was filled. */
-static int bzi_own_may_lack(const bzi_own_frame *frame, const bzna_picture *picture, const uint8_t *base)
-{
-    uint64_t columns[2], rows[2];
-    int lacks = 0;
-
-    for (uint32_t i = 0; i < frame->count; i++) {
-        bzi_own_part(frame, picture, i, columns, rows);
-        const uint64_t run = bzi_min(columns[1] - columns[0], 4);
-        for (uint64_t y = rows[0]; y < rows[1] && !lacks; y++)
-            for (uint64_t x = columns[0]; x + run <= columns[1] && ((y - rows[0]) % 8 == 0 || y + 1 == rows[1]);
-                 x += run)
-                lacks |= bzi_own_is_filled(base, BZI_FILL_FIRST,
-                                           frame->planes[i].offset + y * frame->planes[i].pitch + x, run);
-    }
-    return lacks;
-}
-
-/* Returns 1 if the pixels that are needed are the same in two memories, else 0. */
-static int bzi_own_is_same(const bzi_own_frame *frame, const bzna_picture *picture, const uint8_t *a, const uint8_t *b)
-{
-    uint64_t columns[2], rows[2];
-
-    for (uint32_t i = 0; i < frame->count; i++) {
-        bzi_own_part(frame, picture, i, columns, rows);
-        for (uint64_t y = rows[0]; y < rows[1]; y++) {
-            const uint64_t at = frame->planes[i].offset + y * frame->planes[i].pitch + columns[0];
-            if (memcmp(a + at, b + at, (size_t)(columns[1] - columns[0])))
-                return 0;
-        }
-    }
-    return 1;
+    return (bzi_area){ base + plane->offset + y * plane->pitch + x * frame->to.step, (int64_t)plane->pitch,
+                       (bzi_subsampled(frame->needed.x1, shift_x) - x) * frame->to.step,
+                       bzi_subsampled(frame->needed.y1, shift_y) - y };
 }
 
 /* Gives the planes as the warp reads them: G, B, R; Y, Cb, Cr; or gray. colors: where the three planes of a picture
@@ -15953,29 +15844,33 @@ static bzna_status bzi_software_own(bzi_software *software, const bzna_image *im
 {
     bzi_own *own = &software->own;
     bzi_own_frame frame;
+    bzi_buffer *buffer = &own->pixels;
     uint64_t colors;
-    uint8_t *base;
+    int lacks = 0;
 
     bzi_own_layout(&frame, picture, format, wanted);
     colors = format->pixels == BZNA_PIXELS_INDEX ? 3 * frame.planes[0].pitch * frame.planes[0].rows : 0;
-    /* with 16 KiB or more, memory is aligned as planes are */
-    if (!bzi_buffer_reserve(software->memory, &own->pixels, bzi_max(frame.size + colors, 16384), 0))
-        return bzi_fail_memory(err, "a picture's planes");
-    if (bzi_own_run(own, image, format, &frame, own->pixels.data, BZI_FILL_FIRST, err) != BZNA_OK)
-        return err->status;
 
-    if (bzi_own_may_lack(&frame, picture, own->pixels.data)) {
-        if (!bzi_buffer_reserve(software->memory, &own->again, bzi_max(frame.size + colors, 16384), 0))
+    for (int again = 0; again <= lacks; again++) {
+        buffer = again ? &own->again : &own->pixels;
+        /* with 16 KiB or more, memory is aligned as planes are */
+        if (!bzi_buffer_reserve(software->memory, buffer, bzi_max(frame.size + colors, 16384), 0))
             return bzi_fail_memory(err, "a picture's planes");
-        if (bzi_own_run(own, image, format, &frame, own->again.data, BZI_FILL_SECOND, err) != BZNA_OK)
+        if (bzi_own_run(own, image, format, &frame, buffer->data, again ? BZI_FILL_SECOND : BZI_FILL_FIRST, err) !=
+            BZNA_OK)
             return err->status;
-        if (!bzi_own_is_same(&frame, picture, own->pixels.data, own->again.data)) {
-            BZI_FAIL(err, BZNA_E_DECODE, "decode has not written all pixels");
-            return bzi_own_fail(own, image->codec - BZNA_CODEC_OWN, "decode", BZNA_E_DECODE, 0, err);
+
+        for (uint32_t i = 0; i < frame.count; i++) {
+            const bzi_area first = bzi_own_area(&frame, picture, i, own->pixels.data);
+            const bzi_area now = bzi_own_area(&frame, picture, i, buffer->data);
+            if (again && !bzi_area_is_same(&first, &now)) {
+                BZI_FAIL(err, BZNA_E_DECODE, "decode has not written all pixels");
+                return bzi_own_fail(own, image->codec - BZNA_CODEC_OWN, "decode", BZNA_E_DECODE, 0, err);
+            }
+            lacks = lacks || bzi_area_may_lack(&first, BZI_FILL_FIRST);
         }
     }
-    base = frame.to.plane[0];                               /* in the memory that was written last */
-    bzi_own_planes(&frame, format, base - BZI_CANARY_BYTES + frame.size, picture);
+    bzi_own_planes(&frame, format, buffer->data + frame.size, picture);
     return BZNA_OK;
 }
 
@@ -15985,9 +15880,29 @@ static bzna_status bzi_software_own(bzi_software *software, const bzna_image *im
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                        bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
+    const bzi_codec *row = bzi_codec_of(image);
+
     if (image->codec >= BZNA_CODEC_OWN)
         return bzi_software_own(software, image, format, wanted.part, picture, err);
-    return bzi_software_decode_one(software, image, format, wanted, picture, err);
+    if (row->planes) {
+        row->planes(image, picture);
+        return BZNA_OK;
+    }
+    if (!bzi_codec_is_allowed(software->allowed, image))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow it", row->name);
+    if (bzi_codec_has_library(row, err) != BZNA_OK)
+        return err->status;
+
+#ifndef BENZINA_NO_JPEG
+    if (image->codec == BZNA_CODEC_JPEG)
+        return bzi_turbo_decode(&software->turbo, software->memory, bzi_image_data(image), format->color.matrix == 0,
+                                wanted, picture, err);
+#endif
+#ifndef BENZINA_NO_AVCODEC
+    return bzi_av_decode(software, image, format, wanted.rows, picture, err);
+#else
+    return BZNA_E_UNSUPPORTED;                              /* not reached: bzi_codec_has_library has refused it */
+#endif
 }
 
 
@@ -21838,7 +21753,7 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     void *stream = worker->lane.stream;
     bzi_plane planes[3];
     const uint32_t count = picture->plane[1] ? 3 : 1;
-    const uint64_t total = bzi_picture_planes(picture, count, shrink, planes);
+    const uint64_t total = bzi_picture_planes(picture, count, shrink, 1, 0, planes);
 
     if (bzi_device_await(device, worker->uploaded, 1, err) != BZNA_OK)
         return err->status;
@@ -22025,7 +21940,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     bzi_plane planes[3];
     void *drawn[3] = { NULL, NULL, NULL };
     const uint32_t count = picture->plane[1] ? 3 : 1;
-    const uint64_t total = bzi_picture_planes(picture, count, 1, planes), capacity = worker->drawn.capacity;
+    const uint64_t total = bzi_picture_planes(picture, count, 1, 1, 0, planes), capacity = worker->drawn.capacity;
     bzna_status status;
 
     if (!bzi_buffer_reserve(worker->setup->memory, &worker->drawn, total, 0))

@@ -850,7 +850,7 @@ TEST(tables_of_a_picture_before_are_not_used)
         CHECK_EQ(decode(&decoders[0], whole, H, &picture), BZNA_OK);
         b = spliced(whole, at, NULL, 0, at + 2 + bzi_be16(whole.data + at + 2));
         CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_E_DECODE);
-        CHECK_CONTAINS(last.message, kinds[i].arithmetic ? "was not defined" : "Bogus Huffman table definition");
+        CHECK_CONTAINS(last.message, "was not defined");
         free(b.data);
         free(whole.data);
     }

@@ -253,16 +253,17 @@ TEST(samples_apart_are_rendered_as_samples_side_by_side)
 
 TEST(rows_are_copied_from_samples_apart)
 {
+    static const struct { uint32_t depth, step; uint64_t size; const char *copy; } rows[] = {
+        { 8, 0, 4, "\1\2\3\4" }, { 8, 1, 4, "\1\2\3\4" }, { 8, 3, 3, "\1\4\7" }, { 16, 4, 4, "\1\2\5\6" } };
     const uint8_t bytes[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-    uint8_t out[4];
-    bzi_plane_copy_row(out, bytes, 4, 1, 0);
-    CHECK(!memcmp(out, "\1\2\3\4", 4));
-    bzi_plane_copy_row(out, bytes, 4, 1, 1);
-    CHECK(!memcmp(out, "\1\2\3\4", 4));
-    bzi_plane_copy_row(out, bytes, 3, 1, 3);
-    CHECK(!memcmp(out, "\1\4\7", 3));
-    bzi_plane_copy_row(out, bytes, 4, 2, 4);
-    CHECK(!memcmp(out, "\1\2\5\6", 4));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        bzna_picture picture = { .depth = rows[i].depth, .plane = { bytes }, .step = { rows[i].step } };
+        const bzi_plane plane = { .row_bytes = rows[i].size, .rows = 1, .pitch = 64 };
+        uint8_t out[4];
+        bzi_picture_copy_plane(&picture, 0, &plane, out);
+        CHECK(!memcmp(out, rows[i].copy, (size_t)rows[i].size));
+        CHECK(picture.pitch[0] == 64 && picture.step[0] == 0);
+    }
 }
 
 /* Raw pictures whose sizes and bytes do not fit each other. */
