@@ -15148,7 +15148,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, const bzi_memory *memory, 
 
 
 /* ==== 53. Software decode ===========================================================================================
- * Calls: rooms 2, 8-9, 17, 19-20, 26, 52.
+ * Calls: rooms 2, 8-9, 19-20, 26.
  *
  * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, and
  * libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
@@ -15640,7 +15640,7 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
 
 
 /* ==== 54. Software decode: own codecs ===============================================================================
- * Calls: rooms 2, 7-9, 26, 50, 53.
+ * Calls: rooms 2, 7-9, 17, 20, 26, 50, 52-53.
  *
  * Codecs of the program's own write planes that are made here, and what they leave or overwrite is looked for. */
 
