@@ -3179,26 +3179,6 @@ static int bzi_box_parse(const uint8_t *bytes, uint64_t left, bzi_box *box)
     return 1;
 }
 
-/* Takes the next box. Returns 1, 0 at the end, or -1 if the box does not fit. */
-BZI_MAYBE_UNUSED static int bzi_cursor_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
-{
-    const uint64_t left = bzi_cursor_left(c);
-    bzi_box box;
-
-    if (left < 8)
-        return 0;
-    if (!bzi_box_parse(c->data + c->pos, left, &box))
-        return -1;
-
-    box.size = box.size ? box.size : left;
-    if (box.size < box.header || box.size > left)
-        return -1;
-    *type = box.type;
-    bzi_cursor_take(c, box.header);
-    *payload = bzi_cursor_sub(c, box.size - box.header);
-    return 1;
-}
-
 /* A place in the bits of a NAL unit's payload, in which the emulation prevention byte (the 3 of 00 00 03) is
  * skipped. */
 typedef struct bzi_bits {
@@ -3320,6 +3300,7 @@ typedef struct bzi_out {
     uint64_t          size;           /* bytes in the buffer */
     uint64_t          boxes[BZI_LIMIT_DEPTH];     /* where the open boxes begin, from outside to inside */
     uint32_t          depth;          /* open boxes */
+    uint32_t          version;        /* of boxes that have times: 0: those have 4 bytes; 1: 8 */
     uint32_t          failed;         /* 1: an allocation failed */
     uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
 } bzi_out;
@@ -3344,6 +3325,16 @@ static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
         bzi_copy(p, bytes, n);
 }
 
+static void bzi_out_text(bzi_out *out, const char *text) { bzi_out_bytes(out, text, strlen(text) + 1); }
+
+/* Writes this machine's numbers of `width` bytes each, as little-endian ones. */
+static void bzi_out_little(bzi_out *out, const void *numbers, uint64_t size, size_t width)
+{
+    bzi_out_bytes(out, numbers, size);
+    if (size && !out->failed)
+        bzi_flip_to_little(out->buffer.data + out->size - size, size, width);
+}
+
 /* Writes a big-endian number. */
 static void bzi_out_number(bzi_out *out, uint64_t number, uint32_t bytes)
 {
@@ -3352,50 +3343,12 @@ static void bzi_out_number(bzi_out *out, uint64_t number, uint32_t bytes)
         p[i] = (uint8_t)(number >> 8 * (bytes - 1 - i));
 }
 
-static void bzi_out_u8(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 1); }
-static void bzi_out_u16(bzi_out *out, uint64_t number) { bzi_out_number(out, number, 2); }
-/* Most of what boxes hold. */
-static void bzi_out_u32(bzi_out *out, uint64_t number)
-{
-    uint8_t *p = bzi_out_take(out, 4);
-    if (p)
-        bzi_put_be32(p, (uint32_t)number);
-}
-
-static void bzi_out_u32s(bzi_out *out, uint32_t count, const uint32_t *numbers)
-{
-    for (uint32_t i = 0; i < count; i++)
-        bzi_out_u32(out, numbers[i]);
-}
-
-static void bzi_out_zeros(bzi_out *out, uint32_t bytes)
-{
-    uint8_t *p = bzi_out_take(out, bytes);
-    if (p)
-        memset(p, 0, bytes);
-}
-
-static void bzi_out_text(bzi_out *out, const char *text) { bzi_out_bytes(out, text, strlen(text) + 1); }
-
-static void bzi_out_le64(bzi_out *out, int64_t number)
-{
-    for (int i = 0; i < 64; i += 8)
-        bzi_out_u8(out, (uint64_t)number >> i);
-}
-
 /* Begins a box, whose size bzi_out_end sets. */
-static void bzi_out_begin(bzi_out *out, const char type[5])
+static void bzi_out_begin(bzi_out *out, const char *type)
 {
     out->boxes[out->depth++] = out->size;
-    bzi_out_u32(out, 0);
+    bzi_out_number(out, 0, 4);
     bzi_out_bytes(out, type, 4);
-}
-
-/* Begins a box that has a version and flags. */
-static void bzi_out_begin_full(bzi_out *out, const char type[5], uint32_t version, uint32_t flags)
-{
-    bzi_out_begin(out, type);
-    bzi_out_u32(out, version << 24 | flags);
 }
 
 /* Ends the box that was begun last. */
@@ -3406,6 +3359,32 @@ static void bzi_out_end(bzi_out *out)
     if (!out->failed)
         bzi_put_be32(out->buffer.data + at, (uint32_t)size);
 }
+
+/* Writes big-endian numbers and boxes by a pattern. Its letters are those of Python's struct: B, H, I and Q write the
+ * next number, in 1, 2, 4 and 8 bytes, and x writes a zero byte. T writes the next number as a time. A count before a
+ * letter repeats it. [ begins the box whose type follows, and ] ends a box. Blanks have no meaning. */
+static void bzi_out_pack(bzi_out *out, const char *pattern, const uint64_t *numbers)
+{
+    uint32_t count = 0;
+
+    for (const char *p = pattern; *p; p++) {
+        const uint32_t bytes = *p == 'Q' || (*p == 'T' && out->version) ? 8 : *p == 'I' || *p == 'T' ? 4 :
+                               *p == 'H' ? 2 : 1;
+
+        if (*p >= '0' && *p <= '9') {
+            count = 10 * count + (uint32_t)(*p - '0');
+        } else if (*p == '[') {
+            bzi_out_begin(out, p + 1);
+            p += 4;
+        } else if (*p == ']') {
+            bzi_out_end(out);
+        } else if (*p != ' ') {
+            for (count = bzi_max32(count, 1); count; count--)
+                bzi_out_number(out, *p == 'x' ? 0 : *numbers++, bytes);
+        }
+    }
+}
+#define BZI_OUT(out, pattern, ...) bzi_out_pack(out, pattern, (const uint64_t[]){ __VA_ARGS__ })
 
 #endif
 
@@ -5559,7 +5538,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
 
     if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
         return BZI_FAIL(err, whole ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
-                        "image: %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
+                        "the picture of %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
                         picture->crop_x, picture->crop_y, width, height);
     return BZNA_OK;
 }
@@ -7940,7 +7919,7 @@ static const bzi_container_ops bzi_mp4_video = {
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 29. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8-9, 13-15, 17, 19-21.
+ * Calls: rooms 2, 8-9, 13-15, 19-21.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
@@ -7948,41 +7927,28 @@ static const bzi_container_ops bzi_mp4_video = {
 
 /* A picture to write, taken apart once, from config and data. */
 typedef struct bzi_coded {
-    bzna_image                  image;                               /* the caller's, with what it left out */
-    bzi_format                  sps;                                 /* what the stream says */
-    const struct bzi_coded_ops *ops;
-    bzi_span                    sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
-    uint32_t                    set_count;
+    bzna_image       image;                               /* the caller's, with what it left out */
+    const bzi_codec *codec;                               /* of the image */
+    bzi_format       sps;                                 /* what the stream says */
+    bzi_span         sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
+    uint32_t         set_count;
 } bzi_coded;
 
-/* Functions that write pictures of a codec. */
-typedef struct bzi_coded_ops {
-    uint32_t    codec;                                                      /* BZNA_CODEC_... */
-    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);    /* fills in sets and sps */
-    void        (*config)(bzi_out *out, const bzi_coded *coded);    /* writes the configuration record; NULL: none */
-    void        (*unit)(bzi_out *out, const bzi_coded *coded);              /* writes the access unit */
-} bzi_coded_ops;
-
-static int bzi_span_equal(bzi_span a, bzi_span b)
-{
-    return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size);
-}
-
 /* Adds a parameter set unless the same is there already. */
-static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_span nal, bzna_error *err)
+static bzna_status bzi_coded_add_set(bzi_coded *coded, bzi_span set, bzna_error *err)
 {
-    uint64_t total = nal.size;
+    uint64_t total = set.size;
 
     for (uint32_t i = 0; i < coded->set_count; i++) {
-        if (bzi_span_equal(coded->sets[i], nal))
+        if (coded->sets[i].size == set.size && !memcmp(coded->sets[i].data, set.data, (size_t)set.size))
             return BZNA_OK;
         total += coded->sets[i].size;
     }
 
     if (coded->set_count == BZI_LIMIT_PARAMETER_SETS || total > BZI_LIMIT_CONFIG_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u parameter sets, or %u bytes of them", field,
+        return BZI_FAIL(err, BZNA_E_LIMIT, "more than %u parameter sets, or %u bytes of them",
                         BZI_LIMIT_PARAMETER_SETS, BZI_LIMIT_CONFIG_BYTES);
-    coded->sets[coded->set_count++] = nal;
+    coded->sets[coded->set_count++] = set;
     return BZNA_OK;
 }
 
@@ -7994,215 +7960,64 @@ static uint32_t bzi_coded_count(const bzi_coded *coded, uint32_t kind)
     return count;
 }
 
-/* Collects the parameter sets of H.264 and H.265. Checks that none is missing, and that the picture is intra. */
-static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bzna_error *err)
+/* Collects the parameter sets of H.264 and H.265. Checks that none is missing, and that a decoder can start with each
+ * slice. Pre: the stream was inspected. */
+static bzna_status bzi_coded_gather_nals(bzi_coded *coded, bzna_error *err)
 {
-    const bzna_image *image = &coded->image;
-    bzi_image_nals n = bzi_image_nals_make(image);
+    bzi_image_nals n = bzi_image_nals_make(&coded->image);
     bzi_span nal;
-    int got, pictures = 0;
+    int got;
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
-        if (bzi_kind_is_parameter_set(n.kind)) {
-            if (bzi_coded_add_set(coded, field, nal, err) != BZNA_OK)
-                return err->status;
-        } else if (n.part == 1 && n.kind == BZI_NAL_SLICE) {
-            if (!bzi_nal_starts_stream(image->codec, nal))
-                return BZI_MISUSE(err, "%s.data: not an intra picture that stands alone (IDR)", field);
-            pictures++;
-        }
+        if (n.kind == BZI_NAL_SLICE && !bzi_nal_starts_stream(n.codec, nal))
+            return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
+        if (bzi_kind_is_parameter_set(n.kind) && bzi_coded_add_set(coded, nal, err) != BZNA_OK)
+            return err->status;
     }
-
-    if (got < 0 && bzi_image_fail_nals(&n, err) < 0)
-        return bzi_error_prefix(err, field);
-    if (!pictures)
-        return BZI_MISUSE(err, "%s.data: no coded picture in it", field);
-    if ((bzi_nal_syntax_of(image->codec)->kinds[BZI_NAL_VPS][1] && !bzi_coded_count(coded, BZI_NAL_VPS)) ||
-        !bzi_coded_count(coded, BZI_NAL_SPS) || !bzi_coded_count(coded, BZI_NAL_PPS))
-        return BZI_MISUSE(err, "%s: parameter sets are missing in config and data", field);
-    return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
-}
-
-/* Finds the sequence header in force, which is the one that bzi_image_av1 reads. */
-static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
-{
-    bzi_span frame;
-
-    if (bzi_image_av1(&coded->image, &coded->sps, err) != BZNA_OK ||
-        bzi_image_find_set(&coded->image, &coded->sets[0], &frame, err) != BZNA_OK)
-        return bzi_error_prefix(err, field);
-
-    coded->set_count = 1;
-    if (coded->sets[0].size > BZI_LIMIT_CONFIG_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: a sequence header of more than %u bytes", field,
-                        BZI_LIMIT_CONFIG_BYTES);
+    if (got < 0)
+        return bzi_image_fail_nals(&n, err);
+    if ((n.codec == BZNA_CODEC_H265 && !bzi_coded_count(coded, BZI_NAL_VPS)) || !bzi_coded_count(coded, BZI_NAL_PPS))
+        return BZI_MISUSE(err, "parameter sets are missing in config and data");
     return BZNA_OK;
 }
 
-/* Writes the parameter sets of a kind, each after its 16-bit size. */
-static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
+/* Inspects the stream, and finds the parameter sets; of AV1, the sequence header in force. */
+static bzna_status bzi_coded_gather(bzi_coded *coded, bzna_error *err)
 {
-    for (uint32_t i = 0; i < coded->set_count; i++)
-        if (bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind) {
-            bzi_out_u16(out, coded->sets[i].size);
-            bzi_out_bytes(out, coded->sets[i].data, coded->sets[i].size);
-        }
+    const bzna_image *image = &coded->image;
+    bzi_span header, frame;
+
+    if (coded->codec->inspect(image, &coded->sps, err) != BZNA_OK)
+        return err->status;
+    if (coded->codec->is_file)
+        return BZNA_OK;
+    if (image->codec != BZNA_CODEC_AV1)
+        return bzi_coded_gather_nals(coded, err);
+    return bzi_image_find_set(image, &header, &frame, err) == BZNA_OK ? bzi_coded_add_set(coded, header, err) :
+                                                                      err->status;
 }
-
-/* Writes what both records say of samples: chroma format and bits. */
-static void bzi_out_samples(bzi_out *out, const bzi_format *sps)
-{
-    bzi_out_u8(out, 0xfc | sps->chroma_format);
-    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
-    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
-}
-
-/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
- * unspecified. */
-static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
-{
-    static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
-    const bzi_format *sps = &coded->sps;
-
-    bzi_out_u8(out, 1);                                     /* version */
-    bzi_out_bytes(out, sps->profile, 12);                   /* profile, compatibility, constraints, level */
-    bzi_out_u16(out, 0xf000);                               /* min_spatial_segmentation_idc */
-    bzi_out_u8(out, 0xfc);                                  /* parallelismType */
-    bzi_out_samples(out, sps);
-    bzi_out_u16(out, 0);                                    /* avgFrameRate */
-    bzi_out_u8(out, sps->sub_layers << 3 | sps->nested << 2 | 3);      /* 3: lengths of 4 bytes */
-    bzi_out_u8(out, 3);                                     /* arrays */
-    for (uint32_t i = 0; i < 3; i++) {
-        bzi_out_u8(out, 0x80 | (32 + i));                   /* all sets of this type */
-        bzi_out_u16(out, bzi_coded_count(coded, kinds[i]));
-        bzi_out_sets(out, coded, kinds[i]);
-    }
-}
-
-/* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. Baseline, main, extended: one chroma and depth. */
-static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
-{
-    const bzi_format *sps = &coded->sps;
-    const uint8_t profile = sps->profile[0];
-
-    bzi_out_u8(out, 1);                                     /* version */
-    bzi_out_bytes(out, sps->profile, 3);                    /* profile, compatibility, level */
-    bzi_out_u8(out, 0xff);                                  /* lengths of 4 bytes */
-    bzi_out_u8(out, 0xe0 | bzi_coded_count(coded, BZI_NAL_SPS));
-    bzi_out_sets(out, coded, BZI_NAL_SPS);
-    bzi_out_u8(out, bzi_coded_count(coded, BZI_NAL_PPS));
-    bzi_out_sets(out, coded, BZI_NAL_PPS);
-    if (profile != 66 && profile != 77 && profile != 88) {
-        bzi_out_samples(out, sps);
-        bzi_out_u8(out, 0);                                 /* sets of SPS extensions */
-    }
-}
-
-/* Writes the access unit with 4-byte lengths, without parameter sets and discardable units. */
-static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
-{
-    bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
-    bzi_span nal;
-    while (bzi_nals_next(&n, &nal) > 0) {
-        if (bzi_kind_is_parameter_set(bzi_nal_kind(coded->image.codec, nal)) ||
-            bzi_nal_is_discardable(coded->image.codec, nal))
-            continue;
-        bzi_out_u32(out, nal.size);
-        bzi_out_bytes(out, nal.data, nal.size);
-    }
-}
-
-/* Writes a sequence header as a unit with a size field, as av1C requires. */
-static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
-{
-    uint64_t size = payload.size;
-
-    bzi_out_u8(out, BZI_OBU_SEQUENCE_HEADER << 3 | 2);      /* 2: it has a size */
-    for (; size > 127; size >>= 7)
-        bzi_out_u8(out, 128 | (size & 127));
-    bzi_out_u8(out, size);
-    bzi_out_bytes(out, payload.data, payload.size);
-}
-
-/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. The presentation delay is left
- * unspecified. */
-static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
-{
-    const bzi_format *sps = &coded->sps;
-    const uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
-    const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
-    const uint32_t chroma = sps->chroma_format == 0 ? 7 : sps->chroma_format == 1 ? 3 : sps->chroma_format == 2 ? 2 : 0;
-
-    bzi_out_u8(out, 0x81);                                  /* marker, version */
-    bzi_out_u8(out, (uint32_t)sps->profile[0] << 5 | sps->profile[1]);
-    bzi_out_u8(out, (uint32_t)sps->profile[2] << 7 | depth << 5 | chroma << 2 | place);
-    bzi_out_u8(out, 0);                                     /* initial_presentation_delay */
-    bzi_out_sequence_header(out, coded->sets[0]);
-}
-
-/* Writes the units without delimiters and padding. Each sample needs a sequence header before its frame, so one is put
- * there if it is missing. */
-static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
-{
-    bzi_cursor c = bzi_cursor_make(coded->image.data, coded->image.data_size, 0);
-    uint64_t begin = 0;
-    uint32_t type, found = 0;
-    bzi_span payload;
-
-    for (; bzi_obu_next(&c, &type, &payload) > 0; begin = c.pos) {
-        found |= type == BZI_OBU_SEQUENCE_HEADER;
-        if (!found && bzi_obu_kind(type) == BZI_NAL_SLICE) {
-            bzi_out_sequence_header(out, coded->sets[0]);
-            found = 1;
-        }
-        if (bzi_obu_kind(type) != BZI_NAL_DISCARDABLE)
-            bzi_out_bytes(out, c.data + begin, c.pos - begin);
-    }
-}
-
-static bzna_status bzi_coded_gather_file(bzi_coded *coded, const char *field, bzna_error *err)
-{
-    bzna_status status = bzi_codec_find(coded->image.codec)->inspect(&coded->image, &coded->sps, err);
-    return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
-}
-
-static void bzi_out_file(bzi_out *out, const bzi_coded *coded)
-{
-    bzi_out_bytes(out, coded->image.data, coded->image.data_size);
-}
-
-static const bzi_coded_ops bzi_coded_rows[] = {
-    { BZNA_CODEC_H264, bzi_coded_gather_nals, bzi_out_avcc, bzi_out_nals },
-    { BZNA_CODEC_H265, bzi_coded_gather_nals, bzi_out_hvcc, bzi_out_nals },
-    { BZNA_CODEC_AV1,  bzi_coded_gather_obus, bzi_out_av1c, bzi_out_obus },
-    { BZNA_CODEC_JPEG, bzi_coded_gather_file, NULL, bzi_out_file },
-};
 
 /* Fills in sizes and colors from the stream, and checks what the caller gives against them. */
-static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error *err)
+static bzna_status bzi_coded_fit(bzi_coded *coded, bzna_error *err)
 {
     bzna_image *image = &coded->image;
     const bzi_format *sps = &coded->sps;
-    const uint32_t width = bzi_format_width(sps), height = bzi_format_height(sps), upright = !sps->orientation;
+    const uint32_t width = bzi_format_width(sps), height = bzi_format_height(sps);
+    const uint32_t orientation = bzi_default(sps->orientation, 1);
+    bzna_picture picture;
 
-    if (image->orientation && image->orientation != sps->orientation + upright)
-        return BZI_MISUSE(err, "%s.orientation: %u, but archives keep the one in the picture, %u", field,
-                          image->orientation, sps->orientation + upright);
-    if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
-                        image->frame_width, image->frame_height, width, height);
+    if (image->orientation && image->orientation != orientation)
+        return BZI_MISUSE(err, "the orientation is %u here, but archives keep the one in the picture, %u", image->orientation,
+                          orientation);
+    if (width > 65535 || height > 65535)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, but archives have at most 65535", width, height);
 
-    image->frame_width = width;
-    image->frame_height = height;
-    if (!coded->ops->config && !image->width && !image->height) {
-        image->width = width;
-        image->height = height;
-    }
-
-    if (width > 65535 || height > 65535 ||
-        !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
-        return BZI_MISUSE(err, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width,
-                          image->height, image->crop_x, image->crop_y, width, height);
+    image->frame_width = bzi_default(image->frame_width, width);
+    image->frame_height = bzi_default(image->frame_height, height);
+    if (bzi_picture_size(image, coded->codec, sps, &picture, err) != BZNA_OK)
+        return err->status;
+    image->width = picture.width;
+    image->height = picture.height;
     if (!image->color.present)
         image->color = sps->color.present ? sps->color : bzi_color_of_archives;
     return BZNA_OK;
@@ -8212,64 +8027,131 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
 static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
 {
     bzna_image *image = &coded->image;
-    const bzi_codec *codec;
-    bzna_status status;
 
     memset(coded, 0, sizeof *coded);
     if (bzi_image_take(image, given, field, err) != BZNA_OK)
         return err->status;
 
-    for (size_t i = 0; i < BZI_LENGTH(bzi_coded_rows); i++)
-        if (bzi_coded_rows[i].codec == image->codec)
-            coded->ops = &bzi_coded_rows[i];
-    codec = bzi_codec_find(image->codec);
-    if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
-    if (!coded->ops)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
-                        codec->name);
-    if (image->config && image->config_size < codec->config_bytes)
-        return BZI_MISUSE(err, "%s.config: %llu bytes are too few for %s", field, (bzi_llu)image->config_size,
-                          codec->config);
-
-    status = coded->ops->gather(coded, field, err);
-    return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
+    coded->codec = bzi_codec_find(image->codec);
+    if (!coded->codec || !*coded->codec->entries[0])
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u cannot be written, only H.264, H.265, AV1 and JPEG", field,
+                        image->codec);
+    if (bzi_coded_gather(coded, err) != BZNA_OK || bzi_coded_fit(coded, err) != BZNA_OK)
+        return bzi_error_prefix(err, field);
+    return BZNA_OK;
 }
 
-/* Writes how a picture's bytes are to be understood: the codec's configuration, and the colors. */
-static void bzi_out_config(bzi_out *out, const bzi_coded *coded)
+/* --- What is written of a picture --- */
+
+/* Writes the parameter sets of a kind, each after its 16-bit size. */
+static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
 {
-    const bzna_color *color = &coded->image.color;
-
-    bzi_out_begin(out, bzi_codec_find(coded->image.codec)->config);
-    coded->ops->config(out, coded);
-    bzi_out_end(out);
-
-    bzi_out_begin(out, "colr");
-    bzi_out_bytes(out, "nclx", 4);
-    bzi_out_u16(out, color->primaries);
-    bzi_out_u16(out, color->transfer);
-    bzi_out_u16(out, color->matrix);
-    bzi_out_u8(out, color->full_range ? 0x80 : 0);
-    bzi_out_end(out);
+    for (uint32_t i = 0; i < coded->set_count; i++)
+        if (bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind) {
+            bzi_out_number(out, coded->sets[i].size, 2);
+            bzi_out_bytes(out, coded->sets[i].data, coded->sets[i].size);
+        }
 }
 
-/* Writes the clean aperture. */
-static void bzi_out_clap(bzi_out *out, const bzna_image *image)
+/* Writes what both records say of samples: chroma format and bits. */
+static void bzi_out_samples(bzi_out *out, const bzi_format *sps)
 {
-    const uint32_t numbers[] = {
-        image->width,                                       /* cleanApertureWidthN */
-        1,                                                  /* cleanApertureWidthD */
-        image->height,                                      /* cleanApertureHeightN */
-        1,                                                  /* cleanApertureHeightD */
-        2 * image->crop_x + image->width - image->frame_width,      /* horizOffN: of the center, in halves */
-        2,                                                  /* horizOffD */
-        2 * image->crop_y + image->height - image->frame_height,    /* vertOffN */
-        2,                                                  /* vertOffD */
-    };
-    bzi_out_begin(out, "clap");
-    bzi_out_u32s(out, 8, numbers);
-    bzi_out_end(out);
+    BZI_OUT(out, "3B", 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8), 0xf8 | (sps->depth_chroma - 8));
+}
+
+/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
+ * unspecified. */
+static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
+{
+    const bzi_format *sps = &coded->sps;
+
+    bzi_out_number(out, 1, 1);                              /* version */
+    bzi_out_bytes(out, sps->profile, 12);                   /* profile, compatibility, constraints, level */
+    BZI_OUT(out, "HB", 0xf000, 0xfc);                       /* min_spatial_segmentation_idc, parallelismType */
+    bzi_out_samples(out, sps);
+    BZI_OUT(out, "HBB", 0,                                  /* avgFrameRate */
+            sps->sub_layers << 3 | sps->nested << 2 | 3,    /* 3: lengths of 4 bytes */
+            3);                                             /* arrays */
+    for (uint32_t kind = BZI_NAL_VPS; kind <= BZI_NAL_PPS; kind++) {
+        BZI_OUT(out, "BH", 0x80 | (31 + kind), bzi_coded_count(coded, kind));       /* all sets of this type */
+        bzi_out_sets(out, coded, kind);
+    }
+}
+
+/* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. Baseline, main, extended: one chroma and depth. */
+static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
+{
+    const bzi_format *sps = &coded->sps;
+    const uint8_t profile = sps->profile[0];
+
+    bzi_out_number(out, 1, 1);                              /* version */
+    bzi_out_bytes(out, sps->profile, 3);                    /* profile, compatibility, level */
+    BZI_OUT(out, "BB", 0xff, 0xe0 | bzi_coded_count(coded, BZI_NAL_SPS));           /* lengths of 4 bytes */
+    bzi_out_sets(out, coded, BZI_NAL_SPS);
+    bzi_out_number(out, bzi_coded_count(coded, BZI_NAL_PPS), 1);
+    bzi_out_sets(out, coded, BZI_NAL_PPS);
+    if (profile != 66 && profile != 77 && profile != 88) {
+        bzi_out_samples(out, sps);
+        bzi_out_number(out, 0, 1);                          /* sets of SPS extensions */
+    }
+}
+
+/* Writes a sequence header as a unit with a size field, as av1C requires. */
+static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
+{
+    uint64_t size = payload.size;
+
+    bzi_out_number(out, BZI_OBU_SEQUENCE_HEADER << 3 | 2, 1);       /* 2: it has a size */
+    for (; size > 127; size >>= 7)
+        bzi_out_number(out, 128 | (size & 127), 1);
+    bzi_out_number(out, size, 1);
+    bzi_out_bytes(out, payload.data, payload.size);
+}
+
+/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. The presentation delay is left
+ * unspecified. */
+static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
+{
+    static const uint8_t chroma[4] = { 7, 3, 2, 0 };        /* monochrome, chroma_subsampling_x, _y */
+    const bzi_format *sps = &coded->sps;
+    const uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
+    const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
+
+    BZI_OUT(out, "3Bx", 0x81,                               /* marker, version; initial_presentation_delay */
+            (uint32_t)sps->profile[0] << 5 | sps->profile[1],
+            (uint32_t)sps->profile[2] << 7 | depth << 5 | (uint32_t)chroma[sps->chroma_format] << 2 | place);
+    bzi_out_sequence_header(out, coded->sets[0]);
+}
+
+/* Writes the access unit: of H.264 and H.265 with 4-byte lengths, without parameter sets and units that decoders do
+ * not need; of AV1 without delimiters and padding. Each sample of AV1 needs a sequence header before its frame, so one
+ * is put there if it is missing. */
+static void bzi_out_unit(bzi_out *out, const bzi_coded *coded)
+{
+    const uint32_t is_av1 = coded->image.codec == BZNA_CODEC_AV1;
+    bzi_image_nals n;
+    const bzi_cursor *c = &n.nals[1].c;
+    uint32_t has_header = 0;
+    bzi_span unit;
+
+    if (coded->codec->is_file) {
+        bzi_out_bytes(out, coded->image.data, coded->image.data_size);
+        return;
+    }
+
+    n = bzi_image_nals_make(&coded->image);
+    n.part = 1;                                             /* those of the config are written elsewhere */
+    for (uint64_t begin = 0; bzi_image_nals_next(&n, &unit) > 0; begin = c->pos) {
+        has_header |= n.kind == BZI_NAL_SPS;
+        if (is_av1 && n.kind == BZI_NAL_SLICE && !has_header++)
+            bzi_out_sequence_header(out, coded->sets[0]);
+        if (is_av1 && n.kind != BZI_NAL_DISCARDABLE)
+            bzi_out_bytes(out, c->data + begin, c->pos - begin);
+        if (!is_av1 && !bzi_kind_is_parameter_set(n.kind) && !bzi_nal_is_discardable(n.codec, unit)) {
+            bzi_out_number(out, unit.size, 4);
+            bzi_out_bytes(out, unit.data, unit.size);
+        }
+    }
 }
 
 /* Writes the sample entry: hvc1, avc1 and av01 with colors, or jpeg, whose pictures have their own. with_clap: adds a
@@ -8277,24 +8159,30 @@ static void bzi_out_clap(bzi_out *out, const bzna_image *image)
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
+    const bzna_color *color = &image->color;
 
-    bzi_out_begin(out, bzi_codec_find(image->codec)->entries[0]);
-    bzi_out_zeros(out, 6);                                  /* reserved */
-    bzi_out_u16(out, 1);                                    /* data_reference_index */
-    bzi_out_zeros(out, 16);                                 /* pre_defined, reserved */
-    bzi_out_u16(out, image->frame_width);
-    bzi_out_u16(out, image->frame_height);
-    bzi_out_u32(out, 72u << 16);                            /* horizresolution, in dots an inch */
-    bzi_out_u32(out, 72u << 16);                            /* vertresolution */
-    bzi_out_u32(out, 0);                                    /* reserved */
-    bzi_out_u16(out, 1);                                    /* frame_count */
-    bzi_out_zeros(out, 32);                                 /* compressorname */
-    bzi_out_u16(out, 24);                                   /* depth */
-    bzi_out_u16(out, 0xffff);                               /* pre_defined */
-    if (coded->ops->config)
-        bzi_out_config(out, coded);
-    if (with_clap)
-        bzi_out_clap(out, image);
+    bzi_out_begin(out, coded->codec->entries[0]);
+    BZI_OUT(out, "6xH16x2H2I4xH32x2H", 1,                   /* data_reference_index */
+            image->frame_width, image->frame_height,
+            72u << 16, 72u << 16,                           /* horizresolution, vertresolution, in dots an inch */
+            1,                                              /* frame_count; compressorname */
+            24, 0xffff);                                    /* depth, pre_defined */
+    if (!coded->codec->is_file) {
+        bzi_out_begin(out, coded->codec->config);
+        if (image->codec == BZNA_CODEC_H265)
+            bzi_out_hvcc(out, coded);
+        else if (image->codec == BZNA_CODEC_H264)
+            bzi_out_avcc(out, coded);
+        else
+            bzi_out_av1c(out, coded);
+        bzi_out_end(out);
+        BZI_OUT(out, "[colr I3HB]", bzi_type("nclx"), color->primaries, color->transfer, color->matrix,
+                color->full_range ? 0x80 : 0);
+    }
+    if (with_clap)                                          /* offsets are those of the centers, in halves */
+        BZI_OUT(out, "[clap 8I]", image->width, 1, image->height, 1,
+                2 * image->crop_x + image->width - image->frame_width, 2,
+                2 * image->crop_y + image->height - image->frame_height, 2);
     bzi_out_end(out);
 }
 
@@ -8310,17 +8198,16 @@ typedef struct bzi_index_entry {
     uint32_t size;                    /* bytes of the sample */
     uint32_t thumb;                   /* offset of the thumbnail in the sample */
     uint32_t thumb_size;              /* its bytes; 0: there is none */
-    uint16_t name_length;             /* bytes of its name, without the NUL */
-    uint8_t  has_name;
-    uint8_t  split;                   /* BZNA_SPLIT_... */
+    uint32_t name_bytes : 24;         /* of its name, with the NUL; 0: it has none */
+    uint32_t split : 8;               /* BZNA_SPLIT_... */
 } bzi_index_entry;
 
-/* The samples of an archive, in their order in the file, and how many they are: [0] all, else by split. */
+/* The samples of an archive, in their order in the file. */
 typedef struct bzi_index {
     bzi_buffer buffer;                /* a bzi_index_entry for each */
+    uint64_t   counts[4];             /* samples: [0] all, else by split */
     uint64_t   targets_at;            /* where the first target lies in the file; they are in one piece */
     uint64_t   names_at;              /* where the first name lies; likewise */
-    uint32_t   counts[4];             /* samples */
     uint32_t   targets;               /* samples that have a target; if any has one, each has an entry for it */
     uint32_t   names;                 /* samples that have a name */
     uint32_t   thumbs;                /* samples that have a thumbnail */
@@ -8331,30 +8218,24 @@ static bzi_index_entry *bzi_index_at(const bzi_index *index, uint64_t i)
     return (bzi_index_entry *)(void *)index->buffer.data + i;
 }
 
-/* Makes room for one more entry. Returns 0 if memory is out, else 1. */
-static int bzi_index_reserve(bzi_index *index, const bzi_memory *memory)
-{
-    return bzi_buffer_reserve(memory, &index->buffer, (index->counts[0] + 1ull) * sizeof(bzi_index_entry), 1);
-}
-
-/* The tracks of the index, by what their samples are. */
-enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
+/* The tracks of an archive and of a sample in it, by what they hold. */
+enum { BZI_TRACK_INPUT, BZI_TRACK_TARGET, BZI_TRACK_NAME, BZI_TRACK_THUMB };
 
 /* Finds what a track has of the i-th sample: returns where it lies in the file, and sets its bytes. */
-static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t i, uint32_t *size)
+static uint64_t bzi_index_find(const bzi_index *index, uint32_t track, uint64_t i, uint64_t *size)
 {
     const bzi_index_entry *e = bzi_index_at(index, i);
 
-    switch (table) {
-    case BZI_TABLE_SAMPLES:
+    switch (track) {
+    case BZI_TRACK_INPUT:
         *size = e->size;
         return e->offset;
-    case BZI_TABLE_TARGETS:
+    case BZI_TRACK_TARGET:
         *size = 8;
-        return index->targets_at + 8ull * i;
-    case BZI_TABLE_NAMES:
-        *size = e->name_length + 1u;
-        return e->has_name ? index->names_at + e->name_at : BZI_WRITER_NUL;
+        return index->targets_at + 8 * i;
+    case BZI_TRACK_NAME:
+        *size = bzi_max32(e->name_bytes, 1);
+        return e->name_bytes ? index->names_at + e->name_at : BZI_WRITER_NUL;
     default:
         *size = e->thumb_size;
         return e->offset + e->thumb;
@@ -8366,7 +8247,7 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 30. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 20, 22, 25-26, 29.
+ * Calls: rooms 2, 4, 7-10, 13, 19, 25-26, 29.
  *
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
@@ -8383,204 +8264,95 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t table, uint32_t 
 
 #define BZI_WRITER_TIMESCALE 20u
 
+/* The matrix of pictures that are not turned. */
+#define BZI_WRITER_UPRIGHT 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000
+
 /* --- Tracks --- */
 
 /* One track to write. */
 typedef struct bzi_track_desc {
-    const char      *name;            /* bzna_input and so on */
-    const char      *mime;            /* of metadata */
-    const bzi_coded *coded;           /* of video: the picture that it shows, from which its sample entry is made */
-    const bzi_out   *entry;           /* of video, if `coded` is gone: its sample entry */
-    const bzi_index *index;           /* in the index: the samples; NULL: in a sample */
+    uint32_t         kind;            /* BZI_TRACK_... */
     uint32_t         id;
     uint32_t         flags;           /* of its tkhd; 3: it is enabled and in the movie */
-    uint32_t         width;           /* of its tkhd, in pixels */
-    uint32_t         height;
-    uint32_t         count;           /* of its samples */
-    uint32_t         offset_bytes;    /* of offsets: 4 or 8 */
-    uint32_t         table;           /* in the index: BZI_TABLE_... */
+    const bzi_coded *coded;           /* of video: the picture that it shows, from which its sample entry is made */
+    const bzi_out   *entry;           /* of video, if `coded` is gone: its sample entry */
+    uint64_t         count;           /* of its samples */
+    const bzi_index *index;           /* in the index: the samples; NULL: in a sample */
     uint32_t         split;           /* in the index: of its samples; 0: all */
+    uint32_t         offset_bytes;    /* in the index: of offsets, 4 or 8 */
     uint64_t         offset;          /* in a sample: of the one entry, from the sample's beginning */
     uint64_t         size;            /* in a sample: its bytes */
 } bzi_track_desc;
 
-/* Writes a time, which has 8 bytes in boxes of version 1. */
-static void bzi_out_time(bzi_out *out, uint32_t version, uint64_t time) { bzi_out_number(out, time, version ? 8 : 4); }
-
-/* Begins a box that has times: of creation and modification, which are not said. */
-static void bzi_out_begin_timed(bzi_out *out, const char type[5], uint32_t version, uint32_t flags)
+static void bzi_out_mvhd(bzi_out *out, uint64_t duration, uint64_t next_track)
 {
-    bzi_out_begin_full(out, type, version, flags);
-    bzi_out_time(out, version, 0);
-    bzi_out_time(out, version, 0);
+    BZI_OUT(out, "[mvhd I2T I T IH 10x 9I 24x I]", out->version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration,
+            0x10000, 0x100,                                 /* rate, volume */
+            BZI_WRITER_UPRIGHT, next_track);
 }
 
-/* Writes the matrix of pictures that are not turned. */
-static void bzi_out_upright(bzi_out *out)
-{
-    static const uint32_t matrix[9] = { 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000 };
-    bzi_out_u32s(out, 9, matrix);
-}
-
-static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint32_t next_track)
-{
-    bzi_out_begin_timed(out, "mvhd", version, 0);
-    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
-    bzi_out_time(out, version, duration);
-    bzi_out_u32(out, 0x10000);                              /* rate */
-    bzi_out_u16(out, 0x100);                                /* volume */
-    bzi_out_zeros(out, 10);                                 /* reserved */
-    bzi_out_upright(out);
-    bzi_out_zeros(out, 24);                                 /* pre_defined */
-    bzi_out_u32(out, next_track);
-    bzi_out_end(out);
-}
-
-/* Writes the description of a track's samples: a picture's sample entry, or a mime type. */
-static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
-{
-    bzi_out_begin_full(out, "stsd", 0, 0);
-    bzi_out_u32(out, 1);                                    /* entry_count */
-    if (t->coded) {
-        bzi_out_visual(out, t->coded, 1);
-    } else if (t->entry) {
-        bzi_out_bytes(out, t->entry->buffer.data, t->entry->size);
-    } else {
-        bzi_out_begin(out, "mett");
-        bzi_out_zeros(out, 6);                              /* reserved */
-        bzi_out_u16(out, 1);                                /* data_reference_index */
-        bzi_out_text(out, "");                              /* content_encoding */
-        bzi_out_text(out, t->mime);
-        bzi_out_end(out);
-    }
-    bzi_out_end(out);
-}
-
-/* Writes the sizes or the offsets of a track of the index. */
+/* Writes the sizes or the offsets of a track of the index. The index has a size for each sample even if all are equal,
+ * as with the original tools. */
 static void bzi_out_table(bzi_out *out, const bzi_track_desc *t, int offsets)
 {
     const bzi_index *index = t->index;
-    const uint32_t end = t->count ? index->counts[0] : 0;
 
-    for (uint32_t i = 0; i < end && !out->failed; i++) {
-        uint32_t size;
-        const uint64_t offset = bzi_index_find(index, t->table, i, &size);
+    for (uint64_t i = 0; t->count && i < index->counts[0] && !out->failed; i++) {
+        uint64_t size;
+        const uint64_t offset = bzi_index_find(index, t->kind, i, &size);
         if (!t->split || t->split == bzi_index_at(index, i)->split)
             bzi_out_number(out, offsets ? offset : size, offsets ? t->offset_bytes : 4);
     }
 }
 
-/* Writes the tables of a track. The index has a size for each sample even if all are equal, as with the original
- * tools. */
-static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
+static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 {
-    const uint32_t durations[] = {
-        1,                                                  /* entry_count */
-        t->count,                                           /* sample_count */
-        BZI_WRITER_TIMESCALE,                               /* sample_delta */
-    };
-    const uint32_t chunks[] = {
-        t->count > 0,                                       /* entry_count. FFmpeg refuses runs without samples */
-        1,                                                  /* first_chunk */
-        1,                                                  /* samples_per_chunk */
-        1,                                                  /* sample_description_index */
-    };
+    static const char *const names[] = { "bzna_input", "bzna_target", "bzna_fname", "bzna_thumb" };
+    static const char *const mimes[] = { "video/mp4", "application/octet-stream", "text/plain", "" };
+    static const char *const splits[] = { "", "_train", "_validation", "_test" };
+    const uint64_t duration = t->count * BZI_WRITER_TIMESCALE;
+    const uint32_t version = out->version << 24, is_video = t->coded || t->entry;
+    uint32_t width = t->coded ? t->coded->image.width : 0, height = t->coded ? t->coded->image.height : 0;
+    char name[BZNA_NAME_MAX];
 
-    bzi_out_begin(out, "stbl");
-    bzi_out_stsd(out, t);
+    if (t->entry) {
+        width = bzi_be16(t->entry->buffer.data + 32);
+        height = bzi_be16(t->entry->buffer.data + 34);
+    }
+    snprintf(name, sizeof name, "%s%s", names[t->kind], splits[t->split]);
 
-    bzi_out_begin_full(out, "stts", 0, 0);
-    bzi_out_u32s(out, 3, durations);
-    bzi_out_end(out);
+    BZI_OUT(out, "[trak [tkhd I2T 2I T 16x 9I 2I] [mdia [mdhd I2T I T 2H] [hdlr 3I 12x",
+            version | t->flags, 0, 0, t->id, 0, duration, BZI_WRITER_UPRIGHT, width << 16, height << 16,
+            version, 0, 0, BZI_WRITER_TIMESCALE, duration, 0x55c4, 0,       /* language: und */
+            0, 0, bzi_type(is_video ? "vide" : "meta"));
+    bzi_out_text(out, name);
 
-    bzi_out_begin_full(out, "stsz", 0, 0);
-    bzi_out_u32(out, t->size);                              /* sample_size; 0: each has its own */
-    bzi_out_u32(out, t->count);                             /* sample_count */
+    BZI_OUT(out, is_video ? "] [minf [vmhd I 8x]" : "] [minf [nmhd I]", is_video);
+    BZI_OUT(out, "[dinf [dref 2I [url I]]] [stbl [stsd 2I", 0, 1,
+            1,                                              /* flags: in this file */
+            0, 1);
+    if (t->coded) {
+        bzi_out_visual(out, t->coded, 1);
+    } else if (t->entry) {
+        bzi_out_bytes(out, t->entry->buffer.data, t->entry->size);
+    } else {
+        BZI_OUT(out, "[mett 6xH x", 1);                     /* data_reference_index; no content_encoding */
+        bzi_out_text(out, mimes[t->kind]);
+        bzi_out_end(out);
+    }
+
+    BZI_OUT(out, "] [stts 4I] [stsz 3I", 0, 1, t->count, BZI_WRITER_TIMESCALE,
+            0, t->size, t->count);                          /* size 0: each has its own */
     if (t->index)
         bzi_out_table(out, t, 0);
-    bzi_out_end(out);
-
-    bzi_out_begin_full(out, "stsc", 0, 0);
-    bzi_out_u32s(out, t->count ? 4 : 1, chunks);
-    bzi_out_end(out);
-
-    bzi_out_begin_full(out, t->offset_bytes == 8 ? "co64" : "stco", 0, 0);
-    bzi_out_u32(out, t->count);                             /* entry_count */
+    BZI_OUT(out, t->count ? "] [stsc 5I]" : "] [stsc 2I]",  /* FFmpeg refuses runs without samples */
+            0, t->count > 0, 1, 1, 1);                      /* chunks of one sample, from the first on */
+    BZI_OUT(out, t->offset_bytes == 8 ? "[co64 2I" : "[stco 2I", 0, t->count);
     if (t->index)
         bzi_out_table(out, t, 1);
     else
-        bzi_out_u32(out, t->offset);
-    bzi_out_end(out);
-    bzi_out_end(out);
-}
-
-/* Writes what a track's media are, and that they lie in this file. */
-static void bzi_out_minf(bzi_out *out, const bzi_track_desc *t)
-{
-    bzi_out_begin(out, "minf");
-    if (t->coded || t->entry) {
-        bzi_out_begin_full(out, "vmhd", 0, 1);
-        bzi_out_zeros(out, 8);                              /* graphicsmode, opcolor */
-    } else {
-        bzi_out_begin_full(out, "nmhd", 0, 0);
-    }
-    bzi_out_end(out);
-
-    bzi_out_begin(out, "dinf");
-    bzi_out_begin_full(out, "dref", 0, 0);
-    bzi_out_u32(out, 1);                                    /* entry_count */
-    bzi_out_begin_full(out, "url ", 0, 1);                  /* 1: in this file */
-    bzi_out_end(out);
-    bzi_out_end(out);
-    bzi_out_end(out);
-
-    bzi_out_stbl(out, t);
-    bzi_out_end(out);
-}
-
-static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
-{
-    const uint32_t version = t->index != NULL;
-    const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE;
-
-    bzi_out_begin(out, "trak");
-    bzi_out_begin_timed(out, "tkhd", version, t->flags);
-    bzi_out_u32(out, t->id);
-    bzi_out_u32(out, 0);                                    /* reserved */
-    bzi_out_time(out, version, duration);
-    bzi_out_zeros(out, 16);                                 /* reserved, layer, alternate_group, volume */
-    bzi_out_upright(out);
-    bzi_out_u32(out, t->width << 16);
-    bzi_out_u32(out, t->height << 16);
-    bzi_out_end(out);
-
-    bzi_out_begin(out, "mdia");
-    bzi_out_begin_timed(out, "mdhd", version, 0);
-    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
-    bzi_out_time(out, version, duration);
-    bzi_out_u16(out, 0x55c4);                               /* language: und */
-    bzi_out_u16(out, 0);                                    /* pre_defined */
-    bzi_out_end(out);
-
-    bzi_out_begin_full(out, "hdlr", 0, 0);
-    bzi_out_u32(out, 0);                                    /* pre_defined */
-    bzi_out_bytes(out, t->coded || t->entry ? "vide" : "meta", 4);
-    bzi_out_zeros(out, 12);                                 /* reserved */
-    bzi_out_text(out, t->name);
-    bzi_out_end(out);
-
-    bzi_out_minf(out, t);
-    bzi_out_end(out);
-    bzi_out_end(out);
-}
-
-static void bzi_out_ftyp(bzi_out *out, const char *brands)
-{
-    bzi_out_begin(out, "ftyp");
-    bzi_out_bytes(out, "isom", 4);                          /* major_brand */
-    bzi_out_u32(out, 0);                                    /* minor_version */
-    bzi_out_bytes(out, brands, strlen(brands));             /* compatible_brands */
-    bzi_out_end(out);
+        bzi_out_number(out, t->offset, 4);
+    bzi_out_pack(out, "]]]]]", NULL);                       /* from stco to trak */
 }
 
 /* --- Samples --- */
@@ -8601,35 +8373,19 @@ static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
     bzi_release(memory, p, 1, sizeof *p);
 }
 
-/* Writes a track of a sample: of a picture, or of metadata if `coded` is NULL. */
-static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id,
-                                uint64_t offset, uint64_t size)
-{
-    const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .count = 1, .offset = offset,
-                               .flags = !strcmp(name, "bzna_thumb") || !strcmp(name, "bzna_fname") ? 3 : 0,
-                               .offset_bytes = 4,
-                               .size = size,
-                               .width = coded ? coded->image.width : 0, .height = coded ? coded->image.height : 0 };
-    bzi_out_trak(out, &t);
-}
-
 static void bzi_out_begin_fields(bzi_out *out, uint32_t count)
 {
     bzi_out_begin(out, "uuid");
     bzi_out_bytes(out, bzi_box_uuid, sizeof bzi_box_uuid);
-    bzi_out_u32(out, 0);                                    /* version and flags */
-    bzi_out_u32(out, count);
+    BZI_OUT(out, "2I", 0, count);                           /* version and flags */
 }
 
 static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const void *value, uint64_t size)
 {
-    bzi_out_u8(out, kind);
-    bzi_out_u8(out, strlen(name));
+    BZI_OUT(out, "2B", kind, strlen(name));
     bzi_out_bytes(out, name, strlen(name));
-    bzi_out_u32(out, size);
-    bzi_out_bytes(out, value, size);
-    if (!out->failed && value && size)
-        bzi_flip_to_little(out->buffer.data + out->size - size, size, bzi_number_bytes(kind));
+    bzi_out_number(out, size, 4);
+    bzi_out_little(out, value, size, bzi_number_bytes(kind));
 }
 
 /* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
@@ -8645,24 +8401,19 @@ static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_write
                                           bzna_error *err)
 {
     static const char *const taken[] = { "image", "thumb", "target", "name" };
-    bzna_field_value v;
     const char *wrong = NULL;
-    size_t length;
+    bzna_field_value v;
+    bzi_image image;
 
     if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
                         "sample.fields[%u].struct_size: differs from the first one's, or is not known", i);
-
-    length = v.name ? strlen(v.name) : 0;
-    if (length == 0 || length >= BZNA_NAME_MAX)
-        return BZI_MISUSE(err, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
-    if (!bzi_text_is_utf8(v.name))
-        return BZI_MISUSE(err, "sample.fields[%u].name: is not UTF-8", i);
+    if (!v.name || !*v.name || strlen(v.name) >= BZNA_NAME_MAX || !bzi_text_is_utf8(v.name))
+        return BZI_MISUSE(err, "sample.fields[%u].name: must have 1 to %u bytes of UTF-8", i, BZNA_NAME_MAX - 1);
 
     for (size_t k = 0; k < BZI_LENGTH(taken); k++)
         if (!strcmp(v.name, taken[k]))
             wrong = "name: archives have a field of that name";
-
     for (uint32_t k = 0; k < i; k++)
         if (!strcmp(bzi_sample_field(sample, k).name, v.name))
             wrong = "name: is given twice";
@@ -8675,67 +8426,54 @@ static bzna_status bzi_sample_check_field(const bzi_host *host, const bzna_write
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
     else if (v.kind == BZNA_FIELD_TEXT && bzi_find_byte(v.data, 0, v.size))
         wrong = "data: a text must not contain a NUL";
-    else if (v.kind == BZNA_FIELD_IMAGE && bzi_codec_recognize((bzi_span){ v.data, v.size }) == BZNA_CODEC_UNKNOWN &&
-             bzi_file_own(host, (bzi_span){ v.data, v.size }) == BZNA_CODEC_UNKNOWN)
+    else if (v.kind == BZNA_FIELD_IMAGE &&
+             bzi_file_image(host, (bzi_span){ v.data, v.size }, 0, &image, err) != BZNA_OK)
         wrong = "data: a picture is a whole file of a kind that folders may hold";
     return wrong ? BZI_MISUSE(err, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
 static bzna_status bzi_sample_check(const bzi_host *host, const bzna_writer_sample *sample, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
-
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
         return BZI_MISUSE(err, "sample.name: longer than 65535 bytes");
     if (sample->field_count && !sample->fields)
         return BZI_MISUSE(err, "sample.fields: is NULL, and field_count is %u", sample->field_count);
-    for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
-        status = bzi_sample_check_field(host, sample, i, err);
-    return status;
+    for (uint32_t i = 0; i < sample->field_count; i++)
+        if (bzi_sample_check_field(host, sample, i, err) != BZNA_OK)
+            return err->status;
+    return BZNA_OK;
 }
 
-/* Writes the mdat of a sample: pictures, target, name. The target comes right before the name, and is found from the
- * name's place. */
-static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
-                                  const bzi_coded *thumb, uint64_t *input_size)
-{
-    bzi_out *out = &p->out;
-    uint64_t thumb_at = out->size + 8;
-
-    bzi_out_begin(out, "mdat");
-    input->ops->unit(out, input);
-    *input_size = out->size - thumb_at;
-    if (thumb && thumb != input) {
-        thumb_at = out->size;
-        thumb->ops->unit(out, thumb);
-    }
-
-    p->entry.thumb = (uint32_t)thumb_at;
-    p->entry.thumb_size = thumb ? (uint32_t)(out->size - thumb_at) : 0;
-    if (sample->target != BZNA_TARGET_NONE)
-        bzi_out_le64(out, sample->target);
-
-    p->name_at = out->size;
-    if (sample->name)
-        bzi_out_text(out, sample->name);
-    bzi_out_end(out);
-}
-
-/* Writes the whole small mp4 of one sample. */
+/* Writes the whole small mp4 of one sample: pictures, target and name, and the boxes that say where they lie. */
 static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
 {
-    const uint32_t has_target = sample->target != BZNA_TARGET_NONE, has_name = sample->name != NULL;
+    const uint64_t target_bytes = sample->target == BZNA_TARGET_NONE ? 0 : 8;
+    bzi_track_desc tracks[] = { { .kind = BZI_TRACK_INPUT, .coded = input },
+                                { .kind = BZI_TRACK_NAME, .size = p->entry.name_bytes, .flags = 3 },
+                                { .kind = BZI_TRACK_TARGET, .size = target_bytes },
+                                { .kind = BZI_TRACK_THUMB, .coded = thumb, .flags = 3 } };
     bzi_out *out = &p->out;
-    uint64_t input_size, media_at;
     uint32_t id = 1;
 
-    bzi_out_ftyp(out, "isom");
-    media_at = out->size + 8;
-    bzi_pending_put_media(p, sample, input, thumb, &input_size);
+    BZI_OUT(out, "[ftyp 3I] [mdat", bzi_type("isom"), 0, bzi_type("isom"));
+    tracks[0].offset = tracks[3].offset = out->size;
+    bzi_out_unit(out, input);
+    tracks[0].size = out->size - tracks[0].offset;
+    if (thumb && thumb != input) {
+        tracks[3].offset = out->size;
+        bzi_out_unit(out, thumb);
+    }
+    tracks[3].size = thumb ? out->size - tracks[3].offset : 0;
+    tracks[2].offset = out->size;
+    bzi_out_little(out, &sample->target, target_bytes, 8);
+    tracks[1].offset = p->name_at = out->size;
+    bzi_out_bytes(out, sample->name, p->entry.name_bytes);
 
-    bzi_out_begin(out, "moov");
-    bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
+    for (uint32_t i = 0; i < 4; i++)
+        id += tracks[i].size > 0;
+    bzi_out_pack(out, "] [moov", NULL);
+    bzi_out_mvhd(out, BZI_WRITER_TIMESCALE, id);
     if (sample->field_count) {
         bzi_out_begin_fields(out, sample->field_count);
         for (uint32_t i = 0; i < sample->field_count; i++) {
@@ -8744,15 +8482,18 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
         }
         bzi_out_end(out);
     }
-
-    bzi_out_inner_track(out, "bzna_input", NULL, input, id++, media_at, input_size);
-    if (has_name)
-        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, strlen(sample->name) + 1);
-    if (has_target)
-        bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
-    if (thumb)
-        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->entry.thumb, p->entry.thumb_size);
+    id = 0;
+    for (bzi_track_desc *t = tracks; t < tracks + 4; t++)
+        if (t->size) {
+            t->id = ++id;
+            t->count = 1;
+            bzi_out_trak(out, t);
+        }
     bzi_out_end(out);
+
+    p->entry.size = (uint32_t)out->size;
+    p->entry.thumb = (uint32_t)tracks[3].offset;
+    p->entry.thumb_size = (uint32_t)tracks[3].size;
 }
 
 /* Makes the bytes of a sample. No lock is held. A picture that is small enough is its own thumbnail. */
@@ -8762,30 +8503,21 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzi_host *host, const 
     bzi_coded input, given_thumb;
     const bzi_coded *thumb = NULL;
 
-    if (bzi_coded_make(&input, sample->image, "sample.image", err) != BZNA_OK)
+    if (bzi_coded_make(&input, sample->image, "sample.image", err) != BZNA_OK ||
+        (sample->thumb && bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err) != BZNA_OK) ||
+        bzi_sample_check(host, sample, err) != BZNA_OK)
         return err->status;
-
-    if (sample->thumb) {
-        if (bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err) != BZNA_OK)
-            return err->status;
+    if (sample->thumb)
         thumb = &given_thumb;
-    } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
+    else if (input.image.frame_width <= BZI_THUMB_EDGE && input.image.frame_height <= BZI_THUMB_EDGE)
         thumb = &input;
-    }
 
-    if (bzi_sample_check(host, sample, err) != BZNA_OK)
-        return err->status;
-
-    p->entry.split = (uint8_t)sample->split;
+    p->entry.split = sample->split & 3;
     p->entry.target = sample->target;
-    p->entry.has_name = sample->name != NULL;
-    p->entry.name_length = sample->name ? (uint16_t)strlen(sample->name) : 0;
+    p->entry.name_bytes = sample->name ? (strlen(sample->name) + 1) & 0xffffff : 0;
     bzi_pending_put(p, sample, &input, thumb);
-    p->entry.size = (uint32_t)p->out.size;
-
     if (p->out.size > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
-
     if (thumb)
         bzi_out_visual(&p->out, thumb, 0);
     return p->out.failed ? bzi_fail_memory(err, "a sample") : BZNA_OK;
@@ -8797,7 +8529,8 @@ struct bzna_writer {
     bzi_host     *host;               /* a reference is held */
     bzna_sink     sink;               /* where to write; if write_at is NULL, to `file` */
     bzi_file      file;               /* the library's own */
-    bzi_out       path;               /* its path, for messages */
+    bzi_arena     arena;              /* has the path */
+    const char   *path;               /* of the file, for messages; NULL: there is none */
     bzi_mutex     lock;               /* guards what follows, down to field_count */
     bzi_cond      changed;            /* the queue has changed, or a thread is no longer busy */
     bzna_status   poison;             /* an error that every later call returns; BZNA_OK: none */
@@ -8810,7 +8543,7 @@ struct bzna_writer {
     uint64_t      queue_count;        /* samples that wait */
     bzi_pending  *queue;              /* those samples, by index */
     bzi_pending  *queue_last;         /* the last of them; NULL: none waits */
-    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far, sorted by name */
+    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far */
     uint32_t      field_count;
     /* The rest belongs to the busy thread. */
     uint32_t      thumbs_differ;      /* 1: thumbnails have different sample entries, so no track can hold them all */
@@ -8828,7 +8561,7 @@ static void bzi_writer_free(bzna_writer *writer)
     bzi_host *host = writer->host;
     const bzi_memory *memory = &host->memory;
 
-    bzi_buffer_free(memory, &writer->path.buffer);
+    bzi_arena_free(&writer->arena);
     bzi_buffer_free(memory, &writer->name_bytes.buffer);
     bzi_buffer_free(memory, &writer->class_names.buffer);
     bzi_buffer_free(memory, &writer->thumb_entry.buffer);
@@ -8851,8 +8584,6 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     bzna_status status = BZNA_OK;
     int error = 0;
 
-    if (size == 0)
-        return BZNA_OK;
     if (writer->sink.write_at) {
         bzi_os_callback_begin();
         status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
@@ -8865,18 +8596,18 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
         return BZNA_OK;
     status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes failed: %s", (bzi_llu)size,
                       error ? bzi_os_error(error).text : bzi_status_text(status));
-    return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
+    return writer->path ? bzi_error_prefix(err, writer->path) : status;
 }
 
 /* Waits until all that was written is on the disk, so that it gets there before what is written next, and so that late
  * errors are seen. */
 static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 {
-    const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
+    const int error = writer->path ? bzi_os_file_sync(&writer->file) : 0;
     if (!error)
         return BZNA_OK;
     BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot be written to the disk: %s", bzi_os_error(error).text);
-    return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
+    return bzi_error_prefix(err, writer->path);
 }
 
 #endif
@@ -8891,59 +8622,49 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
  * end of mdat. The archive's mdat has length 0, which marks it as unfinished, until bzna_writer_finish sets the
  * length. */
 
+#define BZI_WRITER_MDAT      24u      /* offset of mdat, behind ftyp; its length follows its first 8 bytes */
 
 /* --- Opening --- */
 
-/* Copies the names of classes, as they stand in the index, and the limit of the queue. */
+/* Copies the names of classes, as they stand in the index. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
     bzi_out *names = &writer->class_names;
-    uint64_t bytes = 0;
+    uint64_t end = 0;
 
-    writer->queue_limit = config->queue_bytes;
     writer->class_count = config->class_count;
+    BZI_OUT(names, "2I", config->class_count, 0);           /* 0: where the first name begins */
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *name = config->classes[i];
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
             return BZI_MISUSE(err, "writer_config.classes[%u]: %s", i, name ? "longer than 65535 bytes" : "is NULL");
-        if ((bytes += strlen(name) + 1) > BZI_LIMIT_CLASS_BYTES)
+        end += strlen(name);
+        if (end + i >= BZI_LIMIT_CLASS_BYTES)
             return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
+        bzi_out_number(names, end, 4);
     }
-
-    bytes = 0;
-    bzi_out_u32(names, config->class_count);
-    bzi_out_u32(names, 0);                                  /* where the first name begins */
-    for (uint32_t i = 0; i < config->class_count; i++)
-        bzi_out_u32(names, bytes += strlen(config->classes[i]));
     for (uint32_t i = 0; i < config->class_count; i++)
         bzi_out_bytes(names, config->classes[i], strlen(config->classes[i]));
     return names->failed ? bzi_fail_memory(err, "the names of classes") : BZNA_OK;
 }
 
-/* Makes a writer without a file. */
-static bzna_status bzi_writer_new(bzi_host *host, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
+/* Makes the file, or takes the sink. */
+static bzna_status bzi_writer_open(bzna_writer *writer, const char *path, const bzna_sink *sink, bzna_error *err)
 {
-    bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
-    bzna_status status;
+    int error;
 
-    if (!writer)
-        return bzi_fail_memory(err, "a writer");
-
-    if (!bzi_os_locks_init(&writer->lock, BZI_RANK_WRITER, &writer->changed, 1)) {
-        bzi_release(&host->memory, writer, 1, sizeof *writer);
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    if (sink) {
+        writer->sink = *sink;
+        return BZNA_OK;
     }
-
-    writer->host = host;
+    if (!(writer->path = bzi_arena_text(&writer->arena, path)))
+        return bzi_fail_memory(err, "a path");
+    if ((error = bzi_os_file_open(&writer->file, path, 1)) == 0)
+        return BZNA_OK;
     writer->file.fd = -1;
-    bzi_host_retain(host);
-    writer->name_bytes = writer->class_names = writer->thumb_entry = (bzi_out){ .memory = &host->memory };
-    writer->tail = writer->path = writer->name_bytes;
-    if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
-        *out = writer;
-    else
-        bzi_writer_free(writer);
-    return status;
+    BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error, "cannot create: %s",
+                bzi_os_error(error).text);
+    return bzi_error_prefix(err, path);
 }
 
 static void bzi_writer_close(bzna_writer *writer)
@@ -8961,100 +8682,81 @@ static void bzi_writer_close(bzna_writer *writer)
 static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
                                    const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
-    bzna_writer *writer = NULL;
-    bzna_status status = bzi_writer_new(host, config, &writer, err);
+    bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
+    const bzi_out empty = { .memory = &host->memory };
     bzi_out *head;
-    int error;
+    bzna_status status;
 
-    if (status != BZNA_OK)
-        return status;
-
-    if (sink) {
-        writer->sink = *sink;
-    } else {
-        bzi_out_text(&writer->path, path);
-        if (writer->path.failed) {
-            status = bzi_fail_memory(err, "a path");
-        } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
-            writer->file.fd = -1;
-            BZI_FAIL_BY(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, error,
-                        "cannot create: %s", bzi_os_error(error).text);
-            status = bzi_error_prefix(err, path);
-        }
+    if (!writer)
+        return bzi_fail_memory(err, "a writer");
+    if (!bzi_os_locks_init(&writer->lock, BZI_RANK_WRITER, &writer->changed, 1)) {
+        bzi_release(&host->memory, writer, 1, sizeof *writer);
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     }
 
-    head = &writer->tail;             /* what comes before the samples */
-    bzi_out_ftyp(head, "bznaisom");
-    bzi_out_u32(head, 1);                                   /* mdat's size is in the 8 bytes after its type */
-    bzi_out_bytes(head, "mdat", 4);
-    bzi_out_zeros(head, 8);                                 /* its size, at the end */
+    writer->host = host;
+    bzi_host_retain(host);
+    writer->arena.memory = &host->memory;
+    writer->file.fd = -1;
+    writer->queue_limit = config->queue_bytes;
+    writer->name_bytes = writer->class_names = writer->thumb_entry = writer->tail = empty;
+    if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
+        status = bzi_writer_open(writer, path, sink, err);
+
+    head = &writer->tail;             /* what comes before the samples; mdat has 64 bits for its length */
+    BZI_OUT(head, "[ftyp 4I] 2IQ", bzi_type("isom"), 0, bzi_type("bzna"), bzi_type("isom"), 1, bzi_type("mdat"), 0);
     writer->position = head->size;
+    head->version = 1;
     if (status == BZNA_OK)
         status = head->failed ? bzi_fail_memory(err, "a writer") :
                                 bzi_writer_write(writer, 0, head->buffer.data, head->size, err);
-    if (status != BZNA_OK) {
-        writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
+    if (status == BZNA_OK) {
+        *out = writer;
+    } else {
+        writer->sink.close = NULL;    /* the sink still belongs to the caller */
         bzi_writer_close(writer);
-        return status;
     }
-    *out = writer;
-    return BZNA_OK;
+    return status;
 }
 
 /* --- Writing samples --- */
 
-/* Keeps the first thumbnail's configuration and compares the others', since the playable track has only one. It has the
- * size of the frames, too: if the first JPEG that libavcodec decodes is much lower than the entry says, it is taken for
- * one of two fields. Pre: there is room for it. */
-static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
-{
-    bzi_out *first = &writer->thumb_entry;
-    const uint64_t size = p->out.size - p->entry.size;
-    const uint8_t *entry = p->out.buffer.data + p->entry.size;
-
-    if (writer->index.thumbs == 0)
-        bzi_out_bytes(first, entry, size);
-    else
-        writer->thumbs_differ |= first->size != size || memcmp(first->buffer.data, entry, (size_t)size) != 0;
-}
-
-/* Takes note of a sample that is in the file. Pre: there is room in the index. */
-static void bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
+/* Takes note of a sample that is in the file. Returns 0 if memory is out, else 1. */
+static int bzi_writer_note(bzna_writer *writer, bzi_index_entry entry)
 {
     bzi_index *index = &writer->index;
 
     entry.offset = writer->position;
     writer->position += entry.size;
-    *bzi_index_at(index, index->counts[0]++) = entry;
     if (entry.split)
         index->counts[entry.split]++;
     index->targets += entry.target != BZNA_TARGET_NONE;
-    index->names += entry.has_name;
+    index->names += entry.name_bytes > 0;
     index->thumbs += entry.thumb_size > 0;
+    return bzi_buffer_push(&writer->host->memory, &index->buffer, &index->counts[0], &entry, sizeof entry);
 }
 
-/* Writes the sample whose turn it is. */
+/* Writes the sample whose turn it is. Keeps the first thumbnail's sample entry and compares the others', since the
+ * playable track has only one. It has the size of the frames, too: if the first JPEG that libavcodec decodes is much
+ * lower than the entry says, it is taken for one of two fields. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
-    const bzi_memory *memory = &writer->host->memory;
-    bzi_out *names = &writer->name_bytes;
-    const uint32_t size = p->entry.size, name_size = p->entry.has_name ? p->entry.name_length + 1u : 0;
-    bzna_status status;
+    bzi_out *first = &writer->thumb_entry, *names = &writer->name_bytes;
+    const uint64_t entry_size = p->out.size - p->entry.size;
+    const uint8_t *bytes = p->out.buffer.data, *entry = bytes + p->entry.size;
 
-    if (!bzi_index_reserve(&writer->index, memory) ||
-        !bzi_buffer_reserve(memory, &names->buffer, names->size + name_size, 1) ||
-        !bzi_buffer_reserve(memory, &writer->thumb_entry.buffer, p->out.size - size, 1))
-        return bzi_fail_memory(err, "the archive's index");
+    if (bzi_writer_write(writer, writer->position, bytes, p->entry.size, err) != BZNA_OK)
+        return err->status;
 
-    if (p->entry.thumb_size)
-        bzi_writer_note_thumb(writer, p);
+    if (p->entry.thumb_size && !writer->index.thumbs)
+        bzi_out_bytes(first, entry, entry_size);
+    else if (p->entry.thumb_size)
+        writer->thumbs_differ |= first->size != entry_size || memcmp(first->buffer.data, entry, (size_t)entry_size);
     p->entry.name_at = names->size;
-    bzi_out_bytes(names, p->out.buffer.data + p->name_at, name_size);
-
-    status = bzi_writer_write(writer, writer->position, p->out.buffer.data, size, err);
-    if (status == BZNA_OK)
-        bzi_writer_note(writer, p->entry);
-    return status;
+    bzi_out_bytes(names, bytes + p->name_at, p->entry.name_bytes);
+    if (!bzi_writer_note(writer, p->entry) || names->failed || first->failed)
+        return bzi_fail_memory(err, "the archive's index");
+    return BZNA_OK;
 }
 
 /* --- The queue. Under the lock, which bzi_writer_add takes --- */
@@ -9069,6 +8771,7 @@ static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 }
 
 static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
+
 static void bzi_queue_put(bzna_writer *writer, bzi_pending *p)
 {
     bzi_pending **at = bzi_queue_find(writer, p->index);
@@ -9098,14 +8801,11 @@ static void bzi_queue_name_missing(const bzna_writer *writer, char text[160])
     uint64_t from = writer->next;
     size_t n = 0;
 
-    for (const bzi_pending *p = writer->queue; from < writer->last && n < 110; p = p ? p->next : NULL) {
-        const uint64_t to = p ? p->index : writer->last;
-
-        if (to > from)
+    for (const bzi_pending *p = writer->queue; p && n < 110; from = p->index + 1, p = p->next) {
+        if (p->index > from)
             n += (size_t)snprintf(text + n, 160 - n, "%s%llu", n ? ", " : "", (bzi_llu)from);
-        if (to > from + 1)
-            n += (size_t)snprintf(text + n, 160 - n, " to %llu", (bzi_llu)to - 1);
-        from = to + 1;
+        if (p->index > from + 1)
+            n += (size_t)snprintf(text + n, 160 - n, " to %llu", (bzi_llu)p->index - 1);
     }
 }
 
@@ -9120,45 +8820,43 @@ static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
     return BZNA_OK;
 }
 
-static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, bzna_error *err)
+/* Checks that a sample can be given at this index, which is then p->index. */
+static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, bzi_pending *p, bzna_error *err)
 {
     const bzi_pending *same;
 
     if (bzi_writer_check(writer, err) != BZNA_OK)
         return err->status;
-    if (index == BZNA_INDEX_NEXT)
-        return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
-    same = *bzi_queue_find(writer, index);
-    if (index < writer->next || (same && same->index == index))
+    p->index = index == BZNA_INDEX_NEXT ? writer->last : index;
+    if (p->index >= UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
+    same = *bzi_queue_find(writer, p->index);
+    if (p->index < writer->next || (same && same->index == p->index))
         return BZI_MISUSE(err, "index %llu was given before", (bzi_llu)index);
     return BZNA_OK;
 }
 
-/* Takes note of a sample's fields, sorted by name. On an error, takes note of none. */
+/* Takes note of a sample's fields. On an error, takes note of none. */
 static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
-    bzi_field known[BZI_LIMIT_ARCHIVE_FIELDS];
+    bzi_field *fields = writer->fields;
     uint32_t count = writer->field_count;
 
-    memcpy(known, writer->fields, count * sizeof *known);
     for (uint32_t i = 0; i < sample->field_count; i++) {
         const bzna_field_value v = bzi_sample_field(sample, i);
         uint32_t k = 0;
-        while (k < count && strcmp(known[k].name, v.name) < 0)
+        while (k < count && strcmp(fields[k].name, v.name))
             k++;
-        if (k < count && !strcmp(known[k].name, v.name)) {
-            if (known[k].kind != v.kind)
-                return BZI_MISUSE(err, "sample.fields[%u] \"%s\", kind: other samples have kind %u there", i, v.name,
-                                  known[k].kind);
-            continue;
-        }
-        if (count == BZI_LIMIT_ARCHIVE_FIELDS)
+        if (k < count && fields[k].kind != v.kind)
+            return BZI_MISUSE(err, "sample.fields[%u] \"%s\", kind: other samples have kind %u there", i, v.name,
+                              fields[k].kind);
+        if (k == BZI_LIMIT_ARCHIVE_FIELDS)
             return BZI_FAIL(err, BZNA_E_LIMIT, "sample.fields: more than %u names in one archive", count);
-        memmove(&known[k + 1], &known[k], (count++ - k) * sizeof *known);
-        known[k].kind = v.kind;
-        bzi_string_copy(known[k].name, sizeof known[k].name, v.name);
+        if (k == count) {
+            fields[count].kind = v.kind;
+            bzi_string_copy(fields[count++].name, sizeof fields->name, v.name);
+        }
     }
-    memcpy(writer->fields, known, count * sizeof *known);
     writer->field_count = count;
     return BZNA_OK;
 }
@@ -9190,29 +8888,27 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
                                     const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
 {
     const uint64_t deadline = bzi_os_now_ns() + (uint64_t)(timeout_ns < 0 ? INT64_MAX : timeout_ns);   /* 292 years */
-    bzna_status status;
 
-    while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
+    while (bzi_writer_check_index(writer, index, p, err) == BZNA_OK) {
         /* if no index below it is missing, its turn will come, because a thread is busy with those */
-        const int is_last = index == BZNA_INDEX_NEXT || index == writer->last;
-        const int will_come = writer->busy && (index == writer->next ||
-                                               (is_last && writer->next + writer->queue_count == writer->last));
-        p->index = index == BZNA_INDEX_NEXT ? writer->last : index;
+        const int will_come = p->index == writer->next || (p->index == writer->last &&
+                                                           writer->next + writer->queue_count == writer->last);
         if ((p->index == writer->next && !writer->busy) ||
-            writer->queue_bytes + bzi_pending_bytes(p) <= writer->queue_limit)
-            break;
-        if (will_come)
+            writer->queue_bytes + bzi_pending_bytes(p) <= writer->queue_limit) {
+            if (sample && bzi_writer_note_fields(writer, sample, err) != BZNA_OK)
+                return err->status;
+            writer->last = bzi_max(writer->last, p->index + 1);
+            bzi_queue_put(writer, p);
+            return BZNA_OK;
+        }
+        if (writer->busy && will_come)
             bzi_os_wait(&writer->changed, &writer->lock);
         else if (bzi_os_now_ns() >= deadline)
             return BZNA_AGAIN;
         else
             bzi_os_wait_until(&writer->changed, &writer->lock, deadline);
     }
-    if (status != BZNA_OK || (sample && (status = bzi_writer_note_fields(writer, sample, err)) != BZNA_OK))
-        return status;
-    writer->last = p->index >= writer->last ? p->index + 1 : writer->last;
-    bzi_queue_put(writer, p);
-    return BZNA_OK;
+    return err->status;
 }
 
 /* Adds a sample or, if `sample` is NULL, says that none comes at this index. */
@@ -9227,11 +8923,7 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
         return bzi_fail_memory(err, "a sample");
 
     p->out.memory = memory;
-    bzi_os_lock(&writer->lock);
-    status = bzi_writer_check_index(writer, index, err);
-    bzi_os_unlock(&writer->lock);
-    if (status == BZNA_OK && sample)
-        status = bzi_pending_make(p, writer->host, sample, err);
+    status = sample ? bzi_pending_make(p, writer->host, sample, err) : BZNA_OK;
     bzi_os_lock(&writer->lock);
     if (status == BZNA_OK && (status = bzi_writer_queue(writer, p, index, sample, timeout_ns, err)) == BZNA_OK) {
         p = NULL;
@@ -9244,26 +8936,9 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
 
 /* --- The index --- */
 
-/* Adds a track of all samples (split 0) or of a split. */
-static void bzi_writer_track(bzna_writer *writer, uint32_t table, uint32_t split, uint32_t id, uint32_t offset_bytes)
+static int bzi_field_order(const void *a, const void *b)
 {
-    static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
-    static const char *const names[4] = { "bzna_input", "bzna_target", "bzna_fname", "bzna_thumb" };
-    static const char *const mimes[4] = { "video/mp4", "application/octet-stream", "text/plain", NULL };
-    const bzi_index *index = &writer->index;
-    char name[BZNA_NAME_MAX];
-    bzi_track_desc t = { .name = name, .mime = mimes[table], .id = id, .index = index, .table = table, .split = split,
-                         .offset_bytes = offset_bytes,
-                         .count = table == BZI_TABLE_TARGETS && !index->targets ? 0 : index->counts[split] };
-
-    snprintf(name, sizeof name, "%s%s", names[table], suffixes[split]);
-    if (table == BZI_TABLE_THUMBS) {  /* the one that players show */
-        t.entry = &writer->thumb_entry;
-        t.flags = 3;
-        t.width = bzi_be16(t.entry->buffer.data + 32);
-        t.height = bzi_be16(t.entry->buffer.data + 34);
-    }
-    bzi_out_trak(&writer->tail, &t);
+    return strcmp(((const bzi_field *)a)->name, ((const bzi_field *)b)->name);
 }
 
 /* Adds the names and kinds of fields and the names of classes. */
@@ -9283,28 +8958,34 @@ static int bzi_writer_has_thumbs(const bzna_writer *writer)
     return writer->index.thumbs == writer->index.counts[0] && !writer->thumbs_differ;
 }
 
-/* Adds the outer movie box. The playable track is its last, as the format asks. */
+/* Adds the outer movie box: the tracks of all samples and of each split, and the playable one, which is the last, as
+ * the format asks. */
 static void bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes)
 {
     const bzi_index *index = &writer->index;
-    const uint32_t has_thumbs = (uint32_t)bzi_writer_has_thumbs(writer);
+    const uint32_t kinds = index->names ? 3 : 2, has_thumbs = (uint32_t)bzi_writer_has_thumbs(writer);
     bzi_out *out = &writer->tail;
-    const uint32_t tracks = index->names ? 3 : 2;           /* of all samples, and of each split */
-    uint32_t sets = 1, id = 1;
+    bzi_track_desc t = { .index = index, .offset_bytes = offset_bytes };
+    uint32_t next = 1 + has_thumbs;
 
-    for (uint32_t split = 1; split < 4; split++)
-        sets += index->counts[split] > 0;
+    for (uint32_t split = 0; split < 4; split++)
+        next += index->counts[split] ? kinds : 0;
 
     bzi_out_begin(out, "moov");
-    bzi_out_mvhd(out, 1, (uint64_t)index->counts[0] * BZI_WRITER_TIMESCALE,
-                 1 + sets * tracks + has_thumbs);
+    bzi_out_mvhd(out, index->counts[0] * BZI_WRITER_TIMESCALE, next);
     if (writer->class_count || writer->field_count)
         bzi_writer_names(writer);
-    for (uint32_t split = 0; split < 4; split++)
-        for (uint32_t table = 0; table < tracks && index->counts[split]; table++)
-            bzi_writer_track(writer, table, split, id++, offset_bytes);
-    if (has_thumbs)
-        bzi_writer_track(writer, BZI_TABLE_THUMBS, 0, id, offset_bytes);
+    for (; t.split < 4; t.split++)
+        for (t.kind = 0; t.kind < kinds && index->counts[t.split]; t.kind++) {
+            t.id++;
+            t.count = t.kind == BZI_TRACK_TARGET && !index->targets ? 0 : index->counts[t.split];
+            bzi_out_trak(out, &t);
+        }
+    if (has_thumbs) {
+        t = (bzi_track_desc){ .kind = BZI_TRACK_THUMB, .id = t.id + 1, .flags = 3, .entry = &writer->thumb_entry,
+                              .count = index->counts[0], .index = index, .offset_bytes = offset_bytes };
+        bzi_out_trak(out, &t);
+    }
     bzi_out_end(out);
 }
 
@@ -9313,57 +8994,52 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 {
     bzi_out *out = &writer->tail;
     bzi_index *index = &writer->index;
-    const uint32_t targets = index->targets ? index->counts[0] : 0;
-    const uint64_t names_at = writer->position + 8ull * targets, end = names_at + writer->name_bytes.size;
-    uint8_t length[8];
-    bzna_status status;
+    uint64_t end;
 
-    index->targets_at = writer->position;
-    index->names_at = names_at;
     out->size = 0;
-    for (uint32_t i = 0; i < targets; i++)
-        bzi_out_le64(out, bzi_index_at(index, i)->target);
+    index->targets_at = writer->position;
+    for (uint64_t i = 0; index->targets && i < index->counts[0]; i++)
+        bzi_out_little(out, &bzi_index_at(index, i)->target, 8, 8);
+    index->names_at = writer->position + out->size;
     bzi_out_bytes(out, writer->name_bytes.buffer.data, writer->name_bytes.size);
+    end = writer->position + out->size;
     bzi_writer_movie(writer, end > UINT32_MAX ? 8 : 4);
 
     if (out->too_large)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", index->counts[0]);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %llu samples would have more than 4 GiB",
+                        (bzi_llu)index->counts[0]);
     if (out->failed)
         return bzi_fail_memory(err, "the archive's index");
-
-    bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
-    bzi_put_be32(length + 4, (uint32_t)(end - 24));
-    if ((status = bzi_writer_write(writer, writer->position, out->buffer.data, out->size, err)) == BZNA_OK &&
-        (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
-        (status = bzi_writer_write(writer, 32, length, 8, err)) == BZNA_OK)
-        status = bzi_writer_sync(writer, err);
-    return status;
-}
-
-/* Waits until no thread is busy, and checks that no sample waits for one before it. */
-static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *err)
-{
-    char missing[160];
-
-    while (writer->busy)
-        bzi_os_wait(&writer->changed, &writer->lock);
-    if (bzi_writer_check(writer, err) != BZNA_OK)
+    if (bzi_writer_write(writer, writer->position, out->buffer.data, out->size, err) != BZNA_OK ||
+        bzi_writer_sync(writer, err) != BZNA_OK)
         return err->status;
-    if (writer->queue_count) {
-        bzi_queue_name_missing(writer, missing);
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "samples that were never given: %s", missing);
-    }
-    return writer->index.counts[0] ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
+
+    out->size = 0;
+    bzi_out_number(out, end - BZI_WRITER_MDAT, 8);
+    if (bzi_writer_write(writer, BZI_WRITER_MDAT + 8, out->buffer.data, 8, err) != BZNA_OK)
+        return err->status;
+    return bzi_writer_sync(writer, err);
 }
 
 static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 {
+    const bzi_index *index = &writer->index;
+    char missing[160];
     bzna_status status;
 
     bzi_os_lock(&writer->lock);
-    status = bzi_writer_check_complete(writer, err);
+    while (writer->busy)
+        bzi_os_wait(&writer->changed, &writer->lock);
+    status = bzi_writer_check(writer, err);
+    if (status == BZNA_OK && writer->queue_count) {
+        bzi_queue_name_missing(writer, missing);
+        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "samples that were never given: %s", missing);
+    }
+    if (status == BZNA_OK && !index->counts[0])
+        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
     if (status == BZNA_OK) {
         writer->busy = 1;
+        qsort(writer->fields, writer->field_count, sizeof *writer->fields, bzi_field_order);
         bzi_os_unlock(&writer->lock);
         status = bzi_writer_index(writer, err);
         bzi_os_lock(&writer->lock);
@@ -9375,8 +9051,8 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
     bzi_os_unlock(&writer->lock);
     if (status == BZNA_OK && !bzi_writer_has_thumbs(writer))
         bzi_log(writer->host, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s",
-                writer->index.thumbs != writer->index.counts[0] ? "not every sample has a thumbnail" :
-                                                      "the thumbnails do not share one size and decoder configuration");
+                index->thumbs != index->counts[0] ? "not every sample has a thumbnail" :
+                                                    "the thumbnails do not share one size and decoder configuration");
     return status;
 }
 

@@ -46,9 +46,8 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
             status = bzna_writer_add(writer, BZNA_INDEX_NEXT, &desc, 0, err);
             continue;
         }
-        if (!bzi_index_reserve(&writer->index, &writer->host->memory))
+        if (!bzi_writer_note(writer, entry))
             return bzi_fail_memory(err, "the index");
-        bzi_writer_note(writer, entry);
     }
     if (status == BZNA_OK)
         status = bzna_writer_finish(writer, err);
