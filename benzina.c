@@ -7919,7 +7919,7 @@ static const bzi_container_ops bzi_mp4_video = {
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 29. Writer: pictures ==========================================================================================
- * Calls: rooms 2, 8-9, 13-15, 19-21.
+ * Calls: rooms 2, 9, 13-14, 19-21.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
  * This room has coded pictures taken apart, their sample entries, and what is kept of each sample until the index is
@@ -8247,7 +8247,7 @@ static uint64_t bzi_index_find(const bzi_index *index, uint32_t track, uint64_t 
 
 #ifndef BENZINA_NO_WRITER
 /* ==== 30. Writer: tracks, samples ===================================================================================
- * Calls: rooms 2, 4, 7-10, 13, 19, 25-26, 29.
+ * Calls: rooms 2, 4, 7-10, 13, 22, 25-26, 29.
  *
  * The boxes of one track, in a sample or in the index. Also here: a whole sample, made by the thread that hands it in,
  * and the struct of a writer.
