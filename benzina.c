@@ -2772,7 +2772,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(RESERVED, loader_shard, reserved),
 
     BZI_UP_TO(CHOICE, warp, kind, BZNA_WARP_MXNET),
-    BZI_UP_TO(CHOICE, warp, law, BZNA_LAW_TORCHVISION),
+    BZI_UP_TO(CHOICE, warp, crops, BZNA_CROPS_TORCHVISION),
     BZI_UP_TO(REAL64, warp, scale, 1e6),
     BZI_UP_TO(RANGE64, warp, ratio, 1e6),
     BZI_NUMBER(RANGE64, warp, degrees, -1e6, 1e6, 0),
@@ -2849,8 +2849,8 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(SWITCH, loader_decode, hybrid, 1),
     BZI_PLAIN(RESERVED, loader_decode, reserved),
 
-    BZI_UP_TO(CHOICE, loader_errors, policy, BZNA_ON_ERROR_STOP),
-    BZI_UP_TO(CHOICE, loader_errors, callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE),
+    BZI_UP_TO(CHOICE, loader_errors, on_error, BZNA_ON_ERROR_STOP),
+    BZI_UP_TO(CHOICE, loader_errors, on_callback_error, BZNA_ON_CALLBACK_ERROR_SAMPLE),
     BZI_PLAIN(RESERVED, loader_errors, reserved),
 
     BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3),
@@ -2866,7 +2866,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(RESERVED, loader_augment, reserved),
 
     BZI_NUMBER(COUNT, policy, operation_count, 1, BZI_LIMIT_OPERATIONS, 0),
-    BZI_UP_TO(CHOICE, policy, law, BZNA_POLICY_CHOOSE),
+    BZI_UP_TO(CHOICE, policy, apply, BZNA_POLICY_CHOOSE),
     BZI_UP_TO(REAL, policy, probability, 1),
     BZI_PLAIN(RESERVED, policy, reserved),
 
@@ -12582,19 +12582,19 @@ static void bzi_random_begin(bzna_random *random, uint64_t seed, uint64_t epoch)
     random->used = 4;
 }
 
-/* Makes them the stream of one operation (BZNA_OPERATION_...) on one sample. */
-static void bzi_random_aim(bzna_random *random, uint64_t sample, uint32_t operation)
+/* Makes them the stream of one sample for one purpose (BZNA_RANDOM_...). */
+static void bzi_random_aim(bzna_random *random, uint64_t sample, uint32_t purpose)
 {
     random->counter[0] = (uint32_t)sample;
     random->counter[1] = (uint32_t)(sample >> 32);
-    random->counter[2] = operation;
+    random->counter[2] = purpose;
 }
 
-/* Starts the stream of one operation on one sample of an epoch. */
-static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
+/* Starts the stream of one sample of an epoch for one purpose. */
+static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t purpose)
 {
     bzi_random_begin(random, seed, epoch);
-    bzi_random_aim(random, sample, operation);
+    bzi_random_aim(random, sample, purpose);
 }
 
 /* Turns the stream of a sample into that of another view of it, or of another occurrence of it in the epoch. View 0 of
@@ -12875,7 +12875,8 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
     return bzi_random_uniform(random, 0, 1) < probability;
 }
 
-/* Both laws fall back on this crop when ten tries found none: the largest centered one within the ratios. */
+/* Both ways of drawing crops fall back on this crop when ten tries found none: the largest centered one within the
+ * ratios. */
 static void bzi_crop_central(const bzna_warp *p, double width, double height, bzna_affine *a)
 {
     const double least = p->ratio[0], most = p->ratio[1];
@@ -12980,9 +12981,9 @@ static void bzi_warp_similarity(bzna_random *random, const bzna_warp *p, bzna_af
     a.resize = (uint32_t)resize;
     a.keep_ratio = p->keep_ratio;
 
-    if (p->law == BZNA_LAW_TORCHVISION && p->kind == BZNA_WARP_CENTER_RESIZED_CROP) {
+    if (p->crops == BZNA_CROPS_TORCHVISION && p->kind == BZNA_WARP_CENTER_RESIZED_CROP) {
         bzi_crop_resized(p->scale[0], &a);
-    } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
+    } else if (p->crops == BZNA_CROPS_TORCHVISION && resize) {
         bzi_crop_torchvision(random, p, in_width, in_height, &a);
     } else if (p->kind == BZNA_WARP_NONE) {
         a.crop_x = bzi_center_crop(a.in_width, a.out_width) - ((double)in_width - a.out_width) / 2;
@@ -13249,7 +13250,7 @@ static bzna_status bzi_warp_check_effects(const bzna_warp *w, const char *where,
         { "resize", w->resize != 0, SIMILARITY },
         { "keep_ratio", w->keep_ratio != 0, SIMILARITY },
         { "random_crop", w->random_crop != 0, SIMILARITY | MXNET },
-        { "law", w->law != 0, RANDOM | CENTER | SIMILARITY },
+        { "crops", w->crops != 0, RANDOM | CENTER | SIMILARITY },
         { "perspective_p", w->perspective_p != 0, w->perspective != 0 ? ~0u : 0 },
         { "mxnet.crop_x_start, crop_y_start", w->mxnet.crop_x_start || w->mxnet.crop_y_start,
           w->mxnet.has_crop_start ? ~0u : 0 },
@@ -13284,16 +13285,16 @@ static const char *bzi_warp_fault(const bzna_warp *w)
 static const struct bzi_warp_defaults {
     double   scale[2];
     double   ratio[2];
-    uint32_t law;
+    uint32_t crops;
     uint32_t resize;
     uint32_t keep_ratio;
     uint32_t random_crop;
 } bzi_warp_defaults[] = {
-    [BZNA_WARP_CENTER_RESIZED_CROP] = { { 1, 1 }, { 0, 0 }, BZNA_LAW_TORCHVISION, 1, 1, 0 },
-    [BZNA_WARP_RANDOM_RESIZED_CROP] = { { 0.08, 1 }, { 3.0 / 4, 4.0 / 3 }, BZNA_LAW_TORCHVISION, 1, 0, 1 },
-    [BZNA_WARP_NONE] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
-    [BZNA_WARP_SIMILARITY] = { .scale = { 1, 1 }, .law = BZNA_LAW_BENZINA },
-    [BZNA_WARP_MXNET] = { .scale = { 1, 1 }, .ratio = { 1, 1 }, .law = BZNA_LAW_BENZINA },
+    [BZNA_WARP_CENTER_RESIZED_CROP] = { { 1, 1 }, { 0, 0 }, BZNA_CROPS_TORCHVISION, 1, 1, 0 },
+    [BZNA_WARP_RANDOM_RESIZED_CROP] = { { 0.08, 1 }, { 3.0 / 4, 4.0 / 3 }, BZNA_CROPS_TORCHVISION, 1, 0, 1 },
+    [BZNA_WARP_NONE] = { .scale = { 1, 1 }, .crops = BZNA_CROPS_BENZINA },
+    [BZNA_WARP_SIMILARITY] = { .scale = { 1, 1 }, .crops = BZNA_CROPS_BENZINA },
+    [BZNA_WARP_MXNET] = { .scale = { 1, 1 }, .ratio = { 1, 1 }, .crops = BZNA_CROPS_BENZINA },
 };
 
 /* Checks a warp, and fills in its defaults. Both numbers of a CENTER_RESIZED_CROP's scale become its edge. where: what
@@ -13315,7 +13316,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *given, const char *where, b
     if (!bzi_is_set(w->ratio))
         memcpy(w->ratio, d->ratio, sizeof w->ratio);
 
-    w->law = bzi_default(w->law, d->law);
+    w->crops = bzi_default(w->crops, d->crops);
     w->resize |= d->resize;
     w->keep_ratio |= d->keep_ratio;
     w->random_crop |= d->random_crop;
@@ -13560,7 +13561,7 @@ static const char *bzi_operation_fault(const bzna_operation *o)
 static uint32_t bzi_policy_draws(const bzna_policy *p)
 {
     const uint32_t groups = p->operation_count / bzi_default(p->group_size, 1);
-    return p->law == BZNA_POLICY_CHOOSE ? bzi_default(p->draws, 1) : p->law == BZNA_POLICY_ALL ? groups :
+    return p->apply == BZNA_POLICY_CHOOSE ? bzi_default(p->draws, 1) : p->apply == BZNA_POLICY_ALL ? groups :
                                                                      bzi_default(p->draws, groups);
 }
 
@@ -13573,8 +13574,8 @@ static const char *bzi_policy_fault(const bzna_policy *p)
         return "operations";
     if (p->operation_count % size)
         return "group_size";
-    if ((p->law == BZNA_POLICY_ALL && p->draws) || p->draws > BZI_LIMIT_OPERATIONS ||
-        (p->law == BZNA_POLICY_SHUFFLE && p->draws > p->operation_count / size))
+    if ((p->apply == BZNA_POLICY_ALL && p->draws) || p->draws > BZI_LIMIT_OPERATIONS ||
+        (p->apply == BZNA_POLICY_SHUFFLE && p->draws > p->operation_count / size))
         return "draws";
     if (p->bins == 1 || p->bins > 1000000)
         return "bins";
@@ -13807,9 +13808,9 @@ static void bzi_augment_draw(bzna_random *random, const bzna_loader_augment *a, 
             order[k] = (uint16_t)k;
         for (uint32_t k = 0; k < draws; k++) {
             uint32_t chosen = k;
-            if (p->law == BZNA_POLICY_CHOOSE) {
+            if (p->apply == BZNA_POLICY_CHOOSE) {
                 chosen = (uint32_t)bzi_draw_integer(random, 0, groups - 1.0);
-            } else if (p->law == BZNA_POLICY_SHUFFLE) {     /* those that are left lie from k on */
+            } else if (p->apply == BZNA_POLICY_SHUFFLE) {     /* those that are left lie from k on */
                 const uint32_t at = (uint32_t)bzi_draw_integer(random, k, groups - 1.0);
                 chosen = order[at];
                 order[at] = order[k];
@@ -13885,7 +13886,7 @@ static int bzi_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude
         magnitude > (is_rand ? 30 : 0))
         return 0;
 
-    p->law = BZNA_POLICY_CHOOSE;
+    p->apply = BZNA_POLICY_CHOOSE;
     if (preset == BZNA_PRESET_AUTO_IMAGENET) {
         p->operations = bzi_auto_imagenet;
         p->operation_count = BZI_LENGTH(bzi_auto_imagenet);
@@ -20157,7 +20158,7 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
 {
     const bzna_loader_pipeline *pipeline = &item->setup->config.pipeline;
     bzna_sample_info info = bzi_item_info(item, view, picture);
-    bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, info.view);
+    bzna_random random = bzi_item_random(item, BZNA_RANDOM_USER, info.view);
     bzna_status status;
 
     bzi_os_callback_begin();
@@ -20256,7 +20257,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
 
         if (output->own_warp) {
             *transform = output->transform;
-            random = bzi_item_random(item, BZNA_OPERATION_WARP, number);
+            random = bzi_item_random(item, BZNA_RANDOM_WARP, number);
             bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
             views->fixed &= bzi_random_is_fresh(&random);
         } else {
@@ -20264,12 +20265,12 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
         }
 
         if (output->own_warp || output->own_color) {
-            random = bzi_item_random(item, BZNA_OPERATION_COLOR, number);
+            random = bzi_item_random(item, BZNA_RANDOM_COLOR, number);
             bzi_jitter_draw(&random, &output->jitter, output->own_warp ? &output->warp.mxnet : NULL, transform);
             views->fixed &= bzi_random_is_fresh(&random);
         }
         if (output->augment.policy_count && (output->own_warp || output->own_augment)) {
-            random = bzi_item_random(item, BZNA_OPERATION_AUGMENT, number);
+            random = bzi_item_random(item, BZNA_RANDOM_AUGMENT, number);
             bzi_augment_draw(&random, &output->augment, out, transform);
         }
         if (output->own_warp && setup->config.pipeline.transform &&
@@ -21054,9 +21055,9 @@ static int bzi_item_stops(const bzi_item *item)
 
     if (bzi_status_is_of_machine(item->result))
         return 1;
-    if (item->result == BZNA_E_CALLBACK && !of_container && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP)
+    if (item->result == BZNA_E_CALLBACK && !of_container && errors->on_callback_error == BZNA_ON_CALLBACK_ERROR_STOP)
         return 1;
-    return item->result != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP;
+    return item->result != BZNA_OK && errors->on_error == BZNA_ON_ERROR_STOP;
 }
 
 /* Gives the item of a failed sample to a reader. It makes the sample a second time, or takes the sample at the position
@@ -21070,7 +21071,7 @@ static int bzi_item_requeue(bzi_item *item)
     if (bzi_item_may_redo(item)) {
         item->again = 1;
         queues->stats.retries++;
-    } else if (item->setup->config.errors.policy == BZNA_ON_ERROR_REPLACE && !bzi_item_stops(item) &&
+    } else if (item->setup->config.errors.on_error == BZNA_ON_ERROR_REPLACE && !bzi_item_stops(item) &&
                item->replacements < BZI_LIMIT_REPLACEMENTS) {
         item->again = 0;
         item->replacements++;
@@ -21610,7 +21611,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 {
     const bzna_loader_pipeline *pipeline = &worker->setup->config.pipeline;
     const bzi_view *view = worker->setup->views;
-    bzna_random random = bzi_item_random(item, BZNA_OPERATION_PICTURE, number);
+    bzna_random random = bzi_item_random(item, BZNA_RANDOM_PICTURE, number);
     bzna_picture *picture = &worker->pictures[number];
     bzna_sample_info info;
     bzi_plane planes[3];
@@ -23383,7 +23384,7 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 static uint64_t bzi_warp_hash(const bzna_warp *w, uint64_t hash)
 {
     const uint32_t is_center = w->kind == BZNA_WARP_CENTER_RESIZED_CROP, is_mxnet = w->kind == BZNA_WARP_MXNET;
-    const uint32_t flags[] = { w->law, w->resize, w->keep_ratio, w->random_crop };
+    const uint32_t flags[] = { w->crops, w->resize, w->keep_ratio, w->random_crop };
     const double edge = is_center ? w->scale[0] : 1;
     const double scale[] = { is_center ? edge : 0, edge * w->scale[0], edge * w->scale[1] };
     const bzna_mxnet *m = &w->mxnet;
@@ -23826,9 +23827,9 @@ static bzna_status bzi_loader_check_decode(const bzna_loader_config *config, bzn
 {
     const bzna_loader_decode *c = &config->decode;
 
-    if (c->hybrid && config->errors.policy != BZNA_ON_ERROR_FILL)
-        return BZI_MISUSE(err, "loader_config.decode.hybrid: errors.policy must be BZNA_ON_ERROR_FILL, since NVDEC and "
-                          "software may differ about what is damaged");
+    if (c->hybrid && config->errors.on_error != BZNA_ON_ERROR_FILL)
+        return BZI_MISUSE(err, "loader_config.decode.hybrid: errors.on_error must be BZNA_ON_ERROR_FILL, since NVDEC "
+                          "and software may differ about what is damaged");
     if (c->jpeg_shrink_margin != 1 && !c->jpeg_shrink)
         return BZI_MISUSE(err, "loader_config.decode.jpeg_shrink_margin: it needs jpeg_shrink");
 #ifdef BENZINA_NO_JPEG
@@ -25182,10 +25183,10 @@ BZNA_API bzna_status bzna_image_inspect(const bzna_image *image, bzna_codec_shap
 
 /* --- Random numbers, transforms --- */
 
-BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
+BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t purpose)
 {
     if (random)
-        bzi_random_init(random, seed, epoch, sample, operation);
+        bzi_random_init(random, seed, epoch, sample, purpose);
 }
 
 BZNA_API uint32_t bzna_random_u32(bzna_random *random) { return bzi_random_u32(random); }
@@ -25604,7 +25605,7 @@ static void bzi_api_loader_config(bzna_loader *loader, bzna_loader_config *confi
     w->scale[0] = drawn->scale[0];
     w->scale[1] = w->kind == BZNA_WARP_CENTER_RESIZED_CROP ? 0 : drawn->scale[1];
     memcpy(w->ratio, drawn->ratio, sizeof w->ratio);
-    w->law = w->kind == BZNA_WARP_MXNET ? 0 : drawn->law;
+    w->crops = w->kind == BZNA_WARP_MXNET ? 0 : drawn->crops;
 }
 
 BZI_COLD

@@ -290,20 +290,20 @@
  *
  * A sample that cannot be read or decoded costs only its own slot of the batch. The slot is filled
  * with the out-of-bounds color, and its status says why. bzna_batch_error has the message. The
- * other samples are as they would have been. errors.policy can choose to replace such a sample or
+ * other samples are as they would have been. errors.on_error can choose to replace such a sample or
  * to end the run. Look at bzna_batch_info.failed in the loop over batches: it says how many samples
  * of a batch are such slots. bzna_statistics has the index and the message of the first one, also
  * if there is no log.
  *
  * A lack of memory, of a thread or of the device says nothing about the sample. The sample is made
  * once more then, with the same pixels. If that fails for such a reason, too, bzna_loader_next
- * returns E_MEMORY, E_THREAD or E_DEVICE instead of its batch, whatever errors.policy is. No slot
+ * returns E_MEMORY, E_THREAD or E_DEVICE instead of its batch, whatever errors.on_error is. No slot
  * is filled for such a reason.
  *
  * A callback that fails is a fault of the program, not of the data. It ends the run with
- * E_CALLBACK, whatever errors.policy is. errors.callback_policy can choose to treat the sample as
- * one that cannot be decoded. Providers and codecs are exceptions, because they stand for the data:
- * if one of them fails, only that sample fails.
+ * E_CALLBACK, whatever errors.on_error is. errors.on_callback_error can choose to treat the sample
+ * as one that cannot be decoded. Providers and codecs are exceptions, because they stand for the
+ * data: if one of them fails, only that sample fails.
  *
  * The library returns errors and never prints them. It keeps libavcodec's decoders from printing,
  * too. A few messages that libavcodec logs without naming a decoder reach stderr all the same, such
@@ -457,7 +457,7 @@
  * A batch depends on (seed, epoch, position) alone:
  *     - The order of epoch e is a keyed permutation of (seed, e).
  *     - Random numbers are Philox4x32-10, keyed by (seed, e) and counted by (sample index,
- *       operation, view): see bzna_random.
+ *       purpose, view): see bzna_random.
  *     - An epoch can hold a sample more than once, by lists or indices that repeat. There the
  *       position in the epoch's order counts, too, so that each occurrence of the sample is
  *       augmented in its own way.
@@ -565,7 +565,7 @@
  *     - Batches do not depend on who decodes what. A picture that one decoder finds damaged is
  *       given to the other one, and fails only if both find it damaged. Without hybrid decoding
  *       NVDEC alone decides, so a sample may fail that would be loaded with hybrid decoding.
- *     - A run that replaces failed samples or stops at one cannot have it: errors.policy must be
+ *     - A run that replaces failed samples or stops at one cannot have it: errors.on_error must be
  *       BZNA_ON_ERROR_FILL.
  *     - JPEG is never shared. AV1 is only if BENZINA_NVDEC_CHECK is "all", as SELF-CHECK says.
  *     - pipeline.transform may be called a second time for a picture that is damaged.
@@ -1994,8 +1994,8 @@ typedef bzna_status (*bzna_provider_unpack_fn)(void *user, uint64_t index, uint3
  * not as many as their field says, a place that no file can have or that is not in the record. A
  * fault of a file has the status that it has in other data sets, and the message names the file:
  * E_IO if it cannot be opened or read, E_TRUNCATED if it ends before a value does, E_LIMIT if it is
- * larger than max_bytes. All these failures cost their own slots (errors.policy);
- * errors.callback_policy has no effect on them. */
+ * larger than max_bytes. All these failures cost their own slots (errors.on_error);
+ * errors.on_callback_error has no effect on them. */
 typedef struct bzna_provider {
     uint32_t    struct_size;          /* sizeof the struct; bzna_provider_init sets it */
     uint32_t    field_count;          /* fields at fields, 1..64 */
@@ -2111,13 +2111,13 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
 
 /* ---- Random numbers and order ------------------------------------------------------------- */
 /* A stream of random numbers by a counter-based generator, Philox4x32-10 (Salmon et al. 2011,
- * "Parallel random numbers: as easy as 1, 2, 3"). The stream of (seed, epoch, sample, operation) is
+ * "Parallel random numbers: as easy as 1, 2, 3"). The stream of (seed, epoch, sample, purpose) is
  *     key     = the first two words of philox(counter = {epoch low, epoch high, 0, 0},
  *                                             key = {seed low, seed high})
- *     block n = philox(counter = {sample low, sample high, operation, n}, key)
+ *     block n = philox(counter = {sample low, sample high, purpose, n}, key)
  * Words come in order 0..3 of block 0, 1, ... Test vectors, the first words of a stream:
- *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
- *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105
+ *     seed 0,    epoch 0, sample 0,       purpose 0:   d4abea56 dd653103 04e23b27 74656f08
+ *     seed 1234, epoch 5, sample 1000000, purpose 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105
  * The struct is a plain value that owns nothing: copy it to repeat its numbers. */
 typedef struct bzna_random {
     uint32_t key[2];                  /* of the stream */
@@ -2127,24 +2127,24 @@ typedef struct bzna_random {
     uint32_t reserved0;               /* 0 */
 } bzna_random;
 
-/* Operations, which have random numbers of their own for each sample. */
+/* What random numbers are for. Each purpose has numbers of its own for each sample. */
 enum {
-    BZNA_OPERATION_WARP    = 0,       /* a loader's warps */
-    BZNA_OPERATION_COLOR   = 1,       /* a loader's jitters */
-    BZNA_OPERATION_ORDER   = 2,       /* a loader's order */
-    BZNA_OPERATION_PICTURE = 3,       /* a loader's picture callback */
-    BZNA_OPERATION_AUGMENT = 4,       /* a loader's policies */
-    BZNA_OPERATION_USER    = 16       /* a loader's transform callback; from here on the user's */
+    BZNA_RANDOM_WARP    = 0,          /* a loader's warps */
+    BZNA_RANDOM_COLOR   = 1,          /* a loader's jitters */
+    BZNA_RANDOM_ORDER   = 2,          /* a loader's order */
+    BZNA_RANDOM_PICTURE = 3,          /* a loader's picture callback */
+    BZNA_RANDOM_AUGMENT = 4,          /* a loader's policies */
+    BZNA_RANDOM_USER    = 16          /* a loader's transform callback; from here on the user's */
 };
 
-/* Sets random to the start of the stream of (seed, epoch, sample, operation). operation is
- * BZNA_OPERATION_... NULL does nothing. Any thread.
+/* Sets random to the start of the stream of (seed, epoch, sample, purpose). purpose is
+ * BZNA_RANDOM_... NULL does nothing. Any thread.
  *
  * In a loader, this is the stream of view 0 of a sample that the epoch has once. That of another
  * view or occurrence has another key: the first two words of
  * philox(counter = {occurrence low, occurrence high, view, 1}, key). */
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
-    uint32_t operation);
+    uint32_t purpose);
 
 /* Returns the next word of random, uniform in 0..2^32 - 1. One thread at a time may use the same
  * bzna_random. */
@@ -2320,7 +2320,7 @@ typedef struct bzna_policy {
      * group follow one another. Default 1; must divide operation_count. AutoAugment's sub-policies
      * are groups of 2 */
     uint32_t group_size;
-    uint32_t law;                     /* BZNA_POLICY_... */
+    uint32_t apply;                   /* BZNA_POLICY_... */
     /* groups that are drawn. ALL: must be 0. SHUFFLE: at most all of them; default all. CHOOSE:
      * default 1 */
     uint32_t draws;
@@ -2438,10 +2438,10 @@ typedef struct bzna_sample_info {
  * view that has a warp of its own.
  *     user        pipeline.transform_user
  *     sample      about the sample and the view
- *     random      the view's own numbers, of BZNA_OPERATION_USER
+ *     random      the view's own numbers, of BZNA_RANDOM_USER
  *     transform   what the config's warp and color gave; may be changed
  * Returns BZNA_OK, or a negative number, which becomes native_code. The sample fails with
- * E_CALLBACK, and by default the run with it (errors.callback_policy),
+ * E_CALLBACK, and by default the run with it (errors.on_callback_error),
  *     - if the result is negative,
  *     - if the homography is singular, or
  *     - if a number is not finite.
@@ -2453,7 +2453,7 @@ typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sam
  * concurrently, once for each decoded picture.
  *     user      pipeline.picture_user
  *     sample    about the sample and the first output that is made of the picture
- *     random    numbers of BZNA_OPERATION_PICTURE for this sample
+ *     random    numbers of BZNA_RANDOM_PICTURE for this sample
  *     picture   a copy of the coded frame; its crop_x, crop_y and orientation say which part of it
  *               is seen
  *     planes    the planes of picture, to draw into: planes[i] is picture->plane[i] and has its
@@ -2519,7 +2519,7 @@ typedef struct bzna_make_input {
  *             is as for a sample without a value, or as an earlier call for this sample left it
  *     err     a message and a native code may be left in it
  * Returns BZNA_OK, or a negative number, with which the sample fails:
- *     BZNA_E_CALLBACK                     the program is at fault: errors.callback_policy
+ *     BZNA_E_CALLBACK                     the program is at fault: errors.on_callback_error
  *     E_FORMAT, E_MISMATCH, E_LIMIT, ...  the data are damaged
  *     any other                           likewise, as E_FORMAT; it becomes native_code
  * It must not call functions that take a context, data set or loader. */
@@ -2614,11 +2614,11 @@ enum {
 
 /* How crops are drawn. */
 enum {
-    BZNA_LAW_AUTO        = 0,         /* TORCHVISION for both resized crops, else BENZINA */
-    BZNA_LAW_BENZINA     = 1,         /* the original's: log-uniform area, parts of pixels */
+    BZNA_CROPS_AUTO        = 0,       /* TORCHVISION for both resized crops, else BENZINA */
+    BZNA_CROPS_BENZINA     = 1,       /* the original's: log-uniform area, parts of pixels */
     /* torchvision's. RandomResizedCrop: uniform area, whole pixels. Centered crops: its Resize and
      * CenterCrop */
-    BZNA_LAW_TORCHVISION = 2
+    BZNA_CROPS_TORCHVISION = 2
 };
 
 /* Advanced, used to continue runs of MXNet: parameters of its ImageRecordIter that nothing else
@@ -2651,7 +2651,7 @@ typedef struct bzna_mxnet {
  * kind is E_ARGUMENT. The struct has no struct_size: it grows only into reserved words. */
 typedef struct bzna_warp {
     uint32_t kind;                    /* BZNA_WARP_... */
-    uint32_t law;                     /* BZNA_LAW_...; must be 0 for NONE and MXNET */
+    uint32_t crops;                   /* BZNA_CROPS_...; must be 0 for NONE and MXNET */
     /* by kind:
      *     RANDOM_RESIZED_CROP   the crop's share of the picture's area, lo..hi; default 0.08..1
      *     CENTER_RESIZED_CROP   [0] is the output's edge as a fraction of the short edge of the
@@ -2688,7 +2688,7 @@ typedef struct bzna_warp {
     uint64_t reserved[8];             /* must be 0 */
 } bzna_warp;
 
-/* Draws one warp, as a loader does for a view with numbers of BZNA_OPERATION_WARP. Any thread.
+/* Draws one warp, as a loader does for a view with numbers of BZNA_RANDOM_WARP. Any thread.
  *     random       the stream; one thread at a time may use it
  *     warp         how warps are drawn
  *     in_width     pixels of the picture without padding, turned; at least 1
@@ -2697,8 +2697,8 @@ typedef struct bzna_warp {
  *     out_height   its height; at least 1
  *     out          receives the homography, row-major, output to input pixels
  * Draws are taken in this order; a range of no width takes none:
- *     1. the crop's size: by the original's law the area, then the ratio up to 10 times; by
- *        torchvision's law area and ratio up to 10 times
+ *     1. the crop's size: BENZINA draws the area, then the ratio up to 10 times; TORCHVISION
+ *        draws area and ratio up to 10 times
  *     2. the crop's center x, y, if that found a crop
  *     3. degrees, translate x, y, flip_h, flip_v
  *     4. instead of 1 to 3, for MXNET: shear, degrees, scale, ratio, crop size, crop x, y, flips
@@ -2720,7 +2720,7 @@ typedef struct bzna_jitter {
     uint64_t reserved[11];            /* must be 0 */
 } bzna_jitter;
 
-/* Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR. Any thread.
+/* Draws one jitter, as a loader does for a view with numbers of BZNA_RANDOM_COLOR. Any thread.
  *     random      the stream; one thread at a time may use it. Draws are taken in the order of
  *                 jitter's members, then of mxnet's, two for each of hls; a range of no width and a
  *                 probability of 0 or 1 take none
@@ -2753,7 +2753,7 @@ enum {
 BZNA_API bzna_status bzna_policy_preset(uint32_t preset, uint32_t draws, uint32_t magnitude,
     bzna_policy *policy, bzna_error *err);
 
-/* Draws operations, as a loader does for a view with numbers of BZNA_OPERATION_AUGMENT. Any thread.
+/* Draws operations, as a loader does for a view with numbers of BZNA_RANDOM_AUGMENT. Any thread.
  *     random       the stream; one thread at a time may use it
  *     augment      the policies
  *     out_width    pixels of the output; at least 1
@@ -2821,9 +2821,9 @@ enum {
 /* How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's
  * read_at failed. A sample that a provider fails costs its slot, whatever this setting is. */
 enum {
-    /* bzna_loader_next returns its error instead of its batch, whatever errors.policy is */
+    /* bzna_loader_next returns its error instead of its batch, whatever errors.on_error is */
     BZNA_ON_CALLBACK_ERROR_STOP   = 0,
-    /* it counts as a sample that cannot be read or decoded: errors.policy */
+    /* it counts as a sample that cannot be read or decoded: errors.on_error */
     BZNA_ON_CALLBACK_ERROR_SAMPLE = 1
 };
 
@@ -2859,7 +2859,7 @@ typedef struct bzna_loader_color {
      * other channels needs a color of its own then */
     const void *mean_image;
     uint64_t    mean_image_bytes;     /* bytes at mean_image */
-    /* random colors, by numbers of BZNA_OPERATION_COLOR that are forked with the view. In an output
+    /* random colors, by numbers of BZNA_RANDOM_COLOR that are forked with the view. In an output
      * without a warp of its own, that is the view of the first output */
     bzna_jitter jitter;
     uint64_t    reserved[8];          /* must be 0 */
@@ -3047,7 +3047,7 @@ typedef struct bzna_loader_decode {
     float    jpeg_shrink_margin;
     /* Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take
      * pictures of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them
-     * wait for NVDEC than it can begin. Batches are the same: chapter 11. Needs errors.policy
+     * wait for NVDEC than it can begin. Batches are the same: chapter 11. Needs errors.on_error
      * BZNA_ON_ERROR_FILL */
     uint32_t hybrid;
     uint64_t reserved[7];             /* must be 0 */
@@ -3055,8 +3055,8 @@ typedef struct bzna_loader_decode {
 
 /* How failures are treated. */
 typedef struct bzna_loader_errors {
-    uint32_t policy;                  /* BZNA_ON_ERROR_... */
-    uint32_t callback_policy;         /* BZNA_ON_CALLBACK_ERROR_... */
+    uint32_t on_error;                /* BZNA_ON_ERROR_... */
+    uint32_t on_callback_error;       /* BZNA_ON_CALLBACK_ERROR_... */
     uint64_t reserved[8];             /* must be 0 */
 } bzna_loader_errors;
 
@@ -3107,7 +3107,7 @@ typedef struct bzna_loader_pipeline {
  *         .color = { .mean = { 123.675f, 116.28f, 103.53f },
  *                    .std = { 58.395f, 57.12f, 57.375f },
  *                    .jitter = { .brightness = { 0.6f, 1.4f }, .saturation = { 0.6f, 1.4f } } },
- *         .errors = { .policy = BZNA_ON_ERROR_REPLACE },
+ *         .errors = { .on_error = BZNA_ON_ERROR_REPLACE },
  *     };
  *
  * Evaluation: each sample once, in the order of the data set, resized to 256 and cropped to 224:
@@ -3120,7 +3120,7 @@ typedef struct bzna_loader_pipeline {
  *         .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP, .scale = { 224.0 / 256 } },
  *         .color = { .mean = { 123.675f, 116.28f, 103.53f },
  *                    .std = { 58.395f, 57.12f, 57.375f } },
- *         .errors = { .policy = BZNA_ON_ERROR_STOP },
+ *         .errors = { .on_error = BZNA_ON_ERROR_STOP },
  *     };
  *
  * Inference: bytes, pixel by pixel, with the name of each sample. Its warp is the default: each
@@ -3176,7 +3176,7 @@ typedef struct bzna_batch_info {
     uint32_t           struct_size;   /* set by the call: how many bytes were filled */
     uint32_t           count;         /* real samples, which are in the first slots */
     uint32_t           failed;        /* real samples that have a status below 0 */
-    /* real samples that are another sample than planned (errors.policy); indices says which */
+    /* real samples that are another sample than planned (errors.on_error); indices says which */
     uint32_t           replaced;
     /* the first output.
      *     NCHW               {batch, channels, height, width}
@@ -3275,7 +3275,7 @@ typedef struct bzna_statistics {
     uint64_t         failed_format;   /* E_BOX, E_LIMIT, E_NOT_FOUND, ... */
     uint64_t         failed_decode;   /* E_DECODE, E_CODEC, E_MISMATCH */
     uint64_t         failed_other;    /* E_CALLBACK of transform or picture, E_MEMORY, ... */
-    uint64_t         replaced;        /* attempts at a replacement, by errors.policy */
+    uint64_t         replaced;        /* attempts at a replacement, by errors.on_error */
     /* reads that were tried again, and samples that were made again for want of memory, a thread or
      * the device */
     uint64_t         retries;
@@ -3395,7 +3395,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  *                               names. The call can be made again after each of these
  *     E_DEVICE, E_DEVICE_LOST   the device failed
  *     E_MEMORY, E_THREAD        a sample of the batch could not be made for want of it, twice
- *     E_CALLBACK                a callback failed a sample of the batch: errors.callback_policy
+ *     E_CALLBACK                a callback failed a sample of the batch: errors.on_callback_error
  *     another                   with BZNA_ON_ERROR_STOP, the error of a sample of the batch
  * The last four stay until bzna_loader_reset or bzna_loader_restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,

@@ -34,7 +34,7 @@ static shape shape_of(uint64_t index)
     bzna_random random;
     shape s;
 
-    bzna_random_init(&random, 1234, 0, index, BZNA_OPERATION_USER);
+    bzna_random_init(&random, 1234, 0, index, BZNA_RANDOM_USER);
     s.kind = bzna_random_u32(&random) % 3;
     s.radius = bzna_random_uniform(&random, (double)EDGE / 10, (double)EDGE / 4);
     for (int i = 0; i < 2; i++)

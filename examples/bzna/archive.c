@@ -218,8 +218,9 @@ static const option_value warps[] = {
     { "none", BZNA_WARP_NONE }, { "random", BZNA_WARP_RANDOM_RESIZED_CROP },
     { "center", BZNA_WARP_CENTER_RESIZED_CROP }, { NULL, 0 },
 };
-static const option_value laws[] = {
-    { "auto", BZNA_LAW_AUTO }, { "benzina", BZNA_LAW_BENZINA }, { "torchvision", BZNA_LAW_TORCHVISION }, { NULL, 0 },
+static const option_value crops[] = {
+    { "auto", BZNA_CROPS_AUTO }, { "benzina", BZNA_CROPS_BENZINA }, { "torchvision", BZNA_CROPS_TORCHVISION },
+    { NULL, 0 },
 };
 static const option_value filters[] = {
     { "nearest", BZNA_FILTER_NEAREST }, { "linear", BZNA_FILTER_LINEAR }, { "cubic", BZNA_FILTER_CUBIC },
@@ -328,7 +329,7 @@ void archive_loader_config(const tool_options *o, const archive_loading *loading
     config->decode.decoder = option_value_of(o->decoder, decoders);
     config->decode.jpeg = option_value_of(o->jpeg_decoder, decoders);
     config->warp.kind = option_value_of(o->warp, warps);
-    config->warp.law = option_value_of(o->law, laws);
+    config->warp.crops = option_value_of(o->crops, crops);
     set_augmentation(o, &config->warp, &config->color.jitter);
     set_policies(o, &config->augment);
     config->filter.kind = option_value_of(o->filter, filters);

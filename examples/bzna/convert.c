@@ -615,7 +615,7 @@ static uint64_t *samples_order(const tool_options *o, uint64_t count)
 {
     uint64_t *order = tool_checked(calloc(count + 1, sizeof *order));
     bzna_random random;
-    bzna_random_init(&random, (uint64_t)o->seed, 0, 0, BZNA_OPERATION_ORDER);
+    bzna_random_init(&random, (uint64_t)o->seed, 0, 0, BZNA_RANDOM_ORDER);
     for (uint64_t i = 0; i < count; i++) order[i] = i;
     for (uint64_t i = count; o->shuffle && i > 1; i--) {
         uint64_t bits = (uint64_t)bzna_random_u32(&random) << 32;

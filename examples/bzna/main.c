@@ -106,7 +106,7 @@
     CHOICE("channels", channels, "RGB|BGR|gray|grey", "RGB", "channels and their order; gray is one, the luma"), \
     CHOICE("warp", warp, "random|center|none", "random", \
       "random: random resized crop; center: center resized crop;\nnone: center crop, not resized"), \
-    CHOICE("law", law, "auto|benzina|torchvision", "auto", \
+    CHOICE("crops", crops, "auto|benzina|torchvision", "auto", \
       "how crops are drawn; auto: as torchvision does"), \
     CHOICE("filter", filter, FILTERS, "linear", "how pixels are resampled"), \
     FLAG("antialias", antialias, "widen the filter if a picture shrinks (this is the default)"), \

@@ -92,7 +92,7 @@ typedef struct tool_options {
     const char *out, *track, *field, *codec, *quality_name, *preset, *decoder, *jpeg_decoder, *output, *dtype;
     const char *layout, *channels;
     const char *augment;
-    const char *warp, *law, *filter;
+    const char *warp, *crops, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
     const char *icc, *check;          /* of pack, too */
     const char *as, *indices, *class_name;    /* of extract; batch, sheet, bench, subset; subset */

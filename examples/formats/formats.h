@@ -376,7 +376,7 @@ typedef struct bzna_rule_input {
  *     out_bytes   bytes at out
  *     count       for ROWS: to be set to the number of rows that were filled in; 0 before
  * Returns BZNA_OK, or a negative number, which becomes native_code:
- *     BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy). Bindings number
+ *     BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.on_callback_error). Bindings number
  *                                    their exceptions so
  *     any other                      the data are damaged: the sample fails with E_FORMAT
  * More rows than there is room for fail the sample with E_MISMATCH. The callback must not call functions that take a

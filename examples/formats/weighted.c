@@ -144,7 +144,7 @@ static uint64_t draw(const draws *d, uint64_t epoch, uint64_t position)
     bzna_random random;
     double u;
 
-    bzna_random_init(&random, d->w.seed, epoch, position, BZNA_OPERATION_ORDER);
+    bzna_random_init(&random, d->w.seed, epoch, position, BZNA_RANDOM_ORDER);
     u = bzna_random_uniform(&random, 0, d->sums[high]);
     while (low < high) {                                    /* the first group whose sum is above u */
         const uint64_t middle = low + (high - low) / 2;
@@ -213,7 +213,7 @@ static bzna_status draw_once(const draws *d, uint64_t epoch, uint64_t *list, bzn
         const double weight = d->w.weights[group] / (double)size;
 
         for (uint64_t i = 0; i < size; i++, sample++) {
-            bzna_random_init(&random, d->w.seed, epoch, sample, BZNA_OPERATION_ORDER);
+            bzna_random_init(&random, d->w.seed, epoch, sample, BZNA_RANDOM_ORDER);
             all[sample].sample = sample;
             all[sample].key = HUGE_VAL;
             if (weight > 0)                                 /* 1 - u is exact, and never 0 */

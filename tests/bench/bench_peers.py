@@ -390,7 +390,7 @@ def webdataset(data, threads, antialias):
 
 
 def dali_recipe(fn, images):
-    """RandAugment and erasing, by the law of torchvision's but for its ten attempts."""
+    """RandAugment and erasing, drawn as by torchvision, without its ten attempts."""
     from nvidia.dali import math, types
     from nvidia.dali.auto_aug import rand_augment
 

@@ -538,7 +538,7 @@ class Truth(unittest.TestCase):
                 found.append((name, one.p, magnitude, one.sign))
             never = [one for one in found if one[:2] == ("Identity", 1.0)]      # what C has for a probability of 0
             self.assertLessEqual(len(never), 1)
-            self.assertEqual((len(found), mine.group_size, mine.law), (50, 2, "choose"))
+            self.assertEqual((len(found), mine.group_size, mine.apply), (50, 2, "choose"))
             for a, b in zip(found, expected):
                 if a not in never:
                     self.assertEqual((a[0], a[3] or a[1] * a[2] == 0), (b[0], b[3] or b[1] * b[2] == 0), (policy, a, b))
@@ -898,7 +898,7 @@ class Crops(unittest.TestCase):
                 self.assertLess(abs(a.min() - b.min()) + abs(a.max() - b.max()), 1.5, (corner, axis))
 
     def test_a_list_is_one_after_the_other_wherever_it_is_drawn(self):
-        """What the library draws of a list has the law of what Python draws of it, and a crop is filtered once."""
+        """What the library draws of a list is distributed as what Python draws of it, and a crop is filtered once."""
         images = pictures(8, 60, 50)
         stages = [ops.RandomCrop(40, padding=4), ops.RandomRotation((10, 10)), ops.RandomPerspective(0)]
         made_, matrices = self.loaded(images, 40, stages)

@@ -440,7 +440,7 @@ class Errors(unittest.TestCase):
             lambda: benzina.Context((2, -1)),
             lambda: benzina.Context("cuda:4294967296"),
             lambda: loader_of(device="abacus"),
-            lambda: ops.RandomResizedCrop(law="moore"),
+            lambda: ops.RandomResizedCrop(crops="moore"),
         ):
             with self.assertRaises(ValueError):
                 make()
@@ -2077,9 +2077,9 @@ class Pixels(unittest.TestCase):
             ops.RandomResizedCrop(),
             ops.RandomResizedCrop(scale=(0.3, 0.9), ratio=(0.5, 2)),
             ops.CenterResizedCrop(224 / 256),
-            ops.RandomResizedCrop(flip_h=0.5, law="torchvision"),
-            ops.RandomResizedCrop((0.3, 0.9), flip_h=0.3, law="benzina"),
-            ops.CenterResizedCrop(0.8, flip_h=0.4, law="torchvision"),
+            ops.RandomResizedCrop(flip_h=0.5, crops="torchvision"),
+            ops.RandomResizedCrop((0.3, 0.9), flip_h=0.3, crops="benzina"),
+            ops.CenterResizedCrop(0.8, flip_h=0.4, crops="torchvision"),
             ops.CenterResizedCrop(2, flip_h=1),
             ops.CenterResizedCrop(0.7, keep_ratio=False),
             ops.ConstantWarpTransform((2, 0, 5, 0.25, 2, 6, 0, 0, 1)),
@@ -2111,9 +2111,9 @@ class Pixels(unittest.TestCase):
         for crop, scale, own, another in ((ops.RandomResizedCrop, (0.3, 0.9), "torchvision", "benzina"),
                                           (ops.CenterResizedCrop, 0.77, "torchvision", "benzina")):
             plain = digest(loader_of(warp=crop(scale)))
-            self.assertEqual(digest(loader_of(warp=crop(scale, law=own))), plain)
+            self.assertEqual(digest(loader_of(warp=crop(scale, crops=own))), plain)
             self.assertNotEqual(digest(loader_of(warp=crop(scale, flip_h=1))), plain)
-            other = digest(loader_of(warp=crop(scale, law=another)))
+            other = digest(loader_of(warp=crop(scale, crops=another)))
             self.assertNotEqual(other, plain)
 
     def test_a_batch_equals_the_tools_pictures(self):

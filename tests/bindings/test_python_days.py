@@ -526,9 +526,9 @@ class Refused(unittest.TestCase):
     def test_a_random_resized_crop_takes_pairs_as_torchvisions(self):
         for options in (dict(scale=0.08), dict(ratio=0.75), dict(scale=1), dict(ratio=1.0)):
             (name,) = options
-            for law in ("torchvision", "benzina"):
+            for crops in ("torchvision", "benzina"):
                 with self.assertRaisesRegex(TypeError, "%s: .* is one number: give two" % name):
-                    ops.RandomResizedCrop(law=law, **options)
+                    ops.RandomResizedCrop(crops=crops, **options)
         for options in (dict(scale=(1, 0.08)), dict(ratio=(4 / 3, 3 / 4))):
             with self.assertRaisesRegex(ValueError, "the smaller number comes first"):
                 ops.RandomResizedCrop(**options)
@@ -547,7 +547,7 @@ class Refused(unittest.TestCase):
         from benzina.torch import operations
 
         crop = operations.RandomResizedCrop(0.08, (4 / 3, 3 / 4))
-        self.assertEqual((crop.scale, crop.ratio, crop.law), ((0.08, 12.5), (3 / 4, 4 / 3), "benzina"))
+        self.assertEqual((crop.scale, crop.ratio, crop.crops), ((0.08, 12.5), (3 / 4, 4 / 3), "benzina"))
 
     @needs("numpy")
     def test_whole_numbers_of_a_table_stay_what_they_are(self):
@@ -762,8 +762,8 @@ class Names(unittest.TestCase):
             (benzina.Rule, "dtype", "rule_dtype"),
             (ops.Operation, "kind", "operation"),
             (ops.Operation, "value_space", "value_space"),
-            (ops.Policy, "law", "policy_law"),
-            (ops.RandomResizedCrop, "law", "law"),
+            (ops.Policy, "apply", "policy_apply"),
+            (ops.RandomResizedCrop, "crops", "crops"),
             (benzina.Dataset, "split", "split"),
             (benzina.Dataset, "palette", "palette"),
             (benzina.Dataset, "class_order", "class_order"),

@@ -657,7 +657,7 @@ class OriginalsLoader(unittest.TestCase):
             self.bz.DataLoader(self.data, 8, batch_size=COUNT, bias_transform=(3, 3, 3), norm_transform=(1, 2, 4))
         )
         self.assertEqual(images_of(ours[0]), images_of(plain[0]))
-        crop = benzina.ops.CenterResizedCrop(0.875, law="benzina")
+        crop = benzina.ops.CenterResizedCrop(0.875, crops="benzina")
         plain = list(benzina.DataLoader(each(), 8, COUNT, warp=crop))
         ours = list(
             self.bz.DataLoader(self.data, 8, batch_size=COUNT, warp_transform=self.ops.CenterResizedCrop(0.875))

@@ -1796,15 +1796,15 @@ class Defaults(unittest.TestCase):
                     "Resize": (dict(warp=ops.Resize()), [resized((shape, shape))]),
                 }
                 for name, (options, steps) in made.items():
-                    law, bytes_of = transforms.Compose(steps), transforms.PILToTensor()
+                    crops, bytes_of = transforms.Compose(steps), transforms.PILToTensor()
                     # Pillow 13 filters columns first where that is less work, as it sees it: older ones, and we, rows.
-                    of_pil = law
+                    of_pil = crops
                     if name == "Resize":
                         def of_pil(x):
                             return x.resize((shape, x.height), 2).resize((shape, shape), 2)
                     pil = torch.stack([bytes_of(of_pil(x)) for x, _ in theirs]).float()
-                    tensors = torch.stack([law(bytes_of(x)) for x, _ in theirs]).float()
-                    floats = torch.stack([law(bytes_of(x).float()) for x, _ in theirs])
+                    tensors = torch.stack([crops(bytes_of(x)) for x, _ in theirs]).float()
+                    floats = torch.stack([crops(bytes_of(x).float()) for x, _ in theirs])
                     found = []
                     for more, expected in ((dict(), pil), (dict(dtype="uint8"), pil),
                                            (dict(antialias=True, dtype="uint8"), tensors),
@@ -1842,7 +1842,7 @@ class Defaults(unittest.TestCase):
             self.assertNotEqual(first(records), first(records, warp=ops.CenterResizedCrop(224 / 256)))
             self.assertNotEqual(
                 first(larger, warp=ops.CenterResizedCrop(224 / 256)),
-                first(larger, warp=ops.CenterResizedCrop(224 / 256, law="benzina")),
+                first(larger, warp=ops.CenterResizedCrop(224 / 256, crops="benzina")),
             )
 
     def test_arguments_of_torch_that_are_none_are_taken(self):

@@ -59,8 +59,8 @@ static void loader_config(bytes *b, bzna_loader_config *c, bzna_loader_output *e
     c->read.backoff_ns = 1;
     c->decode.threads = 1 + take(b, 2);
     c->decode.jpeg_shrink = take(b, 2);
-    c->errors.policy = take(b, 3);
-    c->errors.callback_policy = take(b, 2);
+    c->errors.on_error = take(b, 3);
+    c->errors.on_callback_error = take(b, 2);
     c->pipeline.batches_in_flight = take(b, 4);
     c->pipeline.no_threads = take(b, 2);
 }

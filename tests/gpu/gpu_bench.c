@@ -1147,7 +1147,7 @@ static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t 
     bzna_transform_init(&transform, sizeof transform);
     memset(&warp, 0, sizeof warp);                     /* the crop of RANDOM_RESIZED_CROP, turned */
     warp.kind = BZNA_WARP_SIMILARITY;
-    warp.law = BZNA_LAW_TORCHVISION;
+    warp.crops = BZNA_CROPS_TORCHVISION;
     warp.scale[0] = 0.08;
     warp.scale[1] = 1;
     warp.ratio[0] = 3.0 / 4;
@@ -1156,7 +1156,7 @@ static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t 
     warp.flip_h = 0.5;
     warp.degrees[0] = -c->degrees;
     warp.degrees[1] = c->degrees;
-    bzna_random_init(&random, 1, 0, i, BZNA_OPERATION_WARP);
+    bzna_random_init(&random, 1, 0, i, BZNA_RANDOM_WARP);
     if (bzna_warp_draw(&random, &warp, picture.width, picture.height, out_edge, out_edge, transform.homography, &err) !=
         BZNA_OK)
         fail("warp", &err);

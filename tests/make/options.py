@@ -41,7 +41,7 @@ CHOICES = """
 dtype dtype
 layout layout
 channels channels
-law LAWS
+crops CROPS
 filter filter
 decoder decoder
 jpeg-decoder jpeg_decoder

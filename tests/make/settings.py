@@ -34,7 +34,7 @@ order.pad_target                pad_target          -                       -
 shard.rank                      rank                rank                    -
 shard.world_size                world_size          world_size              -
 warp.kind                       -                   warp:WARPS              -
-warp.law                        -                   law:LAWS                law:Law
+warp.crops                      -                   crops:CROPS              crops:Crops
 warp.scale                      -                   crop_area               -
 warp.ratio                      -                   crop_ratio              -
 warp.degrees                    -                   degrees                 -
@@ -90,8 +90,8 @@ decode.jpeg                     jpeg_decoder        jpeg_decoder:DECODERS   jpeg
 decode.jpeg_shrink              jpeg_shrink         jpeg_shrink             jpeg_shrink:bool
 decode.jpeg_shrink_margin       jpeg_shrink_margin  jpeg_shrink_margin      jpeg_shrink_margin
 decode.hybrid                   hybrid              hybrid                  hybrid:bool
-errors.policy                   on_error            on_error:ON_ERROR       on_error:OnError
-errors.callback_policy          on_callback_error   on_callback_error:ON_CALLBACK_ERROR on_callback_error:OnCallbackError
+errors.on_error                 on_error            on_error:ON_ERROR       on_error:OnError
+errors.on_callback_error        on_callback_error   on_callback_error:ON_CALLBACK_ERROR on_callback_error:OnCallbackError
 pipeline.batches_in_flight      multibuffering      batches_in_flight       batches_in_flight
 pipeline.restore_any_pixels     restore_any_pixels  restore_any_pixels      restore_any_pixels
 pipeline.no_threads             no_threads          no_threads              no_threads
@@ -128,7 +128,7 @@ FILTER_             filter              FILTERS         LANCZOS3=lanczos CUBIC_0
 ANTIALIAS_          antialias           -               AUTO=True OFF=False
 DECODER_            decoder             DECODERS
 DECODER_            jpeg_decoder        -
-LAW_                law                 LAWS            AUTO=-/auto
+CROPS_              crops               CROPS           AUTO=-/auto
 WARP_               -                   WARPS
 CLASS_ORDER_        class_order         CLASS_ORDERS
 ORIENTATION_        orientation         ORIENTATIONS
@@ -136,7 +136,7 @@ PALETTE_            palette             PALETTES
 RECORD_             data_type           RECORD_TYPES    NONE=-/none
 RECORD_             label_type          -               NONE=None
 OP_                 operation           OPERATIONS
-POLICY_             policy_law          POLICY_LAWS
+POLICY_             policy_apply        POLICY_APPLY
 FILL_               value_space         SPACES          RGB=RGB
 FIELD_              -                   KINDS           IMAGE=picture
 SPLIT_              split               SPLITS          NONE=None/none

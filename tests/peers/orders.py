@@ -17,7 +17,7 @@ is below.
 import math
 
 M32, M64 = 2 ** 32 - 1, 2 ** 64 - 1
-ORDER = 2                                       # BZNA_OPERATION_ORDER
+ORDER = 2                                       # BZNA_RANDOM_ORDER
 SEEDS = (77, 0), (0x123456789abcdef0, 2 ** 33 + 5)
 
 

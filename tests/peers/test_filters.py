@@ -179,7 +179,7 @@ def compare_center_crops(tally, dataset, to, size, kind):
         output="numpy",
         copy=True,
         fields={"image": "image"},
-        **({} if size == to else {"warp": ops.CenterResizedCrop(size / to, law="torchvision")})
+        **({} if size == to else {"warp": ops.CenterResizedCrop(size / to, crops="torchvision")})
     )
     pixels = numpy.concatenate([images for images, _ in loader])
     for sample, actual in zip(dataset, pixels):

@@ -658,14 +658,14 @@ batch_tests() {
     n=0
     for way in "--filter nearest" "--filter cubic" "--filter lanczos" "--filter area" "--filter cubic-0.75" \
         "--filter lanczos4" \
-        "--no-antialias" "--antialias --no-antialias --filter cubic" "--law benzina"; do
+        "--no-antialias" "--antialias --no-antialias --filter cubic" "--crops benzina"; do
         n=$((n + 1))
         expect 0 "batch $way" "$bzna" batch "$t/one.bzna" -o "$t/c$n" --warp center --size 40 --batch 4 $way
     done
-    same "every filter, antialias and law shows other pictures" "$(cat "$t"/c[0-9]/contact.ppm | wc -c)/$(
+    same "every filter, antialias and way to draw crops shows other pictures" "$(cat "$t"/c[0-9]/contact.ppm | wc -c)/$(
         for i in 0 1 2 3 4 5 6 7 8 9; do cksum <"$t/c$i/contact.ppm"; done | sort -u | wc -l | tr -d ' ')" \
         "$((10 * $(wc -c <"$t/c0/contact.ppm")))/10"
-    for way in "--filter linear" "--antialias" "--no-antialias --antialias" "--law torchvision --filter=linear"; do
+    for way in "--filter linear" "--antialias" "--no-antialias --antialias" "--crops torchvision --filter=linear"; do
         expect 0 "batch $way" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp center --size 40 --batch 4 $way
         if diff -r "$t/c0" "$t/c" >/dev/null; then pass; else fail "batch $way shows the same pictures"; fi
     done
@@ -675,8 +675,8 @@ batch_tests() {
     refused 2 "takes no value" "a flag with a value" "$bzna" batch "$t/one.bzna" -o "$t/c" --antialias=1
     refused 1 "filter.antialias: the area filter" "area without antialias" "$bzna" batch "$t/one.bzna" -o "$t/c" \
         --filter area --no-antialias
-    refused 1 "warp.law: has no effect" "a law without crops" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp none \
-        --law torchvision
+    refused 1 "warp.crops: has no effect" "a way to draw crops without crops" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp none \
+        --crops torchvision
     refused 1 "one.bzna" "batch into a file that is not a folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
     says "$t/err" "1 of 8 samples failed" "it is counted"

@@ -249,7 +249,7 @@ static bzna_transform draw(const bzna_loader_augment *a, uint64_t sample, uint32
     bzna_random random;
     bzna_error err = { 0 };
     bzna_transform_init(&t, sizeof t);
-    bzna_random_init(&random, 3, 0, sample, BZNA_OPERATION_AUGMENT);
+    bzna_random_init(&random, 3, 0, sample, BZNA_RANDOM_AUGMENT);
     bzna_augment_draw(&random, a, width, height, &t, &err);
     CHECK_STR(err.message, "");
     return t;
@@ -337,7 +337,7 @@ TEST(a_shuffle_draws_every_order_and_a_probability_is_met)
         { .kind = BZNA_OP_SATURATION, .magnitude = { -0.4f, 0.4f } },
         { .kind = BZNA_OP_HUE, .magnitude = { -0.1f, 0.1f }, .probability = 0.5f },
     };
-    const bzna_policy policy = { .operations = operations, .operation_count = 4, .law = BZNA_POLICY_SHUFFLE,
+    const bzna_policy policy = { .operations = operations, .operation_count = 4, .apply = BZNA_POLICY_SHUFFLE,
                                  .probability = 0.8f };
     const bzna_loader_augment augment = { .policies = &policy, .policy_count = 1 };
     double orders[6] = { 0 }, shares[6], none = 0, hues = 0, low = 1, high = -1;
@@ -426,9 +426,9 @@ TEST(bad_policies_are_refused_by_the_name_of_their_member)
         { "operations[0].reserved0", { .kind = BZNA_OP_INVERT, .reserved0 = 1 }, { 0 } },
         { "operations[0].reserved[3]", { .kind = BZNA_OP_INVERT, .reserved = { [3] = 1 } }, { 0 } },
         { "group_size", { .kind = BZNA_OP_INVERT }, { .group_size = 2 } },
-        { "law", { .kind = BZNA_OP_INVERT }, { .law = 3 } },
+        { "apply", { .kind = BZNA_OP_INVERT }, { .apply = 3 } },
         { "draws", { .kind = BZNA_OP_INVERT }, { .draws = 1 } },
-        { "draws", { .kind = BZNA_OP_INVERT }, { .law = BZNA_POLICY_SHUFFLE, .draws = 2 } },
+        { "draws", { .kind = BZNA_OP_INVERT }, { .apply = BZNA_POLICY_SHUFFLE, .draws = 2 } },
         { "bins", { .kind = BZNA_OP_INVERT }, { .bins = 1 } },
         { "bin", { .kind = BZNA_OP_INVERT }, { .bins = 31, .bin = { 0, 31 } } },
         { "bin", { .kind = BZNA_OP_INVERT }, { .bins = 31, .bin = { 3, 2 } } },
@@ -491,14 +491,14 @@ TEST(more_than_eight_operations_are_refused)
         { .kind = BZNA_OP_INVERT },
     };
     bzna_policy policies[2] = { { .operations = inverts, .operation_count = 5 },
-                                { .operations = inverts, .operation_count = 9, .law = BZNA_POLICY_CHOOSE,
+                                { .operations = inverts, .operation_count = 9, .apply = BZNA_POLICY_CHOOSE,
                                   .draws = 3 } };
     const bzna_loader_augment a = { .policies = policies, .policy_count = 2 };
     bzna_transform t = draw(&a, 1, 8, 8);
     bzna_random random;
     bzna_error err = { 0 };
     CHECK_EQ(t.operation_count, 8);
-    bzna_random_init(&random, 1, 0, 0, BZNA_OPERATION_AUGMENT);
+    bzna_random_init(&random, 1, 0, 0, BZNA_RANDOM_AUGMENT);
     CHECK_EQ(bzna_augment_draw(&random, &a, 8, 8, &t, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "transform has 8 operations");
     policies[1].draws = 4;
@@ -560,7 +560,7 @@ static bzna_loader_config config_of(void)
     c.color.std[0] = c.color.std[1] = c.color.std[2] = 60;
     c.augment.policies = recipe;
     c.augment.policy_count = 2;
-    c.errors.policy = BZNA_ON_ERROR_STOP;
+    c.errors.on_error = BZNA_ON_ERROR_STOP;
     c.decode.decoder = BZNA_DECODER_SOFTWARE;
     return c;
 }
@@ -652,10 +652,10 @@ static bzna_transform transform_of(const bzna_loader_config *c, uint64_t index, 
         t.bias[i] = c->color.mean[i];
         t.scale[i] = 1 / c->color.std[i];
     }
-    bzna_random_init(&random, c->order.seed, 0, index, BZNA_OPERATION_WARP);
+    bzna_random_init(&random, c->order.seed, 0, index, BZNA_RANDOM_WARP);
     bzi_random_fork(&random, view, 0);
     CHECK_EQ(bzna_warp_draw(&random, &c->warp, WIDTH, HEIGHT, OUT, OUT, t.homography, NULL), BZNA_OK);
-    bzna_random_init(&random, c->order.seed, 0, index, BZNA_OPERATION_AUGMENT);
+    bzna_random_init(&random, c->order.seed, 0, index, BZNA_RANDOM_AUGMENT);
     bzi_random_fork(&random, view, 0);
     CHECK_EQ(bzna_augment_draw(&random, &c->augment, OUT, OUT, &t, NULL), BZNA_OK);
     return t;
@@ -846,8 +846,8 @@ TEST(a_transform_callback_sees_operations_and_changes_them)
     bzna_loader_config c = config_of();
     c.pipeline.transform = only_invert;
     c.pipeline.transform_user = &given;
-    c.errors.policy = BZNA_ON_ERROR_FILL;
-    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    c.errors.on_error = BZNA_ON_ERROR_FILL;
+    c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     c.order.kind = BZNA_ORDER_SEQUENTIAL;
     bzna_loader *loader = open_loader(&c);
     bzna_batch *batch = next_batch(loader, &info);
@@ -912,8 +912,8 @@ TEST(device_memory_for_operations_is_allocated_when_a_loader_opens_and_bounded)
     c.augment = (bzna_loader_augment){ 0 };
     c.pipeline.transform = only_invert;
     c.pipeline.transform_user = &given;
-    c.errors.policy = BZNA_ON_ERROR_FILL;
-    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    c.errors.on_error = BZNA_ON_ERROR_FILL;
+    c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     bytes[4] = scratch_of(&c, &opening[4], &running[4]);                  /* whatever a callback says */
     c.pipeline.transform = NULL;
     larger.augment = &own;

@@ -814,7 +814,7 @@ static int pixels_are_right(const plan *p, uint64_t epoch, uint64_t index, const
     bzna_transform_init(&t, sizeof t);
     t.antialias = BZNA_ANTIALIAS_OFF;
     memcpy(t.fill, p->c.color.fill, sizeof t.fill);
-    bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
+    bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_RANDOM_WARP);
     require(bzna_warp_draw(&random, &p->c.warp, picture->width, picture->height, WIDTH, HEIGHT, t.homography, NULL),
             "warp");
     require(bzna_picture_render(picture, &t, &output, expected, sizeof expected, NULL), "pixels");
@@ -891,7 +891,7 @@ static void check_slots(plan *p, const bzna_batch *batch, const bzna_batch_info 
     for (uint32_t slot = 0; slot < info->image.shape[0]; slot++) {
         const uint64_t at = p->position + p->c.shard.rank + (uint64_t)slot * p->c.shard.world_size;
         uint64_t index = plan_index(p, p->epoch, at);               /* padding begins the order anew */
-        if (index == p->bad && p->c.errors.policy == BZNA_ON_ERROR_REPLACE) {
+        if (index == p->bad && p->c.errors.on_error == BZNA_ON_ERROR_REPLACE) {
             index = plan_index(p, p->epoch, at + p->c.shard.world_size);
             replaced += slot < info->count;
         }
@@ -1446,7 +1446,7 @@ static void check_failure(const opened *o, const row *r, uint64_t bad, bzna_stat
         bzna_batch *batch = NULL;
         bzna_loader *loader;
         plan p;
-        c.errors.policy = policy;
+        c.errors.on_error = policy;
         c.pipeline.no_threads = i % 2;
         c.fields.bytes = bytes_of(r);
         loader = open_loader(context, o, &c);

@@ -473,7 +473,7 @@ static void open_all(void)
     c.read.memory_bytes = at.memory;
     c.decode.threads = at.workers;
     c.pipeline.batches_in_flight = 2;
-    c.errors.policy = at.policy;
+    c.errors.on_error = at.policy;
     memset(all, 0, sizeof *all);
     all->now = 1000000000;
     if (bzna_context_open(&cc, &all->context, &err) != BZNA_OK ||

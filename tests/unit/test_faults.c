@@ -284,7 +284,7 @@ static way at_hand = { BZNA_ON_ERROR_FILL, 2, 2, 0 };
 static bzna_loader_config loader_config(void)
 {
     return (bzna_loader_config){
-        .errors.policy = at_hand.policy, .pipeline.no_threads = at_hand.no_threads,
+        .errors.on_error = at_hand.policy, .pipeline.no_threads = at_hand.no_threads,
         .struct_size = sizeof(bzna_loader_config),
         .output.batch_size = BATCH, .output.width = OUT, .output.height = OUT,
         .output.dtype = BZNA_DTYPE_UINT8, .output.device.kind = BZNA_DEVICE_CPU, .order.epochs = EPOCHS,

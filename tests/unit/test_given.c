@@ -899,7 +899,7 @@ TEST(a_sample_that_fails_costs_its_slot_or_takes_the_next_of_its_own_list)
             bzna_loader *loader;
             uint64_t broken = 0;
             memory m;
-            c.errors.policy = policy;
+            c.errors.on_error = policy;
             c.order.epochs = 4;
             c.shard.world_size = world;
             c.shard.rank = world - 1;
@@ -941,7 +941,7 @@ TEST(a_sample_can_end_the_run_which_a_reset_and_another_list_begin_anew)
     bzna_loader *loader;
     static list l;
     memory m;
-    c.errors.policy = BZNA_ON_ERROR_STOP;
+    c.errors.on_error = BZNA_ON_ERROR_STOP;
     list_draw(&l, 0, SAMPLES, 0);
     dataset = open_records(context, &m);
     m.faults[0] = (fault){ 48 * STRIDE, 49 * STRIDE, -5, -1 };

@@ -132,7 +132,7 @@ static void expected_slot(const run *r, uint64_t epoch, uint64_t index, float *o
     bzna_transform t;
     bzna_random random;
     transform_of(&r->c, &t);
-    bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
+    bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_RANDOM_WARP);
     if (bzna_warp_draw(&random, &r->c.warp, picture->width, picture->height, r->c.output.width, r->c.output.height,
                        t.homography, NULL) != BZNA_OK ||
         bzna_picture_render(picture, &t, &output, out, 3 * sizeof(float) * r->c.output.width * r->c.output.height,
@@ -809,8 +809,8 @@ TEST(a_reset_drops_a_slot_that_waits_for_another_sample)
     refusals = delayed = 0;
     c.pipeline.batches_in_flight = 1;                       /* the one whose slot waits is planned again at once */
     c.read.threads = 1;
-    c.errors.policy = BZNA_ON_ERROR_REPLACE;
-    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    c.errors.on_error = BZNA_ON_ERROR_REPLACE;
+    c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     c.pipeline.transform = refuse_first;
     r = run_of(&mixed, &c);
     loader = open_loader(dataset, &c);
@@ -1270,7 +1270,7 @@ TEST(a_read_that_fails_costs_its_own_sample)
         bzna_loader *loader;
         bzna_error e;
         run r = run_of(&mixed, &c);
-        c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+        c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
         m.faults[0] = (fault){ image.data_offset, image.data_offset + 1, ways[k].result, -1 };
         m.fault_count = 1;
         r.bad_index = BAD;
@@ -1393,7 +1393,7 @@ TEST(a_callback_may_change_everything_and_its_failure_costs_its_own_slot)
     uint64_t position = 0;
     memset(&all, 0, sizeof all);
     c.pipeline.transform = callback;
-    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     c.pipeline.transform_user = &all;
     c.order.first_epoch = 3;
     for (int i = 0; i < 3; i++)
@@ -1411,7 +1411,7 @@ TEST(a_callback_may_change_everything_and_its_failure_costs_its_own_slot)
             bzna_error e = { .struct_size = sizeof e };
             bzna_output output = { .struct_size = sizeof output, .width = WIDTH, .height = HEIGHT };
             float expected[SLOT];
-            bzna_random_init(&random, c.order.seed, 3, index, BZNA_OPERATION_USER);
+            bzna_random_init(&random, c.order.seed, 3, index, BZNA_RANDOM_USER);
             CHECK_EQ(info.indices[i], index);
             CHECK_EQ(all.calls[index], 1);
             CHECK_EQ(all.words[index], bzna_random_u32(&random));
@@ -1420,7 +1420,7 @@ TEST(a_callback_may_change_everything_and_its_failure_costs_its_own_slot)
             CHECK(told_of->width == picture->width && told_of->height == picture->height &&
                   told_of->out_width == WIDTH && told_of->out_height == HEIGHT);
             transform_of(&c, &t);
-            bzna_random_init(&random, c.order.seed, 3, index, BZNA_OPERATION_WARP);
+            bzna_random_init(&random, c.order.seed, 3, index, BZNA_RANDOM_WARP);
             CHECK_EQ(
                 bzna_warp_draw(&random, &c.warp, picture->width, picture->height, WIDTH, HEIGHT, t.homography, NULL),
                 BZNA_OK);
@@ -1478,7 +1478,7 @@ TEST(what_a_callback_returns_is_checked_before_it_is_used)
     bzna_loader *loader;
     bzna_batch *batch;
     c.pipeline.transform = wild_callback;
-    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     loader = open_loader(dataset, &c);
     batch = next_batch(loader);
     CHECK_EQ(info_of(batch).failed, 40);
@@ -1818,7 +1818,7 @@ TEST(without_memory_a_run_ends_whatever_the_policy_is_and_goes_on_after_a_reset)
         dataset = open_split(own, &m, &mixed, NULL);
         m.blocked = 1;                                      /* the first sample has its bytes; no other gets any */
         c.order.epochs = 2;
-        c.errors.policy = policy;
+        c.errors.on_error = policy;
         require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
         for (int i = 0; i < 1000 && !m.inside; i++)
             sleep_us(1000);
@@ -2058,7 +2058,7 @@ TEST(configs_without_meaning_are_refused_by_field)
         { &c.output.device.kind, 3, 0, 0, BZNA_E_ARGUMENT, "output.device.kind" },
         { &c.decode.decoder, 3, 0, 0, BZNA_E_ARGUMENT, "decode.decoder" },
         { &c.warp.kind, 5, 0, 5, BZNA_E_ARGUMENT, "warp.kind" },
-        { &c.warp.law, 2, 0, BZNA_WARP_NONE, BZNA_E_ARGUMENT, "warp.law" },
+        { &c.warp.crops, 2, 0, BZNA_WARP_NONE, BZNA_E_ARGUMENT, "warp.crops" },
         { &c.color.fill_space, 2, 0, 0, BZNA_E_ARGUMENT, "fill_space" },
         { &c.color.matrix, 7, 0, 0, BZNA_E_ARGUMENT, "matrix" },
         { &c.filter.kind, 7, 0, 0, BZNA_E_ARGUMENT, "filter.kind" },
@@ -2134,14 +2134,14 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
         { &c.read.ahead_samples, 65536, 0, "read.ahead_samples" },
         { &c.decode.decoder, BZNA_DECODER_NVDEC, 0, "decode.decoder" },
         { (uint32_t *)&c.output.device.kind, BZNA_DEVICE_CUDA, 0, "output.device.kind" },
-        { &c.errors.policy, BZNA_ON_ERROR_STOP, 0, "errors.policy" }, { &c.read.retries, 1000, 0, "read.retries" },
+        { &c.errors.on_error, BZNA_ON_ERROR_STOP, 0, "errors.on_error" }, { &c.read.retries, 1000, 0, "read.retries" },
         { &c.output.slices, 4, 0, "output.slices" }, { &c.warp.kind, BZNA_WARP_MXNET, 0, "warp.kind" },
-        { &c.warp.law, BZNA_LAW_TORCHVISION, 0, "warp.law" },
+        { &c.warp.crops, BZNA_CROPS_TORCHVISION, 0, "warp.crops" },
         { &c.color.fill_space, BZNA_FILL_OUTPUT, 0, "fill_space" },
         { &c.color.matrix, BZNA_MATRIX_BT2020_FULL, 0, "matrix" },
         { &c.filter.kind, BZNA_FILTER_CUBIC_075, 0, "filter" },
         { &c.filter.antialias, BZNA_ANTIALIAS_ROUND, 0, "antialias" },
-        { &c.errors.callback_policy, BZNA_ON_CALLBACK_ERROR_SAMPLE, 0, "errors.callback_policy" },
+        { &c.errors.on_callback_error, BZNA_ON_CALLBACK_ERROR_SAMPLE, 0, "errors.on_callback_error" },
         { &c.pipeline.restore_any_pixels, 1, 0, "restore_any_pixels" }, { &c.warp.resize, 1, 0, "warp.resize" },
         { &c.decode.hybrid, 1, 0, "decode.hybrid" },
         { &c.warp.keep_ratio, 1, 0, "keep_ratio" }, { &c.warp.random_crop, 1, 0, "random_crop" },
@@ -2482,7 +2482,7 @@ TEST(a_config_comes_back_with_its_defaults_and_opens_the_same_loader_again)
     CHECK_EQ(filled.decode.threads, bzi_os_processors());
     CHECK(filled.read.threads > 0 && filled.read.ahead_samples > 0 && filled.read.memory_bytes > 0);
     CHECK(filled.shard.world_size == 1 && filled.order.epochs == 1 && filled.output.views == 1);
-    CHECK(filled.warp.scale[0] == 1 && filled.warp.law == BZNA_LAW_TORCHVISION);
+    CHECK(filled.warp.scale[0] == 1 && filled.warp.crops == BZNA_CROPS_TORCHVISION);
     CHECK_EQ(filled.output.device.kind, TEST_NVDEC == 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU);
     CHECK_EQ(filled.decode.decoder, TEST_NVDEC ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE);
 
@@ -2678,7 +2678,7 @@ TEST(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
     bzna_batch_info info;
     c.filter.antialias = BZNA_ANTIALIAS_OFF;             /* the reference takes two samples an axis */
     c.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
-    c.warp.law = BZNA_LAW_BENZINA;                          /* exactly centered */
+    c.warp.crops = BZNA_CROPS_BENZINA;                          /* exactly centered */
     c.warp.scale[0] = 0.875;
     c.warp.flip_h = 0;
     c.output.width = c.output.height = 64;
@@ -2749,7 +2749,7 @@ static void storm_check(storm *s, const bzna_batch *batch, uint64_t *random)
     uint64_t count = s->model.a->count;
     for (int64_t i = 0; i < info.image.shape[0]; i++) {
         uint64_t position = (info.position + (uint64_t)i * s->world) % count, index = storm_index(s, &info, position);
-        while (s->model.a->bad[index] && s->model.c.errors.policy == BZNA_ON_ERROR_REPLACE) {
+        while (s->model.a->bad[index] && s->model.c.errors.on_error == BZNA_ON_ERROR_REPLACE) {
             position = (position + s->world) % count;
             index = storm_index(s, &info, position);
         }
@@ -2809,7 +2809,7 @@ static void *storm_consume(void *argument)
                 s->wrong += bzna_batch_release(batch) != BZNA_OK;
         } else if (status == BZNA_E_STOPPED || status == BZNA_E_STATE || status == BZNA_AGAIN || status == BZNA_END ||
                    (s->starves && status == BZNA_E_MEMORY) ||
-                   (s->model.c.errors.policy == BZNA_ON_ERROR_STOP && status == BZNA_E_BOX)) {
+                   (s->model.c.errors.on_error == BZNA_ON_ERROR_STOP && status == BZNA_E_BOX)) {
             sleep_us(200);
         } else {
             s->wrong++;
@@ -2984,8 +2984,8 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
         bzi_lock_delays = storm_random(&random) % 2;
         c.read.memory_bytes = storm_random(&random) % 2 ? 1 << 16 : 0;         /* a few samples' */
         c.pipeline.batches_in_flight = 1 + storm_random(&random) % 5;
-        c.errors.policy = storm_random(&random) % 3;
-        c.decode.hybrid = c.errors.policy == BZNA_ON_ERROR_FILL && storm_random(&random) % 2;
+        c.errors.on_error = storm_random(&random) % 3;
+        c.decode.hybrid = c.errors.on_error == BZNA_ON_ERROR_FILL && storm_random(&random) % 2;
         if (storm_random(&random) % 3 == 0) {
             c.extra_outputs.ptr = &more;
             c.extra_outputs.count = 1;

@@ -160,7 +160,7 @@ static void hash_float(float value)
 static bzna_random stream(uint64_t sample)
 {
     bzna_random random;
-    bzna_random_init(&random, 1234, 5, sample, BZNA_OPERATION_WARP);
+    bzna_random_init(&random, 1234, 5, sample, BZNA_RANDOM_WARP);
     return random;
 }
 
@@ -200,7 +200,7 @@ TEST(random_numbers_and_orders_are_the_same_on_every_machine)
     CHECK_HASH(0x999950248ff515dcu);
 }
 
-/* Warps of every kind and law, with everything that is drawn. */
+/* Warps of every kind and way to draw crops, with everything that is drawn. */
 static bzna_warp warp_number(int i)
 {
     static const uint32_t kinds[] = { BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP,
@@ -208,9 +208,9 @@ static bzna_warp warp_number(int i)
     bzna_warp w;
     memset(&w, 0, sizeof w);
     w.kind = kinds[i % 5];
-    w.law = w.kind != BZNA_WARP_NONE && w.kind != BZNA_WARP_MXNET ? (uint32_t)(i / 5 % 3) : 0;
-    if (w.kind == BZNA_WARP_CENTER_RESIZED_CROP && !w.law)
-        w.law = BZNA_LAW_BENZINA;
+    w.crops = w.kind != BZNA_WARP_NONE && w.kind != BZNA_WARP_MXNET ? (uint32_t)(i / 5 % 3) : 0;
+    if (w.kind == BZNA_WARP_CENTER_RESIZED_CROP && !w.crops)
+        w.crops = BZNA_CROPS_BENZINA;
     w.flip_h = w.flip_v = 0.5;
     if (w.kind == BZNA_WARP_RANDOM_RESIZED_CROP || w.kind == BZNA_WARP_SIMILARITY) {
         w.scale[0] = 0.1, w.scale[1] = 1;

@@ -272,7 +272,7 @@ static void jitter(const plan *p, const bzna_loader_color *c, const bzna_mxnet *
                    uint32_t number, bzna_transform *t)
 {
     bzna_random random;
-    bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_OPERATION_COLOR);
+    bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_RANDOM_COLOR);
     bzi_random_fork(&random, number, 0);
     require(bzna_jitter_draw(&random, &c->jitter, mxnet, t, NULL), "jitter");
 }
@@ -312,7 +312,7 @@ static void transform_of(const plan *p, uint64_t epoch, uint64_t index, uint32_t
     colors_of(e && e->own_color ? &e->color : &p->c.color, t);
     t->filter = e && e->own_filter ? e->filter.kind : p->c.filter.kind;
     t->antialias = e && e->own_filter ? e->filter.antialias : p->c.filter.antialias;
-    bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
+    bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_RANDOM_WARP);
     bzi_random_fork(&random, number, 0);
     require(bzna_warp_draw(&random, e ? &e->warp : &p->c.warp, seen_width(picture), seen_height(picture), shape.width,
                            shape.height, t->homography, NULL), "warp");
@@ -723,7 +723,7 @@ static bzna_status answer(void *user, const bzna_sample_info *s, bzna_random *ra
 {
     asked *a = user;
     bzna_random fresh;
-    bzna_random_init(&fresh, 11, s->epoch, s->index, BZNA_OPERATION_USER);
+    bzna_random_init(&fresh, 11, s->epoch, s->index, BZNA_RANDOM_USER);
     bzi_random_fork(&fresh, s->view, s->occurrence);
     a->calls++;
     a->wrong += memcmp(&fresh, random, sizeof fresh) != 0;
@@ -754,7 +754,7 @@ TEST(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alon
         bzna_statistics stats = { .struct_size = sizeof stats };
         memcpy(a.homography, bad[k].h, sizeof a.homography);
         p.c.pipeline.transform = answer;
-        p.c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+        p.c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
         p.c.pipeline.transform_user = &a;
         loader = plan_open(&p, context);
         while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
@@ -878,7 +878,7 @@ static bzna_status invert(void *user, const bzna_sample_info *s, bzna_random *ra
                           void *const planes[3])
 {
     bzna_random fresh;
-    bzna_random_init(&fresh, 11, s->epoch, s->index, BZNA_OPERATION_PICTURE);
+    bzna_random_init(&fresh, 11, s->epoch, s->index, BZNA_RANDOM_PICTURE);
     if (user && s->index == *(const uint64_t *)user)
         return BZNA_E_DECODE;
     for (int k = 0; k < 3 && planes[k]; k++) {
@@ -976,7 +976,7 @@ TEST(a_picture_callback_that_fails_costs_its_sample)
     bzna_error e = { .struct_size = sizeof e };
     p.c.pipeline.picture = invert;
     p.c.pipeline.picture_user = &bad;
-    p.c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    p.c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     p.c.decode.decoder = BZNA_DECODER_SOFTWARE;
     loader = plan_open(&p, context);
     REQUIRE(loader);
@@ -1005,8 +1005,8 @@ TEST(a_sample_whose_second_field_fails_writes_nothing_over_the_sample_that_repla
     plan p = plan_of(tars);
     plan_add(&p, "mask")->field = "seg.png";
     p.c.pipeline.picture = refuse_masks;
-    p.c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
-    p.c.errors.policy = BZNA_ON_ERROR_REPLACE;
+    p.c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    p.c.errors.on_error = BZNA_ON_ERROR_REPLACE;
     p.c.decode.threads = 3;
 #if TEST_NVDEC == 2
     fake_load()->control->stream_us = 3000;
@@ -1160,7 +1160,7 @@ TEST(a_picture_that_cannot_be_decoded_fails_its_sample_in_all_outputs)
         bzna_dataset_config_init(&config, sizeof config);
         config.palette = BZNA_PALETTE_INDEX;
         require(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &p.dataset, NULL), "damaged");
-        p.c.errors.policy = policy;
+        p.c.errors.on_error = policy;
         loader = plan_open(&p, context);
         bzna_dataset_close(p.dataset);
         p.dataset = tars;                                   /* whose pictures are known */

@@ -672,7 +672,7 @@ TEST(errors_can_replace_a_provider_s_sample_or_end_the_run)
         bzna_error err = fresh_error();
         bzna_loader *loader;
         bzna_batch *batch = NULL;
-        c.errors.policy = policy;
+        c.errors.on_error = policy;
         loader = open_loader(dataset, &c);
         if (policy == BZNA_ON_ERROR_REPLACE) {
             const bzna_batch_info info = next(loader, &batch);

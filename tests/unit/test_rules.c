@@ -327,7 +327,7 @@ TEST(what_a_sample_lacks_is_nan_minus_1_or_nothing)
 
 TEST(a_rule_that_fails_costs_its_sample_and_a_fault_of_the_program_the_run)
 {
-    static const struct { int returned; uint32_t policy, callback_policy; bzna_status next, slot; } ways[] = {
+    static const struct { int returned; uint32_t policy, on_callback_error; bzna_status next, slot; } ways[] = {
         { -7, BZNA_ON_ERROR_FILL, BZNA_ON_CALLBACK_ERROR_STOP, BZNA_OK, BZNA_E_FORMAT },
         { -7, BZNA_ON_ERROR_STOP, BZNA_ON_CALLBACK_ERROR_STOP, BZNA_E_FORMAT, BZNA_E_FORMAT },
         { -7, BZNA_ON_ERROR_REPLACE, BZNA_ON_CALLBACK_ERROR_STOP, BZNA_OK, BZNA_OK },
@@ -348,8 +348,8 @@ TEST(a_rule_that_fails_costs_its_sample_and_a_fault_of_the_program_the_run)
         rules_make(rules);
         c.order.kind = BZNA_ORDER_SEQUENTIAL;
         c.output.batch_size = BATCH;
-        c.errors.policy = ways[w].policy;
-        c.errors.callback_policy = ways[w].callback_policy;
+        c.errors.on_error = ways[w].policy;
+        c.errors.on_callback_error = ways[w].on_callback_error;
         loader = loader_of(dataset, &c, rules, 5);
         REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
         bzna_batch_release(batch);

@@ -597,7 +597,7 @@ TEST(workers_that_read_try_again_and_take_other_samples)
             c.order.epochs = 1;
             c.decode.threads = threads;
             c.read.retries = 2;
-            c.errors.policy = replace ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+            c.errors.on_error = replace ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
             source.left = replace ? INT32_MAX : 2;
             loader = open_loader(dataset, &c);
             check_vectors(loader, UINT64_MAX, UINT64_MAX);
@@ -779,7 +779,7 @@ TEST(a_sample_that_fails_between_others_that_are_alike_costs_its_own_slot_only)
     uint64_t at = 0, wrong = 0;
     c.order.epochs = 1;
     c.pipeline.picture = invert_or_fail;
-    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     loader = open_loader(dataset, &c);
     while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
         bzna_batch_info info = { .struct_size = sizeof info };

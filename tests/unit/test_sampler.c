@@ -125,7 +125,7 @@ TEST(streams_are_made_as_the_header_says)
 TEST(uniform_takes_two_words_low_then_high)
 {
     bzna_random random;
-    bzna_random_init(&random, 99, 7, 12345, BZNA_OPERATION_USER);
+    bzna_random_init(&random, 99, 7, 12345, BZNA_RANDOM_USER);
     for (uint32_t n = 0; n < 2000; n += 2) {
         uint64_t low = oracle_word(99, 7, 12345, 16, n), high = oracle_word(99, 7, 12345, 16, n + 1),
                  k = (high << 32 | low) >> 11;
@@ -157,7 +157,7 @@ TEST(streams_that_differ_in_one_bit_of_anything_are_unrelated)
     uint64_t base[3] = { 0x5eed, 3, 1000 }, agree = 0, bits = 0;
     for (int i = 0; i < STREAMS; i++) {
         uint64_t v[3] = { base[0], base[1], base[2] };
-        uint32_t operation = BZNA_OPERATION_WARP;
+        uint32_t operation = BZNA_RANDOM_WARP;
         bzna_random random;
         if (i > 192)
             operation ^= 1u << (i - 193);
@@ -188,7 +188,7 @@ TEST(uniform_numbers_are_uniform)
     double sum = 0, squares = 0, lag = 0, previous = 0.5;
     for (uint64_t sample = 0; sample < N / 8; sample++) {         /* eight numbers a sample, as transforms take them */
         bzna_random random;
-        bzna_random_init(&random, 20, 1, sample, BZNA_OPERATION_WARP);
+        bzna_random_init(&random, 20, 1, sample, BZNA_RANDOM_WARP);
         for (int i = 0; i < 8; i++) {
             double u = bzna_random_uniform(&random, 0, 1);
             CHECK(u >= 0 && u < 1);
@@ -245,7 +245,7 @@ TEST(views_and_occurrences_of_a_sample_have_streams_of_their_own)
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         bzna_random random;
-        bzna_random_init(&random, 1234, 5, 1000000, BZNA_OPERATION_USER);
+        bzna_random_init(&random, 1234, 5, 1000000, BZNA_RANDOM_USER);
         bzi_random_fork(&random, known[i].view, known[i].occurrence);
         for (int k = 0; k < 4; k++)
             CHECK_EQ(bzna_random_u32(&random), known[i].words[k]);
@@ -487,7 +487,7 @@ TEST(the_order_is_not_keyed_as_the_samples_random_numbers_are)
     for (uint64_t seed = 0; seed < 100; seed++) {
         bzi_permutation p = bzi_permutation_make(seed, seed * 3, 1000);
         bzna_random random;
-        bzna_random_init(&random, seed, seed * 3, 0, BZNA_OPERATION_WARP);
+        bzna_random_init(&random, seed, seed * 3, 0, BZNA_RANDOM_WARP);
         for (int i = 0; i < 4; i++)
             for (int k = 0; k < 2; k++)
                 CHECK((uint32_t)(p.key[i / 2] >> i % 2 * 32) != random.key[k]);

@@ -473,7 +473,7 @@ static void expected_slot(const run *r, uint64_t epoch, uint64_t index, uint32_t
     bzna_transform t;
     bzna_random random;
     transform_of(r, &t);
-    bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
+    bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_RANDOM_WARP);
     if (bzna_warp_draw(&random, &r->c.warp, picture->width, picture->height, r->c.output.width, r->c.output.height,
                        t.homography, NULL) != BZNA_OK)
         abort();
@@ -487,7 +487,7 @@ static void expected_slot(const run *r, uint64_t epoch, uint64_t index, uint32_t
                                   .height = picture->height,
                                   .out_width = r->c.output.width,
                                   .out_height = r->c.output.height };
-        bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_USER);
+        bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_RANDOM_USER);
         r->c.pipeline.transform(r->c.pipeline.transform_user, &info, &random, &t);
     }
     render(r, picture, &t, out);
@@ -523,7 +523,7 @@ static void check_slot(run *r, const seen *s, uint32_t slot, const uint8_t *data
                                 *want = larger ? larger : expected;
     uint64_t position = s->position + slot, index = index_at(r, s->epoch, position), tries = 0;
     int right = 1;
-    while (r->c.errors.policy == BZNA_ON_ERROR_REPLACE &&
+    while (r->c.errors.on_error == BZNA_ON_ERROR_REPLACE &&
            (r->a->bad[index] || (r->may_fail && index != s->indices[slot])) && tries++ < 64) {
         position = (position + 1) % r->a->count;
         index = index_at(r, s->epoch, position);
@@ -1355,9 +1355,9 @@ TEST(hybrid_decoding_is_refused_where_a_failed_sample_ends_the_run_or_is_replace
         bzna_loader_config c = hybrid_config(1);
         bzna_loader *loader = NULL;
         bzna_error e = { .struct_size = sizeof e };
-        c.errors.policy = policy;
+        c.errors.on_error = policy;
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-        CHECK_CONTAINS(e.message, "loader_config.decode.hybrid: errors.policy must be BZNA_ON_ERROR_FILL");
+        CHECK_CONTAINS(e.message, "loader_config.decode.hybrid: errors.on_error must be BZNA_ON_ERROR_FILL");
     }
     close_all(NULL, dataset, context);
     archive_free(a);
@@ -1376,7 +1376,7 @@ TEST(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
         control->seed = 50 + round;
         delays(round % 2 ? 0 : 500, (long long[]){ 0, 800, 1500, 300, 900 }[round], 0);
         c.order.epochs = 2;
-        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.errors.on_error = BZNA_ON_ERROR_REPLACE;
         c.pipeline.batches_in_flight = 2;
         r = walk(context, a, &c, round, &stats);
         CHECK_EQ(r.failed, 0);
@@ -1405,7 +1405,7 @@ TEST(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
         run r;
         delays(400, 300, 0);
         c.order.kind = BZNA_ORDER_SEQUENTIAL;
-        c.errors.policy = BZNA_ON_ERROR_STOP;
+        c.errors.on_error = BZNA_ON_ERROR_STOP;
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -1444,7 +1444,7 @@ TEST(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
         int kind = round % 4;
         delays(300, 500, 0);
         fake->fail("engine_picture", (long long[]){ 1, 2, 7, 30 }[round / 2], 999, 0);
-        c.errors.policy = round % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.errors.on_error = round % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         c.output.device.kind = kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA;
         dataset = archive_open(context, a);
         consumer_open(&u, kind, &c);
@@ -2000,7 +2000,7 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
         int order = (int)roll(6), taken = (int)roll(4), n = 0;
         control->seed = round + 1;
         delays(roll(800), roll(800), round % 3 ? 0 : 100);
-        c.errors.policy = roll(2);
+        c.errors.on_error = roll(2);
         c.order.epochs = 3;
         loader = loader_open(context, dataset, &c);
         if (roll(2))
@@ -2772,7 +2772,7 @@ TEST(loaders_of_different_sizes_types_and_outputs_share_sessions_and_device)
             w->c.output.height = (uint32_t[]){ 16, 19, 8, 20 }[i];
             w->c.order.seed = (uint64_t)(1000 * round + i);
             w->c.order.epochs = ROUNDS(2, 1);
-            w->c.errors.policy = i == 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+            w->c.errors.on_error = i == 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
             w->kind = (i + round) % CONSUMERS;
             REQUIRE(pthread_create(&threads[i], NULL, walk_alone, w) == 0);
         }
@@ -3431,7 +3431,7 @@ TEST(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
         dataset = archive_open(context, a);
         c.decode.threads = 1;
         c.pipeline.batches_in_flight = 2;
-        c.errors.policy = roll(2);
+        c.errors.on_error = roll(2);
         loader = loader_open(context, dataset, &c);
         for (uint32_t want = roll(5); want; want--) {
             bzna_batch *batch = NULL;
@@ -3528,9 +3528,9 @@ TEST(the_transform_callback_has_the_same_say_on_the_device)
         run r;
         delays(300, 300, 0);
         c.pipeline.transform = change;
-        c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+        c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
         c.order.epochs = 2;
-        c.errors.policy = kind == SYNCED ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.errors.on_error = kind == SYNCED ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -3662,7 +3662,7 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
         run r;
         delays(400, 400, kind == SYNCED ? 50 : 0);
         c.order.epochs = BZNA_EPOCHS_ENDLESS;
-        c.errors.policy = kind % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.errors.on_error = kind % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);

@@ -57,7 +57,7 @@ static const kind kinds[] = {
 static bzna_random random_of(uint64_t seed)
 {
     bzna_random random;
-    bzna_random_init(&random, seed, 0, 0, BZNA_OPERATION_USER);
+    bzna_random_init(&random, seed, 0, 0, BZNA_RANDOM_USER);
     return random;
 }
 

@@ -306,8 +306,8 @@ static void plan_run(round_plan *p, uint64_t *s)
     c->fields.tensors = one_in(s, 2) ? contents[p->kind].numbers : NULL;
     c->fields.bytes = one_in(s, 2) ? contents[p->kind].text : NULL;
     c->fields.geometry = below(s, 2);
-    c->errors.policy = one_in(s, 6) ? BZNA_ON_ERROR_STOP : below(s, 2);
-    c->decode.hybrid = c->errors.policy == BZNA_ON_ERROR_FILL && one_in(s, 2);
+    c->errors.on_error = one_in(s, 6) ? BZNA_ON_ERROR_STOP : below(s, 2);
+    c->decode.hybrid = c->errors.on_error == BZNA_ON_ERROR_FILL && one_in(s, 2);
     c->pipeline.batches_in_flight = 2 + below(s, 3);
     c->decode.decoder = p->gpu ? (uint32_t)BZNA_DECODER_NVDEC : (uint32_t)BZNA_DECODER_SOFTWARE;
     c->decode.jpeg_shrink = c->filter.antialias == BZNA_ANTIALIAS_AUTO && c->filter.kind != BZNA_FILTER_NEAREST &&

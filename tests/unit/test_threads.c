@@ -309,8 +309,8 @@ static void try_setting(bzna_context *context, const setting *s)
         dataset = open_split(context, &m, &plain, NULL);
     c.extra_outputs.ptr = s->outputs > 1 ? &more : NULL;
     c.extra_outputs.count = s->outputs - 1;
-    c.errors.policy = s->policy;
-    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    c.errors.on_error = s->policy;
+    c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     c.read.threads = s->readers;
     c.pipeline.batches_in_flight = s->in_flight;
     c.order.epochs = 2;

@@ -1161,7 +1161,7 @@ TEST(the_published_test_vectors_hold)
     static const uint64_t positions[4] = { 298837, 609860, 1210012, 1168792 };
     for (int k = 0; k < 2; k++) {
         bzna_random r;
-        bzna_random_init(&r, k ? 1234 : 0, k ? 5 : 0, k ? 1000000 : 0, k ? BZNA_OPERATION_USER : 0);
+        bzna_random_init(&r, k ? 1234 : 0, k ? 5 : 0, k ? 1000000 : 0, k ? BZNA_RANDOM_USER : 0);
         for (int i = 0; i < 4; i++)
             CHECK_EQ(bzna_random_u32(&r), words[k][i]);
     }
@@ -1176,7 +1176,7 @@ static bzna_status watch_transform(void *user, const bzna_sample_info *sample, b
 {
     watched *w = user;
     bzna_random expected;
-    bzna_random_init(&expected, w->seed, sample->epoch, sample->index, BZNA_OPERATION_USER);
+    bzna_random_init(&expected, w->seed, sample->epoch, sample->index, BZNA_RANDOM_USER);
     w->calls++;
     w->wrong += memcmp(random, &expected, sizeof expected) != 0 || sample->target != w->base + (int64_t)sample->index ||
                 sample->slot >= 6 || sample->out_width != SIDE || sample->out_height != SIDE ||
@@ -1242,7 +1242,7 @@ static bzna_status note_drawn(void *user, const bzna_sample_info *sample, bzna_r
 }
 
 /* Slot i of an epoch's only batch has the warp of its sample's occurrence number occurrence[i]. */
-static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t law, const uint64_t *occurrence)
+static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t crops, const uint64_t *occurrence)
 {
     drawn_warps d;
     bzna_loader *loader;
@@ -1259,9 +1259,9 @@ static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t la
         bzna_random random;
         bzna_warp warp = c.warp;
         double expected[9];
-        bzna_random_init(&random, c.order.seed, 0, info.indices[i], BZNA_OPERATION_WARP);
+        bzna_random_init(&random, c.order.seed, 0, info.indices[i], BZNA_RANDOM_WARP);
         bzi_random_fork(&random, 0, occurrence[i]);
-        warp.law = law;
+        warp.crops = crops;
         CHECK_EQ(
             bzna_warp_draw(&random, &warp, d.width[i], d.height[i], c.output.width, c.output.height, expected, NULL),
             BZNA_OK);
@@ -1282,9 +1282,9 @@ TEST(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
     bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
     c.order.indices = repeated;
     c.order.index_count = 4;
-    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, positions);
+    check_drawn(dataset, c, BZNA_CROPS_TORCHVISION, positions);
     c.order.indices = different;
-    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
+    check_drawn(dataset, c, BZNA_CROPS_TORCHVISION, none);
     bzna_dataset_close(dataset);
 }
 
@@ -1296,9 +1296,9 @@ TEST(a_random_resized_crop_is_torchvisions_unless_another_law_is_asked_for)
     bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
     c.order.indices = indices;
     c.order.index_count = 4;
-    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
-    c.warp.law = BZNA_LAW_BENZINA;
-    check_drawn(dataset, c, BZNA_LAW_BENZINA, none);
+    check_drawn(dataset, c, BZNA_CROPS_TORCHVISION, none);
+    c.warp.crops = BZNA_CROPS_BENZINA;
+    check_drawn(dataset, c, BZNA_CROPS_BENZINA, none);
     bzna_dataset_close(dataset);
 }
 
@@ -1449,7 +1449,7 @@ TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
 {
     static const struct { const char *says; bzna_status status; } expected[] = {
         { "loader_config.fields.image: ", BZNA_E_NOT_FOUND }, { "warp.scale", BZNA_E_ARGUMENT },
-        { "warp.law", BZNA_E_ARGUMENT },
+        { "warp.crops", BZNA_E_ARGUMENT },
         { "warp.degrees", BZNA_E_ARGUMENT }, { "warp.translate", BZNA_E_ARGUMENT },
         { "warp.resize", BZNA_E_ARGUMENT }, { "warp.keep_ratio", BZNA_E_ARGUMENT },
         { "warp.random_crop", BZNA_E_ARGUMENT }, { "warp.ratio", BZNA_E_ARGUMENT },
@@ -1465,7 +1465,7 @@ TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
         switch (i) {
         case 0:  c.fields.image = "bzna_inptu"; break;
         case 1:  c.warp.scale[0] = 0.5; break;
-        case 2:  c.warp.law = BZNA_LAW_TORCHVISION; break;
+        case 2:  c.warp.crops = BZNA_CROPS_TORCHVISION; break;
         case 3:  c.warp.degrees[1] = 10; break;
         case 4:  c.warp.translate[0] = 0.1; break;
         case 5:  c.warp.resize = 1; break;
@@ -1508,7 +1508,7 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
         count = collect_all(dataset, &plan, order, 200) / 2;
         c = plan;
         c.read.memory_bytes = 0;                            /* as config_of has it: samples are decoded */
-        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.errors.on_error = BZNA_ON_ERROR_REPLACE;
         c.order.last_batch = BZNA_LAST_PAD;
         c.decode.threads = ways[w].threads;
         c.read.threads = ways[w].readers;
@@ -1576,7 +1576,7 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
         c.read.memory_bytes = 0;                            /* as config_of has it: samples are decoded */
         c.order.epochs = EPOCHS;
         c.decode.threads = c.read.threads = 2;              /* while one pauses, the other could begin the next epoch */
-        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.errors.on_error = BZNA_ON_ERROR_REPLACE;
         c.read.retries = 1;
         c.read.backoff_ns = 100000000;
         loader = open_loader(dataset, &c);
@@ -1615,7 +1615,7 @@ TEST(replacing_gives_up_after_64_samples_and_says_why)
         bzna_batch *batch;
         bzna_batch_info info;
         c.decode.threads = threads;
-        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.errors.on_error = BZNA_ON_ERROR_REPLACE;
         loader = open_loader(dataset, &c);
         REQUIRE((batch = next_batch(loader)) != NULL);
         info = info_of(batch);
@@ -1654,7 +1654,7 @@ TEST(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever
         bzna_loader *loader;
         bzna_batch *batch;
         uint64_t got[64];
-        c.errors.policy = BZNA_ON_ERROR_STOP;
+        c.errors.on_error = BZNA_ON_ERROR_STOP;
         c.decode.threads = threads;
         c.pipeline.batches_in_flight = 6;
         loader = open_loader(dataset, &c);
@@ -1700,7 +1700,7 @@ TEST(stopping_reports_a_batchs_only_failure_in_whichever_slot)
         char name[32];
         bzna_loader *loader;
         bzna_batch *batch;
-        c.errors.policy = BZNA_ON_ERROR_STOP;
+        c.errors.on_error = BZNA_ON_ERROR_STOP;
         loader = open_loader(dataset, &c);
         CHECK_EQ(collect(loader, before, got, 40), before * ways[w].batch_size);
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_BOX);
@@ -1764,7 +1764,7 @@ TEST(a_callback_that_fails_ends_the_run_whatever_is_done_about_damaged_samples)
         bzna_loader *loader;
         bzna_batch *batch;
         uint64_t got[64];
-        c.errors.policy = k / 4 % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.errors.on_error = k / 4 % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         c.decode.threads = k < 8 ? 1 : 4;
         loader = open_failing(&m, dataset, way, &c);
         for (int round = 0; round < 2; round++) {
@@ -1797,8 +1797,8 @@ TEST(a_callback_that_fails_counts_as_a_damaged_sample_where_that_is_asked_for)
         bzna_loader *loader;
         bzna_batch *batch;
         uint64_t got[64];
-        c.errors.policy = policy;
-        c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+        c.errors.on_error = policy;
+        c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
         loader = open_failing(&m, dataset, k % 4, &c);
         CHECK_EQ(collect(loader, 3, got, 64), 15);
         if (policy == BZNA_ON_ERROR_STOP) {
@@ -1818,9 +1818,9 @@ TEST(a_callback_that_fails_counts_as_a_damaged_sample_where_that_is_asked_for)
     bzna_loader_config c = config_of(5, BZNA_ORDER_SEQUENTIAL);
     bzna_error e = { .struct_size = sizeof e };
     bzna_loader *loader = NULL;
-    c.errors.callback_policy = 2;
+    c.errors.on_callback_error = 2;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(e.message, "loader_config.errors.callback_policy: 2 is not known");
+    CHECK_CONTAINS(e.message, "loader_config.errors.on_callback_error: 2 is not known");
     bzna_dataset_close(dataset);
 }
 
@@ -1855,7 +1855,7 @@ TEST(failures_are_counted_by_kind)
     break_sample(&m, dataset, 5, 0, -1);
     break_sample(&m, dataset, 11, INT64_MAX, -1);
     c.pipeline.transform = refuse_13;
-    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     loader = open_loader(dataset, &c);
     REQUIRE((batch = next_batch(loader)) != NULL);
     bzna_batch_info info = info_of(batch);
@@ -2187,9 +2187,9 @@ TEST(a_replacement_is_read_by_an_idle_reader_while_another_pauses)
         break_sample(&m, dataset, 0, -5, -1);
         c.read.retries = 1;
         c.read.backoff_ns = 3600000000000;
-        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.errors.on_error = BZNA_ON_ERROR_REPLACE;
         c.pipeline.transform = slowly_refuse_1;
-        c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+        c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
         c.read.threads = 2;
         c.pipeline.batches_in_flight = 1;
         loader = open_loader(dataset, &c);
@@ -2328,9 +2328,9 @@ TEST(little_memory_and_replacements_do_not_wait_for_each_other)
         bzna_batch *batch = NULL;
         uint64_t batches = 0;
         c.read.threads = readers;
-        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.errors.on_error = BZNA_ON_ERROR_REPLACE;
         c.pipeline.transform = slowly_refuse_some;
-        c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+        c.errors.on_callback_error = BZNA_ON_CALLBACK_ERROR_SAMPLE;
         c.read.memory_bytes = 65536;                        /* one sample */
         loader = open_loader(dataset, &c);
         while (bzna_loader_next(loader, 2000000000, &batch, NULL) == BZNA_OK) {
@@ -2832,7 +2832,7 @@ TEST(hundreds_of_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
         require(bzna_dataset_open(c, path, NULL, &dataset, NULL), "dataset");
         lc.decode.threads = 1 + (uint32_t)(dice(&dices) % 2);
         lc.read.threads = 1 + (uint32_t)(dice(&dices) % 3);
-        lc.errors.policy = (uint32_t)(dice(&dices) % 3);
+        lc.errors.on_error = (uint32_t)(dice(&dices) % 3);
         loader = open_loader_in(c, dataset, &lc);
         bzna_dataset_close(dataset);
         for (uint64_t k = dice(&dices) % 4; k > 0; k--) {

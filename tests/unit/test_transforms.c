@@ -1,6 +1,6 @@
 /* test_transforms.c - parameters and random numbers to homographies; color descriptions to colors. The oracle
- * multiplies the published matrices out one by one and draws in the documented order; the laws are then tested on their
- * distributions, which no code here repeats. */
+ * multiplies the published matrices out one by one and draws in the documented order; the draws are then tested
+ * on their distributions, which no code here repeats. */
 #include "library.h"
 #include "test.h"
 #include "colors.h"
@@ -120,7 +120,7 @@ static int matrices_agree(const double a[9], const double b[9], double tolerance
 static bzna_random stream(uint64_t sample)
 {
     bzna_random random;
-    bzna_random_init(&random, 4711, 3, sample, BZNA_OPERATION_WARP);
+    bzna_random_init(&random, 4711, 3, sample, BZNA_RANDOM_WARP);
     return random;
 }
 
@@ -290,7 +290,7 @@ TEST(a_similarity_is_drawn_as_documented)
         double h[9], expected[9];
         const uint32_t *in = sizes[i % COUNT(sizes)];
         uint32_t out[2];
-        bzna_random_init(&choice, 1, 1, i, BZNA_OPERATION_USER);
+        bzna_random_init(&choice, 1, 1, i, BZNA_RANDOM_USER);
         out[0] = 1 + bzna_random_u32(&choice) % 300;
         out[1] = 1 + bzna_random_u32(&choice) % 300;
         uint32_t bits = bzna_random_u32(&choice);
@@ -366,19 +366,19 @@ TEST(each_range_takes_one_number_of_two_words)
     }
 }
 
-/* ---- The laws ---------------------------------------------------------------------------------------------------- */
+/* ---- How crops are distributed ---------------------------------------------------------------------------------- */
 
 enum { DRAWS = 20000 };
 static double first[DRAWS], second[DRAWS], third[DRAWS], fourth[DRAWS];
 
-/* Crops of less than half the area are never refused, whatever the ratio: there the laws show themselves
+/* Crops of less than half the area are never refused, whatever the ratio: there the distributions show themselves
  * undisturbed. */
-static void check_crop_law(uint32_t law)
+static void check_crop_distribution(uint32_t crops)
 {
     bzna_warp p;
     int small = 0, all_inside = 1, whole_pixels = 1, ratio_holds = 1;
     p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
-    p.law = law;
+    p.crops = crops;
     for (uint64_t i = 0; i < DRAWS; i++) {
         bzna_random random = stream(i);
         double h[9], area, ratio;
@@ -392,7 +392,8 @@ static void check_crop_law(uint32_t law)
                         fabs(c.top - round(c.top)) < 1e-6;
         ratio_holds &= ratio > 0.749 && ratio < 1.335 && area > 0.0799 && area < 1.0001;
         if (area < 0.5) {
-            first[small] = law == BZNA_LAW_BENZINA ? log(area / 0.08) / log(0.5 / 0.08) : (area - 0.08) / (0.5 - 0.08);
+            first[small] = crops == BZNA_CROPS_BENZINA ? log(area / 0.08) / log(0.5 / 0.08) :
+                                                           (area - 0.08) / (0.5 - 0.08);
             second[small] = log(ratio * 4 / 3) / log(16.0 / 9);
             third[small] = c.left / (4000 - c.width);
             fourth[small] = c.top / (4000 - c.height);
@@ -405,8 +406,8 @@ static void check_crop_law(uint32_t law)
     check_uniform("top", fourth, small);
     CHECK(all_inside);
     CHECK(ratio_holds);
-    CHECK_EQ(whole_pixels, law == BZNA_LAW_TORCHVISION);
-    if (law == BZNA_LAW_BENZINA) {          /* s is drawn once, so that half the area splits the law where it says */
+    CHECK_EQ(whole_pixels, crops == BZNA_CROPS_TORCHVISION);
+    if (crops == BZNA_CROPS_BENZINA) {   /* s is drawn once, so that half the area splits the distribution where it says */
         double share = log(0.5 / 0.08) / log(1 / 0.08);
         CHECK_NEAR((double)small / DRAWS, share, 5 * sqrt(share * (1 - share) / DRAWS));
     } else { /* s is drawn anew after each refusal: P(accept | s) = min(1, -ln s / ln 4/3), integrated over s */
@@ -418,14 +419,14 @@ static void check_crop_law(uint32_t law)
     }
 }
 
-TEST(the_law_of_benzina_is_log_uniform_in_area_and_ratio)    { check_crop_law(BZNA_LAW_BENZINA); }
-TEST(the_law_of_torchvision_is_uniform_in_area_and_rounds)   { check_crop_law(BZNA_LAW_TORCHVISION); }
+TEST(the_law_of_benzina_is_log_uniform_in_area_and_ratio)    { check_crop_distribution(BZNA_CROPS_BENZINA); }
+TEST(the_law_of_torchvision_is_uniform_in_area_and_rounds)   { check_crop_distribution(BZNA_CROPS_TORCHVISION); }
 
 TEST(crops_stay_inside_pictures_of_any_size)
 {
     static const uint32_t sizes[][2] = { { 1, 1 },     { 2, 1 },     { 1, 3 },     { 500, 375 },    { 127, 95 },
                                          { 3000, 11 }, { 11, 3000 }, { 65535, 1 }, { 16384, 16384 } };
-    for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
+    for (uint32_t crops = BZNA_CROPS_BENZINA; crops <= BZNA_CROPS_TORCHVISION; crops++)
         for (size_t s = 0; s < COUNT(sizes); s++)
             for (uint64_t i = 0; i < 2000; i++) {
                 bzna_warp p;
@@ -433,7 +434,7 @@ TEST(crops_stay_inside_pictures_of_any_size)
                 double h[9], slack = 1e-9 * sizes[s][0] + 1e-9 * sizes[s][1];
                 crop c;
                 p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
-                p.law = law;
+                p.crops = crops;
                 p.flip_h = p.flip_v = 0.5;
                 CHECK_EQ(bzna_warp_draw(&random, &p, sizes[s][0], sizes[s][1], 33, 57, h, NULL), BZNA_OK);
                 c = crop_of(h, 33, 57);
@@ -477,14 +478,14 @@ TEST(a_crop_as_wide_as_the_picture_is_drawn_like_any_other)
 
 TEST(extreme_pictures_get_the_largest_central_crop)
 {
-    for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
+    for (uint32_t crops = BZNA_CROPS_BENZINA; crops <= BZNA_CROPS_TORCHVISION; crops++)
         for (uint64_t i = 0; i < 200; i++) {
             bzna_warp p;
             bzna_random random = stream(i);
             double h[9];
             crop c;
             p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
-            p.law = law;
+            p.crops = crops;
             /* no crop within 3/4..4/3 has 8% of that area */
             CHECK_EQ(bzna_warp_draw(&random, &p, 1001, 10, 224, 224, h, NULL), BZNA_OK);
             c = crop_of(h, 224, 224);
@@ -516,12 +517,12 @@ TEST(a_fallback_leaves_the_next_sample_alone)
  * a sliver of it. */
 TEST(a_crop_larger_than_the_picture_without_a_ratio_is_no_sliver)
 {
-    for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++) {
+    for (uint32_t crops = BZNA_CROPS_BENZINA; crops <= BZNA_CROPS_TORCHVISION; crops++) {
         bzna_warp p = similarity();
         bzna_random random = stream(1);
         double h[9];
         crop c;
-        p.law = law;
+        p.crops = crops;
         p.scale[0] = p.scale[1] = 1.5;
         CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 60, 40, h, NULL), BZNA_OK);
         c = crop_of(h, 60, 40);
@@ -597,7 +598,7 @@ TEST(center_resized_crop_by_the_originals_law_resizes_the_short_edge_to_256_and_
                                          { 127, 95 },  { 100, 3000 }, { 3000, 100 } };
     bzna_warp p;
     p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
-    p.law = BZNA_LAW_BENZINA;
+    p.crops = BZNA_CROPS_BENZINA;
     p.scale[0] = 224.0 / 256;
     for (size_t s = 0; s < COUNT(sizes); s++) {
         double iw = sizes[s][0], ih = sizes[s][1], shrink = fmin(iw, ih) / 256, rw = iw / shrink, rh = ih / shrink,
@@ -648,7 +649,7 @@ TEST(center_resized_crop_by_torchvisions_law_is_its_resize_and_center_crop)
         bzna_warp p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
         bzna_random random = stream(1), untouched = random;
         double h[9];
-        p.law = BZNA_LAW_TORCHVISION;
+        p.crops = BZNA_CROPS_TORCHVISION;
         p.scale[0] = (double)out / torchvision_crops[k].to;
         p.flip_h = mirrored;
         CHECK_EQ(bzna_warp_draw(&random, &p, iw, ih, out, out, h, NULL), BZNA_OK);
@@ -670,7 +671,7 @@ TEST(torchvisions_law_fills_outputs_that_are_no_squares)
         bzna_warp p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
         bzna_random random = stream(i);
         double h[9];
-        p.law = BZNA_LAW_TORCHVISION;
+        p.crops = BZNA_CROPS_TORCHVISION;
         p.scale[0] = i % 2 ? 0.9 : 0;
         CHECK_EQ(bzna_warp_draw(&random, &p, 500, 375, out[0], out[1], h, NULL), BZNA_OK);
         crop c = crop_of(h, out[0], out[1]);
@@ -719,7 +720,7 @@ TEST(a_similarity_without_meaning_is_refused)
         }
     }
     p = similarity();
-    p.law = 3;
+    p.crops = 3;
     CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
     p = similarity();
     CHECK_EQ(bzna_warp_draw(&random, &p, 0, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
@@ -1422,7 +1423,7 @@ static int same_warp(const bzna_loader_config *c, const bzna_warp *expected)
         printf("  %s\n", e.message);
         return 0;
     }
-    return p.law == expected->law && !memcmp(p.scale, expected->scale, sizeof p.scale) &&
+    return p.crops == expected->crops && !memcmp(p.scale, expected->scale, sizeof p.scale) &&
            !memcmp(p.ratio, expected->ratio, sizeof p.ratio) &&
            !memcmp(p.degrees, expected->degrees, sizeof p.degrees) &&
            !memcmp(p.translate, expected->translate, sizeof p.translate) && p.flip_h == expected->flip_h &&
@@ -1460,7 +1461,7 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     p.flip_v = 0.25;
     c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     CHECK(same_warp(&c, &p));
-    c.warp.law = p.law = BZNA_LAW_TORCHVISION;
+    c.warp.crops = p.crops = BZNA_CROPS_TORCHVISION;
     c.warp.scale[0] = 0.25f;
     c.warp.scale[1] = 0.5f;
     c.warp.ratio[0] = 1;
@@ -1504,13 +1505,13 @@ TEST(both_resized_crops_follow_torchvision_where_no_law_is_named)
     static const uint32_t kinds[] = { BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_RANDOM_RESIZED_CROP };
     for (size_t k = 0; k < COUNT(kinds); k++) {
         double drawn[3][9];
-        for (uint32_t law = BZNA_LAW_AUTO; law <= BZNA_LAW_TORCHVISION; law++) {
-            bzna_warp w = { .kind = kinds[k], .law = law, .scale = { 0.5, k ? 1 : 0 } };
+        for (uint32_t crops = BZNA_CROPS_AUTO; crops <= BZNA_CROPS_TORCHVISION; crops++) {
+            bzna_warp w = { .kind = kinds[k], .crops = crops, .scale = { 0.5, k ? 1 : 0 } };
             bzna_random random = stream(5);
-            CHECK_EQ(bzna_warp_draw(&random, &w, 301, 299, 224, 224, drawn[law], NULL), BZNA_OK);
+            CHECK_EQ(bzna_warp_draw(&random, &w, 301, 299, 224, 224, drawn[crops], NULL), BZNA_OK);
         }
-        CHECK(!memcmp(drawn[BZNA_LAW_AUTO], drawn[BZNA_LAW_TORCHVISION], sizeof drawn[0]));
-        CHECK(memcmp(drawn[BZNA_LAW_AUTO], drawn[BZNA_LAW_BENZINA], sizeof drawn[0]));
+        CHECK(!memcmp(drawn[BZNA_CROPS_AUTO], drawn[BZNA_CROPS_TORCHVISION], sizeof drawn[0]));
+        CHECK(memcmp(drawn[BZNA_CROPS_AUTO], drawn[BZNA_CROPS_BENZINA], sizeof drawn[0]));
     }
 }
 

@@ -192,7 +192,7 @@ static void draw_once_by_log1p(const double *weights, uint64_t n, uint64_t seed,
     drawn_key all[DRAWN_MAX];
     for (uint64_t i = 0; i < n; i++) {
         bzna_random random;
-        bzna_random_init(&random, seed, epoch, i, BZNA_OPERATION_ORDER);
+        bzna_random_init(&random, seed, epoch, i, BZNA_RANDOM_ORDER);
         all[i].sample = i;
         all[i].key = (double)INFINITY;
         if (weights[i] > 0)

@@ -124,8 +124,8 @@ bzna_decoder_decode(decoder, image, picture, err) =
 bzna_policy_preset(preset, draws, magnitude, policy, err) =
     @ccall libbenzina.bzna_policy_preset(preset::UInt32, draws::UInt32, magnitude::UInt32, policy::Ref{bzna_policy},
                                          err::Ref{bzna_error})::bzna_status
-bzna_random_init(random, seed, epoch, sample, operation) =
-    @ccall libbenzina.bzna_random_init(random::Ref{bzna_random}, seed::UInt64, epoch::UInt64, sample::UInt64, operation::UInt32)::Cvoid
+bzna_random_init(random, seed, epoch, sample, purpose) =
+    @ccall libbenzina.bzna_random_init(random::Ref{bzna_random}, seed::UInt64, epoch::UInt64, sample::UInt64, purpose::UInt32)::Cvoid
 bzna_random_uniform(random, lo, hi) =
     @ccall libbenzina.bzna_random_uniform(random::Ptr{bzna_random}, lo::Float64, hi::Float64)::Float64
 bzna_transform_init(transform, struct_size) =

@@ -19,13 +19,13 @@ Operation(kind::Symbol, magnitude = 0; probability::Real = 1, sign::Bool = false
                    noise, 0, ntuple(i -> 0, 4))
 
 """
-    Policy(operations...; law = :all, draws = 0, group_size = 1, bins = 0, bin = (0, 0), probability = 1)
+    Policy(operations...; apply = :all, draws = 0, group_size = 1, bins = 0, bin = (0, 0), probability = 1)
 
 Random operations, for `augment` of a [`Loader`](@ref) and of an [`Output`](@ref): `:all` in order, `:shuffle`d, or `draws` of which each is any
 of all (`:choose`). benzina.h says at bzna_policy what its members are.
 
     augment = [rand_augment(2, 9), random_erasing(0.25)]
-    augment = [Policy(Operation(:brightness, (-0.4, 0.4)), Operation(:contrast, (-0.4, 0.4)), Operation(:hue, (-0.1, 0.1)); law = :shuffle,
+    augment = [Policy(Operation(:brightness, (-0.4, 0.4)), Operation(:contrast, (-0.4, 0.4)), Operation(:hue, (-0.1, 0.1)); apply = :shuffle,
                       probability = 0.8),
                Policy(Operation(:blur, (0.1, 2.0)); probability = 0.5)]
 """
@@ -34,10 +34,10 @@ struct Policy
     raw::bzna_policy                  # without their address
 end
 
-function Policy(operations::bzna_operation...; law::Symbol = :all, draws::Integer = 0, group_size::Integer = 1, bins::Integer = 0,
+function Policy(operations::bzna_operation...; apply::Symbol = :all, draws::Integer = 0, group_size::Integer = 1, bins::Integer = 0,
                 bin = (0, 0), probability::Real = 1)
     all = bzna_operation[operations...]
-    return Policy(all, bzna_policy(C_NULL, probability == 0 ? 0 : length(all), group_size, choice(POLICY_LAWS, law), draws, bins, Tuple(bin),
+    return Policy(all, bzna_policy(C_NULL, probability == 0 ? 0 : length(all), group_size, choice(POLICY_APPLY, apply), draws, bins, Tuple(bin),
                                    probability, ntuple(i -> 0, 4)))
 end
 

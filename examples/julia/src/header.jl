@@ -114,13 +114,13 @@ const BZNA_BY_READ = typemax(UInt64)
 const BZNA_NO_VALUE = typemax(UInt64)
 const BZNA_SIZE_UNKNOWN = UInt64(18446744073709551614)
 
-# Operations, which have random numbers of their own for each sample.
-const BZNA_OPERATION_WARP = UInt32(0)
-const BZNA_OPERATION_COLOR = UInt32(1)
-const BZNA_OPERATION_ORDER = UInt32(2)
-const BZNA_OPERATION_PICTURE = UInt32(3)
-const BZNA_OPERATION_AUGMENT = UInt32(4)
-const BZNA_OPERATION_USER = UInt32(16)
+# What random numbers are for. Each purpose has numbers of its own for each sample.
+const BZNA_RANDOM_WARP = UInt32(0)
+const BZNA_RANDOM_COLOR = UInt32(1)
+const BZNA_RANDOM_ORDER = UInt32(2)
+const BZNA_RANDOM_PICTURE = UInt32(3)
+const BZNA_RANDOM_AUGMENT = UInt32(4)
+const BZNA_RANDOM_USER = UInt32(16)
 
 # How pixels between pixels are computed. Chroma that is subsampled is filtered linearly, unless the warp shrinks it.
 const BZNA_FILTER_LINEAR = UInt32(0)
@@ -213,9 +213,9 @@ const BZNA_WARP_SIMILARITY = UInt32(3)
 const BZNA_WARP_MXNET = UInt32(4)
 
 # How crops are drawn.
-const BZNA_LAW_AUTO = UInt32(0)
-const BZNA_LAW_BENZINA = UInt32(1)
-const BZNA_LAW_TORCHVISION = UInt32(2)
+const BZNA_CROPS_AUTO = UInt32(0)
+const BZNA_CROPS_BENZINA = UInt32(1)
+const BZNA_CROPS_TORCHVISION = UInt32(2)
 
 # Policies that are well known, as torchvision 0.29 has them.
 const BZNA_PRESET_RAND_AUGMENT = UInt32(0)
@@ -679,9 +679,9 @@ mutable struct bzna_picture
 end
 
 # A stream of random numbers by a counter-based generator, Philox4x32-10 (Salmon et al. 2011, "Parallel random
-# numbers: as easy as 1, 2, 3"). The stream of (seed, epoch, sample, operation) is Words come in order 0..3 of block
-# 0, 1, ... Test vectors, the first words of a stream: The struct is a plain value that owns nothing: copy it to
-# repeat its numbers.
+# numbers: as easy as 1, 2, 3"). The stream of (seed, epoch, sample, purpose) is Words come in order 0..3 of block 0,
+# 1, ... Test vectors, the first words of a stream: The struct is a plain value that owns nothing: copy it to repeat
+# its numbers.
 struct bzna_random
     key::NTuple{2,UInt32}
     counter::NTuple{4,UInt32}
@@ -712,7 +712,7 @@ struct bzna_policy
     operations::Ptr{bzna_operation}
     operation_count::UInt32
     group_size::UInt32
-    law::UInt32
+    apply::UInt32
     draws::UInt32
     bins::UInt32
     bin::NTuple{2,UInt32}
@@ -891,7 +891,7 @@ end
 # The struct has no struct_size: it grows only into reserved words.
 struct bzna_warp
     kind::UInt32
-    law::UInt32
+    crops::UInt32
     scale::NTuple{2,Float64}
     ratio::NTuple{2,Float64}
     degrees::NTuple{2,Float64}
@@ -1043,8 +1043,8 @@ end
 
 # How failures are treated.
 struct bzna_loader_errors
-    policy::UInt32
-    callback_policy::UInt32
+    on_error::UInt32
+    on_callback_error::UInt32
     reserved::NTuple{8,UInt64}
 end
 

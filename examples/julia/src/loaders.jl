@@ -7,7 +7,7 @@ A further output of a loader's samples, from the same decode: other sizes, other
 
     size = (0, 0)                         (width, height); the loader's
     field = nothing                       the picture that it is made of; the loader's
-    views = 0, warp = nothing             so many views with warps of their own: :random_resized_crop, ..., with crop_area, crop_ratio, law,
+    views = 0, warp = nothing             so many views with warps of their own: :random_resized_crop, ..., with crop_area, crop_ratio, crops,
                                           flip and flip_v. nothing: each view is warped as that of the loader's pictures
     uint8 = false, gray = false           instead of Float32, of R, G and B
     filter = nothing, antialias = nothing as a loader's; nothing, both: the loader's
@@ -29,7 +29,7 @@ struct Output
 
     function Output(name::AbstractString; size::Tuple{Integer,Integer} = (0, 0), field::Union{Nothing,AbstractString} = nothing,
                     views::Integer = 0, warp::Union{Nothing,Symbol} = nothing, crop_area = nothing, crop_ratio = nothing,
-                    law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, uint8::Bool = false, gray::Bool = false,
+                    crops::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, uint8::Bool = false, gray::Bool = false,
                     filter::Union{Nothing,Symbol} = nothing, antialias::Union{Nothing,Bool} = nothing,
                     mean = nothing, std = nothing, bias = nothing, scale = nothing, fill = nothing, plain::Bool = false,
                     indices::Bool = false, augment = nothing, beyond_crop::Bool = false)
@@ -38,7 +38,7 @@ struct Output
         raw = changed(config.output; width = size[1], height = size[2], views = views,
                       palette = indices ? BZNA_PALETTE_INDEX : BZNA_PALETTE_COLORS,
                       dtype = uint8 ? BZNA_DTYPE_UINT8 : BZNA_DTYPE_FLOAT32, channels = gray ? BZNA_CHANNELS_GRAY : BZNA_CHANNELS_RGB)
-        drawn = warp === nothing ? nothing : drawn_warp(config.warp, warp, crop_area, crop_ratio, law, flip, flip_v)
+        drawn = warp === nothing ? nothing : drawn_warp(config.warp, warp, crop_area, crop_ratio, crops, flip, flip_v)
         filtered = filter === nothing && antialias === nothing ? nothing :
                    changed(config.filter; kind = choice(FILTERS, something(filter, :linear)), antialias = antialiased(something(antialias, true)))
         colors = given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)
@@ -51,8 +51,8 @@ end
 antialiased(antialias::Bool) = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF
 
 # A warp that Output and decode take: none of it is nothing.
-drawn_warp(none::bzna_warp, warp, crop_area, crop_ratio, law, flip, flip_v) =
-    changed(none; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
+drawn_warp(none::bzna_warp, warp, crop_area, crop_ratio, crops, flip, flip_v) =
+    changed(none; kind = choice(WARPS, warp), crops = choice(CROPS, crops), flip_h = flip, flip_v = flip_v,
             given(scale = crop_area, ratio = crop_ratio)...)
 
 # The address of one of `items`, which is what an output has of its own; or NULL. Inside GC.@preserve of items only.
@@ -210,7 +210,7 @@ epoch.
     crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
                                           :center_resized_crop takes the fraction of the short edge as crop_area = (224/256, 0)
     degrees, translate                    pairs, and resize, keep_ratio, random_crop = false: of :similarity
-    law = :auto                           torchvision's of both resized crops; :benzina, :torchvision draw crops by that law
+    crops = :auto                         how crops are drawn: :torchvision, its way; :benzina, the original's; :auto: torchvision's of both resized crops
     flip = 0, flip_v = 0                  probabilities of mirroring
     rotate, shear                         on top of any warp, in degrees: lo, hi clockwise; lo, hi in x, lo, hi in y
     perspective = 0, perspective_p = 0    torchvision's RandomPerspective on top: how far corners go, 0..1; how often, 0: half the time

@@ -147,7 +147,7 @@ function image_record_warp(; resize::Integer = -1, rand_crop::Bool = false, mirr
     flip = mirror ? 1 : rand_mirror ? 0.5 : 0
     if random_resized_crop
         ratio = min_aspect_ratio === nothing ? (1 - max_aspect_ratio, 1 + max_aspect_ratio) : (min_aspect_ratio, max_aspect_ratio)
-        return (warp = :random_resized_crop, law = :torchvision, crop_area = (min_random_area, max_random_area), crop_ratio = ratio, flip = flip), others
+        return (warp = :random_resized_crop, crops = :torchvision, crop_area = (min_random_area, max_random_area), crop_ratio = ratio, flip = flip), others
     end
     angle, crops = abs(max_rotate_angle), [size for size in (min_crop_size, max_crop_size) if size > 0]
     pixels(size) = size >= 1e6 ? 0 : floor(Int, size)

@@ -37,7 +37,7 @@ end
 The pixels of one coded picture, width x height x channels: of `coded(data, index)`, or of the bytes of a picture file.
 
     size = nothing                        (width, height); nothing: as large as the picture
-    warp = :center_resized_crop           what makes that size of it: :random_resized_crop, ..., with crop_area, crop_ratio, law, flip, flip_v
+    warp = :center_resized_crop           what makes that size of it: :random_resized_crop, ..., with crop_area, crop_ratio, crops, flip, flip_v
     seed = 0, epoch = 0, index = 1        which random numbers a warp takes: those of a loader's sample `index`, counted from 1
     uint8 = false                         UInt8 instead of Float32, of 0..255
     channels = :RGB                       :BGR, :gray; :auto: :gray of a picture in gray, else :RGB
@@ -48,13 +48,13 @@ decode(coded::Union{Coded,Vector{UInt8}}; keywords...) = with_decoder(decoder ->
 decode(decoder::Decoder, bytes::Vector{UInt8}; keywords...) = decode(decoder, Coded(bytes); keywords...)
 
 function decode(decoder::Decoder, coded::Coded; size::Union{Nothing,Tuple{Integer,Integer}} = nothing, warp::Symbol = :center_resized_crop,
-                crop_area = nothing, crop_ratio = nothing, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, seed::Integer = 0,
+                crop_area = nothing, crop_ratio = nothing, crops::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, seed::Integer = 0,
                 epoch::Integer = 0, index::Integer = 1, uint8::Bool = false, channels::Symbol = :RGB, filter::Symbol = :linear,
                 antialias::Bool = true)
     err, picture = sized(bzna_error), sized(bzna_picture)
     config, transform, output = bzna_loader_config(), bzna_transform(), sized(bzna_output)
     bzna_loader_config_init(config, sizeof(bzna_loader_config))                 # whose groups are zero
-    drawn = drawn_warp(config.warp, warp, crop_area, crop_ratio, law, flip, flip_v)
+    drawn = drawn_warp(config.warp, warp, crop_area, crop_ratio, crops, flip, flip_v)
     bzna_transform_init(transform, sizeof(bzna_transform))
     transform.filter, transform.antialias = choice(FILTERS, filter), antialiased(antialias)
     output.dtype = uint8 ? BZNA_DTYPE_UINT8 : BZNA_DTYPE_FLOAT32
@@ -67,7 +67,7 @@ function decode(decoder::Decoder, coded::Coded; size::Union{Nothing,Tuple{Intege
         output.width, output.height, output.channels = width, height, choice(CHANNELS, channels)
         if size !== nothing
             random, homography = Ref(bzna_random((0, 0), (0, 0, 0, 0), (0, 0, 0, 0), 0, 0)), zeros(Float64, 9)
-            bzna_random_init(random, UInt64(seed), UInt64(epoch), UInt64(index - 1), BZNA_OPERATION_WARP)
+            bzna_random_init(random, UInt64(seed), UInt64(epoch), UInt64(index - 1), BZNA_RANDOM_WARP)
             check(bzna_warp_draw(random, Ref(drawn), own[1], own[2], width, height, homography, err), err)
             transform.homography = NTuple{9,Float64}(homography)
         end

@@ -10,7 +10,7 @@ const FILTERS = (linear = BZNA_FILTER_LINEAR, nearest = BZNA_FILTER_NEAREST, cub
                  area = BZNA_FILTER_AREA, lanczos4 = BZNA_FILTER_LANCZOS4, lanczos = BZNA_FILTER_LANCZOS3,
                  cubic_075 = BZNA_FILTER_CUBIC_075)
 const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
-const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
+const CROPS = (auto = BZNA_CROPS_AUTO, benzina = BZNA_CROPS_BENZINA, torchvision = BZNA_CROPS_TORCHVISION)
 const WARPS = (center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP,
                random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP, none = BZNA_WARP_NONE,
                similarity = BZNA_WARP_SIMILARITY, mxnet = BZNA_WARP_MXNET)
@@ -29,7 +29,7 @@ const OPERATIONS = (identity = BZNA_OP_IDENTITY, shear_x = BZNA_OP_SHEAR_X, shea
                     shuffle = BZNA_OP_SHUFFLE, autocontrast = BZNA_OP_AUTOCONTRAST, equalize = BZNA_OP_EQUALIZE,
                     sharpness = BZNA_OP_SHARPNESS, blur = BZNA_OP_BLUR, erase = BZNA_OP_ERASE,
                     cutout = BZNA_OP_CUTOUT, grid_mask = BZNA_OP_GRID_MASK)
-const POLICY_LAWS = (all = BZNA_POLICY_ALL, shuffle = BZNA_POLICY_SHUFFLE, choose = BZNA_POLICY_CHOOSE)
+const POLICY_APPLY = (all = BZNA_POLICY_ALL, shuffle = BZNA_POLICY_SHUFFLE, choose = BZNA_POLICY_CHOOSE)
 const SPACES = (RGB = BZNA_FILL_RGB, output = BZNA_FILL_OUTPUT)
 const KINDS = (picture = BZNA_FIELD_IMAGE, integer = BZNA_FIELD_INTEGER, vector = BZNA_FIELD_VECTOR,
                text = BZNA_FIELD_TEXT, bytes = BZNA_FIELD_BYTES)
@@ -46,7 +46,7 @@ const LOADER_KEYWORDS = (
     rank = ((:shard, :rank), nothing),
     world_size = ((:shard, :world_size), nothing),
     warp = ((:warp, :kind), WARPS),
-    law = ((:warp, :law), LAWS),
+    crops = ((:warp, :crops), CROPS),
     crop_area = ((:warp, :scale), nothing),
     crop_ratio = ((:warp, :ratio), nothing),
     degrees = ((:warp, :degrees), nothing),
@@ -92,8 +92,8 @@ const LOADER_KEYWORDS = (
     jpeg_shrink = ((:decode, :jpeg_shrink), nothing),
     jpeg_shrink_margin = ((:decode, :jpeg_shrink_margin), nothing),
     hybrid = ((:decode, :hybrid), nothing),
-    on_error = ((:errors, :policy), ON_ERROR),
-    on_callback_error = ((:errors, :callback_policy), ON_CALLBACK_ERROR),
+    on_error = ((:errors, :on_error), ON_ERROR),
+    on_callback_error = ((:errors, :on_callback_error), ON_CALLBACK_ERROR),
     batches_in_flight = ((:pipeline, :batches_in_flight), nothing),
     restore_any_pixels = ((:pipeline, :restore_any_pixels), nothing),
     no_threads = ((:pipeline, :no_threads), nothing),

@@ -11,11 +11,11 @@ from . import _c
 from ._c import lib, structs
 from ._errors import check
 from ._shown import Shown
-from ._types import Numbers, OperationKind, PolicyLaw, Range, Size
+from ._types import Numbers, OperationKind, PolicyApply, Range, Size
 
 KINDS = arg.OTHER_CHOICES["operation"]
 NAMES = {number: name for name, number in KINDS.items()}
-_POLICY_LAWS = {"law": arg.OTHER_CHOICES["policy_law"]}
+_POLICY_APPLY = {"apply": arg.OTHER_CHOICES["policy_apply"]}
 _VALUES = {"value": 0.0, "value_space": "RGB", "noise": 0.0}
 
 
@@ -84,7 +84,7 @@ class Policy(Shown):
     DataLoader's augment.
 
     operations       Operations
-    law              "all": all of them, in order; "shuffle": each at most once, in random order; "choose": each draw is
+    apply            "all": all of them, in order; "shuffle": each at most once, in random order; "choose": each draw is
                      any of them
     draws            how many; 0: all, or one with "choose"
     group_size       so many that follow one another are drawn together, each with its own probability
@@ -93,14 +93,14 @@ class Policy(Shown):
     p                the probability of drawing any
 
     >>> ops.Policy([ops.Operation("invert"), ops.Operation("solarize", (100, 200))], "choose", p=0.5)
-    Policy(operations=[Operation(kind='invert'), Operation(kind='solarize', magnitude=(100.0, 200.0))], law='choose',
+    Policy(operations=[Operation(kind='invert'), Operation(kind='solarize', magnitude=(100.0, 200.0))], apply='choose',
     p=0.5)
     """
 
     def __init__(
         self,
         operations: Sequence[Operation],
-        law: PolicyLaw = "all",
+        apply: PolicyApply = "all",
         draws: int = 0,
         *,
         group_size: int = 1,
@@ -108,12 +108,12 @@ class Policy(Shown):
         bin: Tuple[int, int] = (0, 0),
         p: float = 1.0,
     ) -> None:
-        self._set(operations, law, draws, group_size, bins, bin, p)
+        self._set(operations, apply, draws, group_size, bins, bin, p)
 
     def _set(
         self,
         operations: Sequence[Operation],
-        law: PolicyLaw = "all",
+        apply: PolicyApply = "all",
         draws: int = 0,
         group_size: int = 1,
         bins: int = 0,
@@ -124,10 +124,10 @@ class Policy(Shown):
         for operation in operations:
             if not isinstance(operation, Operation):
                 raise TypeError("operations: %r is no Operation" % (operation,))
-        self.operations, self.law, self.draws, self.bins = operations, law, draws, bins
+        self.operations, self.apply, self.draws, self.bins = operations, apply, draws, bins
         self.group_size, self.bin = group_size, tuple(bin)
         self.p = self._p = arg.number("p", p, ctypes.c_float, 0, 1)    # as it was given, and as C is told
-        arg.choice("law", law, _POLICY_LAWS)
+        arg.choice("apply", apply, _POLICY_APPLY)
         self._policy()                          # refuses what C's types do not hold
 
     def _policy(self) -> Tuple[Any, Any]:
@@ -136,7 +136,7 @@ class Policy(Shown):
         for i, operation in enumerate(self.operations):
             operations[i] = operation._struct()
         made.operations, made.operation_count = ctypes.addressof(operations), len(operations)
-        made.law, made.probability = arg.choice("law", self.law, _POLICY_LAWS), self._p
+        made.apply, made.probability = arg.choice("apply", self.apply, _POLICY_APPLY), self._p
         for name in ("group_size", "draws", "bins"):
             arg.put(made, name, getattr(self, name))
         made.bin[:] = [arg.number("bin", one, ctypes.c_uint32) for one in self.bin]
@@ -165,10 +165,10 @@ class _Preset(Policy):
             Operation(NAMES[one.kind], tuple(one.magnitude), p=one.probability or 1, sign=bool(one.sign))
             for one in known
         ]
-        laws = {number: name for name, number in _POLICY_LAWS["law"].items()}
+        applied = {number: name for name, number in _POLICY_APPLY["apply"].items()}
         self._set(
             operations,
-            laws[made.law],
+            applied[made.apply],
             made.draws,
             made.group_size or 1,
             bins or made.bins,
@@ -523,23 +523,23 @@ class GridMask(Policy):
 class _Container(Policy):
     """One made of others, each of which has all its operations in order."""
 
-    def _collect(self, transforms: Sequence[Any], law: PolicyLaw, p: float = 1.0) -> None:
+    def _collect(self, transforms: Sequence[Any], apply: PolicyApply, p: float = 1.0) -> None:
         self.transforms = list(transforms)
         inner = [_as_policy(one) for one in self.transforms]
-        if len(inner) == 1 and law == "all":
+        if len(inner) == 1 and apply == "all":
             one = inner[0]
-            self._set(one.operations, one.law, one.draws, one.group_size, one.bins, one.bin, p * one._p)
+            self._set(one.operations, one.apply, one.draws, one.group_size, one.bins, one.bin, p * one._p)
             return
         operations = []
         for given, policy in zip(self.transforms, inner):
             many = len(policy.operations) > 1
-            if policy.law != "all" or policy.bins or (many and (policy._p != 1 or law != "all")):
+            if policy.apply != "all" or policy.bins or (many and (policy._p != 1 or apply != "all")):
                 raise ValueError("transforms: %r cannot be one of several in a %s" % (given, type(self).__name__))
             for operation in policy.operations:
                 own = Operation(operation.kind)
                 vars(own).update(vars(operation), p=operation.p * policy._p)
                 operations.append(own)
-        self._set(operations, law, p=p)
+        self._set(operations, apply, p=p)
 
 
 class RandomApply(_Container):

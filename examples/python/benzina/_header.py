@@ -106,7 +106,8 @@ picture: u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, fra
 random: u32 key[2], counter[4], block[4], used, reserved0
 operation: u32 kind, sign; f32 probability, magnitude[2]; u32 kernel_px; f32 ratio[2], value[3]; u32 value_space;
     f32 noise; u32 reserved0; u64 reserved[4]
-policy: ptr operations; u32 operation_count, group_size, law, draws, bins, bin[2]; f32 probability; u64 reserved[4]
+policy: ptr operations; u32 operation_count, group_size, apply, draws, bins, bin[2]; f32 probability; u64
+    reserved[4]
 loader_augment: ptr policies; u32 policy_count, beyond_crop; u64 reserved[8]
 drawn: u32 kind; f32 magnitude; u32 kernel_px, value_space; i32 area[4]; f32 value[3], noise; u32 key[2]
 transform: u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix,
@@ -124,7 +125,7 @@ affine: u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f
     crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
 mxnet: f64 shear_ratio; u32 canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start,
     crop_y_start; f32 hls[3], contrast, illumination; u32 clamp_hue, reserved0; u64 reserved[4]
-warp: u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v, rotate[2], shear[4],
+warp: u32 kind, crops; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v, rotate[2], shear[4],
     perspective, perspective_p; u32 resize, keep_ratio, random_crop, reserved0; mxnet mxnet; u64 reserved[8]
 jitter: f32 brightness[2], contrast[2], saturation[2], hue[2], grayscale; u32 reserved0; u64 reserved[11]
 buffer: ptr data; u64 bytes
@@ -141,7 +142,7 @@ loader_fields: str image, tensors, bytes; ptr made; u32 made_count, geometry; ma
     reserved[8]
 loader_read: u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
 loader_decode: u32 decoder, threads, jpeg, jpeg_shrink; f32 jpeg_shrink_margin; u32 hybrid; u64 reserved[7]
-loader_errors: u32 policy, callback_policy; u64 reserved[8]
+loader_errors: u32 on_error, on_callback_error; u64 reserved[8]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, no_threads; transform_fn
     transform; ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[8]
 loader_config: u32 struct_size, reserved0; loader_output output; loader_outputs extra_outputs; loader_order order;

@@ -34,8 +34,8 @@ FIELDS = {
     "jpeg_shrink": "decode.jpeg_shrink",
     "jpeg_shrink_margin": "decode.jpeg_shrink_margin",
     "hybrid": "decode.hybrid",
-    "on_error": "errors.policy",
-    "on_callback_error": "errors.callback_policy",
+    "on_error": "errors.on_error",
+    "on_callback_error": "errors.on_callback_error",
     "multibuffering": "pipeline.batches_in_flight",
     "restore_any_pixels": "pipeline.restore_any_pixels",
     "no_threads": "pipeline.no_threads",
@@ -120,9 +120,9 @@ OTHER_CHOICES = {
         "int32": _numbers.DTYPE_INT32,
         "int64": _numbers.DTYPE_INT64,
     },
-    "law": {
-        "benzina": _numbers.LAW_BENZINA,
-        "torchvision": _numbers.LAW_TORCHVISION,
+    "crops": {
+        "benzina": _numbers.CROPS_BENZINA,
+        "torchvision": _numbers.CROPS_TORCHVISION,
     },
     "class_order": {
         "text": _numbers.CLASS_ORDER_TEXT,
@@ -178,7 +178,7 @@ OTHER_CHOICES = {
         "cutout": _numbers.OP_CUTOUT,
         "grid_mask": _numbers.OP_GRID_MASK,
     },
-    "policy_law": {
+    "policy_apply": {
         "all": _numbers.POLICY_ALL,
         "shuffle": _numbers.POLICY_SHUFFLE,
         "choose": _numbers.POLICY_CHOOSE,

@@ -46,7 +46,7 @@ _TORCHS = {
 }
 _WARPS = {"scale", "ratio", "degrees", "translate", "flip_h", "flip_v", "random_crop", "keep_ratio", "resize"}
 _FORMER = {"warp_transform": "warp", "bias_transform": "bias", "norm_transform": "norm", "oob_transform": "oob",
-           "color_transform": "color", "warp_law": "law of the warp", "path": "dataset"}
+           "color_transform": "color", "warp_crops": "crops of the warp", "path": "dataset"}
 
 
 def refuse_unknown(settings: Mapping[str, Any], who: str, known: Iterable[str]) -> None:

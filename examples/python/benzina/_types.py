@@ -13,14 +13,14 @@ Names = Union[str, Iterable[str]]
 Shape = Union[int, Tuple[int, int], Sequence[int]]
 Size = Tuple[int, int]                          # (width, height)
 Device = Union[None, str, int, Tuple[int, int]]
-Law = Literal["torchvision", "benzina"]
+Crops = Literal["torchvision", "benzina"]
 Antialias = Union[bool, Literal["round"]]
 Filter = Literal["nearest", "linear", "cubic", "lanczos", "cubic-0.75", "lanczos4", "area"]
 Decoder = Literal["auto", "software", "nvdec"]
 Split = Literal["train", "validation", "test"]
 Layout = Literal["NCHW", "NHWC", "nchw", "nhwc"]
 Channels = Literal["RGB", "BGR", "gray", "grey"]
-PolicyLaw = Literal["all", "shuffle", "choose"]
+PolicyApply = Literal["all", "shuffle", "choose"]
 OperationKind = Literal["identity", "shear_x", "shear_y", "translate_x", "translate_y", "translate_x_px",
                         "translate_y_px", "rotate", "brightness", "contrast", "saturation", "hue", "gamma",
                         "posterize", "solarize", "solarize_add", "invert", "grayscale", "lighting", "shuffle",

@@ -248,7 +248,7 @@ class Writer(_handles.Handled):
     path             a path, or a binary file that can seek. What was there is lost at once: no open Dataset may be
                      reading it
     codec            what pictures are encoded to: "h265", "h264", "av1", "jpeg"; "copy" keeps JPEG files as they are,
-                     and encodes other pictures as jpeg. Processes of `bzna pack` encode, by its laws: frames of
+                     and encodes other pictures as jpeg. Processes of `bzna pack` encode, as it does alone: frames of
                      multiples of 512 pixels, thumbnails for what is larger than 512, and so on. $BENZINA_TOOL names
                      that program; else it is looked for beside this file, in ../../build and in PATH
     classes          the names of the targets 0, 1, ...: Dataset.classes

@@ -52,7 +52,7 @@ from ._augment import TrivialAugmentWide as TrivialAugmentWide
 from ._c import lib, structs
 from ._errors import check
 from ._shown import Shown
-from ._types import Law, Numbers, Range, Size
+from ._types import Crops, Numbers, Range, Size
 
 __all__ = [
     "AugMix",
@@ -236,7 +236,7 @@ class SimilarityTransform(WarpTransform):
     resize           True: the crop is scaled to the output; scale and ratio force it
     keep_ratio       True: by one factor both ways
     random_crop      True: anywhere, instead of centered
-    law              how the crop is drawn: "benzina", the original's (area log-uniform), or "torchvision" (area
+    crops            how the crop is drawn: "benzina", the original's (area log-uniform), or "torchvision" (area
                      uniform, whole pixels)
 
     >>> ops.SimilarityTransform(degrees=15, resize=True)
@@ -254,7 +254,7 @@ class SimilarityTransform(WarpTransform):
         resize: bool = False,
         keep_ratio: bool = False,
         random_crop: bool = False,
-        law: Optional[Law] = "benzina",
+        crops: Optional[Crops] = "benzina",
     ) -> None:
         def between(x: float) -> Tuple[float, float]:
             return (min(x, 1 / x), max(x, 1 / x)) if x > 0 else (x, x)
@@ -266,9 +266,9 @@ class SimilarityTransform(WarpTransform):
         self.flip_v = arg.number("flip_v", flip_v, ctypes.c_double, 0, 1)
         self.resize = arg.flag("resize", resize) or self.scale != (1.0, 1.0) or ratio is not None
         self.keep_ratio, self.random_crop = arg.flag("keep_ratio", keep_ratio), arg.flag("random_crop", random_crop)
-        if law not in (None, *arg.OTHER_CHOICES["law"]):
-            raise ValueError("law: %r is none of %s" % (law, ", ".join(map(repr, arg.OTHER_CHOICES["law"]))))
-        self.law = law or "benzina"
+        if crops not in (None, *arg.OTHER_CHOICES["crops"]):
+            raise ValueError("crops: %r is none of %s" % (crops, ", ".join(map(repr, arg.OTHER_CHOICES["crops"]))))
+        self.crops = crops or "benzina"
         for what, values in (("scale", self.scale), ("ratio", self.ratio or (1,))):
             if min(values) <= 0 or list(values) != sorted(values):
                 raise ValueError("%s: %r is not two positive numbers, the smaller one first" % (what, values))
@@ -284,7 +284,7 @@ class SimilarityTransform(WarpTransform):
     def _flipped(self, kind: int) -> Any:
         """What every kind has."""
         warp = _c.new("warp")
-        warp.kind, warp.law = kind, arg.OTHER_CHOICES["law"][self.law]
+        warp.kind, warp.crops = kind, arg.OTHER_CHOICES["crops"][self.crops]
         warp.flip_h, warp.flip_v = self.flip_h, self.flip_v
         return warp
 
@@ -298,7 +298,7 @@ class RandomResizedCrop(SimilarityTransform):
     scale            the part's area as a fraction of the picture's, (lo, hi)
     ratio            of its width to its height, (lo, hi)
     flip_h           the probability of mirroring it
-    law              "torchvision", its RandomResizedCrop's, or "benzina", the original's (area log-uniform, parts of
+    crops            "torchvision", its RandomResizedCrop's, or "benzina", the original's (area log-uniform, parts of
                      pixels)
 
     >>> ops.RandomResizedCrop(scale=(0.2, 1.0))
@@ -306,7 +306,7 @@ class RandomResizedCrop(SimilarityTransform):
     """
 
     def __init__(self, scale: Range = (0.08, 1.0), ratio: Range = (3 / 4, 4 / 3), flip_h: float = 0.0,
-                 law: Optional[Law] = "torchvision") -> None:
+                 crops: Optional[Crops] = "torchvision") -> None:
         _sensible_scale(scale, "the crop's area as a fraction of the picture's, (0.08, 1.0) by default")
         for what, given in (("scale", scale), ("ratio", ratio)):
             if not arg.is_list(given):
@@ -315,7 +315,7 @@ class RandomResizedCrop(SimilarityTransform):
             if low > high:
                 raise ValueError("%s: %r: the smaller number comes first" % (what, (low, high)))
         SimilarityTransform.__init__(self, scale=scale, ratio=ratio, flip_h=flip_h, resize=True, random_crop=True,
-                                     law=law or "torchvision")
+                                     crops=crops or "torchvision")
 
     def _warp(self) -> Any:
         warp = self._flipped(_c.WARP_RANDOM_RESIZED_CROP)
@@ -331,19 +331,20 @@ class CenterResizedCrop(SimilarityTransform):
                      1, there is a margin
     keep_ratio       False: width and height are scaled by factors of their own, so that the middle of each is shown
     flip_h           the probability of mirroring it
-    law              "torchvision" (sizes and places in whole pixels) or "benzina", the original's (parts of pixels)
+    crops            "torchvision" (sizes and places in whole pixels) or "benzina", the original's (parts of pixels)
 
     >>> ops.CenterResizedCrop(224 / 256)
     CenterResizedCrop(scale=0.875)
     """
 
     def __init__(
-        self, scale: float = 1.0, keep_ratio: bool = True, flip_h: float = 0.0, law: Optional[Law] = "torchvision"
+        self, scale: float = 1.0, keep_ratio: bool = True, flip_h: float = 0.0, crops: Optional[Crops] = "torchvision"
     ) -> None:
         _sensible_scale(scale, "the fraction of the picture's short edge that is shown, such as 224/256")
         edge = arg.number("scale", scale, ctypes.c_double)
         SimilarityTransform.__init__(
-            self, scale=(edge**2, edge**2), flip_h=flip_h, resize=True, keep_ratio=keep_ratio, law=law or "torchvision"
+            self, scale=(edge**2, edge**2), flip_h=flip_h, resize=True, keep_ratio=keep_ratio,
+            crops=crops or "torchvision"
         )
         self.scale = edge
 
@@ -369,7 +370,7 @@ class Resize(CenterResizedCrop):
 
 def _is_resize(warp: Any) -> bool:
     """Whether a warp is torchvision's Resize, with or without CenterCrop."""
-    return isinstance(warp, CenterResizedCrop) and warp.law == "torchvision"
+    return isinstance(warp, CenterResizedCrop) and warp.crops == "torchvision"
 
 
 class MXNetAffine(WarpTransform):

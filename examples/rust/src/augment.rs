@@ -71,7 +71,7 @@ impl Operation {
 
 /// Which of its operations a [`Policy`] applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PolicyLaw {
+pub enum PolicyApply {
     /// All groups, in order.
     #[default]
     All = raw::BZNA_POLICY_ALL as isize,
@@ -99,7 +99,7 @@ pub struct Policy {
     pub operations: Vec<Operation>,
     /// Operations that are drawn together.
     pub group_size: u32,
-    pub law: PolicyLaw,
+    pub apply: PolicyApply,
     /// Groups that are drawn.
     pub draws: u32,
     /// Magnitudes are one of so many that are evenly spaced.
@@ -137,13 +137,13 @@ impl Policy {
         call(|err| unsafe { raw::bzna_policy_preset(preset, draws, magnitude, &mut made, err) })?;
         // SAFETY: so many of the library's constants.
         let operations = unsafe { crate::slice_of(made.operations, made.operation_count as usize) }.to_vec();
-        let law = match made.law {
-            raw::BZNA_POLICY_ALL => PolicyLaw::All,
-            raw::BZNA_POLICY_SHUFFLE => PolicyLaw::Shuffle,
-            _ => PolicyLaw::Choose,
+        let apply = match made.apply {
+            raw::BZNA_POLICY_ALL => PolicyApply::All,
+            raw::BZNA_POLICY_SHUFFLE => PolicyApply::Shuffle,
+            _ => PolicyApply::Choose,
         };
         let (group_size, draws, bins, bin) = (made.group_size, made.draws, made.bins, made.bin);
-        Ok(Policy { operations, group_size, law, draws, bins, bin, probability: made.probability })
+        Ok(Policy { operations, group_size, apply, draws, bins, bin, probability: made.probability })
     }
 
     /// Draws policies, as a loader does for a view of this size, in a closure of
@@ -163,7 +163,7 @@ pub(crate) fn raw_of(policies: &[Policy]) -> Vec<raw::bzna_policy> {
         operations: if policy.operations.is_empty() { ptr::null() } else { policy.operations.as_ptr() },
         operation_count: policy.operations.len() as u32,
         group_size: policy.group_size,
-        law: policy.law as u32,
+        apply: policy.apply as u32,
         draws: policy.draws,
         bins: policy.bins,
         bin: policy.bin,

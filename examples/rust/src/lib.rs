@@ -65,14 +65,14 @@ mod settings;
 #[cfg(feature = "stream")]
 pub mod stream;
 
-pub use augment::{Op, Policy, PolicyLaw};
+pub use augment::{Op, Policy, PolicyApply};
 pub use host::{Seekable, Source};
 pub use loader::{
     Batch, Batches, Channels, DecodeWith, Drawing, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnCallbackError, OnError,
     Output, Plane, State, Weighting,
 };
 pub use own_codec::{OwnCodec, Pixels, Planes, Rectangle, Shape, Wrapped};
-pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Value, Writer, WriterOptions};
+pub use picture::{Codec, Decoder, Image, Crops, Matrix, Picture, Random, Sample, Split, Value, Writer, WriterOptions};
 pub use provider::{Kind, Place, Provider, ProviderField, ValueWriter};
 pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;

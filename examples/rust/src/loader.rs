@@ -525,14 +525,14 @@ impl<'a> LoaderBuilder<'a> {
     }
 
     /// The center, resized so that the output is this fraction of the picture's short edge: 224.0 / 256.0 to validate, with
-    /// [`Law::Torchvision`](crate::Law::Torchvision) as its Resize(256) and CenterCrop(224).
+    /// [`Crops::Torchvision`](crate::Crops::Torchvision) as its Resize(256) and CenterCrop(224).
     pub fn center_resized_crop(mut self, fraction: f64) -> Self {
         self.config.warp.kind = raw::BZNA_WARP_CENTER_RESIZED_CROP;
         self.config.warp.scale[0] = fraction;
         self
     }
 
-    /// Any warp, with all that it says: flips and law, too.
+    /// Any warp, with all that it says: flips and how crops are drawn, too.
     pub fn warp(mut self, warp: &Warp) -> Self {
         self.config.warp = *warp;
         self

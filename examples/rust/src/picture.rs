@@ -36,16 +36,16 @@ pub enum Matrix {
     Bt2020Full = raw::BZNA_MATRIX_BT2020_FULL as isize,
 }
 
-/// The law by which a crop is drawn.
+/// How a crop is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Law {
+pub enum Crops {
     /// torchvision's for random and for centered resized crops, else the original's.
     #[default]
-    Auto = raw::BZNA_LAW_AUTO as isize,
+    Auto = raw::BZNA_CROPS_AUTO as isize,
     /// The original's: the area is log-uniform.
-    Benzina = raw::BZNA_LAW_BENZINA as isize,
+    Benzina = raw::BZNA_CROPS_BENZINA as isize,
     /// The area is uniform, boxes are of whole pixels; centered ones are those of Resize and CenterCrop.
-    Torchvision = raw::BZNA_LAW_TORCHVISION as isize,
+    Torchvision = raw::BZNA_CROPS_TORCHVISION as isize,
 }
 
 /// One coded picture, with its bytes: read from a data set, or made to be written. It needs nothing of the data set afterwards.
@@ -261,7 +261,7 @@ impl Picture<'_> {
 pub struct Random(raw::bzna_random);
 
 impl Random {
-    /// Operations from [`raw::BZNA_OPERATION_USER`] on are the user's.
+    /// Operations from [`raw::BZNA_RANDOM_USER`] on are the user's.
     pub fn new(seed: u64, epoch: u64, sample: u64, operation: u32) -> Random {
         let mut random = raw::bzna_random::default();
         // SAFETY: plain values, here and below.

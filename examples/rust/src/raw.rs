@@ -127,11 +127,11 @@ pub type bzna_provider_unpack_fn = Option<unsafe extern "C" fn(user: *mut c_void
 /// ```text
 /// user        pipeline.transform_user
 /// sample      about the sample and the view
-/// random      the view's own numbers, of BZNA_OPERATION_USER
+/// random      the view's own numbers, of BZNA_RANDOM_USER
 /// transform   what the config's warp and color gave; may be changed
 /// ```
 /// Returns BZNA_OK, or a negative number, which becomes native_code. The sample fails with E_CALLBACK, and by default
-/// the run with it (errors.callback_policy),
+/// the run with it (errors.on_callback_error),
 /// ```text
 /// - if the result is negative,
 /// - if the homography is singular, or
@@ -145,7 +145,7 @@ pub type bzna_transform_fn = Option<unsafe extern "C" fn(user: *mut c_void, samp
 /// ```text
 /// user      pipeline.picture_user
 /// sample    about the sample and the first output that is made of the picture
-/// random    numbers of BZNA_OPERATION_PICTURE for this sample
+/// random    numbers of BZNA_RANDOM_PICTURE for this sample
 /// picture   a copy of the coded frame; its crop_x, crop_y and orientation say which part of it
 ///           is seen
 /// planes    the planes of picture, to draw into: planes[i] is picture->plane[i] and has its
@@ -165,7 +165,7 @@ pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample
 /// ```
 /// Returns BZNA_OK, or a negative number, with which the sample fails:
 /// ```text
-/// BZNA_E_CALLBACK                     the program is at fault: errors.callback_policy
+/// BZNA_E_CALLBACK                     the program is at fault: errors.on_callback_error
 /// E_FORMAT, E_MISMATCH, E_LIMIT, ...  the data are damaged
 /// any other                           likewise, as E_FORMAT; it becomes native_code
 /// ```
@@ -183,7 +183,7 @@ pub type bzna_make_fn = Option<unsafe extern "C" fn(user: *mut c_void, input: *c
 /// ```
 /// Returns BZNA_OK, or a negative number, which becomes native_code:
 /// ```text
-/// BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.callback_policy). Bindings number
+/// BZNA_E_CALLBACK, below -2^30   the program is at fault: E_CALLBACK (errors.on_callback_error). Bindings number
 ///                                their exceptions so
 /// any other                      the data are damaged: the sample fails with E_FORMAT
 /// ```
@@ -370,19 +370,19 @@ pub const BZNA_NO_VALUE: u64 = u64::MAX;
 /// the value. RAW pixels and INTEGERs have as many bytes as their field says, and their file may go on after them.
 pub const BZNA_SIZE_UNKNOWN: u64 = 18446744073709551614;
 
-// Operations, which have random numbers of their own for each sample.
+// What random numbers are for. Each purpose has numbers of its own for each sample.
 /// a loader's warps
-pub const BZNA_OPERATION_WARP: u32 = 0;
+pub const BZNA_RANDOM_WARP: u32 = 0;
 /// a loader's jitters
-pub const BZNA_OPERATION_COLOR: u32 = 1;
+pub const BZNA_RANDOM_COLOR: u32 = 1;
 /// a loader's order
-pub const BZNA_OPERATION_ORDER: u32 = 2;
+pub const BZNA_RANDOM_ORDER: u32 = 2;
 /// a loader's picture callback
-pub const BZNA_OPERATION_PICTURE: u32 = 3;
+pub const BZNA_RANDOM_PICTURE: u32 = 3;
 /// a loader's policies
-pub const BZNA_OPERATION_AUGMENT: u32 = 4;
+pub const BZNA_RANDOM_AUGMENT: u32 = 4;
 /// a loader's transform callback; from here on the user's
-pub const BZNA_OPERATION_USER: u32 = 16;
+pub const BZNA_RANDOM_USER: u32 = 16;
 
 // How pixels between pixels are computed. Chroma that is subsampled is filtered linearly, unless the warp shrinks it.
 /// Two samples an axis
@@ -551,11 +551,11 @@ pub const BZNA_WARP_MXNET: u32 = 4;
 
 // How crops are drawn.
 /// TORCHVISION for both resized crops, else BENZINA
-pub const BZNA_LAW_AUTO: u32 = 0;
+pub const BZNA_CROPS_AUTO: u32 = 0;
 /// The original's: log-uniform area, parts of pixels
-pub const BZNA_LAW_BENZINA: u32 = 1;
+pub const BZNA_CROPS_BENZINA: u32 = 1;
 /// torchvision's. RandomResizedCrop: uniform area, whole pixels. Centered crops: its Resize and CenterCrop
-pub const BZNA_LAW_TORCHVISION: u32 = 2;
+pub const BZNA_CROPS_TORCHVISION: u32 = 2;
 
 // Policies that are well known, as torchvision 0.29 has them.
 /// RandAugment (Cubuk et al. 2019): `draws` of 14 operations, of magnitude 0..30
@@ -606,9 +606,9 @@ pub const BZNA_ON_ERROR_STOP: u32 = 2;
 
 // How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's read_at failed. A
 // sample that a provider fails costs its slot, whatever this setting is.
-/// bzna_loader_next returns its error instead of its batch, whatever errors.policy is
+/// bzna_loader_next returns its error instead of its batch, whatever errors.on_error is
 pub const BZNA_ON_CALLBACK_ERROR_STOP: u32 = 0;
-/// It counts as a sample that cannot be read or decoded: errors.policy
+/// It counts as a sample that cannot be read or decoded: errors.on_error
 pub const BZNA_ON_CALLBACK_ERROR_SAMPLE: u32 = 1;
 
 /// a timeout without an end
@@ -1379,9 +1379,9 @@ structs! {
     }
 
     /// A stream of random numbers by a counter-based generator, Philox4x32-10 (Salmon et al. 2011, "Parallel random
-    /// numbers: as easy as 1, 2, 3"). The stream of (seed, epoch, sample, operation) is Words come in order 0..3 of
-    /// block 0, 1, ... Test vectors, the first words of a stream: The struct is a plain value that owns nothing: copy
-    /// it to repeat its numbers.
+    /// numbers: as easy as 1, 2, 3"). The stream of (seed, epoch, sample, purpose) is Words come in order 0..3 of block
+    /// 0, 1, ... Test vectors, the first words of a stream: The struct is a plain value that owns nothing: copy it to
+    /// repeat its numbers.
     struct bzna_random {
         /// Of the stream
         key: [u32; 2],
@@ -1437,7 +1437,7 @@ structs! {
         /// another. Default 1; must divide operation_count. AutoAugment's sub-policies are groups of 2
         group_size: u32,
         /// BZNA_POLICY_...
-        law: u32,
+        apply: u32,
         /// Groups that are drawn. ALL: must be 0. SHUFFLE: at most all of them; default all. CHOOSE: default 1
         draws: u32,
         /// 0: magnitudes are uniform between both ends. Else at least 2: a magnitude is one of so many that are evenly
@@ -1741,8 +1741,8 @@ structs! {
     struct bzna_warp {
         /// BZNA_WARP_...
         kind: u32,
-        /// BZNA_LAW_...; must be 0 for NONE and MXNET
-        law: u32,
+        /// BZNA_CROPS_...; must be 0 for NONE and MXNET
+        crops: u32,
         /// By kind:
         /// ```text
         /// RANDOM_RESIZED_CROP   the crop's share of the picture's area, lo..hi; default 0.08..1
@@ -1850,8 +1850,8 @@ structs! {
         mean_image: *const c_void,
         /// Bytes at mean_image
         mean_image_bytes: u64,
-        /// Random colors, by numbers of BZNA_OPERATION_COLOR that are forked with the view. In an output without a warp
-        /// of its own, that is the view of the first output
+        /// Random colors, by numbers of BZNA_RANDOM_COLOR that are forked with the view. In an output without a warp of
+        /// its own, that is the view of the first output
         jitter: bzna_jitter,
         /// Must be 0
         reserved: [u64; 8],
@@ -2066,7 +2066,7 @@ structs! {
         jpeg_shrink_margin: f32,
         /// Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take pictures of H.264,
         /// H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them wait for NVDEC than it can begin.
-        /// Batches are the same: chapter 11. Needs errors.policy BZNA_ON_ERROR_FILL
+        /// Batches are the same: chapter 11. Needs errors.on_error BZNA_ON_ERROR_FILL
         hybrid: u32,
         /// Must be 0
         reserved: [u64; 7],
@@ -2075,9 +2075,9 @@ structs! {
     /// How failures are treated.
     struct bzna_loader_errors {
         /// BZNA_ON_ERROR_...
-        policy: u32,
+        on_error: u32,
         /// BZNA_ON_CALLBACK_ERROR_...
-        callback_policy: u32,
+        on_callback_error: u32,
         /// Must be 0
         reserved: [u64; 8],
     }
@@ -2183,7 +2183,7 @@ structs! {
         count: u32,
         /// Real samples that have a status below 0
         failed: u32,
-        /// Real samples that are another sample than planned (errors.policy); indices says which
+        /// Real samples that are another sample than planned (errors.on_error); indices says which
         replaced: u32,
         /// The first output.
         /// ```text
@@ -2315,7 +2315,7 @@ structs! {
         failed_decode: u64,
         /// E_CALLBACK of transform or picture, E_MEMORY, ...
         failed_other: u64,
-        /// Attempts at a replacement, by errors.policy
+        /// Attempts at a replacement, by errors.on_error
         replaced: u64,
         /// Reads that were tried again, and samples that were made again for want of memory, a thread or the device
         retries: u64,
@@ -2693,8 +2693,8 @@ extern "C" {
     pub fn bzna_decoder_close(decoder: *mut bzna_decoder) -> bzna_status;
     /// Decodes one coded picture.
     pub fn bzna_decoder_decode(decoder: *mut bzna_decoder, image: *const bzna_image, picture: *mut bzna_picture, err: *mut bzna_error) -> bzna_status;
-    /// Sets random to the start of the stream of (seed, epoch, sample, operation). operation is BZNA_OPERATION_...
-    pub fn bzna_random_init(random: *mut bzna_random, seed: u64, epoch: u64, sample: u64, operation: u32);
+    /// Sets random to the start of the stream of (seed, epoch, sample, purpose). purpose is BZNA_RANDOM_...
+    pub fn bzna_random_init(random: *mut bzna_random, seed: u64, epoch: u64, sample: u64, purpose: u32);
     /// Returns the next word of random, uniform in 0..2^32 - 1.
     pub fn bzna_random_u32(random: *mut bzna_random) -> u32;
     /// Returns lo + (hi - lo) * k / 2^53.
@@ -2711,13 +2711,13 @@ extern "C" {
     /// Computes the homography that affine describes: 3x3, row-major, from pixel coordinates of the output to those of
     /// the input, as in chapter 7 (integers are pixel centers).
     pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
-    /// Draws one warp, as a loader does for a view with numbers of BZNA_OPERATION_WARP.
+    /// Draws one warp, as a loader does for a view with numbers of BZNA_RANDOM_WARP.
     pub fn bzna_warp_draw(random: *mut bzna_random, warp: *const bzna_warp, in_width: u32, in_height: u32, out_width: u32, out_height: u32, out: *mut f64, err: *mut bzna_error) -> bzna_status;
-    /// Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR.
+    /// Draws one jitter, as a loader does for a view with numbers of BZNA_RANDOM_COLOR.
     pub fn bzna_jitter_draw(random: *mut bzna_random, jitter: *const bzna_jitter, mxnet: *const bzna_mxnet, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
     /// Sets policy to one that is well known.
     pub fn bzna_policy_preset(preset: u32, draws: u32, magnitude: u32, policy: *mut bzna_policy, err: *mut bzna_error) -> bzna_status;
-    /// Draws operations, as a loader does for a view with numbers of BZNA_OPERATION_AUGMENT.
+    /// Draws operations, as a loader does for a view with numbers of BZNA_RANDOM_AUGMENT.
     pub fn bzna_augment_draw(random: *mut bzna_random, augment: *const bzna_loader_augment, out_width: u32, out_height: u32, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);

@@ -2,7 +2,7 @@
 
 //! Methods of builders that set one setting each.
 
-use crate::{Channels, ContextConfig, DecodeWith, Dtype, Filter, LastBatch, Law, Layout, LoaderBuilder, Matrix, OnCallbackError, OnError};
+use crate::{Channels, ContextConfig, Crops, DecodeWith, Dtype, Filter, LastBatch, Layout, LoaderBuilder, Matrix, OnCallbackError, OnError};
 
 impl LoaderBuilder<'_> {
     /// `output.batch_size`: samples of a batch, 1..65536; required in the first output, and 0 in further ones
@@ -61,9 +61,9 @@ impl LoaderBuilder<'_> {
         self
     }
 
-    /// `warp.law`: a \[`Law`\]
-    pub fn law(mut self, law: Law) -> Self {
-        self.config.warp.law = law as u32;
+    /// `warp.crops`: a \[`Crops`\]
+    pub fn crops(mut self, crops: Crops) -> Self {
+        self.config.warp.crops = crops as u32;
         self
     }
 
@@ -154,21 +154,21 @@ impl LoaderBuilder<'_> {
 
     /// `decode.hybrid`: Advanced, used when NVDEC limits a loader and processors idle: 1: decoder threads take pictures
     /// of H.264, H.265 and AV1 from NVDEC while bzna_loader_next waits and more of them wait for NVDEC than it can
-    /// begin. Batches are the same: chapter 11. Needs errors.policy BZNA_ON_ERROR_FILL
+    /// begin. Batches are the same: chapter 11. Needs errors.on_error BZNA_ON_ERROR_FILL
     pub fn hybrid(mut self, hybrid: bool) -> Self {
         self.config.decode.hybrid = u32::from(hybrid);
         self
     }
 
-    /// `errors.policy`: a \[`OnError`\]
-    pub fn on_error(mut self, policy: OnError) -> Self {
-        self.config.errors.policy = policy as u32;
+    /// `errors.on_error`: a \[`OnError`\]
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.config.errors.on_error = on_error as u32;
         self
     }
 
-    /// `errors.callback_policy`: a \[`OnCallbackError`\]
-    pub fn on_callback_error(mut self, callback_policy: OnCallbackError) -> Self {
-        self.config.errors.callback_policy = callback_policy as u32;
+    /// `errors.on_callback_error`: a \[`OnCallbackError`\]
+    pub fn on_callback_error(mut self, on_callback_error: OnCallbackError) -> Self {
+        self.config.errors.on_callback_error = on_callback_error as u32;
         self
     }
 

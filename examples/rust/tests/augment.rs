@@ -2,7 +2,7 @@
 
 mod common;
 
-use benzina::{Drawn, Dtype, Loader, Op, Operation, Output, Policy, PolicyLaw, Status, Warp};
+use benzina::{Drawn, Dtype, Loader, Op, Operation, Output, Policy, PolicyApply, Status, Warp};
 use common::mini;
 
 fn op_of(drawn: &Drawn) -> (u32, f32) {
@@ -19,7 +19,7 @@ fn first(loader: &Loader) -> (Vec<u8>, Vec<Vec<(u32, f32)>>) {
 #[test]
 fn presets_are_lists_of_operations() {
     let rand = Policy::rand_augment(2, 9).unwrap();
-    assert_eq!((rand.operations.len(), rand.law, rand.draws, rand.bins, rand.bin), (14, PolicyLaw::Choose, 2, 31, [9, 9]));
+    assert_eq!((rand.operations.len(), rand.apply, rand.draws, rand.bins, rand.bin), (14, PolicyApply::Choose, 2, 31, [9, 9]));
     let wide = Policy::trivial_augment_wide().unwrap();
     assert_eq!((wide.operations.len(), wide.bins, wide.bin), (14, 31, [0, 30]));
     let auto = Policy::auto_augment_imagenet().unwrap();

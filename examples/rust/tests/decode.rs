@@ -4,7 +4,7 @@ mod common;
 
 use benzina::{
     Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Filter, Image, Jitter,
-    LastBatch, Law, Layout, Loader, LoaderInfo, Mxnet, Next, OnCallbackError, OnError, Output, Random, Rule, State, Status, Tensor,
+    LastBatch, Crops, Layout, Loader, LoaderInfo, Mxnet, Next, OnCallbackError, OnError, Output, Random, Rule, State, Status, Tensor,
     Transform, Warp, Weighting, Writer,
 };
 use common::{archive, collect, mini, quiet};
@@ -133,13 +133,13 @@ fn a_warp_is_the_same_by_its_name_and_by_its_settings() {
         let builder = data.loader().batch_size(4).size(24, 24).shuffle(9);
         let builder = match &warp {
             Some(warp) => builder.warp(warp),
-            None => builder.random_resized_crop().flip(0.5, 0.0).law(Law::Benzina),
+            None => builder.random_resized_crop().flip(0.5, 0.0).crops(Crops::Benzina),
         };
         collect(builder.open().unwrap())
     };
-    let crop = Warp { flip_h: 0.5, law: Law::Benzina as u32, ..Warp::random_resized_crop() };
+    let crop = Warp { flip_h: 0.5, crops: Crops::Benzina as u32, ..Warp::random_resized_crop() };
     assert!(open(Some(crop)) == open(None));
-    assert!(open(Some(Warp { law: Law::Auto as u32, ..crop })) != open(None));
+    assert!(open(Some(Warp { crops: Crops::Auto as u32, ..crop })) != open(None));
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn every_filter_makes_other_pixels_and_antialias_can_be_left_out() {
 #[test]
 fn torchvisions_center_crop_is_not_the_originals() {
     let data = mini();
-    let open = |law| collect(data.loader().batch_size(8).size(24, 24).center_resized_crop(0.875).law(law).open().unwrap()).pixels;
-    assert!(open(Law::Auto) == open(Law::Torchvision));
-    assert!(open(Law::Auto) != open(Law::Benzina));
+    let open = |crops| collect(data.loader().batch_size(8).size(24, 24).center_resized_crop(0.875).crops(crops).open().unwrap()).pixels;
+    assert!(open(Crops::Auto) == open(Crops::Torchvision));
+    assert!(open(Crops::Auto) != open(Crops::Benzina));
 }
 
 /// The value of IEEE binary16 bits.

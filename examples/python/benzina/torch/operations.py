@@ -5,7 +5,7 @@
     SimilarityTransform(scale=(0.08, 1.0), ratio=(0.75, 1.3333333333333333), flip_h=0.5, resize=True, random_crop=True)
 
 Operations are called with (index, in_shape, out_shape, rng). Both shapes are (width, height) in pixels, and rng is a
-numpy.random.RandomState, as there. Crops are drawn by the original's law: their area is log-uniform. Unlike there, a
+numpy.random.RandomState, as there. Crops are drawn as in the original: their area is log-uniform. Unlike there, a
 crop that was not found leaves random_crop as it was.
 """
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Original(WarpTransform):
 
 class SimilarityTransform(_Original, ops.SimilarityTransform):
     """A random crop, turned, moved, mirrored and resized. Arguments are those of benzina.ops.SimilarityTransform,
-    without law."""
+    without crops."""
 
     def __init__(self, scale: Range = (+1.0, +1.0), ratio: Optional[Range] = None, degrees: Range = (-0.0, +0.0),
                  translate: Range = (+0.0, +0.0), flip_h: float = +0.0, flip_v: float = +0.0, resize: bool = False,
@@ -121,14 +121,14 @@ class RandomResizedCrop(_Original, ops.RandomResizedCrop):
     """A random part of the picture, resized to the output."""
 
     def __init__(self, scale: Range = (+0.08, +1.0), ratio: Range = (3. / 4., 4. / 3.)) -> None:
-        ops.SimilarityTransform.__init__(self, scale=scale, ratio=ratio, resize=True, random_crop=True, law="benzina")
+        ops.SimilarityTransform.__init__(self, scale=scale, ratio=ratio, resize=True, random_crop=True, crops="benzina")
 
 
 class CenterResizedCrop(_Original, ops.CenterResizedCrop):
     """The middle of the picture, resized to the output. scale: of its edges."""
 
     def __init__(self, scale: float = +1.0, keep_ratio: bool = True) -> None:
-        super().__init__(scale=scale, keep_ratio=keep_ratio, law="benzina")
+        super().__init__(scale=scale, keep_ratio=keep_ratio, crops="benzina")
 
     @property
     def s(self) -> Any:
