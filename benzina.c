@@ -7,7 +7,7 @@
  *       1  limits            named constants, each with its reason
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *     3-6  OS                files, folders, clock, threads: the interface, and a room for each platform
- *       7  order of locks    each has a rank; tests check it
+ *       7  all systems       what they share; the order of locks, which tests check
  *       8  memory            the only caller of the user's allocator
  *       9  errors            made and prefixed
  *   10-11  host              log, limits; open files, whose number is limited; sources
@@ -92,29 +92,20 @@
  * a build that should leave something out would have it all the same, and say nothing. */
 #if defined(BENZINA_NO_LIBAVCODEC) || defined(BENZINA_NO_AVCODECS) || defined(BENZINA_NO_AV) || \
     defined(BENZINA_NO_LIBAV) || defined(BENZINA_NO_FFMPEG) || defined(BENZINA_NO_LIBJPEG) || \
-    defined(BENZINA_NO_LIBJPEG_TURBO) || defined(BENZINA_NO_TURBOJPEG) || defined(BENZINA_NO_JPG) || \
-    defined(BENZINA_NO_JPEGS) || defined(BENZINA_NO_NVDEC) || defined(BENZINA_NO_NVCUVID) || \
-    defined(BENZINA_NO_GPU) || defined(BENZINA_NO_NVIDIA) || defined(BENZINA_NO_WRITERS) || \
-    defined(BENZINA_NO_WRITING) || defined(BENZINA_NO_SHARD) || defined(BENZINA_NO_TAR) || \
-    defined(BENZINA_NO_TARS) || defined(BENZINA_NO_RECORDIO) || defined(BENZINA_NO_HEIC) || \
-    defined(BENZINA_NO_HEIFS) || defined(BENZINA_NO_AVIF) || defined(BENZINA_NO_STILL) || defined(BENZINA_NO_PNG) || \
-    defined(BENZINA_NO_TIFF) || defined(BENZINA_NO_TIFFS) || defined(BENZINA_NO_WEBP) || \
-    defined(BENZINA_NO_FOLDER) || defined(BENZINA_NO_DIRECTORIES) || defined(BENZINA_NO_RECORD) || \
-    defined(BENZINA_NO_PROVIDER) || defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_AUGMENTS) || \
-    defined(BENZINA_NO_AUGMENTATION) || defined(BENZINA_NO_AUGMENTATIONS) || defined(BENZINA_NO_POLICIES) || \
-    defined(BENZINA_NO_MX) || defined(BENZINA_WITHOUT_MXNET) || defined(BENZINA_NOMXNET) || \
-    defined(BZNA_NO_MXNET) || \
-    defined(BENZINA_NO_THREAD) || defined(BENZINA_NO_PTHREAD) || defined(BENZINA_NO_PTHREADS) || \
+    defined(BENZINA_NO_TURBOJPEG) || defined(BENZINA_NO_JPG) || defined(BENZINA_NO_NVDEC) || \
+    defined(BENZINA_NO_GPU) || defined(BENZINA_NO_WRITERS) || defined(BENZINA_NO_SHARD) || \
+    defined(BENZINA_NO_TAR) || defined(BENZINA_NO_TARS) || defined(BENZINA_NO_RECORDIO) || defined(BENZINA_NO_HEIC) || \
+    defined(BENZINA_NO_AVIF) || defined(BENZINA_NO_STILL) || defined(BENZINA_NO_PNG) || defined(BENZINA_NO_TIFF) || \
+    defined(BENZINA_NO_TIFFS) || defined(BENZINA_NO_WEBP) || defined(BENZINA_NO_FOLDER) || \
+    defined(BENZINA_NO_PROVIDER) || defined(BENZINA_NO_RECORDS) || defined(BENZINA_NO_AUGMENTATION) || \
+    defined(BENZINA_NO_AUGMENTATIONS) || defined(BENZINA_NO_POLICIES) || defined(BENZINA_NO_MX) || \
+    defined(BENZINA_NO_THREAD) || defined(BENZINA_NO_PTHREADS) || \
     defined(BENZINA_WITHOUT_CUDA) || defined(BENZINA_WITHOUT_AVCODEC) || defined(BENZINA_WITHOUT_JPEG) || \
-    defined(BENZINA_WITHOUT_WRITER) || defined(BENZINA_WITHOUT_SHARDS) || defined(BENZINA_WITHOUT_HEIF) || \
-    defined(BENZINA_WITHOUT_STILLS) || defined(BENZINA_WITHOUT_FOLDERS) || defined(BENZINA_WITHOUT_PROVIDERS) || \
-    defined(BENZINA_WITHOUT_AUGMENT) || defined(BENZINA_WITHOUT_THREADS) || defined(BENZINA_NOCUDA) || \
-    defined(BENZINA_NOAVCODEC) || defined(BENZINA_NOJPEG) || defined(BENZINA_NOWRITER) || \
-    defined(BENZINA_NOSHARDS) || defined(BENZINA_NOHEIF) || defined(BENZINA_NOSTILLS) || \
-    defined(BENZINA_NOFOLDERS) || defined(BENZINA_NOPROVIDERS) || defined(BENZINA_NOAUGMENT) || \
-    defined(BENZINA_NOTHREADS) || defined(BZNA_NO_CUDA) || defined(BZNA_NO_AVCODEC) || defined(BZNA_NO_JPEG) || \
-    defined(BZNA_NO_WRITER) || defined(BZNA_NO_SHARDS) || defined(BZNA_NO_HEIF) || defined(BZNA_NO_STILLS) || \
-    defined(BZNA_NO_FOLDERS) || defined(BZNA_NO_PROVIDERS) || defined(BZNA_NO_AUGMENT) || defined(BZNA_NO_THREADS)
+    defined(BENZINA_WITHOUT_WRITER) || defined(BENZINA_WITHOUT_THREADS) || \
+    defined(BENZINA_NOCUDA) || defined(BENZINA_NOAVCODEC) || defined(BENZINA_NOJPEG) || \
+    defined(BENZINA_NOWRITER) || defined(BENZINA_NOTHREADS) || \
+    defined(BZNA_NO_CUDA) || defined(BZNA_NO_AVCODEC) || defined(BZNA_NO_JPEG) || \
+    defined(BZNA_NO_WRITER) || defined(BZNA_NO_THREADS)
 #  error "this switch is unknown, or misspelt: chapter 1 of benzina.h lists the switches BENZINA_NO_..."
 #endif
 
@@ -363,14 +354,6 @@ static uint32_t bzi_le32(const uint8_t *p)
     return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
 }
 
-BZI_MAYBE_UNUSED static float bzi_le_float(const uint8_t *p)
-{
-    const uint32_t bits = bzi_le32(p);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static uint64_t bzi_le64(const uint8_t *p) { return (uint64_t)bzi_le32(p + 4) << 32 | bzi_le32(p); }
 
 /* Returns the number of a box type, or of another type, that is given as text such as "moov". */
@@ -398,22 +381,19 @@ static void bzi_fourcc_text(uint32_t type, char text[5])
 /* Returns 1 if text is UTF-8, else 0: neither longer forms than are needed, nor surrogates. */
 static int bzi_text_is_utf8(const char *text)
 {
+    static const uint32_t least[4] = { 0, 0x80, 0x800, 0x10000 };   /* codes that need so many bytes more */
     const uint8_t *at = (const uint8_t *)text;
 
     while (*at) {
-        const uint32_t more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2 : 3;
-        uint32_t code = more == 3 ? *at & 7u : more == 2 ? *at & 15u : *at & 31u;
+        const uint32_t first = *at++, more = first < 0xc0 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+        uint32_t code = more ? first & 0x7fu >> more : first;
 
-        if (*at >= 0x80 && (*at < 0xc2 || *at > 0xf4))
-            return 0;
-        at++;
         for (uint32_t i = 0; i < more; i++, at++) {
             if ((*at & 0xc0) != 0x80)
                 return 0;
             code = code << 6 | (*at & 0x3fu);
         }
-        if ((more == 2 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) ||
-            (more == 3 && (code < 0x10000 || code > 0x10ffff)))
+        if (code < least[more] || code > 0x10ffff || code >> 11 == 0xd800 >> 11 || (code > 0x7f && !more))
             return 0;
     }
     return 1;
@@ -507,6 +487,12 @@ static bzi_span bzi_span_skip(bzi_span s, uint64_t n) { return (bzi_span){ s.dat
 static int bzi_span_is(bzi_span s, const char *text)
 {
     return s.size == strlen(text) && !memcmp(s.data, text, (size_t)s.size);
+}
+
+/* Returns 1 if the first bytes are these. */
+static int bzi_span_begins(bzi_span s, const char *bytes, uint64_t size)
+{
+    return s.size >= size && !memcmp(s.data, bytes, (size_t)size);
 }
 
 /* Like bzi_text_copy, for text that ends with a NUL. */
@@ -669,7 +655,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *                                              EISDIR: a folder
  *     bzi_os_file_size(file)                   its size now: it may have been shortened since it was opened
  *     bzi_os_file_read_at(file, offset, dst, size)      the number of bytes read, 0 at the end, or -errno
- *     bzi_os_file_write_at(file, offset, src, size)     all size bytes
+ *     bzi_os_file_write_some(file, offset, src, size)   the number of bytes written, or -errno
  *     bzi_os_file_sync(file)                   waits until all written bytes are on the disk. That devices and pipes
  *                                              cannot do that is no error
  *     bzi_os_file_close(file)
@@ -686,7 +672,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
  *                                              memory that threads share
  *   bzi_os_library(name), bzi_os_symbol(library, name)    NULL: it is not there
  *   BZI_OS_CUDA, BZI_OS_NVCUVID                the names of NVIDIA's libraries
- *   bzi_os_alloc, bzi_os_release               the default allocator, with bzna_allocator's signatures
+ *   bzi_os_aligned(size, align), bzi_os_free   memory. align: a power of two, at least that of a pointer
  *
  *   bzi_thread, bzi_mutex, bzi_cond; with BENZINA_NO_THREADS, none is started and locks do nothing
  *     bzi_os_thread_start(&thread, run, argument, cpu)  on one processor, or on any if cpu < 0
@@ -774,9 +760,7 @@ _Static_assert(sizeof(off_t) == 8, "define _FILE_OFFSET_BITS as 64 before the fi
 /* --- What differs between them --- */
 
 #ifdef __APPLE__
-#  define BZI_STAT_TIME(info) ((info)->st_mtimespec)
-#else
-#  define BZI_STAT_TIME(info) ((info)->st_mtim)
+#  define st_mtim st_mtimespec
 #endif
 
 #ifdef F_FULLFSYNC
@@ -814,7 +798,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     }
 
     file->size = (uint64_t)info.st_size;
-    file->modified_ns = (int64_t)BZI_STAT_TIME(&info).tv_sec * 1000000000 + BZI_STAT_TIME(&info).tv_nsec;
+    file->modified_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
     file->id[0] = (uint64_t)info.st_dev;
     file->id[1] = (uint64_t)info.st_ino;
     file->id[2] = (uint64_t)file->modified_ns;
@@ -852,22 +836,15 @@ static int64_t bzi_os_file_read_at(const bzi_file *file, uint64_t offset, void *
     return n < 0 ? -(int64_t)errno : (int64_t)n;
 }
 
-BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
+BZI_MAYBE_UNUSED static int64_t bzi_os_file_write_some(const bzi_file *file, uint64_t offset, const void *src,
+                                                       uint64_t size)
 {
-    const uint8_t *p = src;
+    ssize_t n;
 
-    while (size) {
-        ssize_t n = pwrite(file->fd, p, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? errno : EIO;
-        p += n;
-        offset += (uint64_t)n;
-        size -= (uint64_t)n;
-    }
-    return 0;
+    do
+        n = pwrite(file->fd, src, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -(int64_t)errno : (int64_t)n;
 }
 
 BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
@@ -911,7 +888,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
         return errno;
 
     if (fstat(dirfd(folder->entries), &info)) {
-        int error = errno;
+        const int error = errno;
         closedir(folder->entries);
         return error;
     }
@@ -999,20 +976,13 @@ static bzi_os_text bzi_os_error(int error)
     return found;
 }
 
-static void *bzi_os_alloc(void *user, size_t size, size_t align)
+static void *bzi_os_aligned(size_t size, size_t align)
 {
     void *p = NULL;
-
-    (void)user;
-    return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
+    return posix_memalign(&p, align, size) ? NULL : p;
 }
 
-static void bzi_os_release(void *user, void *ptr, size_t size)
-{
-    (void)user;
-    (void)size;
-    free(ptr);
-}
+static void bzi_os_free(void *ptr) { free(ptr); }
 
 /* --- Threads --- */
 
@@ -1156,83 +1126,53 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 #define BZI_OS_CUDA    "nvcuda.dll"
 #define BZI_OS_NVCUVID "nvcuvid.dll"
 
-static int bzi_windows_error(DWORD code)
+static int bzi_windows_error(void)
 {
-    static const struct { DWORD code; int error; } known[] = {
-        { ERROR_FILE_NOT_FOUND, ENOENT },     { ERROR_PATH_NOT_FOUND, ENOENT },   { ERROR_INVALID_NAME, ENOENT },
-        { ERROR_BAD_NETPATH, ENOENT },        { ERROR_BAD_NET_NAME, ENOENT },     { ERROR_INVALID_DRIVE, ENOENT },
-        { ERROR_NO_MORE_FILES, ENOENT },      { ERROR_ACCESS_DENIED, EACCES },    { ERROR_SHARING_VIOLATION, EACCES },
-        { ERROR_LOCK_VIOLATION, EACCES },     { ERROR_WRITE_PROTECT, EROFS },     { ERROR_DIRECTORY, ENOTDIR },
-        { ERROR_NOT_ENOUGH_MEMORY, ENOMEM },  { ERROR_OUTOFMEMORY, ENOMEM },      { ERROR_DISK_FULL, ENOSPC },
-        { ERROR_TOO_MANY_OPEN_FILES, EMFILE }, { ERROR_HANDLE_DISK_FULL, ENOSPC }, { ERROR_FILE_EXISTS, EEXIST },
-        { ERROR_NO_UNICODE_TRANSLATION, EILSEQ }, { ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG },
-        { ERROR_INVALID_HANDLE, EBADF },
-    };
-
-    for (size_t i = 0; i < BZI_LENGTH(known); i++)
-        if (known[i].code == code)
-            return known[i].error;
-    return EIO;
+    switch (GetLastError()) {
+    case ERROR_FILE_NOT_FOUND:         case ERROR_PATH_NOT_FOUND:      case ERROR_INVALID_NAME: case ERROR_BAD_NETPATH:
+    case ERROR_BAD_NET_NAME:           case ERROR_INVALID_DRIVE:       return ENOENT;
+    case ERROR_ACCESS_DENIED:          case ERROR_SHARING_VIOLATION:   case ERROR_LOCK_VIOLATION: return EACCES;
+    case ERROR_NOT_ENOUGH_MEMORY:      case ERROR_OUTOFMEMORY:         return ENOMEM;
+    case ERROR_DISK_FULL:              case ERROR_HANDLE_DISK_FULL:    return ENOSPC;
+    case ERROR_NO_UNICODE_TRANSLATION: return EILSEQ;
+    case ERROR_FILENAME_EXCED_RANGE:   return ENAMETOOLONG;
+    case ERROR_TOO_MANY_OPEN_FILES:    return EMFILE;
+    case ERROR_WRITE_PROTECT:          return EROFS;
+    case ERROR_DIRECTORY:              return ENOTDIR;
+    default:                           return EIO;
+    }
 }
 
 /* --- Paths --- */
 
-/* Returns text as UTF-16, for the caller to free; NULL, and *error: EILSEQ if it is no UTF-8. */
-static wchar_t *bzi_windows_wide(const char *text, int *error)
-{
-    const int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
-    wchar_t *wide = count > 0 ? malloc((size_t)count * sizeof *wide) : NULL;
+#define BZI_WINDOWS_PATH (2 * BZI_LIMIT_PATH_BYTES)         /* characters of a path that is given, and of an absolute one */
 
-    *error = wide ? 0 : count > 0 ? ENOMEM : EILSEQ;
-    if (wide)
-        MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, count);
-    return wide;
-}
-
-/* Returns room for 8 characters and the absolute path, for the caller to free; NULL, and *error. */
-static wchar_t *bzi_windows_full(const wchar_t *wide, int *error)
-{
-    wchar_t *full = NULL, *larger;
-    DWORD room = 0, size = 0;
-
-    do {                              /* again, if a thread has changed the working folder to a longer one meanwhile */
-        size = GetFullPathNameW(wide, room, full ? full + 8 : NULL, NULL);
-        if (size && size < room)
-            return *error = 0, full;
-        *error = size ? ENOMEM : bzi_windows_error(GetLastError());
-        room = size + 1;
-        larger = size ? realloc(full, ((size_t)room + 8) * sizeof *full) : NULL;
-        if (larger)
-            full = larger;
-    } while (larger);
-
-    free(full);
-    return NULL;
-}
-
-/* Returns the absolute path that has no limit of its length, for the caller to free; NULL, and *error. */
+/* Returns the absolute path as UTF-16, without a limit of its length, for the caller to free; NULL, and *error: EILSEQ
+ * if the path is no UTF-8. */
 static wchar_t *bzi_windows_path(const char *path, int *error)
 {
-    wchar_t *wide = bzi_windows_wide(path, error), *full = NULL;
+    wchar_t *full = malloc((8 + 2 * BZI_WINDOWS_PATH) * sizeof *full), *at = full + 8, *wide = at + BZI_WINDOWS_PATH;
     const wchar_t *prefix = L"\\\\?\\";
-    size_t skip = 0;
+    DWORD size = 0;
 
-    if (wide && !*wide)
-        *error = ENOENT;
-    else if (wide)
-        full = bzi_windows_full(wide, error);
-    if (full) {
-        wchar_t *at = full + 8;
-        if (!wcsncmp(at, L"\\\\?\\", 4) || !wcsncmp(at, L"\\\\.\\", 4)) {
-            prefix = L"";                                   /* it is such a path, or a device */
-        } else if (!wcsncmp(at, L"\\\\", 2)) {
-            prefix = L"\\\\?\\UNC\\";
-            skip = 2;
-        }
-        memmove(full + wcslen(prefix), at + skip, (wcslen(at + skip) + 1) * sizeof *full);
-        memcpy(full, prefix, wcslen(prefix) * sizeof *full);
+    *error = !full ? ENOMEM : !*path ? ENOENT : 0;
+    if (!*error && (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, BZI_WINDOWS_PATH) ||
+                    !(size = GetFullPathNameW(wide, BZI_WINDOWS_PATH, at, NULL))))
+        *error = bzi_windows_error();
+    if (*error || size >= BZI_WINDOWS_PATH) {
+        *error = *error ? *error : ENAMETOOLONG;
+        free(full);
+        return NULL;
     }
-    free(wide);
+
+    if (!wcsncmp(at, L"\\\\?\\", 4) || !wcsncmp(at, L"\\\\.\\", 4)) {
+        prefix = L"";                                       /* it is such a path, or a device */
+    } else if (!wcsncmp(at, L"\\\\", 2)) {
+        prefix = L"\\\\?\\UNC\\";
+        at += 2;
+    }
+    memmove(full + wcslen(prefix), at, (wcslen(at) + 1) * sizeof *full);
+    memcpy(full, prefix, wcslen(prefix) * sizeof *full);
     return full;
 }
 
@@ -1240,13 +1180,6 @@ static wchar_t *bzi_windows_path(const char *path, int *error)
 static int bzi_windows_narrow(const wchar_t *wide, char *text, size_t capacity)
 {
     return WideCharToMultiByte(CP_UTF8, 0, wide, -1, text, (int)bzi_min(capacity, INT_MAX), NULL, NULL) > 0;
-}
-
-static void bzi_windows_plain(char *path)
-{
-    for (; *path; path++)
-        if (*path == '\\')
-            *path = '/';
 }
 
 static int bzi_os_is_absolute(const char *path)
@@ -1257,14 +1190,15 @@ static int bzi_os_is_absolute(const char *path)
 
 static int bzi_os_here(char *path, size_t capacity)
 {
-    int error;
-    wchar_t *wide = bzi_windows_full(L".", &error);
-    const int found = wide && bzi_windows_narrow(wide + 8, path, capacity);
+    wchar_t wide[BZI_LIMIT_PATH_BYTES];
+    const DWORD size = GetCurrentDirectoryW(BZI_LIMIT_PATH_BYTES, wide);
 
-    free(wide);
-    if (found)
-        bzi_windows_plain(path);
-    return found;
+    if (!size || size >= BZI_LIMIT_PATH_BYTES || !bzi_windows_narrow(wide, path, capacity))
+        return 0;
+    for (; *path; path++)
+        if (*path == '\\')
+            *path = '/';
+    return 1;
 }
 
 /* --- Files --- */
@@ -1297,51 +1231,45 @@ static HANDLE bzi_windows_open(const char *path, DWORD access, DWORD how, int *e
     if (wide) {
         handle = CreateFileW(wide, access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, how,
                              FILE_ATTRIBUTE_NORMAL | FILE_FLAG_BACKUP_SEMANTICS, NULL);
-        *error = handle == INVALID_HANDLE_VALUE ? bzi_windows_error(GetLastError()) : 0;
+        *error = handle == INVALID_HANDLE_VALUE ? bzi_windows_error() : 0;
     }
     free(wide);
     return handle;
 }
 
-/* Notes size and version of an open file. Returns 0, or why it cannot be read at any offset. */
-static int bzi_windows_describe(bzi_file *file, HANDLE handle)
-{
-    BY_HANDLE_FILE_INFORMATION info;
-    int64_t time;
-
-    if (GetFileType(handle) != FILE_TYPE_DISK)
-        return ESPIPE;
-    if (!GetFileInformationByHandle(handle, &info))
-        return bzi_windows_error(GetLastError());
-    if (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY)
-        return EISDIR;
-
-    time = (int64_t)((uint64_t)info.ftLastWriteTime.dwHighDateTime << 32 | info.ftLastWriteTime.dwLowDateTime);
-    file->size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
-    file->modified_ns = (time - 116444736000000000) * 100;  /* it counts 100 ns since 1601 */
-    file->id[0] = info.dwVolumeSerialNumber;
-    file->id[1] = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
-    file->id[2] = (uint64_t)time;
-    return 0;
-}
-
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
-    HANDLE handle;
+    BY_HANDLE_FILE_INFORMATION info;
+    uint64_t time;
     int error;
+    HANDLE handle = bzi_windows_open(path, GENERIC_READ | (write ? GENERIC_WRITE : 0),
+                                     write ? CREATE_ALWAYS : OPEN_EXISTING, &error);
 
     memset(file, 0, sizeof *file);
     file->fd = -1;
-    handle = bzi_windows_open(path, GENERIC_READ | (write ? GENERIC_WRITE : 0), write ? CREATE_ALWAYS : OPEN_EXISTING,
-                              &error);
     if (error)
         return write && bzi_os_kind(path) == BZI_OS_FOLDER ? EISDIR : error;
-    if ((error = bzi_windows_describe(file, handle)) == 0 &&
-        (file->fd = _open_osfhandle((intptr_t)handle, _O_BINARY | (write ? _O_RDWR : _O_RDONLY))) < 0)
+
+    if (GetFileType(handle) != FILE_TYPE_DISK)
+        error = ESPIPE;
+    else if (!GetFileInformationByHandle(handle, &info))
+        error = bzi_windows_error();
+    else if (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY)
+        error = EISDIR;
+    else if ((file->fd = _open_osfhandle((intptr_t)handle, _O_BINARY | (write ? _O_RDWR : _O_RDONLY))) < 0)
         error = EMFILE;
-    if (error)
+    if (error) {
         CloseHandle(handle);
-    return error;
+        return error;
+    }
+
+    time = (uint64_t)info.ftLastWriteTime.dwHighDateTime << 32 | info.ftLastWriteTime.dwLowDateTime;
+    file->size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
+    file->modified_ns = ((int64_t)time - 116444736000000000) * 100;  /* it counts 100 ns since 1601 */
+    file->id[0] = info.dwVolumeSerialNumber;
+    file->id[1] = (uint64_t)info.nFileIndexHigh << 32 | info.nFileIndexLow;
+    file->id[2] = time;
+    return 0;
 }
 
 static uint64_t bzi_os_file_size(const bzi_file *file)
@@ -1367,33 +1295,23 @@ static int64_t bzi_os_file_read_at(const bzi_file *file, uint64_t offset, void *
         return 0;
     if (ReadFile(bzi_windows_handle(file), dst, (DWORD)bzi_min(size, 1u << 30), &n, &at))
         return (int64_t)n;
-    return GetLastError() == ERROR_HANDLE_EOF ? 0 : -(int64_t)bzi_windows_error(GetLastError());
+    return GetLastError() == ERROR_HANDLE_EOF ? 0 : -(int64_t)bzi_windows_error();
 }
 
-BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
+BZI_MAYBE_UNUSED static int64_t bzi_os_file_write_some(const bzi_file *file, uint64_t offset, const void *src,
+                                                       uint64_t size)
 {
-    const uint8_t *p = src;
+    OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
+    DWORD n = 0;
 
-    while (size) {
-        OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
-        DWORD n = 0;
-
-        if (!WriteFile(bzi_windows_handle(file), p, (DWORD)bzi_min(size, 1u << 30), &n, &at))
-            return bzi_windows_error(GetLastError());
-        if (!n)
-            return EIO;
-        p += n;
-        offset += n;
-        size -= n;
-    }
-    return 0;
+    return WriteFile(bzi_windows_handle(file), src, (DWORD)bzi_min(size, 1u << 30), &n, &at) ? (int64_t)n :
+               -(int64_t)bzi_windows_error();
 }
 
 BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 {
-    if (FlushFileBuffers(bzi_windows_handle(file)) || GetLastError() == ERROR_INVALID_FUNCTION)
-        return 0;
-    return bzi_windows_error(GetLastError());
+    return FlushFileBuffers(bzi_windows_handle(file)) || GetLastError() == ERROR_INVALID_FUNCTION ? 0 :
+               bzi_windows_error();
 }
 
 /* --- Folders --- */
@@ -1401,7 +1319,8 @@ BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 typedef struct bzi_os_folder {
     HANDLE           find;
     WIN32_FIND_DATAW entry;           /* the next one */
-    int              error;           /* ERROR_SUCCESS: entry is there; else why not */
+    int              is_there;        /* entry is; else error says why not */
+    int              error;           /* an errno; 0: the folder ends */
     char             name[4 * MAX_PATH];
     uint64_t         id[2];           /* volume, number */
 } bzi_os_folder;
@@ -1428,27 +1347,26 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     if (!(wide = bzi_windows_path(pattern, &error)))
         return error;
     folder->find = FindFirstFileW(wide, &folder->entry);
-    if (folder->find == INVALID_HANDLE_VALUE)
-        error = bzi_windows_error(GetLastError());          /* before free, which may call the system, too */
-    folder->error = ERROR_SUCCESS;
+    folder->is_there = folder->find != INVALID_HANDLE_VALUE;
+    folder->error = 0;
+    error = folder->is_there ? 0 : bzi_windows_error();     /* before free, which may call the system, too */
     free(wide);
     return error;
 }
 
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
-    *error = 0;
-    if (folder->error != ERROR_SUCCESS) {
-        *error = folder->error == ERROR_NO_MORE_FILES ? 0 : bzi_windows_error((DWORD)folder->error);
+    *error = folder->error;
+    if (!folder->is_there)
         return NULL;
-    }
 
     *kind = bzi_windows_kind(folder->entry.dwFileAttributes);
     if (!bzi_windows_narrow(folder->entry.cFileName, folder->name, sizeof folder->name)) {
         *error = ENAMETOOLONG;
         return NULL;
     }
-    folder->error = FindNextFileW(folder->find, &folder->entry) ? ERROR_SUCCESS : (int)GetLastError();
+    folder->is_there = FindNextFileW(folder->find, &folder->entry);
+    folder->error = folder->is_there || GetLastError() == ERROR_NO_MORE_FILES ? 0 : bzi_windows_error();
     return folder->name;
 }
 
@@ -1492,18 +1410,8 @@ BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name)
     return (void *)(intptr_t)GetProcAddress((HMODULE)library, name);
 }
 
-static void *bzi_os_alloc(void *user, size_t size, size_t align)
-{
-    (void)user;
-    return _aligned_malloc(size, align < sizeof(void *) ? sizeof(void *) : align);
-}
-
-static void bzi_os_release(void *user, void *ptr, size_t size)
-{
-    (void)user;
-    (void)size;
-    _aligned_free(ptr);
-}
+static void *bzi_os_aligned(size_t size, size_t align) { return _aligned_malloc(size, align); }
+static void bzi_os_free(void *ptr) { _aligned_free(ptr); }
 
 /* --- Threads --- */
 
@@ -1630,13 +1538,39 @@ static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline
 #endif
 
 
-/* ==== 7. OS: the order of locks ====================================================================================
+/* ==== 7. OS: all systems, the order of locks ========================================================================
  * Calls: rooms 4.
  *
- * Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
+ * What is the same on all systems. Each lock has a rank. While a thread holds a lock, it takes only such that stand behind it here, and none while it
  * holds one of the last group (a leaf). It holds none but the lock of the condition while it waits, and none while a
  * callback runs. Tests are compiled with BENZINA_CHECK_LOCKS, which puts functions that check these rules before those
  * of the system. Elsewhere, ranks take neither time nor memory. */
+
+/* Writes all size bytes. Returns 0 or an errno. */
+BZI_MAYBE_UNUSED static int bzi_os_file_write_at(const bzi_file *file, uint64_t offset, const void *src, uint64_t size)
+{
+    for (uint64_t done = 0; done < size;) {
+        const int64_t n = bzi_os_file_write_some(file, offset + done, (const uint8_t *)src + done, size - done);
+
+        if (n <= 0)
+            return n ? (int)-n : EIO;
+        done += (uint64_t)n;
+    }
+    return 0;
+}
+
+/* The default allocator, with bzna_allocator's signatures. */
+static void *bzi_os_alloc(void *user, size_t size, size_t align)
+{
+    (void)user;
+    return bzi_os_aligned(size, align < sizeof(void *) ? sizeof(void *) : align);
+}
+
+static void bzi_os_release(void *user, void *ptr, size_t size)
+{
+    (void)user, (void)size;
+    bzi_os_free(ptr);
+}
 
 enum {
     BZI_RANK_LOADER,
@@ -1938,16 +1872,17 @@ typedef struct bzi_lru {
 } bzi_lru;
 
 /* Returns 1 and the slot that has lru->key, of size bytes. Else returns 0 and the slot that was given to it, a free one
- * or the least recently used, which is free until bzi_lru_keep. Returns -1 if there is no memory. */
-static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, uint32_t *index)
+ * or the least recently used, which is free until bzi_lru_keep. */
+static int bzi_lru_find(bzi_lru *lru, uint64_t size, uint32_t *index)
 {
     bzi_lru_slot *slot;
+    bzi_buffer key = lru->key;
 
     lru->clock++;
     *index = 0;
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
         slot = &lru->slots[i];
-        if (slot->used && slot->size == size && !memcmp(slot->key.data, lru->key.data, (size_t)size)) {
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, key.data, (size_t)size)) {
             slot->used = lru->clock;
             *index = i;
             return 1;
@@ -1958,11 +1893,8 @@ static int bzi_lru_find(bzi_lru *lru, const bzi_memory *memory, uint64_t size, u
     }
 
     slot = &lru->slots[*index];
-    slot->used = 0;
-    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
-        return -1;
-    bzi_copy(slot->key.data, lru->key.data, size);
-    slot->size = size;
+    lru->key = slot->key;             /* its memory is used again */
+    *slot = (bzi_lru_slot){ .key = key, .size = size };
     return 0;
 }
 
@@ -2007,6 +1939,8 @@ static void bzi_error_init(bzna_error *err)
     err->byte_offset = BZNA_NO_OFFSET;
 }
 
+#define BZI_AT "at byte "             /* begins messages of errors that have an offset */
+
 /* Fills in an error and returns its status. The message is the reason, after "at byte 120: " if there is an offset.
  * offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0. native: an errno or a driver's code, or 0.
  * A code that does not fit into 32 bits becomes -1. */
@@ -2024,7 +1958,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     err->native_code = native < INT32_MIN || native > INT32_MAX ? -1 : (int32_t)native;
 
     if (offset != BZNA_NO_OFFSET)
-        used = snprintf(err->message, sizeof err->message, "at byte %llu: ", (bzi_llu)offset);
+        used = snprintf(err->message, sizeof err->message, BZI_AT "%llu: ", (bzi_llu)offset);
 
     va_start(arguments, format);
     if (vsnprintf(err->message + used, sizeof err->message - (size_t)used, format, arguments) >=
@@ -2074,10 +2008,10 @@ static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
 
-/* Puts a name before the message, and what separates them. Of a name for which there is no room, only the end is used:
- * 96 bytes or more. Returns the error's status. */
+/* Puts a name before the message: "name: reason", or "name at byte 120: reason". Of a name for which there is no room,
+ * only the end is used: 96 bytes or more. Returns the error's status. */
 BZI_COLD
-static bzna_status bzi_error_join(bzna_error *err, const char *name, const char *separator)
+static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 {
     char message[2 * sizeof err->message];
     const size_t used = strlen(err->message) + sizeof "...: ", length = strlen(name);
@@ -2087,33 +2021,25 @@ static bzna_status bzi_error_join(bzna_error *err, const char *name, const char 
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
 
-    snprintf(message, sizeof message, "%s%s%s%s", end > name ? "..." : "", end, separator, err->message);
+    snprintf(message, sizeof message, "%s%s%s%s", end > name ? "..." : "", end,
+             strncmp(err->message, BZI_AT, sizeof BZI_AT - 1) ? ": " : " ", err->message);
     bzi_string_copy(err->message, sizeof err->message, message);
     return err->status;
 }
 
-/* Puts "name: " before the message. */
-static bzna_status bzi_error_prefix(bzna_error *err, const char *name) { return bzi_error_join(err, name, ": "); }
-
-/* Makes an error like "meta/iloc at byte 120: ...". path: the boxes on the way to the place. The type of the last one
- * goes into the error. */
-BZI_COLD BZI_PRINTF(5, 6)
-static bzna_status bzi_fail_in(bzna_error *err, bzna_status status, uint64_t offset, const char *path,
-                               const char *format, ...)
+/* Names the boxes on the way to the place of an error, like "meta/iloc". The type of the last one goes into the error,
+ * too. */
+BZI_COLD
+static bzna_status bzi_error_box(bzna_error *err, const char *path)
 {
     const size_t length = strlen(path);
-    char text[sizeof err->message];
-    va_list arguments;
 
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    bzi_fail(err, status, offset, length < 4 ? 0 : bzi_type(path + length - 4), 0, "%s", text);
-    return length ? bzi_error_join(err, path, " ") : status;
+    err->fourcc = length < 4 ? 0 : bzi_type(path + length - 4);
+    return length ? bzi_error_prefix(err, path) : err->status;
 }
-#ifdef __clang_analyzer__
-#  define bzi_fail_in(err, status, ...) (bzi_fail_in((err), (status), __VA_ARGS__), (status))
-#endif
+
+#define BZI_FAIL_IN(err, status, offset, path, ...)                                                                    \
+    (BZI_FAIL_AT(err, status, offset, __VA_ARGS__), bzi_error_box((err), (path)))
 
 
 /* ==== 10. Host =======================================================================================================
@@ -2644,7 +2570,7 @@ static bzna_status bzi_window_copy(const bzi_window *window, uint64_t offset, vo
  * checked and completed, and from which `make bindings` makes those of Rust, Julia and Python. Rules that join several
  * members, or depend on a data set, stand where they are used. */
 
-/* A setting. */
+/* A setting. Members without a row may be anything. */
 typedef struct bzi_setting {
     const char *name;                 /* as callers write it */
     uint8_t     of;                   /* BZI_OF_...: its struct */
@@ -2659,7 +2585,6 @@ typedef struct bzi_setting {
 } bzi_setting;
 
 enum {
-    BZI_IS_FREE,                      /* anything */
     BZI_IS_COUNT,                     /* uint32_t */
     BZI_IS_COUNT64,                   /* uint64_t */
     BZI_IS_CHOICE,                    /* uint32_t or int32_t: one of an enumeration, from 0 on */
@@ -2696,28 +2621,27 @@ enum {
 #define BZI_NUMBER(type, of, member, least, most, preset) BZI_ROW(of, type, of, member, least, most, preset)
 #define BZI_UP_TO(type, of, member, most)                 BZI_ROW(of, type, of, member, 0, most, 0)
 #define BZI_PLAIN(type, of, member)                       BZI_ROW(of, type, of, member, 0, 0, 0)
+#define BZI_EXTRA(type, member, most)                     BZI_ROW(extra_output, type, loader_output, member, 0, most, 0)
 
 static const bzi_setting bzi_settings[] = {
     BZI_NUMBER(CHOICE, context_config, log_level, 0, BZNA_LOG_DEBUG, BZNA_LOG_WARNING),
     BZI_UP_TO(CHOICE, context_config, device.kind, BZNA_DEVICE_CUDA),
-    BZI_PLAIN(FREE, context_config, device.ordinal),
     BZI_BOTH(context_config, allocator.alloc, allocator.release),
-    BZI_UP_TO(SWITCH, context_config, log_any_thread, 1),
+    BZI_PLAIN(SWITCH, context_config, log_any_thread),
     BZI_NUMBER(COUNT, context_config, max_edge_px, 1, 65535, BZI_LIMIT_EDGE),
     BZI_NUMBER(COUNT64, context_config, max_sample_bytes, 0, 0, BZI_LIMIT_SAMPLE_BYTES),
     BZI_UP_TO(COUNT, context_config, sessions, BZI_LIMIT_SESSIONS),
     BZI_UP_TO(COUNT, context_config, sessions_per_engine, BZI_LIMIT_SESSIONS),
     BZI_NUMBER(COUNT, context_config, session_depth, 1, BZI_LIMIT_SESSION_DEPTH, 4),
     BZI_NUMBER(COUNT, context_config, session_mapped, 1, BZI_LIMIT_SESSION_MAPPED, BZI_LIMIT_SESSION_MAPPED),
-    BZI_PLAIN(FREE, context_config, decode_memory_bytes),
     BZI_BOTH(context_config, device_allocator.alloc, device_allocator.release),
-    BZI_UP_TO(SWITCH, context_config, no_threads, 1),
+    BZI_PLAIN(SWITCH, context_config, no_threads),
     BZI_UP_TO(BITS, context_config, codecs, 2 * BZNA_ALLOW_OWN - 1),
     BZI_UP_TO(COUNT64, context_config, own_codecs.count, BZI_LIMIT_OWN_CODECS),
     BZI_BOTH(context_config, own_codecs.ptr, own_codecs.count),
     BZI_PLAIN(RESERVED, context_config, own_codecs.reserved),
 
-    BZI_UP_TO(SWITCH, dataset_config, allow_empty, 1),
+    BZI_PLAIN(SWITCH, dataset_config, allow_empty),
     BZI_BOTH(dataset_config, classes, class_count),
     BZI_UP_TO(CHOICE, dataset_config, class_order, BZNA_CLASS_ORDER_NUMERIC),
     BZI_UP_TO(CHOICE, dataset_config, orientation, BZNA_ORIENTATION_IGNORE),
@@ -2731,10 +2655,8 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(FORMAT, output, channels, BZNA_CHANNELS_GRAY),
 
     BZI_NUMBER(COUNT, loader_output, batch_size, 1, BZI_LIMIT_BATCH, 0),
-    BZI_PLAIN(FREE, loader_output, views),
     BZI_NUMBER(COUNT, loader_output, slices, 0, 0, 1),
     BZI_UP_TO(CHOICE, loader_output, device.kind, BZNA_DEVICE_CUDA),
-    BZI_PLAIN(FREE, loader_output, device.ordinal),
     BZI_PLAIN(EXTRA_ONLY, loader_output, name),
     BZI_PLAIN(EXTRA_ONLY, loader_output, field),
     BZI_PLAIN(EXTRA_ONLY, loader_output, warp),
@@ -2744,14 +2666,14 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(CHOICE, loader_output, palette, BZNA_PALETTE_INDEX),
     BZI_PLAIN(RESERVED, loader_output, reserved),
 
-    BZI_ROW(extra_output, FIRST_ONLY, loader_output, batch_size, 0, 0, 0),
-    BZI_ROW(extra_output, FIRST_ONLY, loader_output, slices, 0, 0, 0),
-    BZI_ROW(extra_output, FIRST_ONLY, loader_output, device, 0, 0, 0),
-    BZI_ROW(extra_output, FIRST_ONLY, loader_output, stream, 0, 0, 0),
-    BZI_ROW(extra_output, FIRST_ONLY, loader_output, buffers, 0, 0, 0),
-    BZI_ROW(extra_output, FIRST_ONLY, loader_output, buffer_count, 0, 0, 0),
-    BZI_ROW(extra_output, CHOICE, loader_output, palette, 0, BZNA_PALETTE_INDEX, 0),
-    BZI_ROW(extra_output, RESERVED, loader_output, reserved, 0, 0, 0),
+    BZI_EXTRA(FIRST_ONLY, batch_size, 0),
+    BZI_EXTRA(FIRST_ONLY, slices, 0),
+    BZI_EXTRA(FIRST_ONLY, device, 0),
+    BZI_EXTRA(FIRST_ONLY, stream, 0),
+    BZI_EXTRA(FIRST_ONLY, buffers, 0),
+    BZI_EXTRA(FIRST_ONLY, buffer_count, 0),
+    BZI_EXTRA(CHOICE, palette, BZNA_PALETTE_INDEX),
+    BZI_EXTRA(RESERVED, reserved, 0),
 
     BZI_UP_TO(COUNT64, loader_outputs, count, BZI_LIMIT_OUTPUTS - 1),
     BZI_BOTH(loader_outputs, ptr, count),
@@ -2759,15 +2681,11 @@ static const bzi_setting bzi_settings[] = {
 
     BZI_UP_TO(CHOICE, loader_order, kind, BZNA_ORDER_GIVEN),
     BZI_UP_TO(CHOICE, loader_order, last_batch, BZNA_LAST_FILL),
-    BZI_PLAIN(FREE, loader_order, seed),
     BZI_NUMBER(COUNT64, loader_order, epochs, 0, 0, 1),
-    BZI_PLAIN(FREE, loader_order, first_epoch),
     BZI_BOTH(loader_order, indices, index_count),
     BZI_NUMBER(REAL64, loader_order, pad_value, -FLT_MAX, FLT_MAX, 0),
-    BZI_PLAIN(FREE, loader_order, pad_target),
     BZI_PLAIN(RESERVED, loader_order, reserved),
 
-    BZI_PLAIN(FREE, loader_shard, rank),
     BZI_NUMBER(COUNT, loader_shard, world_size, 0, 0, 1),
     BZI_PLAIN(RESERVED, loader_shard, reserved),
 
@@ -2783,23 +2701,21 @@ static const bzi_setting bzi_settings[] = {
     BZI_NUMBER(RANGE64, warp, shear, -89.999f, 89.999f, 0),
     BZI_UP_TO(REAL64, warp, perspective, 1),
     BZI_UP_TO(REAL64, warp, perspective_p, 1),
-    BZI_UP_TO(SWITCH, warp, resize, 1),
-    BZI_UP_TO(SWITCH, warp, keep_ratio, 1),
-    BZI_UP_TO(SWITCH, warp, random_crop, 1),
+    BZI_PLAIN(SWITCH, warp, resize),
+    BZI_PLAIN(SWITCH, warp, keep_ratio),
+    BZI_PLAIN(SWITCH, warp, random_crop),
     BZI_UP_TO(REAL64, warp, mxnet.shear_ratio, 1e6),
     BZI_UP_TO(COUNT, warp, mxnet.canvas_px, 1e6),
     BZI_UP_TO(COUNT, warp, mxnet.crop_px, 1e6),
     BZI_UP_TO(COUNT, warp, mxnet.pad_px, 1e6),
     BZI_UP_TO(COUNT, warp, mxnet.short_edge_px, 1e6),
-    BZI_UP_TO(SWITCH, warp, mxnet.has_crop_start, 1),
-    BZI_PLAIN(FREE, warp, mxnet.crop_x_start),
-    BZI_PLAIN(FREE, warp, mxnet.crop_y_start),
+    BZI_PLAIN(SWITCH, warp, mxnet.has_crop_start),
     BZI_UP_TO(REAL, warp, mxnet.hls[0], 180),
     BZI_UP_TO(REAL, warp, mxnet.hls[1], 255),
     BZI_UP_TO(REAL, warp, mxnet.hls[2], 255),
     BZI_UP_TO(REAL, warp, mxnet.contrast, 0.999f),
     BZI_UP_TO(REAL, warp, mxnet.illumination, 1e6),
-    BZI_UP_TO(SWITCH, warp, mxnet.clamp_hue, 1),
+    BZI_PLAIN(SWITCH, warp, mxnet.clamp_hue),
     BZI_PLAIN(RESERVED, warp, mxnet.reserved0),
     BZI_PLAIN(RESERVED, warp, mxnet.reserved),
     BZI_PLAIN(RESERVED, warp, reserved0),
@@ -2830,7 +2746,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(COUNT, loader_fields, made_count, BZI_LIMIT_MADE),
     BZI_BOTH(loader_fields, made, made_count),
     BZI_BOTH(loader_fields, make, made_count),
-    BZI_UP_TO(SWITCH, loader_fields, geometry, 1),
+    BZI_PLAIN(SWITCH, loader_fields, geometry),
     BZI_PLAIN(RESERVED, loader_fields, reserved),
 
     BZI_UP_TO(COUNT, loader_read, threads, BZI_LIMIT_READERS),
@@ -2844,9 +2760,9 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(CHOICE, loader_decode, decoder, BZNA_DECODER_NVDEC),
     BZI_UP_TO(COUNT, loader_decode, threads, BZI_LIMIT_THREADS),
     BZI_UP_TO(CHOICE, loader_decode, jpeg, BZNA_DECODER_NVDEC),
-    BZI_UP_TO(SWITCH, loader_decode, jpeg_shrink, 1),
+    BZI_PLAIN(SWITCH, loader_decode, jpeg_shrink),
     BZI_NUMBER(REAL, loader_decode, jpeg_shrink_margin, 1, 64, 1),
-    BZI_UP_TO(SWITCH, loader_decode, hybrid, 1),
+    BZI_PLAIN(SWITCH, loader_decode, hybrid),
     BZI_PLAIN(RESERVED, loader_decode, reserved),
 
     BZI_UP_TO(CHOICE, loader_errors, on_error, BZNA_ON_ERROR_STOP),
@@ -2854,15 +2770,15 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(RESERVED, loader_errors, reserved),
 
     BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3),
-    BZI_UP_TO(SWITCH, loader_pipeline, restore_any_pixels, 1),
+    BZI_PLAIN(SWITCH, loader_pipeline, restore_any_pixels),
     BZI_BOTH(loader_pipeline, cpus, cpu_count),
-    BZI_UP_TO(SWITCH, loader_pipeline, no_threads, 1),
+    BZI_PLAIN(SWITCH, loader_pipeline, no_threads),
     BZI_PLAIN(RESERVED, loader_pipeline, reserved),
 
 #ifndef BENZINA_NO_AUGMENT
     BZI_UP_TO(COUNT, loader_augment, policy_count, BZI_LIMIT_POLICIES),
     BZI_BOTH(loader_augment, policies, policy_count),
-    BZI_UP_TO(SWITCH, loader_augment, beyond_crop, 1),
+    BZI_PLAIN(SWITCH, loader_augment, beyond_crop),
     BZI_PLAIN(RESERVED, loader_augment, reserved),
 
     BZI_NUMBER(COUNT, policy, operation_count, 1, BZI_LIMIT_OPERATIONS, 0),
@@ -2883,8 +2799,8 @@ static const bzi_setting bzi_settings[] = {
     BZI_UP_TO(CHOICE, transform, fill_space, BZNA_FILL_OUTPUT),
     BZI_UP_TO(CHOICE, transform, matrix, BZNA_MATRIX_BT2020_FULL),
     BZI_UP_TO(CHOICE, transform, antialias, BZNA_ANTIALIAS_ROUND),
-    BZI_UP_TO(SWITCH, transform, clamp_hue, 1),
-    BZI_UP_TO(SWITCH, transform, grayscale, 1),
+    BZI_PLAIN(SWITCH, transform, clamp_hue),
+    BZI_PLAIN(SWITCH, transform, grayscale),
     BZI_PLAIN(REAL, transform, color),
     BZI_NUMBER(REAL, transform, hls[0], -180, 180, 0),
     BZI_NUMBER(REAL, transform, hls[1], -255, 255, 0),
@@ -2905,7 +2821,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(RESERVED, writer_config, reserved),
 
     BZI_UP_TO(CHOICE, writer_sample, split, BZNA_SPLIT_TEST),
-    BZI_UP_TO(SWITCH, writer_sample, has_target, 1),
+    BZI_PLAIN(SWITCH, writer_sample, has_target),
     BZI_UP_TO(COUNT, writer_sample, field_count, BZI_LIMIT_ARCHIVE_FIELDS),
     BZI_PLAIN(RESERVED, writer_sample, reserved),
 
@@ -2919,7 +2835,7 @@ static const bzi_setting bzi_settings[] = {
     BZI_BOTH(provider, class_names, class_count),
     BZI_PLAIN(RESERVED, provider, reserved),
     BZI_NUMBER(COUNT, provider_field, kind, BZNA_FIELD_IMAGE, BZNA_FIELD_BYTES, 0),
-    BZI_UP_TO(SWITCH, provider_field, located, 1),
+    BZI_PLAIN(SWITCH, provider_field, located),
     BZI_UP_TO(CHOICE, provider_field, layout, BZNA_LAYOUT_NHWC),
     BZI_PLAIN(RESERVED, provider_field, reserved0),
     BZI_PLAIN(RESERVED, provider_field, reserved),
@@ -2933,47 +2849,50 @@ static const bzi_setting bzi_settings[] = {
     BZI_PLAIN(RESERVED, image, reserved1),
 };
 
-/* Checks a setting that is a whole number. */
-static bzna_status bzi_setting_check_integer(const char *where, const bzi_setting *s, const void *at, bzna_error *err)
+/* Checks a setting that is one whole number, or several. */
+static bzna_status bzi_setting_check_integers(const char *where, const bzi_setting *s, const void *at, bzna_error *err)
 {
-    uint64_t value;
-    uint32_t low;
+    const uint32_t *words = at;
+    const uint64_t least = (uint64_t)s->least, most = s->type == BZI_IS_SWITCH ? 1 : (uint64_t)s->most;
+    const size_t count = s->bytes / sizeof *words;
 
-    memcpy(&low, at, sizeof low);
-    value = s->type == BZI_IS_CHOICE ? (uint64_t)(int32_t)low : low;        /* -1 shall be called so */
-    if (s->type == BZI_IS_COUNT64)
-        memcpy(&value, at, sizeof value);
-    if (value >= (uint64_t)s->least && (s->most == 0 || value <= (uint64_t)s->most))
-        return BZNA_OK;
-    switch (s->type) {
-    case BZI_IS_CHOICE: return BZI_MISUSE(err, "%s.%s: %lld is not known", where, s->name, (long long)value);
-    case BZI_IS_BITS:   return BZI_MISUSE(err, "%s.%s: 0x%llx has bits that are not known", where, s->name,
-                                          (bzi_llu)value);
-    case BZI_IS_SWITCH: return BZI_MISUSE(err, "%s.%s: neither 0 nor 1", where, s->name);
-    case BZI_IS_FORMAT: return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.%s: %llu is not supported; %.0f to %.0f are",
-                                        where, s->name, (bzi_llu)value, s->least, s->most);
-    default:            return BZI_MISUSE(err, "%s.%s: %llu is not in %.0f..%.0f", where, s->name, (bzi_llu)value,
-                                          s->least, s->most);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t value = words[i];
+
+        if (s->type == BZI_IS_COUNT64)
+            memcpy(&value, &words[i++], sizeof value);
+        if (value >= least && (most == 0 || value <= most))
+            continue;
+        switch (s->type) {
+        case BZI_IS_CHOICE: return BZI_MISUSE(err, "%s.%s: %d is not known", where, s->name, (int)words[i]);   /* as -1 */
+        case BZI_IS_BITS:   return BZI_MISUSE(err, "%s.%s: 0x%x has bits that are not known", where, s->name, words[i]);
+        case BZI_IS_SWITCH: return BZI_MISUSE(err, "%s.%s: neither 0 nor 1", where, s->name);
+        case BZI_IS_FORMAT: return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.%s: %u is not supported; 0 to %u are", where,
+                                            s->name, words[i], (uint32_t)most);
+        default:            return BZI_MISUSE(err, "%s.%s: %llu is not in %llu..%llu", where, s->name, (bzi_llu)value,
+                                              (bzi_llu)least, (bzi_llu)most);
+        }
     }
+    return BZNA_OK;
 }
-
 
 /* Checks a setting that is one real number, or several. */
 static bzna_status bzi_setting_check_reals(const char *where, const bzi_setting *s, const void *at, bzna_error *err)
 {
     const int is_double = s->type == BZI_IS_REAL64 || s->type == BZI_IS_RANGE64;
-    const int is_pairs = s->type == BZI_IS_RANGE || s->type == BZI_IS_RANGE64;
+    const int is_range = s->type == BZI_IS_RANGE || s->type == BZI_IS_RANGE64;
     const size_t count = s->bytes / (is_double ? sizeof(double) : sizeof(float));
     double value = 0;
 
     for (size_t i = 0; i < count; i++) {
         const double before = value;
+
         value = is_double ? ((const double *)at)[i] : (double)((const float *)at)[i];
         if (!isfinite(value))
             return BZI_MISUSE(err, "%s.%s: %g is not a finite number", where, s->name, value);
         if (s->most != 0 && (value < s->least || value > s->most))
             return BZI_MISUSE(err, "%s.%s: %g is not in %g..%g", where, s->name, value, s->least, s->most);
-        if (is_pairs && i % 2 && value < before)
+        if (is_range && i % 2 && value < before)
             return BZI_MISUSE(err, "%s.%s: %g..%g is no range", where, s->name, before, value);
     }
     return BZNA_OK;
@@ -3001,31 +2920,24 @@ static bzna_status bzi_check_reserved(const char *where, const char *name, const
 static bzna_status bzi_setting_check(const char *where, const bzi_setting *s, const uint8_t *values, bzna_error *err)
 {
     const uint8_t *at = values + s->offset;
-    const int is_itself = s->type < BZI_IS_BOTH && s->preset == 0;          /* zeros stand for nothing else */
-    const int is_set = is_itself || !bzi_is_zero(at, s->bytes);
-    const uint32_t bytes = s->type == BZI_IS_COUNT64 ? 8 : 4;
-    bzna_status status = BZNA_OK;
+    const int is_zero = bzi_is_zero(at, s->bytes);
 
     switch (s->type) {
-    case BZI_IS_FREE:
-        return BZNA_OK;
     case BZI_IS_RESERVED:
         return bzi_check_reserved(where, s->name, at, s->bytes, err);
     case BZI_IS_FIRST_ONLY:
-        return is_set ? BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, s->name) : BZNA_OK;
+        return is_zero ? BZNA_OK : BZI_MISUSE(err, "%s.%s: can only be set for the first output", where, s->name);
     case BZI_IS_EXTRA_ONLY:
-        return is_set ? BZI_MISUSE(err, "%s.%s: is only for extra_outputs; for the first output, set fields.image and "
-                                   "the config's own groups", where, s->name) : BZNA_OK;
+        return is_zero ? BZNA_OK : BZI_MISUSE(err, "%s.%s: is only for extra_outputs; for the first output, set "
+                                              "fields.image and the config's own groups", where, s->name);
     case BZI_IS_BOTH:
-        return is_set == bzi_is_zero(values + s->other_offset, s->other_bytes) ?
-                   BZI_MISUSE(err, "%s.%s: one is given without the other", where, s->name) : BZNA_OK;
-    case BZI_IS_REAL: case BZI_IS_REAL64: case BZI_IS_RANGE: case BZI_IS_RANGE64:
-        return is_set ? bzi_setting_check_reals(where, s, at, err) : BZNA_OK;
-    default:
-        for (uint32_t i = 0; i < s->bytes && is_set && status == BZNA_OK; i += bytes)
-            status = bzi_setting_check_integer(where, s, at + i, err);
-        return status;
+        return is_zero == bzi_is_zero(values + s->other_offset, s->other_bytes) ? BZNA_OK :
+                   BZI_MISUSE(err, "%s.%s: one is given without the other", where, s->name);
     }
+    if (is_zero && s->preset != 0)    /* zeros stand for something that is allowed */
+        return BZNA_OK;
+    return s->type < BZI_IS_REAL ? bzi_setting_check_integers(where, s, at, err) :
+                                   bzi_setting_check_reals(where, s, at, err);
 }
 
 /* Checks a struct of the caller's. of: BZI_OF_...: which one it is. where: what errors call it. */
@@ -4263,12 +4175,10 @@ BZI_MAYBE_UNUSED static uint32_t bzi_xmp_orientation(bzi_span xmp)
 #  define BZI_JPEG_ARITHMETIC 0
 #endif
 
-/* Makes an error like "PNG at byte 20: ...", at the cursor. One that ran out says that the file is truncated. */
-BZI_MAYBE_UNUSED static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name,
-                                                   const char *what)
+/* Fails at the cursor. One that ran out says that the file is truncated. */
+BZI_MAYBE_UNUSED static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *reason)
 {
-    BZI_FAIL_AT(err, BZNA_E_DECODE, bzi_cursor_offset(c), "%s%s", c->overrun ? "truncated: " : "", what);
-    return bzi_error_join(err, name, " ");
+    return BZI_FAIL_AT(err, BZNA_E_DECODE, bzi_cursor_offset(c), "%s%s", c->overrun ? "truncated: " : "", reason);
 }
 
 static bzi_span bzi_image_data(const bzna_image *image) { return (bzi_span){ image->data, image->data_size }; }
@@ -4347,12 +4257,12 @@ static void bzi_jpeg_tables(bzi_jpeg *j, uint32_t marker, bzi_cursor *c)
 /* Refuses a kind of frame header that is not read, by its name. */
 static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %s coding (marker %02X) is not supported",
-                    marker == BZI_JPEG_SOF55                               ? "JPEG-LS" :
-                    marker == BZI_JPEG_DHP || marker == BZI_JPEG_EXP       ? "hierarchical" :
-                    (marker & 3) == 3                                      ? "lossless" :
-                    marker > BZI_JPEG_JPG && (marker & 7) < 4              ? "arithmetic" :
-                                                                             "hierarchical",
+    return BZI_FAIL(err, BZNA_E_CODEC, "%s coding (marker %02X) is not supported",
+                    marker == BZI_JPEG_SOF55                      ? "JPEG-LS" :
+                    marker > BZI_JPEG_SOF15                       ? "hierarchical" :
+                    (marker & 3) == 3                             ? "lossless" :
+                    marker > BZI_JPEG_JPG && (marker & 7) < 4     ? "arithmetic" :
+                                                                    "hierarchical",
                     marker);
 }
 
@@ -4362,7 +4272,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     const uint32_t bits = bzi_cursor_u8(c);
 
     if (j->frame)
-        return bzi_still_fail(err, c, "JPEG", "a second frame header");
+        return bzi_still_fail(err, c, "a second frame header");
     if (marker > BZI_JPEG_SOF2 && !(BZI_JPEG_ARITHMETIC && (marker == BZI_JPEG_SOF9 || marker == BZI_JPEG_SOF10)))
         return bzi_jpeg_refuse(marker, err);
 
@@ -4371,13 +4281,11 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     j->width = bzi_cursor_u16(c);
     j->count = bzi_cursor_u8(c);
     if (c->overrun || !j->width || !j->count || bzi_cursor_left(c) != 3 * j->count)
-        return bzi_still_fail(err, c, "JPEG", "the frame header is damaged");
-    if (bits != 8)
-        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u bits a sample; only 8 are supported", bits);
+        return bzi_still_fail(err, c, "the frame header is damaged");
+    if (bits != 8 || j->count > 4 || j->count == 2)
+        return BZI_FAIL(err, BZNA_E_CODEC, "%u components of %u bits; 1, 3 and 4 of 8 bits are supported", j->count, bits);
     if (!j->height)
-        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: a height that follows the first scan (DNL) is not supported");
-    if (j->count > 4 || j->count == 2)
-        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components; 1, 3 and 4 are supported", j->count);
+        return BZI_FAIL(err, BZNA_E_CODEC, "a height that follows the first scan (DNL) is not supported");
 
     for (uint32_t i = 0; i < j->count; i++) {
         bzi_jpeg_component *p = &j->component[i];
@@ -4391,7 +4299,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
         j->needed |= 1u << (table & 3);
         j->odd |= table > 3;
         if (!p->h || p->h > 4 || !p->v || p->v > 4)
-            return bzi_still_fail(err, c, "JPEG", "the frame header is damaged");
+            return bzi_still_fail(err, c, "the frame header is damaged");
     }
     return BZNA_OK;
 }
@@ -4402,7 +4310,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     const uint32_t count = bzi_cursor_u8(c);
 
     if (!j->frame)
-        return bzi_still_fail(err, c, "JPEG", "a scan before the frame header");
+        return bzi_still_fail(err, c, "a scan before the frame header");
     j->odd |= bzi_cursor_left(c) != 2 * count + 3;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t id = bzi_cursor_u8(c), tables = bzi_cursor_u8(c);
@@ -4412,43 +4320,22 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     }
     j->has_scan = 1;
     j->several = (j->frame & 7) == 2 || count != j->count;  /* progressive, or without some of the components */
-    return c->overrun ? bzi_still_fail(err, c, "JPEG", "a scan header is damaged") : BZNA_OK;
+    return c->overrun ? bzi_still_fail(err, c, "a scan header is damaged") : BZNA_OK;
 }
 
 /* Reads the markers of JFIF, EXIF, XMP and Adobe. */
-static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
+static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, bzi_span data)
 {
-    static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
-    const bzi_span data = { c->data, c->size };
+    static const char xmp[] = "http://ns.adobe.com/xap/1.0/", exif[] = "Exif\0";
 
-    if (marker == BZI_JPEG_APP1 && c->size > sizeof xmp && !memcmp(c->data, xmp, sizeof xmp))
+    if (marker == BZI_JPEG_APP1 && bzi_span_begins(data, xmp, sizeof xmp))
         j->xmp_orientation = bzi_xmp_orientation(bzi_span_skip(data, sizeof xmp));
-    if (marker == BZI_JPEG_APP0 && c->size >= 5 && !memcmp(c->data, "JFIF", 5))
+    if (marker == BZI_JPEG_APP1 && bzi_span_begins(data, exif, sizeof exif) && j->exif_count < BZI_LENGTH(j->exif))
+        j->exif[j->exif_count++] = bzi_span_skip(data, sizeof exif);
+    if (marker == BZI_JPEG_APP0 && bzi_span_begins(data, "JFIF", 5))
         j->jfif = 1;
-    if (marker == BZI_JPEG_APP14 && c->size >= 12 && !memcmp(c->data, "Adobe", 5))
-        j->adobe = c->data[11];
-    if (marker == BZI_JPEG_APP1 && c->size >= 6 && !memcmp(c->data, "Exif\0", 6) && j->exif_count < BZI_LENGTH(j->exif))
-        j->exif[j->exif_count++] = bzi_span_skip(data, 6);
-}
-
-/* Takes one marker of the header and its segment. */
-static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, bzi_cursor *segment, bzna_error *err)
-{
-    switch (marker) {
-    case BZI_JPEG_SOS: return bzi_jpeg_scan(j, segment, err);
-    case BZI_JPEG_DQT:
-    case BZI_JPEG_DHT: bzi_jpeg_tables(j, marker, segment); return BZNA_OK;
-    case BZI_JPEG_DAC:
-    case BZI_JPEG_JPG: return BZNA_OK;
-    case BZI_JPEG_DHP:
-    case BZI_JPEG_EXP:
-    case BZI_JPEG_SOF55: return bzi_jpeg_refuse(marker, err);
-    }
-
-    if (marker >= BZI_JPEG_SOF0 && marker <= BZI_JPEG_SOF15)
-        return bzi_jpeg_frame(j, marker, segment, err);
-    bzi_jpeg_note(j, marker, segment);
-    return BZNA_OK;
+    if (marker == BZI_JPEG_APP14 && data.size >= 12 && bzi_span_begins(data, "Adobe", 5))
+        j->adobe = data.data[11];
 }
 
 /* Reads a picture's markers down to its first scan. */
@@ -4460,14 +4347,23 @@ static bzna_status bzi_jpeg_read(bzi_jpeg *j, bzi_span data, bzna_error *err)
     memset(j, 0, offsetof(bzi_jpeg, exif));
     j->adobe = UINT32_MAX;
     if (bzi_cursor_u16(&c) != 0xffd8)
-        return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it does not begin like one");
+        return BZI_FAIL(err, BZNA_E_DECODE, "it does not begin as one");
 
     while (status == BZNA_OK && !j->has_scan) {
         const uint32_t marker = bzi_jpeg_next(&c, &segment);
 
         if (c.overrun || marker == BZI_JPEG_EOI)
-            return bzi_still_fail(err, &c, "JPEG", "there is no picture");
-        status = bzi_jpeg_take(j, marker, &segment, err);
+            return bzi_still_fail(err, &c, "there is no picture");
+        if (marker == BZI_JPEG_SOS)
+            status = bzi_jpeg_scan(j, &segment, err);
+        else if (marker == BZI_JPEG_DQT || marker == BZI_JPEG_DHT)
+            bzi_jpeg_tables(j, marker, &segment);
+        else if (marker == BZI_JPEG_DHP || marker == BZI_JPEG_EXP || marker == BZI_JPEG_SOF55)
+            status = bzi_jpeg_refuse(marker, err);
+        else if (marker > BZI_JPEG_SOF15)
+            bzi_jpeg_note(j, marker, (bzi_span){ segment.data, segment.size });
+        else if (marker >= BZI_JPEG_SOF0 && marker != BZI_JPEG_JPG && marker != BZI_JPEG_DAC)
+            status = bzi_jpeg_frame(j, marker, &segment, err);
     }
     return status;
 }
@@ -4508,7 +4404,7 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
         }
 
     return BZI_FAIL(err, BZNA_E_CODEC,
-                    "JPEG: %u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u are not supported",
+                    "%u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u are not supported",
                     j->count, bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h, c[1].v, c[2].h, c[2].v);
 }
 
@@ -4528,7 +4424,7 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     blocks *= units;
     if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT,
-                        "JPEG: the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j->width,
+                        "the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j->width,
                         j->height, (bzi_llu)blocks * 129, (bzi_llu)BZI_LIMIT_JPEG_BYTES);
     return BZNA_OK;
 }
@@ -4564,7 +4460,7 @@ static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format,
 static bzna_status bzi_jpeg_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     (void)image, (void)format;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "JPEG is not read by this build (BENZINA_NO_JPEG)");
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "not read by this build (BENZINA_NO_JPEG)");
 }
 
 #endif
@@ -4653,7 +4549,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
 
     bzi_cursor_take(&c, 8);
     if (bzi_png_next(&c, &chunk) != bzi_type("IHDR") || chunk.size != 13)
-        return bzi_still_fail(err, &c, "PNG", "it does not begin with a header");
+        return bzi_still_fail(err, &c, "it does not begin with a header");
 
     format->width = bzi_cursor_u32(&chunk);
     format->height = bzi_cursor_u32(&chunk);
@@ -4663,7 +4559,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
 
     do {
         if (!(type = bzi_png_next(&c, &chunk)))
-            return bzi_still_fail(err, &c, "PNG", "the end chunk is missing");
+            return bzi_still_fail(err, &c, "the end chunk is missing");
         if (type == bzi_type("PLTE") && !coded)
             has_palette = 1;
         if (type == bzi_type("IDAT"))
@@ -4673,11 +4569,11 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     } while (type != bzi_type("IEND"));
 
     if (colors == 3 && !has_palette)
-        return bzi_still_fail(err, &c, "PNG", "there is no palette before the pixels");
+        return bzi_still_fail(err, &c, "there is no palette before the pixels");
     /* deflated data grow to at most 1032 times their size */
     if (colors > 7 || !samples[colors] || !coded ||
         ((uint64_t)format->width * samples[colors] * depth + 7) / 8 * format->height / 1032 > coded)
-        return bzi_still_fail(err, &c, "PNG", "the header is damaged, or pixels are missing");
+        return bzi_still_fail(err, &c, "the header is damaged, or pixels are missing");
     return BZNA_OK;
 }
 
@@ -4759,7 +4655,7 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
     bzi_cursor_take(&c, 4);
     riff = bzi_cursor_sub(&c, bzi_cursor_le(&c, 4));
     if (c.overrun)
-        return bzi_still_fail(err, &c, "WebP", "it has fewer bytes than it says");
+        return bzi_still_fail(err, &c, "it has fewer bytes than it says");
 
     bzi_cursor_take(&riff, 4);
     while (bzi_cursor_left(&riff) >= 8) {
@@ -4768,14 +4664,14 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
         chunk = bzi_cursor_sub(&riff, bytes);
 
         if (riff.overrun)
-            return bzi_still_fail(err, &riff, "WebP", "a chunk is longer than the file");
+            return bzi_still_fail(err, &riff, "a chunk is longer than the file");
         bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
 
         if (type == bzi_type("VP8X") && (bzi_cursor_u8(&chunk) & 2))
-            return BZI_FAIL(err, BZNA_E_CODEC, "animated WebP is not supported");
+            return BZI_FAIL(err, BZNA_E_CODEC, "animations are not supported");
         if ((type == bzi_type("VP8 ") || type == bzi_type("VP8L")) && !format->width &&
             !bzi_webp_read(type, &chunk, format))
-            return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
+            return bzi_still_fail(err, &chunk, "the header is damaged, or pixels are missing");
 
         if (type == bzi_type("EXIF") && !exif.data)
             exif = (bzi_span){ chunk.data, bytes };
@@ -4784,23 +4680,23 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
     }
 
     format->orientation = bzi_default(bzi_exif_orientation(&exif, 1), bzi_xmp_orientation(xmp));
-    return format->width ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
+    return format->width ? BZNA_OK : bzi_still_fail(err, &riff, "there is no picture");
 }
 
-#  define BZI_STILL(name_, signature_, av, ...) \
-    { .id = BZNA_CODEC_STILL, .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, \
-      .av_id = BZI_AV_ID(av), __VA_ARGS__ }
+#  define BZI_STILL_READ(...) __VA_ARGS__
 #else
-#  define BZI_STILL(name_, signature_, av, ...) \
-    { .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1 }
+#  define BZI_STILL_READ(...)
 #endif
+#define BZI_STILL(name_, signature_, ...) \
+    { .name = name_, .signature = signature_, .signature_size = sizeof signature_ - 1, BZI_STILL_READ(__VA_ARGS__) }
 
 /* --- The list, by which builds without stills name them --- */
 
 static const bzi_codec bzi_stills[] = {
-    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", PNG, .allow = BZNA_ALLOW_PNG, .read = bzi_png_inspect,
-              .strip = bzi_png_strip),
-    BZI_STILL("WebP", "RIFF....WEBP", WEBP, .allow = BZNA_ALLOW_WEBP, .read = bzi_webp_inspect),
+    BZI_STILL("PNG", "\x89PNG\r\n\x1a\n", .id = BZNA_CODEC_STILL, .allow = BZNA_ALLOW_PNG, .av_id = BZI_AV_ID(PNG),
+              .read = bzi_png_inspect, .strip = bzi_png_strip),
+    BZI_STILL("WebP", "RIFF....WEBP", .id = BZNA_CODEC_STILL, .allow = BZNA_ALLOW_WEBP, .av_id = BZI_AV_ID(WEBP),
+              .read = bzi_webp_inspect),
 };
 
 /* Returns the kind of still that begins with these bytes, or NULL. */
@@ -4820,19 +4716,18 @@ static const bzi_codec *bzi_still_find(bzi_span head)
 }
 
 /* Refuses a large picture that a few bytes stand for. size: of the file. */
-static bzna_status bzi_format_check_bytes(const bzi_format *format, const char *name, uint64_t size, bzna_error *err)
+static bzna_status bzi_format_check_bytes(const bzi_format *format, uint64_t size, bzna_error *err)
 {
     uint64_t bytes;
 
     if (!bzi_mul((uint64_t)format->width * format->height, format->pixel_bits, &bytes) ||
         (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > size))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a "
-                        "coded byte for each %u bytes of it", name, format->width, format->height, (bzi_llu)size,
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%ux%u pixels in %llu bytes: a picture of more than %u MiB needs a coded byte "
+                        "for each %u bytes of it", format->width, format->height, (bzi_llu)size,
                         BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
 
-#ifndef BENZINA_NO_STILLS
 static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     const bzi_span file = bzi_image_data(image);
@@ -4840,7 +4735,9 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
 
     memset(format, 0, sizeof *format);
     if (!still)
-        return BZI_FAIL(err, BZNA_E_CODEC, "not a still that is read: PNG, WebP, or those of the program's own codecs");
+        return BZI_FAIL(err, BZNA_E_CODEC, "neither PNG nor WebP, nor of a codec of the program's own");
+    if (!still->read)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "not read by this build (BENZINA_NO_STILLS)");
 
     format->depth_luma = format->depth_chroma = 8;
     format->chroma_format = 3;
@@ -4850,24 +4747,10 @@ static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format
     if (still->read(file, format, err) != BZNA_OK)
         return err->status;
     if (!format->width || !format->height)
-        return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
+        return BZI_FAIL(err, BZNA_E_DECODE, "a picture of %ux%u", format->width, format->height);
 
-    return bzi_format_check_bytes(format, still->name, file.size, err);
+    return bzi_format_check_bytes(format, file.size, err);
 }
-
-#else
-
-/* This build names these kinds, and reads none of them. */
-static bzna_status bzi_still_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
-{
-    const bzi_codec *still = bzi_still_find(bzi_image_data(image));
-
-    (void)format;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s is not read by this build (BENZINA_NO_STILLS)",
-                    still ? still->name : "a still picture");
-}
-
-#endif
 
 
 /* ==== 19. Codecs ====================================================================================================
@@ -4931,11 +4814,8 @@ static int bzi_image_nals_next(bzi_image_nals *n, bzi_span *unit)
 
 static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 {
-    const int is_av1 = n->codec == BZNA_CODEC_AV1;
-    const char *config = is_av1 ? "av1C" : n->codec == BZNA_CODEC_H265 ? "hvcC" : "avcC";
-
-    return BZI_FAIL(err, BZNA_E_BOX, "%s: %s unit is longer than the rest of it", n->part ? "the access unit" : config,
-                    is_av1 ? "an AV1" : "a NAL");
+    return BZI_FAIL(err, BZNA_E_BOX, "a unit of the %s is longer than the rest of it",
+                    n->part ? "picture" : "configuration");
 }
 
 /* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
@@ -5042,10 +4922,9 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
 
     if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
-        return BZI_MISUSE(err,
-                          "image.config: a raw picture needs two bytes here, channels (1 or 3) and BZNA_LAYOUT_...");
+        return BZI_MISUSE(err, "image.config: two bytes are required, channels (1 or 3) and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "a picture of %ux%u in %u channels cannot have %llu bytes",
                         image->frame_width, image->frame_height, config.data[0], (bzi_llu)image->data_size);
     memset(sps, 0, sizeof *sps);
     sps->width = image->frame_width;
@@ -5270,9 +5149,8 @@ static uint32_t bzi_codec_length_size(const bzi_codec *codec, bzi_span config)
 /* Pictures are inspected by bzi_own_prepare before they are described: bzi_image.is_inspected. */
 static bzna_status bzi_own_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
-    (void)format;
-    return BZI_FAIL(err, BZNA_E_CODEC, "image.codec: %u is a codec of the program's own, which this call does not take",
-                    image->codec);
+    (void)image, (void)format;
+    return BZI_FAIL(err, BZNA_E_CODEC, "this call does not take such pictures");
 }
 
 /* The row of all codecs of the program's own. */
@@ -5307,6 +5185,14 @@ static bzna_status bzi_codec_has_library(const bzi_codec *codec, bzna_error *err
                     is_jpeg ? "libjpeg-turbo" : "libavcodec", is_jpeg ? "BENZINA_NO_JPEG" : "BENZINA_NO_AVCODEC");
 }
 
+/* Reads what a picture states itself. A failure is named after the codec. Pre: the codec is known. */
+static bzna_status bzi_codec_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    if (bzi_codec_find(image->codec)->inspect(image, format, err) == BZNA_OK)
+        return BZNA_OK;
+    return bzi_error_prefix(err, bzi_codec_of(image)->name);
+}
+
 /* Returns 1 if an image may be decoded, else 0. codecs: context_config.codecs. Pixels that are not coded always may. */
 static int bzi_codec_is_allowed(uint32_t codecs, const bzna_image *image)
 {
@@ -5320,7 +5206,7 @@ BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_cod
 /* Returns the codec of a file with these first bytes: JPEG, STILL or UNKNOWN. */
 static uint32_t bzi_codec_recognize(bzi_span head)
 {
-    if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
+    if (bzi_span_begins(head, "\xff\xd8\xff", 3))
         return BZNA_CODEC_JPEG;
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
@@ -5372,8 +5258,8 @@ static const struct bzi_unread {
 static const char *bzi_codec_unread(bzi_span head)
 {
     for (size_t i = 0; i < BZI_LENGTH(bzi_unread); i++)
-        if (head.size >= bzi_unread[i].at + bzi_unread[i].size &&
-            !memcmp(head.data + bzi_unread[i].at, bzi_unread[i].magic, bzi_unread[i].size))
+        if (head.size > bzi_unread[i].at &&
+            bzi_span_begins(bzi_span_skip(head, bzi_unread[i].at), bzi_unread[i].magic, bzi_unread[i].size))
             return bzi_unread[i].what;
 #ifdef BENZINA_NO_STILLS
     if (bzi_still_find(head))
@@ -5399,7 +5285,7 @@ static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t ca
     return sink.size;
 }
 
-/* Looks for a slot of a picture's codec and parameter sets: see bzi_lru_find. */
+/* Looks for a slot of a picture's codec and parameter sets: see bzi_lru_find. Returns -1 if there is no memory. */
 BZI_MAYBE_UNUSED static int bzi_image_slot(bzi_lru *lru, const bzi_memory *memory, const bzna_image *image,
                                            uint32_t *index)
 {
@@ -5408,7 +5294,7 @@ BZI_MAYBE_UNUSED static int bzi_image_slot(bzi_lru *lru, const bzi_memory *memor
     if (!bzi_buffer_reserve(memory, &lru->key, size, 0))
         return -1;
     bzi_image_key(image, lru->key.data, size);
-    return bzi_lru_find(lru, memory, size, index);
+    return bzi_lru_find(lru, size, index);
 }
 
 /* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
@@ -5571,7 +5457,7 @@ static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
 static bzna_status bzi_image_inspect(const bzi_image *image, bzi_format *format, bzna_error *err)
 {
     if (!image->is_inspected)
-        return bzi_codec_find(image->coded.codec)->inspect(&image->coded, format, err);
+        return bzi_codec_inspect(&image->coded, format, err);
     *format = image->format;
     return BZNA_OK;
 }
@@ -5823,7 +5709,7 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_status status, uint
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    bzi_fail_in(movie->err, status, offset, path, "%s", text);
+    BZI_FAIL_IN(movie->err, status, offset, path, "%s", text);
     movie->err->fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
     return status;
 }
@@ -6415,7 +6301,7 @@ static bzna_status bzi_table_expand(const bzi_track *track, const uint64_t *chun
         const uint32_t *run = runs + 3 * (size_t)i, next = i + 1 < t->run_count ? run[3] : t->chunk_count + 1;
 
         if (run[0] == 0 || run[0] >= next || next - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
-            return bzi_fail_in(err, BZNA_E_BOX, at, bzi_track_path(path, track, "stsc"),
+            return BZI_FAIL_IN(err, BZNA_E_BOX, at, bzi_track_path(path, track, "stsc"),
                                "run %u has chunks %u..%u of %u, %u samples each", i, run[0], next - 1, t->chunk_count,
                                run[1]);
 
@@ -6431,7 +6317,7 @@ static bzna_status bzi_table_expand(const bzi_track *track, const uint64_t *chun
 
     if (sample == t->sample_count)
         return BZNA_OK;
-    return bzi_fail_in(err, BZNA_E_BOX, t->runs_at, bzi_track_path(path, track, "stsc"),
+    return BZI_FAIL_IN(err, BZNA_E_BOX, t->runs_at, bzi_track_path(path, track, "stsc"),
                        "its chunks hold %u of %u samples", sample, t->sample_count);
 }
 
@@ -6453,7 +6339,7 @@ static bzna_status bzi_track_index(const bzi_window *window, bzi_track *track, b
     if (!count)
         return BZNA_OK;
     if (!t->is_plain && count * bzi_max32(t->common_size, 1) > window->source->size)
-        return bzi_fail_in(err, BZNA_E_BOX, t->sizes_at, bzi_track_path(path, track, "stsz"),
+        return BZI_FAIL_IN(err, BZNA_E_BOX, t->sizes_at, bzi_track_path(path, track, "stsz"),
                            "%u samples of %u bytes do not fit the file", t->sample_count, t->common_size);
     t->offsets = bzi_arena_alloc(arena, count, sizeof *t->offsets);
     t->sizes = t->common_size ? NULL : bzi_arena_alloc(sizes, count, sizeof *t->sizes);
@@ -6509,7 +6395,7 @@ static bzna_status bzi_track_orientation(const bzi_track *track, const bzi_movie
         return BZNA_OK;
     if (track->turned_at)
         snprintf(path, sizeof path, "moov/trak[%u]/tkhd", track->number);
-    return bzi_fail_in(err, BZNA_E_UNSUPPORTED, at, path,
+    return BZI_FAIL_IN(err, BZNA_E_UNSUPPORTED, at, path,
                        "the matrix scales or skews track \"%s\", which is not supported", track->name);
 }
 
@@ -7194,7 +7080,7 @@ static bzna_status bzi_own_prepare_one(bzi_own *own, bzi_image *image, bzna_erro
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: context_config.codecs does not allow what it is made of",
                         own->host->own_codecs[i].name);
     if (bzi_own_format(&shape, image->coded.palette == BZNA_PALETTE_INDEX, &image->format, err) != BZNA_OK ||
-        bzi_format_check_bytes(&image->format, own->host->own_codecs[i].name, file.size, err) != BZNA_OK)
+        bzi_format_check_bytes(&image->format, file.size, err) != BZNA_OK)
         return bzi_own_fail(own, i, "inspect", err->status, file.size, err);
     image->is_inspected = 1;
     return BZNA_OK;
@@ -7484,7 +7370,7 @@ static bzna_status bzi_named_next(bzi_named *n, bzna_error *err)
     if (!c->overrun && n->kind >= BZNA_FIELD_IMAGE && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
-    return bzi_fail_in(err, BZNA_E_BOX, at, BZI_UUID,
+    return BZI_FAIL_IN(err, BZNA_E_BOX, at, BZI_UUID,
                        "the field has no name or no known kind, or does not fit the box");
 }
 
@@ -7502,7 +7388,7 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, uint32_t inside, bzna_er
         bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
         bzi_container_add_field(c, mp4->fields, n.kind, inside, name);
         if (n.left && c->field_count - mp4->first_own == BZI_LIMIT_ARCHIVE_FIELDS)
-            return bzi_fail_in(err, BZNA_E_LIMIT, bzi_cursor_offset(cursor), BZI_UUID, "more than %u fields",
+            return BZI_FAIL_IN(err, BZNA_E_LIMIT, bzi_cursor_offset(cursor), BZI_UUID, "more than %u fields",
                                BZI_LIMIT_ARCHIVE_FIELDS);
     }
     if (status != BZNA_END)
@@ -7512,7 +7398,7 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, uint32_t inside, bzna_er
     c->class_count = bzi_cursor_left(cursor) < 8 ? 0 : bzi_cursor_u32(cursor);
     if (!c->class_count || c->class_count < bzi_cursor_left(cursor) / 4)
         return BZNA_OK;
-    return bzi_fail_in(err, BZNA_E_BOX, mp4->head.names_at + mp4->classes_at, BZI_UUID,
+    return BZI_FAIL_IN(err, BZNA_E_BOX, mp4->head.names_at + mp4->classes_at, BZI_UUID,
                        "it has no room for the names of %llu classes", (bzi_llu)c->class_count);
 }
 
@@ -7523,7 +7409,7 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
     const uint64_t at = mp4->classes_at + 4 * target, names_at = mp4->classes_at + 4 * (c->class_count + 1);
     const uint32_t begin = bzi_be32(mp4->head.names.data + at), end = bzi_be32(mp4->head.names.data + at + 4);
     if (begin > end || end > mp4->head.names.size - names_at)
-        return bzi_fail_in(err, BZNA_E_BOX, mp4->head.names_at + at, BZI_UUID,
+        return BZI_FAIL_IN(err, BZNA_E_BOX, mp4->head.names_at + at, BZI_UUID,
                            "the name of class %llu does not lie in it", (bzi_llu)target);
     bzi_value_put(value, mp4->head.names.data + names_at + begin, end - begin);
     return BZNA_OK;
@@ -7705,7 +7591,7 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     movie->window = NULL;
 
     if (status == BZNA_OK && !movie->has_moov)
-        status = bzi_fail_in(err, BZNA_E_BOX, e->offset, "moov", "no moov box in its %llu bytes", (bzi_llu)e->size);
+        status = BZI_FAIL_IN(err, BZNA_E_BOX, e->offset, "moov", "no moov box in its %llu bytes", (bzi_llu)e->size);
     return status;
 }
 
@@ -7767,7 +7653,7 @@ static bzna_status bzi_mp4_find_named(const bzi_container *c, const bzi_sample *
 
     if (n->kind != field->kind || (n->kind == BZNA_FIELD_INTEGER && n->value.size != 8) ||
         (n->kind == BZNA_FIELD_VECTOR && n->value.size % 4))
-        return bzi_fail_in(err, BZNA_E_BOX, head->names_at, BZI_UUID, "its %s is of kind %u, in %llu bytes",
+        return BZI_FAIL_IN(err, BZNA_E_BOX, head->names_at, BZI_UUID, "its %s is of kind %u, in %llu bytes",
                            field->name, n->kind, (bzi_llu)n->value.size);
     return BZNA_OK;
 }
@@ -7987,7 +7873,7 @@ static bzna_status bzi_coded_gather(bzi_coded *coded, bzna_error *err)
     const bzna_image *image = &coded->image;
     bzi_span header, frame;
 
-    if (coded->codec->inspect(image, &coded->sps, err) != BZNA_OK)
+    if (bzi_codec_inspect(image, &coded->sps, err) != BZNA_OK)
         return err->status;
     if (coded->codec->is_file)
         return BZNA_OK;
@@ -14730,7 +14616,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     bzi_fail(err, BZNA_E_DECODE, at, 0, code, "%s row %u (libjpeg-turbo: %s)",
              ends ? "truncated after" : "damaged near",
              info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
-    return bzi_error_join(err, "JPEG", " ");
+    return bzi_error_prefix(err, "JPEG");
 }
 
 /* Decodes the rows that are wanted into turbo->plane. */
@@ -23728,9 +23614,7 @@ static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistic
 }
 
 
-/* ==== 84. Configuration =============================================================================================
- * Calls: rooms 2, 4, 9, 12, 44, 50, 67.
- *
+/* ==== 84. Configuration ====================================================================================== *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)

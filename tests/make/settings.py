@@ -150,6 +150,11 @@ TYPES = {
 }
 # least, most and preset of the macros of rows, from what follows the type, the struct and the member.
 ROWS = {"NUMBER": "{0} {1} {2}", "UP_TO": "0 {0} 0", "PLAIN": "0 0 0"}
+# Numbers that may be anything, so that the table has no rows of them.
+FREE = (("context_config", "device.ordinal"), ("context_config", "decode_memory_bytes"), ("loader_output", "views"),
+        ("loader_output", "device.ordinal"), ("loader_order", "seed"), ("loader_order", "first_epoch"),
+        ("loader_order", "pad_target"), ("loader_shard", "rank"), ("warp", "mxnet.crop_x_start"),
+        ("warp", "mxnet.crop_y_start"))
 # Structs of which not all members are settings: what they say of files and callbacks is checked elsewhere.
 PARTLY = ("records", "source", "sink", "provider", "provider_field", "policy", "operation", "dataset_config",
           "writer_config", "writer_sample", "transform", "image")
@@ -203,12 +208,14 @@ def rows_of(source, constants):
         if not row:
             raise Fault(line)
         name, words = row[1], [word.strip() for word in row[2].split(",")]
-        if name in ("BOTH", "ROW") or words[0] not in TYPES:
+        if name in ("BOTH", "EXTRA") or words[0] not in TYPES:
             others.update((word, other) for word in words[:2] for other in words[1:])
             continue
+        if (words[1], words[2]) in FREE:
+            raise Fault(f"FREE names {words[1]}.{words[2]}, which has a row")
         numbers = ROWS[name].format(*(word.replace(" ", "") for word in words[3:])).split()
         rows.append((words[1], words[2], words[0], *(number_of(text, constants) for text in numbers)))
-    return rows, others
+    return rows + [(*free, "FREE", 0, 0, 0) for free in FREE], others
 
 
 def member_of(structs, struct, path):

@@ -30,9 +30,8 @@ comments=$(LC_ALL=C awk '{
         }
     } END { printf "%d", 1000 * text / all }' benzina.c)
 functions=$(awk -v list=functions -f tests/make/abi.awk benzina.h | wc -l)
-settings=$(awk '/^static const bzi_setting bzi_settings/ { inside = 1 } /^};/ { inside = 0 }
-    inside && !/RESERVED|BOTH\(|FIRST_ONLY|EXTRA_ONLY|extra_output,/ &&
-    /[(, ](output|loader_[a-z]+|warp|jitter), / { n++ } END { print n }' benzina.c)
+settings=$(awk '/^KEYWORDS = / { inside = 1; next } /^"""/ { inside = 0 } inside && !/^context\./ { n++ }
+    END { print n }' tests/make/settings.py)
 # shellcheck disable=SC2046
 ${CC:-gcc} -std=c11 -O2 -ffp-contract=off -fvisibility=hidden -fPIC -shared -w -I. -I"$build" \
     $(pkg-config --cflags libavcodec libavutil libjpeg ffnvcodec 2>/dev/null) -o "$T.so" benzina.c \

@@ -267,14 +267,14 @@ if have "${PYTHON:-python3}"; then
     check bindings_of_another_comment_are_noticed stale_bindings \
         's/the status that the call returned/the status of the call/' raw.rs
     check a_setting_of_another_struct_is_noticed_for_rust stale_bindings \
-        's/BZI_PLAIN(FREE, loader_order, seed)/BZI_PLAIN(FREE, loader_order, first_epoch)/' 'no row of loader_order.seed'
+        's/BZI_NUMBER(COUNT, loader_shard, world_size/BZI_NUMBER(COUNT, loader_decode, threads/' 'no row of loader_shard.world_size'
     check a_setting_of_another_type_is_noticed stale_bindings \
-        's/BZI_UP_TO(SWITCH, loader_pipeline, no_threads, 1)/BZI_UP_TO(REAL, loader_pipeline, no_threads, 1)/' \
+        's/BZI_PLAIN(SWITCH, loader_pipeline, no_threads)/BZI_PLAIN(REAL, loader_pipeline, no_threads)/' \
         'loader_pipeline.no_threads is no REAL'
     check a_setting_without_a_row_is_noticed stale_bindings \
         '/BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight/d' 'no row of loader_pipeline.batches_in_flight'
     check a_setting_without_keywords_is_noticed stale_bindings \
-        's/^    uint32_t          no_threads;/    uint32_t          no_threads2;/; s/loader_pipeline, no_threads, 1)/loader_pipeline, no_threads2, 1)/' \
+        's/^    uint32_t          no_threads;/    uint32_t          no_threads2;/; s/loader_pipeline, no_threads)/loader_pipeline, no_threads2)/' \
         'no_threads'
     check the_header_says_what_defaults_and_ranges_the_table_has stale_bindings \
         's/BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 3)/BZI_NUMBER(COUNT, loader_pipeline, batches_in_flight, 1, BZI_LIMIT_IN_FLIGHT, 4)/' \

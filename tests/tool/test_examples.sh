@@ -220,7 +220,7 @@ survives_kills() {
 # were written are not lost. A block of ulimit has 512 bytes in some shells, and 1,024 in others: 45 or 90 % fit.
 keeps_what_fitted() {
     (trap '' XFSZ; ulimit -f $(($(wc -c <"$archive") / 1024 * 9 / 10)); "$T/write" "$T/full.bzna" 4 "$archive") >"$T/full.out" 2>&1; [ $? -eq 1 ] && cat "$T/full.out" &&
-        grep -q '/full.bzna: at byte [0-9]*: writing [0-9]* bytes failed: File too large$' "$T/full.out" &&
+        grep -q '/full.bzna at byte [0-9]*: writing [0-9]* bytes failed: File too large$' "$T/full.out" &&
         "$BZNA" index "$T/full.bzna" -o "$T/found.bzna" --overwrite && "$BZNA" verify "$T/found.bzna"
 }
 test_write_c() {
@@ -235,7 +235,7 @@ test_write_c() {
     check write_c_keeps_what_fitted_on_the_disk keeps_what_fitted
     check write_c_names_a_file_that_cannot_be_made refuses 'none/out.bzna: cannot create: ' "$T/write" \
         "$T/none/out.bzna" 2 "$T/jpegs"
-    [ ! -w /dev/full ] || check write_c_names_a_full_disk refuses '/dev/full: at byte 0: writing 40 bytes failed: ' \
+    [ ! -w /dev/full ] || check write_c_names_a_full_disk refuses '/dev/full at byte 0: writing 40 bytes failed: ' \
         "$T/write" /dev/full 2 "$T/jpegs"
 }
 if have "${CC:-cc}"; then test_write_c; else skip write_c "no C compiler [gcc]"; fi

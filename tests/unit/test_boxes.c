@@ -1629,11 +1629,11 @@ TEST(annex_b_of_damaged_images_is_refused)
     image.data_size = 6;
     image.length_size = 4;
     CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_BOX);
-    CHECK_CONTAINS(err.message, "access unit");
+    CHECK_CONTAINS(err.message, "unit of the picture");
     image.config = "\1\x64\0\x16\xff\xe1\xff\xff" "ab";
     image.config_size = 10;
     CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_BOX);
-    CHECK_CONTAINS(err.message, "avcC");
+    CHECK_CONTAINS(err.message, "unit of the configuration");
     image.length_size = 3;
     CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "length_size");

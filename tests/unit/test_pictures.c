@@ -1372,7 +1372,7 @@ TEST(stills_that_are_not_read_are_refused_by_name)
     bytes animated = fixture("webp_animated.webp");
     check_refused(BZNA_CODEC_STILL, tiles, BZNA_E_DECODE, "TIFF: libtiff: ");
     check_refused(BZNA_CODEC_STILL, numbers, BZNA_E_DECODE, "TIFF: libtiff: ");
-    check_refused(BZNA_CODEC_STILL, animated, BZNA_E_CODEC, "animated WebP");
+    check_refused(BZNA_CODEC_STILL, animated, BZNA_E_CODEC, "WebP: animations");
     free(animated.data);
 }
 

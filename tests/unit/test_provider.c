@@ -490,8 +490,8 @@ TEST(a_provider_that_fails_or_lies_costs_its_slot)
         { EXPLAINS, TARGET, 0, 0, BZNA_E_FORMAT, "sample 13: the row is torn, www" },
         { EXPLAINS, CAPTION, 16, 0, BZNA_E_FORMAT, "sample 13: the row is torn, www" },
         { EXPLAINS_OWN, IMAGE, 0, 0, BZNA_E_CALLBACK, "sample 13: the row is torn, www" },
-        { PAST_END, IMAGE, 3, 0, BZNA_E_TRUNCATED, "provider_1.bin: image: at byte 12800: the file ends before " },
-        { PAST_END, CAPTION, 16, 0, BZNA_E_TRUNCATED, "provider_1.bin: caption: at byte 12800: the file ends before " },
+        { PAST_END, IMAGE, 3, 0, BZNA_E_TRUNCATED, "provider_1.bin: image at byte 12800: the file ends before " },
+        { PAST_END, CAPTION, 16, 0, BZNA_E_TRUNCATED, "provider_1.bin: caption at byte 12800: the file ends before " },
         { NO_FILE, IMAGE, 3, 0, BZNA_E_CALLBACK, "lies in file 3, but provider.files has 3" },
     };
     for (size_t i = 0; i < COUNT(lies); i++) {

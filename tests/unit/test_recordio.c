@@ -353,7 +353,7 @@ TEST(an_idx_that_the_caller_gives_says_where_records_begin)
     config.index_bytes = 9;
     open_file(&o, f, BY_SOURCE, &config);
     CHECK_EQ(o.status, BZNA_E_FORMAT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.index: at byte 4: no record begins at its first offset");
+    CHECK_CONTAINS(o.err.message, "dataset_config.index at byte 4: no record begins at its first offset");
     close_all(&o, f);
 }
 
@@ -392,9 +392,9 @@ TEST(an_offset_without_a_record_fails_its_own_sample)
     snprintf(text, sizeof text, "0\t0\n1\t16\n2\t%llu\n", last);
     open_with_idx(&o, f, text, 0);
     REQUIRE(o.status == BZNA_OK);
-    check_fails(&o, 1, "id", BZNA_E_FORMAT, 16, "sample 1: at byte 16: the record at byte 16: no magic number");
+    check_fails(&o, 1, "id", BZNA_E_FORMAT, 16, "sample 1 at byte 16: the record at byte 16: no magic number");
     check_fails(&o, 0, "id", BZNA_E_TRUNCATED, 0,
-                "sample 0: at byte 0: the record at byte 0: a part of more bytes than are left");
+                "sample 0 at byte 0: the record at byte 0: a part of more bytes than are left");
     CHECK(integer_is(&o, 2, "id", 1ll << 40));
     close_all(&o, f);
 }

@@ -189,7 +189,7 @@ TEST(targets_are_decimal_numbers_and_others_fail_alone)
     CHECK_EQ(dataset->parts[0].container->target_count, COUNT(cases) + 1);
     CHECK_EQ(bzna_dataset_target(dataset, COUNT(cases) + 1, &target, &err), BZNA_E_BOX);
     CHECK_EQ(err.byte_offset, last + 512);
-    CHECK_CONTAINS(err.message, "memory: sample 25: at byte ");
+    CHECK_CONTAINS(err.message, "memory: sample 25 at byte ");
     CHECK_CONTAINS(err.message, "is not an integer: \"two??\"");
     bzna_dataset_close(dataset);
     bzna_context_close(context);
@@ -304,7 +304,7 @@ TEST(a_field_twice_fails_its_sample_and_no_other)
     CHECK_EQ(bzna_dataset_count(dataset), 3);
     CHECK_EQ(bzna_dataset_sample(dataset, 1, &sample, sizeof sample, &err), BZNA_E_BOX);
     CHECK_STR(err.message,
-              "memory: sample 1: at byte 3072: it has the field \"txt\" twice, the first time at byte 1024");
+              "memory: sample 1 at byte 3072: it has the field \"txt\" twice, the first time at byte 1024");
     CHECK_EQ(err.byte_offset, 3072);
     CHECK_EQ(bzna_dataset_field(dataset, 1, "cls", NULL, 0, NULL, &err), BZNA_E_BOX);
     CHECK_STR(value_of(dataset, 0, "txt"), "zero");
@@ -807,7 +807,7 @@ TEST(a_sample_whose_members_lie_far_apart_fails_alone)
     REQUIRE(dataset);
     CHECK_EQ(bzna_dataset_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message,
-                   "memory: sample 0: at byte 0: its 12289 bytes are more than context_config.max_sample_bytes, 4096");
+                   "memory: sample 0 at byte 0: its 12289 bytes are more than context_config.max_sample_bytes, 4096");
     CHECK_STR(value_of(dataset, 1, "bin"), "one");
     CHECK_STR(value_of(dataset, 0, "name"), "0");
     bzna_dataset_close(dataset);
@@ -1277,7 +1277,7 @@ TEST(what_an_index_says_of_a_member_is_checked_when_it_is_used)
     CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", NULL, &dataset, &err), BZNA_OK);
     REQUIRE(dataset);
     CHECK_EQ(bzna_dataset_target(dataset, 4, &target, &err), BZNA_E_BOX);
-    CHECK_CONTAINS(err.message, "sample 4: at byte 9216: the header does not match the .idx file: remove that");
+    CHECK_CONTAINS(err.message, "sample 4 at byte 9216: the header does not match the .idx file: remove that");
     CHECK_EQ(target_of(dataset, 3), 3);
     CHECK_EQ(target_of(dataset, 19), 19);
     bzna_dataset_close(dataset);
@@ -1317,7 +1317,7 @@ TEST(a_member_that_became_something_else_since_its_index_fails_its_sample)
         if (cases[i].status == BZNA_OK)
             CHECK_EQ(target, 4);
         else
-            CHECK_CONTAINS(err.message, "sample 4: at byte 9216: the header does not match the .idx file");
+            CHECK_CONTAINS(err.message, "sample 4 at byte 9216: the header does not match the .idx file");
         CHECK_EQ(target_of(dataset, 5), 5);
         bzna_dataset_close(dataset);
         bzna_context_close(context);
