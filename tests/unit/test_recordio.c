@@ -353,7 +353,7 @@ TEST(an_idx_that_the_caller_gives_says_where_records_begin)
     config.index_bytes = 9;
     open_file(&o, f, BY_SOURCE, &config);
     CHECK_EQ(o.status, BZNA_E_FORMAT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.index at byte 4: no record begins at its first offset");
+    CHECK_CONTAINS(o.err.message, "dataset_config.index: at byte 4: no record begins at its first offset");
     close_all(&o, f);
 }
 
