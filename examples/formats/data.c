@@ -12,11 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fcntl.h>
 #ifdef _WIN32
+#  include <io.h>
 #  include <windows.h>
 #else
 #  include <dirent.h>
-#  include <fcntl.h>
 #  include <sys/mman.h>
 #  include <sys/stat.h>
 #  include <unistd.h>
@@ -34,6 +35,9 @@ bzna_status bzna_formats_data_fail(bzna_error *err, bzna_status status, uint64_t
     va_start(arguments, format);
     vsnprintf(err->message, sizeof err->message, format, arguments);
     va_end(arguments);
+    for (char *p = err->message; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127)
+            *p = '?';                                       /* a message is one line */
     return status;
 }
 
@@ -75,16 +79,23 @@ bzna_status bzna_formats_data_return(bzna_error *err, const bzna_error *e)
 
 /* ---- Texts ---------------------------------------------------------------------------------- */
 
+void *bzna_formats_data_grow(void *array, uint64_t count, size_t size, bzna_error *err)
+{
+    if ((count & (count - 1)) == 0)                         /* there is room for a power of two */
+        array = count <= SIZE_MAX / 2 / size ? realloc(array, (count ? 2 * (size_t)count : 1) * size) : NULL;
+    if (!array)
+        bzna_formats_data_no_memory(err);
+    return array;
+}
+
 bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_error *err)
 {
     const size_t size = strlen(name) + 1;
+    size_t *at = bzna_formats_data_grow(names->at, names->count, sizeof *at, err);
 
-    if ((names->count & (names->count - 1)) == 0) {         /* there is room for a power of two */
-        size_t *at = realloc(names->at, (names->count ? 2 * (size_t)names->count : 1) * sizeof *at);
-        if (!at)
-            return bzna_formats_data_no_memory(err);
-        names->at = at;
-    }
+    if (!at || names->count == UINT32_MAX)
+        return bzna_formats_data_no_memory(err);
+    names->at = at;
     if (names->capacity - names->size < size) {
         const size_t capacity = 2 * names->capacity + size;
         char *text = realloc(names->text, capacity);
@@ -120,13 +131,14 @@ const char **bzna_formats_data_all(const data_names *names, bzna_error *err)
 
 static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-bzna_status bzna_formats_data_sort(data_names *names, uint32_t first, bzna_error *err)
+bzna_status bzna_formats_data_sort(data_names *names, uint32_t first, int (*compare)(const void *a, const void *b),
+                                   bzna_error *err)
 {
     const char **all = bzna_formats_data_all(names, err);
 
     if (!all)
         return err->status;
-    qsort(all + first, names->count - first, sizeof *all, by_bytes);
+    qsort(all + first, names->count - first, sizeof *all, compare ? compare : by_bytes);
     for (uint32_t i = first; i < names->count; i++)
         names->at[i] = (size_t)(all[i] - names->text);
     free(all);
@@ -211,30 +223,37 @@ bzna_status bzna_formats_data_copy(void *own, size_t size, const void *given, co
     return BZNA_OK;
 }
 
-bzna_status bzna_formats_data_config(bzna_dataset_config *own, const bzna_formats_config *config, const char *name,
-                                     const char *kind, bzna_error *err)
+bzna_status bzna_formats_data_open(bzna_context *context, bzna_provider *provider, data_names *paths, const char *name,
+                                   const bzna_dataset_config *dataset, bzna_dataset **out, bzna_error *err)
 {
-    if (bzna_formats_data_copy(own, sizeof *own, config->dataset, "dataset_config", err) != BZNA_OK)
-        return err->status;
-    if (own->format && strcmp(own->format, kind))
-        return DATA_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is of the format \"%s\", not \"%s\"", kind,
-                         own->format);
-    own->format = NULL;
-    own->name = own->name ? own->name : name;
-    return BZNA_OK;
+    bzna_dataset_config own = *dataset;
+    const char **files = paths && err->status == BZNA_OK ? bzna_formats_data_all(paths, err) : NULL;
+
+    own.name = own.name ? own.name : name;
+    if (err->status == BZNA_OK && own.format && strcmp(own.format, provider->kind))
+        DATA_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is of the format \"%s\", not \"%s\"", provider->kind,
+                  own.format);
+    own.format = NULL;
+    if (files) {
+        provider->files = files;
+        provider->file_count = paths->count;
+    }
+    if (err->status != BZNA_OK)
+        bzna_formats_data_prefix(err, own.name);
+    else
+        bzna_dataset_open_provider(context, provider, &own, out, err);
+    if (err->status != BZNA_OK)
+        provider->close(provider->user);
+    if (paths)
+        bzna_formats_data_free(paths);
+    free(files);
+    return err->status;
 }
 
 uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
-    return hash;
-}
-
-uint64_t bzna_formats_data_hash_numbers(uint64_t hash, const uint64_t *numbers, size_t count)
-{
-    for (size_t i = 0; i < 8 * count; i++)
-        hash = (hash ^ (numbers[i / 8] >> i % 8 * 8 & 255)) * 0x100000001b3u;
     return hash;
 }
 
@@ -255,27 +274,20 @@ static wchar_t *wide_of(const char *path)
     return wide;
 }
 
-int bzna_formats_data_kind(const char *path)
-{
-    wchar_t *wide = wide_of(path);
-    const DWORD attributes = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
-
-    free(wide);
-    return attributes == INVALID_FILE_ATTRIBUTES    ? DATA_NONE :
-           attributes & FILE_ATTRIBUTE_DIRECTORY    ? DATA_FOLDER :
-           attributes & FILE_ATTRIBUTE_DEVICE       ? DATA_OTHER :
-                                                      DATA_FILE;
-}
-
-int64_t bzna_formats_data_modified(const char *path)
+int bzna_formats_data_look(const char *path, int64_t *modified)
 {
     wchar_t *wide = wide_of(path);
     WIN32_FILE_ATTRIBUTE_DATA info;
-    const int is_known = wide && GetFileAttributesExW(wide, GetFileExInfoStandard, &info);
+    const int is_there = wide && GetFileAttributesExW(wide, GetFileExInfoStandard, &info);
 
     free(wide);
-    return is_known ? ((int64_t)info.ftLastWriteTime.dwHighDateTime << 32 | info.ftLastWriteTime.dwLowDateTime) * 100 :
-                      0;
+    if (modified)                                           /* in units of 100 ns */
+        *modified = is_there ? ((int64_t)info.ftLastWriteTime.dwHighDateTime << 32 |
+                                info.ftLastWriteTime.dwLowDateTime) / 10000000 : 0;
+    return !is_there                                               ? DATA_NONE :
+           info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY        ? DATA_FOLDER :
+           info.dwFileAttributes & FILE_ATTRIBUTE_DEVICE           ? DATA_OTHER :
+                                                                     DATA_FILE;
 }
 
 int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err)
@@ -301,80 +313,36 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
     return error;
 }
 
-/* Opens a file, and finds its size. Returns -1 and sets errno if that fails. */
-static intptr_t system_open(const char *path, uint64_t *size)
+/* Opens a file. Returns -1 and sets errno if that fails. */
+static int system_open(const char *path)
 {
     wchar_t *wide = wide_of(path);
-    HANDLE file = wide ? CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
-                                     OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL) : INVALID_HANDLE_VALUE;
-    LARGE_INTEGER bytes;
-    const int is_gone = file == INVALID_HANDLE_VALUE && GetLastError() == ERROR_FILE_NOT_FOUND;
+    const int file = wide ? _wopen(wide, _O_RDONLY | _O_BINARY | _O_NOINHERIT) : -1;
 
     free(wide);
-    errno = is_gone ? ENOENT : EIO;
-    if (file == INVALID_HANDLE_VALUE)
-        return -1;
-    if (GetFileSizeEx(file, &bytes)) {
-        *size = (uint64_t)bytes.QuadPart;
-        return (intptr_t)file;
-    }
-    CloseHandle(file);
-    return -1;
+    return file;
 }
 
-static void system_close(intptr_t handle) { CloseHandle((HANDLE)handle); }
+#  define system_seek  _lseeki64
+#  define system_close _close
 
 /* Reads some bytes. Returns how many, 0 at the end, or -1, and sets errno. */
-static int64_t system_read(intptr_t handle, uint64_t offset, void *dst, uint64_t size)
+static int64_t system_read(int file, uint64_t offset, void *dst, uint64_t size)
 {
-    OVERLAPPED at = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
-    DWORD got = 0;
-
-    if (ReadFile((HANDLE)handle, dst, (DWORD)(size < 1u << 30 ? size : 1u << 30), &got, &at))
-        return got;
-    errno = EIO;
-    return GetLastError() == ERROR_HANDLE_EOF ? 0 : -1;
+    return _lseeki64(file, (int64_t)offset, SEEK_SET) < 0 ? -1 : _read(file, dst, (unsigned)(size < 1u << 30 ? size :
+                                                                                             1u << 30));
 }
-
-static void *alloc_pages(size_t size) { return malloc(size); }
 
 #else
 
-/* Allocates memory in which samples will be found in any order: in pages of 2 MiB, where the system has such, since a
- * small sample takes less time than finding its small page. */
-static void *alloc_pages(size_t size)
-{
-    void *pages = NULL;
-
-#  ifdef MADV_HUGEPAGE
-    if (size >= HUGE_PAGE && !posix_memalign(&pages, HUGE_PAGE, size)) {
-        madvise(pages, size, MADV_HUGEPAGE);                /* if that fails, they are small */
-        return pages;
-    }
-#  endif
-    return malloc(size);
-}
-
-int bzna_formats_data_kind(const char *path)
+int bzna_formats_data_look(const char *path, int64_t *modified)
 {
     struct stat info;
+    const int is_there = !stat(path, &info);
 
-    if (stat(path, &info))
-        return DATA_NONE;
-    return S_ISREG(info.st_mode) ? DATA_FILE : S_ISDIR(info.st_mode) ? DATA_FOLDER : DATA_OTHER;
-}
-
-int64_t bzna_formats_data_modified(const char *path)
-{
-    struct stat info;
-
-    if (stat(path, &info))
-        return 0;
-#  ifdef __APPLE__
-    return (int64_t)info.st_mtimespec.tv_sec * 1000000000 + info.st_mtimespec.tv_nsec;
-#  else
-    return (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
-#  endif
+    if (modified)
+        *modified = is_there ? (int64_t)info.st_mtime : 0;
+    return !is_there ? DATA_NONE : S_ISREG(info.st_mode) ? DATA_FILE : S_ISDIR(info.st_mode) ? DATA_FOLDER : DATA_OTHER;
 }
 
 int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err)
@@ -394,39 +362,33 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
     return error;
 }
 
-static intptr_t system_open(const char *path, uint64_t *size)
+static int system_open(const char *path)
 {
-    struct stat info;
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    int error;
+    int file;
 
-    if (file < 0)
-        return -1;
-    if (!fstat(file, &info)) {
-        *size = (uint64_t)info.st_size;
-        return file;
-    }
-    error = errno;
-    close(file);
-    errno = error;
-    return -1;
+    do
+        file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    while (file < 0 && errno == EINTR);
+    return file;
 }
 
-static void system_close(intptr_t handle) { close((int)handle); }
+#  define system_seek  lseek
+#  define system_close close
 
-static int64_t system_read(intptr_t handle, uint64_t offset, void *dst, uint64_t size)
+static int64_t system_read(int file, uint64_t offset, void *dst, uint64_t size)
 {
     ssize_t got;
 
     do
-        got = pread((int)handle, dst, size < 1u << 30 ? (size_t)size : 1u << 30, (off_t)offset);
+        got = pread(file, dst, size < 1u << 30 ? (size_t)size : 1u << 30, (off_t)offset);
     while (got < 0 && errno == EINTR);
     return got;
 }
 
 #endif
 
-int bzna_formats_data_is_absolute(const char *path)
+/* Returns 1 if a path does not depend on the working folder, else 0. */
+static int is_absolute(const char *path)
 {
     return path[0] == '/' || (!DATA_ESCAPE && (path[0] == '\\' ||
                                               ((path[0] | 32) >= 'a' && (path[0] | 32) <= 'z' && path[1] == ':')));
@@ -434,13 +396,21 @@ int bzna_formats_data_is_absolute(const char *path)
 
 bzna_status bzna_formats_data_join(char *path, const char *folder, const char *name, bzna_error *err)
 {
-    const size_t size = strlen(folder);
-    const int slash = *folder && *name && folder[size - 1] != '/';
+    const size_t size = is_absolute(name) ? 0 : strlen(folder);
+    const int slash = size && *name && folder[size - 1] != '/';
 
-    if (snprintf(path, DATA_PATH_BYTES, "%s%s%s", folder, slash ? "/" : "", name) < DATA_PATH_BYTES)
+    if (snprintf(path, DATA_PATH_BYTES, "%.*s%s%s", (int)size, folder, slash ? "/" : "", name) < DATA_PATH_BYTES)
         return BZNA_OK;
     return DATA_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %d bytes", *name ? name : folder,
                      DATA_PATH_BYTES - 1);
+}
+
+bzna_status bzna_formats_data_add_path(data_names *paths, const char *folder, const char *name, bzna_error *err)
+{
+    char path[DATA_PATH_BYTES];
+
+    return bzna_formats_data_join(path, folder, name, err) != BZNA_OK ? err->status :
+           bzna_formats_data_add(paths, path, err);
 }
 
 /* ---- Files that are read at any offset -------------------------------------------------------- */
@@ -448,83 +418,84 @@ bzna_status bzna_formats_data_join(char *path, const char *folder, const char *n
 bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err)
 {
     const int kind = bzna_formats_data_kind(path);
+    int64_t size;
 
     *file = (data_file){ .is_file = 1 };
     if (kind == DATA_FOLDER || kind == DATA_OTHER)
         return DATA_FAIL(err, BZNA_E_UNSUPPORTED, "%s", kind == DATA_FOLDER ? "it is a folder" :
                          "it is a pipe, a socket or a device: write its contents to a file first");
-    file->handle = system_open(path, &file->size);
-    return file->handle == -1 ? bzna_formats_data_fail_system(err, "cannot open", errno) : BZNA_OK;
+    if ((file->handle = system_open(path)) < 0)
+        return bzna_formats_data_fail_system(err, "cannot open", errno);
+    if ((size = system_seek(file->handle, 0, SEEK_END)) >= 0) {
+        file->size = (uint64_t)size;
+        return BZNA_OK;
+    }
+    bzna_formats_data_fail_system(err, "cannot open", errno);
+    bzna_formats_file_leave(file);
+    return err->status;
 }
 
 void bzna_formats_file_leave(const data_file *file) { system_close(file->handle); }
+
+/* Fails because a function of the source returned a negative number. */
+static bzna_status fail_source(bzna_error *err, const char *function, int64_t got)
+{
+    DATA_FAIL(err, BZNA_E_IO, "the source's %s failed with %lld", function, (long long)got);
+    err->native_code = got < INT32_MIN ? -1 : (int32_t)got;
+    return BZNA_E_IO;
+}
 
 bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, bzna_error *err)
 {
     int64_t size;
 
     *file = (data_file){ .size = 0 };
-    if (source->struct_size < offsetof(bzna_source, memory))
-        return DATA_FAIL(err, BZNA_E_STRUCT_SIZE, "source.struct_size: not set");
-    memcpy(&file->source, source, source->struct_size < sizeof *source ? source->struct_size : sizeof *source);
-    if (!source->size || (!source->read_at && !file->source.memory))
-        return DATA_FAIL(err, BZNA_E_ARGUMENT, "source.%s: required", source->size ? "read_at" : "size");
-
-    size = source->size(source->user);
+    if (bzna_formats_data_copy(&file->source, sizeof file->source, source, "source", err) != BZNA_OK)
+        return err->status;
+    if (!file->source.size || (!file->source.read_at && !file->source.memory))
+        return DATA_FAIL(err, BZNA_E_ARGUMENT, "source.%s: required", file->source.size ? "read_at" : "size");
+    if ((size = file->source.size(file->source.user)) < 0)
+        return fail_source(err, "size callback", size);
     file->memory = file->source.memory;
-    file->size = size < 0 ? 0 : (uint64_t)size;
-    if (size >= 0)
-        return BZNA_OK;
-    DATA_FAIL(err, BZNA_E_IO, "the source's size callback failed with %lld", (long long)size);
-    err->native_code = size < INT32_MIN ? -1 : (int32_t)size;
-    return err->status;
+    file->size = (uint64_t)size;
+    return BZNA_OK;
 }
 
-/* Fails because some bytes could not be read. got: a negative number, or how many of the `size` were read. */
-static bzna_status fail_read(const data_file *file, uint64_t offset, uint64_t size, int64_t got, bzna_error *err)
+/* Reads some bytes of a file of any kind. Returns how many, 0 at the end, or a negative number. */
+static int64_t read_some(const data_file *file, uint64_t offset, void *dst, uint64_t size)
 {
-    const uint64_t end = offset + (uint64_t)got;
+    const uint64_t left = offset < file->size ? file->size - offset : 0;
 
-    if (got >= 0)
-        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the file ends at byte %llu, before the last of %llu bytes at "
-                            "byte %llu", (data_llu)end, (data_llu)size, (data_llu)offset);
-    if (file->is_file) {
-        bzna_formats_data_fail_system(err, "cannot read", errno);
-    } else {
-        DATA_FAIL(err, BZNA_E_IO, "the source's read_at failed with %lld", (long long)got);
-        err->native_code = got < INT32_MIN ? -1 : (int32_t)got;
-    }
-    err->byte_offset = offset;
-    return err->status = BZNA_E_IO;
+    if (file->memory && (size = size < left ? size : left) != 0)
+        memcpy(dst, file->memory + offset, (size_t)size);
+    return file->memory ? (int64_t)size : file->is_file ? system_read(file->handle, offset, dst, size) :
+           file->source.read_at(file->source.user, offset, dst, size);
 }
 
 bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
-    const bzna_source *source = &file->source;
     uint64_t done = 0;
     int64_t got = 0;
 
-    if (file->memory) {
-        const uint64_t left = offset < file->size ? file->size - offset : 0;
-        if (size > left)
-            return fail_read(file, offset, size, (int64_t)left, err);
-        if (size)
-            memcpy(dst, file->memory + offset, (size_t)size);
-        return BZNA_OK;
-    }
     for (; done < size; done += (uint64_t)got) {
-        uint8_t *to = (uint8_t *)dst + done;
-        got = file->is_file ? system_read(file->handle, offset + done, to, size - done) :
-                              source->read_at(source->user, offset + done, to, size - done);
+        got = read_some(file, offset + done, (uint8_t *)dst + done, size - done);
         if (got <= 0 || (uint64_t)got > size - done)
             break;
     }
-    if (done < size && got <= 0)
-        fail_read(file, offset, size, got < 0 ? got : (int64_t)done, err);
-    else if (done < size)
-        DATA_FAIL(err, BZNA_E_CALLBACK, "the source's read_at returned %lld of %llu bytes", (long long)got,
-                  (data_llu)(size - done));
-    return done < size ? err->status : BZNA_OK;
+    if (done == size)
+        return BZNA_OK;
+    if (got > 0)
+        return DATA_FAIL(err, BZNA_E_CALLBACK, "the source's read_at returned %lld of %llu bytes", (long long)got,
+                         (data_llu)(size - done));
+    if (!got)
+        return DATA_FAIL_AT(err, BZNA_E_TRUNCATED, offset + done, "the file ends at byte %llu, before the last of %llu "
+                            "bytes at byte %llu", (data_llu)(offset + done), (data_llu)size, (data_llu)offset);
+    if (file->is_file)
+        bzna_formats_data_fail_system(err, "cannot read", errno);
+    else
+        fail_source(err, "read_at", got);
+    err->byte_offset = offset;
+    return err->status = BZNA_E_IO;
 }
 
 bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err)
@@ -544,23 +515,96 @@ bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error
     return err->status != BZNA_OK ? bzna_formats_data_prefix(err, path) : BZNA_OK;
 }
 
+/* Allocates memory in which samples will be found in any order: in pages of 2 MiB, where the system has such, since a
+ * small sample takes less time than finding its small page. */
+static void *alloc_pages(size_t size)
+{
+#ifdef MADV_HUGEPAGE
+    void *pages = NULL;
+
+    if (size >= HUGE_PAGE && !posix_memalign(&pages, HUGE_PAGE, size)) {
+        madvise(pages, size, MADV_HUGEPAGE);                /* if that fails, they are small */
+        return pages;
+    }
+#endif
+    return malloc(size);
+}
+
 void bzna_formats_file_hold(data_file *file)
 {
     bzna_error ignored;
+    void *const held = file->size && file->size <= SIZE_MAX ? alloc_pages((size_t)file->size) : NULL;
 
-    if (!file->size || file->size > SIZE_MAX || !(file->held = alloc_pages((size_t)file->size)))
-        return;
-    if (bzna_formats_file_read(file, 0, file->held, file->size, &ignored) == BZNA_OK) {
-        file->memory = file->held;
-        return;
-    }
-    free(file->held);
-    file->held = NULL;
+    if (held && bzna_formats_file_read(file, 0, held, file->size, &ignored) == BZNA_OK)
+        file->memory = file->held = held;
+    else
+        free(held);
 }
 
-void bzna_formats_file_close(data_file *file)
+/* ---- Records one after the other in a file ----------------------------------------------------- */
+
+void *bzna_formats_records_make(bzna_provider *provider, size_t size, const data_file *file, const char *const *name,
+                                bzna_error *err)
 {
-    free(file->held);
-    if (file->source.close)
-        file->source.close(file->source.user);
+    data_records *r = calloc(1, size);
+
+    if (!r) {
+        free(file->held);
+        bzna_formats_data_no_memory(err);
+        return NULL;
+    }
+    r->file = *file;
+    r->file.source.close = NULL;
+    provider->user = r;
+    provider->locate = bzna_formats_records_locate;
+    provider->read = bzna_formats_records_read;
+    provider->close = bzna_formats_records_close;
+    provider->file_count = file->is_file && !file->memory;
+    provider->files = provider->file_count ? name : NULL;
+    provider->size_bytes = file->size;
+    return r;
+}
+
+bzna_status bzna_formats_records_open(bzna_context *context, bzna_provider *provider, const data_file *file,
+                                      const char *name, const bzna_dataset_config *dataset, bzna_dataset **out,
+                                      bzna_error *err)
+{
+    if (bzna_formats_data_open(context, provider, NULL, name, dataset, out, err) == BZNA_OK)
+        ((data_records *)provider->user)->file.source.close = file->source.close;
+    return err->status;
+}
+
+bzna_status bzna_formats_records_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+{
+    const data_records *const r = user;
+    (void)field, (void)err;
+
+    place->offset = r->offsets ? r->offsets[index] : r->begin + index * r->stride;
+    place->size = r->offsets ? r->offsets[index + 1] - place->offset : r->stride;
+    place->file = r->file.is_file ? 0 : BZNA_BY_READ;
+    if (r->file.memory && !r->offsets)                      /* RecordIO's change when they are unpacked */
+        place->data = r->file.memory + place->offset;
+    return BZNA_OK;
+}
+
+bzna_status bzna_formats_records_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                                      uint64_t *size, bzna_error *err)
+{
+    const data_records *const r = user;
+    bzna_place place = { .size = 0 };
+
+    bzna_formats_records_locate(user, index, field, &place, err);
+    *size = place.size;
+    return *size > capacity ? BZNA_OK : bzna_formats_file_read(&r->file, place.offset, buffer, *size, err);
+}
+
+void bzna_formats_records_close(void *user)
+{
+    data_records *r = user;
+
+    if (r->file.source.close)
+        r->file.source.close(r->file.source.user);
+    free(r->file.held);
+    free(r->offsets);
+    free(r);
 }

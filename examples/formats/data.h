@@ -44,19 +44,24 @@ bzna_status bzna_formats_data_return(bzna_error *err, const bzna_error *e);
 /* Begins as all zeros. */
 typedef struct data_names {
     char    *text;                    /* each with its NUL */
-    size_t   size, capacity;          /* of text */
+    size_t   size, capacity;          /* bytes of text */
     size_t  *at;                      /* where each begins */
     uint32_t count;
 } data_names;
 
 bzna_status bzna_formats_data_add(data_names *names, const char *name, bzna_error *err);
 const char *bzna_formats_data_get(const data_names *names, uint32_t i);
-/* Sorts the texts from number `first` on by their bytes. */
-bzna_status bzna_formats_data_sort(data_names *names, uint32_t first, bzna_error *err);
+/* Sorts the texts from number `first` on. compare: of two pointers to texts, as qsort calls it; NULL: by their bytes. */
+bzna_status bzna_formats_data_sort(data_names *names, uint32_t first, int (*compare)(const void *a, const void *b),
+                                   bzna_error *err);
 void bzna_formats_data_free(data_names *names);
 
 /* Returns pointers to all texts, to be freed, which hold until one more is added; NULL: no memory. */
 const char **bzna_formats_data_all(const data_names *names, bzna_error *err);
+
+/* Returns an array that has room for one element more than `count`, which is to be kept instead of the old one; or NULL
+ * without memory, and the old one stays. Pre: all elements were added so. */
+void *bzna_formats_data_grow(void *array, uint64_t count, size_t size, bzna_error *err);
 
 /* A part of a text, which need not end with a NUL. */
 typedef struct data_span {
@@ -91,36 +96,34 @@ void bzna_formats_data_init(void *given, size_t size);
  * does not know. own: `size` bytes. given: NULL for all defaults. */
 bzna_status bzna_formats_data_copy(void *own, size_t size, const void *given, const char *name, bzna_error *err);
 
-/* Sets the library's config for a provider: that of config, with a name, by default `name`. Fails if another kind is
- * asked for. */
-bzna_status bzna_formats_data_config(bzna_dataset_config *own, const bzna_formats_config *config, const char *name,
-                                     const char *kind, bzna_error *err);
+/* Opens a provider, which has a close that is called without success, too. If err has failed, it only gets the name.
+ * paths: become the provider's files, and are freed; NULL: it has its files. name: of the data set, unless dataset has
+ * one. */
+bzna_status bzna_formats_data_open(bzna_context *context, bzna_provider *provider, data_names *paths, const char *name,
+                                   const bzna_dataset_config *dataset, bzna_dataset **out, bzna_error *err);
 
 /* Adds bytes to a hash (FNV-1a) that tells data sets apart. */
 #define BZNA_FORMATS_HASH 0xcbf29ce484222325u
 uint64_t bzna_formats_data_hash(uint64_t hash, const void *bytes, size_t size);
 
-/* Adds numbers, so that machines of either byte order get the same hash. */
-uint64_t bzna_formats_data_hash_numbers(uint64_t hash, const uint64_t *numbers, size_t count);
-
 /* ---- Files and folders ---------------------------------------------------------------------- */
 
 enum { DATA_NONE, DATA_FILE, DATA_FOLDER, DATA_OTHER };
 
-/* What is at a path, links followed: one of the above. */
-int bzna_formats_data_kind(const char *path);
+/* What is at a path, links followed: one of the above. modified: receives when it was changed last, in seconds, or 0 if
+ * that is not known; may be NULL. */
+int bzna_formats_data_look(const char *path, int64_t *modified);
+static inline int bzna_formats_data_kind(const char *path) { return bzna_formats_data_look(path, NULL); }
 
 /* Reads a whole file into memory, to be freed. Errors name the file. */
 bzna_status bzna_formats_data_read(const char *path, data_span *text, bzna_error *err);
 
-/* When a file was changed last, in nanoseconds; 0 if that is not known. */
-int64_t bzna_formats_data_modified(const char *path);
-
-/* Returns 1 if a path does not depend on the working folder, else 0. */
-int bzna_formats_data_is_absolute(const char *path);
-
-/* Joins folder and name with a slash, in DATA_PATH_BYTES. Either may be empty. */
+/* Joins folder and name with a slash, in DATA_PATH_BYTES. Either may be empty. A name that is a path from the root stays
+ * alone. */
 bzna_status bzna_formats_data_join(char *path, const char *folder, const char *name, bzna_error *err);
+
+/* Adds the path of a name in a folder. */
+bzna_status bzna_formats_data_add_path(data_names *paths, const char *folder, const char *name, bzna_error *err);
 
 /* Adds the names in a folder, in no order, but "." and "..". Returns 0, or an errno. */
 int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *err);
@@ -137,30 +140,27 @@ int bzna_formats_data_list(const char *folder, data_names *names, bzna_error *er
 
 /* A line of a list. */
 typedef struct data_list_row {
-    uint64_t index;                   /* as the line states it; if it states none, its row, from 0 */
-    uint64_t path_at;                 /* offset of the path in the text */
-    uint64_t labels_at;               /* offset of the part with the labels in the text */
-    uint32_t path_size;               /* bytes of the path */
-    uint32_t labels_size;             /* bytes of the labels */
+    uint64_t    index;                /* as the line states it; if it states none, its row, from 0 */
+    const char *path;                 /* in the text */
+    const char *labels;               /* the part of the line with the labels, in the text */
+    uint32_t    path_size;            /* bytes of the path */
+    uint32_t    labels_size;          /* bytes of the labels */
 } data_list_row;
 
 /* A list of samples. Begins as all zeros. */
 typedef struct data_list {
     data_span      text;              /* the whole file */
-    data_list_row *rows;              /* in the order of lines, until bzna_formats_list_sort */
+    data_list_row *rows;              /* in the order of lines, or sorted by index */
     uint64_t       count;             /* lines that name a sample */
     uint64_t       most_labels;       /* of a line */
     uint32_t       has_fractions;     /* a label is not a whole number */
     char           separator;         /* of fields: a tab, a comma, a blank; 0: no line was read yet */
 } data_list;
 
-/* Reads a list. Errors name it. */
-bzna_status bzna_formats_list_open(data_list *list, const char *path, bzna_error *err);
+/* Reads a list. is_sorted: by index, for bzna_formats_list_find; two lines with the same index are an error then. Errors
+ * name the list. */
+bzna_status bzna_formats_list_open(data_list *list, const char *path, int is_sorted, bzna_error *err);
 void bzna_formats_list_free(data_list *list);
-
-/* Sorts the rows by index, for bzna_formats_list_find. Two lines with the same index are an error, which has the list's
- * name. */
-bzna_status bzna_formats_list_sort(data_list *list, const char *name, bzna_error *err);
 
 /* Returns the row with an index, or NULL. Pre: the list is sorted. */
 const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t index);
@@ -181,7 +181,7 @@ typedef struct data_file {
     const uint8_t *memory;            /* all of them; NULL: they are read */
     bzna_source    source;            /* of the caller's, with a read_at; all zeros: it has none */
     int            is_file;           /* 1: of a path. The library reads it once the data set is open */
-    intptr_t       handle;            /* of such a file, until it is left */
+    int            handle;            /* of such a file, until it is left */
     void          *held;              /* memory, if it is ours */
 } data_file;
 
@@ -189,7 +189,7 @@ typedef struct data_file {
 bzna_status bzna_formats_file_open(data_file *file, const char *path, bzna_error *err);
 void bzna_formats_file_leave(const data_file *file);
 
-/* Takes a source, which still belongs to the caller if this fails. */
+/* Takes a source, which stays the caller's until the data set is open. */
 bzna_status bzna_formats_file_take(data_file *file, const bzna_source *source, bzna_error *err);
 
 /* Reads `size` bytes. Fails with E_TRUNCATED if the file ends before the last of them, and with E_IO. */
@@ -198,8 +198,31 @@ bzna_status bzna_formats_file_read(const data_file *file, uint64_t offset, void 
 /* Reads the whole file into memory. Without success, it stays as it was. */
 void bzna_formats_file_hold(data_file *file);
 
-/* Frees what a file holds, and closes its source. */
-void bzna_formats_file_close(data_file *file);
+/* ---- Records one after the other in a file ----------------------------------------------------- */
+
+/* Where records lie. The struct is the first member of what a provider has as its user. */
+typedef struct data_records {
+    data_file file;
+    /* of RecordIO: where the records begin, ascending, then where the last one ends; to be freed */
+    uint64_t *offsets;
+    uint64_t  begin, stride;          /* otherwise: where the first one begins, and how far the next is from one */
+} data_records;
+
+/* A provider's functions: where a record lies; the record, if it must be read; freeing of the struct. */
+bzna_status bzna_formats_records_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err);
+bzna_status bzna_formats_records_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                                      uint64_t *size, bzna_error *err);
+void bzna_formats_records_close(void *user);
+
+/* Makes a provider's user of `size` bytes, which begins with a data_records and takes the file, but for its source; and
+ * fills in what the provider has by that. NULL: no memory; then memory that the file held is freed. */
+void *bzna_formats_records_make(bzna_provider *provider, size_t size, const data_file *file, const char *const *name,
+                                bzna_error *err);
+
+/* Opens such a provider, as bzna_formats_data_open does. With success, the source of `file` belongs to the data set. */
+bzna_status bzna_formats_records_open(bzna_context *context, bzna_provider *provider, const data_file *file,
+                                      const char *name, const bzna_dataset_config *dataset, bzna_dataset **out,
+                                      bzna_error *err);
 
 /* Numbers of a file that is little-endian. */
 static inline uint32_t bzna_formats_data_le32(const uint8_t *p)
@@ -278,10 +301,9 @@ bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, co
 #endif
 #ifdef BENZINA_FORMATS_NO_LISTS
 #  define bzna_formats_open_listed(...) DATA_LACKS("lists (BENZINA_FORMATS_NO_LISTS)", __VA_ARGS__)
-#  define bzna_formats_list_open(list, path, err) \
+#  define bzna_formats_list_open(list, path, is_sorted, err) \
     DATA_LACKS("lists (BENZINA_FORMATS_NO_LISTS)", list, path, list, list, err)
 #  define bzna_formats_list_free(list)    ((void)(list))
-#  define bzna_formats_list_sort(...)     BZNA_OK
 #  define bzna_formats_list_find(...)     NULL
 #  define bzna_formats_list_target(list, ...) ((void)(list), BZNA_TARGET_NONE)
 #  define bzna_formats_list_labels(list, ...) ((void)(list), BZNA_OK)

@@ -93,9 +93,9 @@
  *
  * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records, since such files do not describe
  * themselves: formats_config.records. Their fields are "image", or "data", and "target" or "label", as bzna_records
- * says. Files of records of at most 256 MiB together are held in memory (formats_config.hold_bytes), all bytes of them:
- * they are not read again, and a change is not seen before the data set is opened anew. A file that cannot be read as a
- * whole is not held, so that only those of its samples fail that cannot be read.
+ * says. The first files of records, of at most 256 MiB together, are held in memory (formats_config.hold_bytes), all
+ * bytes of them: they are not read again, and a change is not seen before the data set is opened anew. A file that
+ * cannot be read as a whole is not held, so that only those of its samples fail that cannot be read.
  *
  * CODECS for bzna_context_config.own_codecs:
  *
@@ -243,7 +243,7 @@ typedef struct bzna_formats_config {
     const char *list;
     const bzna_records *records;      /* how records of one size lie; NULL: the files have none */
     /* how many bytes of files of records that are opened by their paths may be held in memory, so that they are not
-     * read again; 1: none. They are read when they are opened, if all of them together have at most so many bytes.
+     * read again; 1: none. A file is read when it is opened, if it and those that are held have at most so many bytes.
      * Default: 256 MiB */
     uint64_t    hold_bytes;
 } bzna_formats_config;

@@ -17,6 +17,7 @@
 #ifndef BENZINA_FORMATS_NO_LISTS
 
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,22 +35,6 @@ static int take_sign(data_span *text)
     if (sign == '-' || sign == '+')
         *text = skip(*text, 1);
     return sign == '-';
-}
-
-/* Returns x * 10^exponent. */
-static double scale_10(double x, int64_t exponent)
-{
-    const uint64_t wanted = (uint64_t)(exponent < 0 ? -exponent : exponent);
-    double power = 1, base = 10;
-    uint64_t n = wanted < 400 ? wanted : 400;
-
-    for (; n > 22; n -= 22)                                 /* a double holds 10^22 exactly */
-        x = exponent < 0 ? x / 1e22 : x * 1e22;
-    for (; n; n >>= 1) {
-        power *= n & 1 ? base : 1;
-        base *= base;
-    }
-    return exponent < 0 ? x / power : x * power;
 }
 
 /* A decimal number: digits * 10^exponent. */
@@ -136,7 +121,9 @@ static const char *number_of(data_span text, number *out)
 
     exponent = exponent < INT32_MAX ? exponent : INT32_MAX; /* a text is shorter, so it is as good as more */
     d.exponent += minus_exponent ? -(int64_t)exponent : (int64_t)exponent;
-    value = d.digits ? scale_10((double)d.digits, d.exponent) : 0;
+    value = (double)d.digits;                               /* a double holds 10^22 exactly, so that it is divided */
+    if (d.digits)
+        value = d.exponent < 0 ? value / pow(10, (double)-d.exponent) : value * pow(10, (double)d.exponent);
     if (!(value <= (double)FLT_MAX))
         return none;
     out->real = (float)(minus ? -value : value);
@@ -159,20 +146,9 @@ typedef struct list_line {
 /* Makes an error about a line, and shows the beginning of the part of it that is at fault. */
 static bzna_status fail_line(const list_line *line, const char *what, data_span part, bzna_error *err)
 {
-    char shown[32];
-    const int size = (int)(part.size < sizeof shown - 1 ? part.size : sizeof shown - 1);
-
-    snprintf(shown, sizeof shown, "%.*s", size, part.size ? part.data : "");
-    for (char *p = shown; *p; p++)
-        if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
-            *p = '?';                                       /* a message is one line */
-    return DATA_FAIL_AT(err, BZNA_E_FORMAT, line->at, "line %llu at byte %llu: %s%s%s%s", (data_llu)line->number,
-                        (data_llu)line->at, what, part.size ? ": \"" : "", shown, part.size ? "\"" : "");
-}
-
-static data_span between(const char *from, const char *to)
-{
-    return (data_span){ from, from < to ? (size_t)(to - from) : 0 };
+    return DATA_FAIL_AT(err, BZNA_E_FORMAT, line->at, "line %llu at byte %llu: %s%s%.*s%s", (data_llu)line->number,
+                        (data_llu)line->at, what, part.size ? ": \"" : "", (int)(part.size < 31 ? part.size : 31),
+                        part.size ? part.data : "", part.size ? "\"" : "");
 }
 
 /* Splits index TAB labels TAB path: the first field, the last, and the rest between them. Returns NULL, or why that
@@ -211,29 +187,30 @@ static int is_label(data_span word)
     return !fault || fault == too_long;
 }
 
+/* Takes the last word of a text, and the blanks around what is left of it. */
+static data_span take_last_word(data_span *text)
+{
+    size_t at = text->size;
+    data_span word;
+
+    while (at && !data_is_blank(text->data[at - 1]))
+        at--;
+    word = skip(*text, at);
+    *text = bzna_formats_data_trim((data_span){ text->data, at });
+    return word;
+}
+
 /* Splits path labels: the words at the end that are numbers, after at least one word that is the path. */
 static const char *split_blanks(list_line *line)
 {
     const data_span text = bzna_formats_data_trim(line->text);
-    const char *const end = text.data + text.size, *labels = end, *word;
+    data_span rest = text, word;
 
-    for (const char *p = end; p > text.data; p = word) {
-        while (p > text.data && data_is_blank(p[-1]))
-            p--;
-
-        for (word = p; word > text.data && !data_is_blank(word[-1]); word--)
-            continue;
-
-        if (word == text.data || !is_label(between(word, p)))
-            break;
-        labels = word;
-    }
-
-    if (labels == end)
-        return "no tab, no comma, and no label after a blank";
-    line->path = bzna_formats_data_trim(between(text.data, labels));
-    line->labels = between(labels, end);
-    return NULL;
+    line->path = text;
+    while (word = take_last_word(&rest), rest.size && is_label(word))
+        line->path = rest;
+    line->labels = bzna_formats_data_trim(skip(text, line->path.size));
+    return line->labels.size ? NULL : "no tab, no comma, and no label after a blank";
 }
 
 /* Takes the next of a line's labels. Returns 0 if there is none left. */
@@ -311,11 +288,12 @@ static int is_header(const data_list *list, const list_line *line)
     return columns > 0;
 }
 
-/* Takes a line: counts it, and keeps its row if there is room. is_first: it may be a header. */
+/* Takes a line, and keeps its row. is_first: it may be a header. */
 static bzna_status take_line(data_list *list, list_line *line, int is_first, bzna_error *err)
 {
     const int tabs = list->separator == '\t';
     uint64_t index = list->count;
+    data_list_row *rows;
     const char *fault = tabs ? split_tabs(line) : list->separator == ',' ? split_commas(line) : split_blanks(line);
 
     if (fault)
@@ -332,53 +310,23 @@ static bzna_status take_line(data_list *list, list_line *line, int is_first, bzn
     if (line->labels.size > UINT32_MAX)
         return fail_line(line, "the labels are too long", line->path, err);
 
-    if (list->rows)
-        list->rows[list->count] = (data_list_row){
-            index, (uint64_t)(line->path.data - list->text.data), (uint64_t)(line->labels.data - list->text.data),
-            (uint32_t)line->path.size, (uint32_t)line->labels.size
-        };
-    list->count++;
+    if (!(rows = bzna_formats_data_grow(list->rows, list->count, sizeof *rows, err)))
+        return err->status;
+    list->rows = rows;
+    rows[list->count++] = (data_list_row){ index, line->path.data, line->labels.data, (uint32_t)line->path.size,
+                                           (uint32_t)line->labels.size };
     return BZNA_OK;
 }
 
 /* Returns the separator of a list that begins with this line. A number after a comma and a blank is a comma's. */
 static char separator_of(data_span line)
 {
-    const data_span text = bzna_formats_data_trim(line);
-    size_t word = text.size, end;
-
-    while (word && !data_is_blank(text.data[word - 1]))
-        word--;
-    for (end = word; end && data_is_blank(text.data[end - 1]); end--)
-        continue;
+    data_span rest = bzna_formats_data_trim(line);
+    const data_span word = take_last_word(&rest);
 
     if (has_byte(line, '\t'))
         return '\t';
-    return end && text.data[end - 1] != ',' && is_label(skip(text, word)) ? ' ' : ',';
-}
-
-/* Reads all lines, to count them (rows NULL), or to keep them. */
-static bzna_status walk(data_list *list, bzna_error *err)
-{
-    const size_t bom = list->text.size >= 3 && !memcmp(list->text.data, "\xef\xbb\xbf", 3) ? 3 : 0;
-    data_span rest = skip(list->text, bom);
-    list_line line = { .number = 0 };
-    bzna_status status = BZNA_OK;
-    int is_first = 1;
-
-    list->count = list->most_labels = 0;
-    while (rest.size && status == BZNA_OK) {
-        line.at = (uint64_t)(rest.data - list->text.data);
-        line.number++;
-        line.text = bzna_formats_data_line(&rest);
-        if (!line.text.size)
-            continue;
-        if (!list->separator)
-            list->separator = separator_of(line.text);
-        status = take_line(list, &line, is_first, err);
-        is_first = 0;
-    }
-    return status;
+    return rest.size && rest.data[rest.size - 1] != ',' && is_label(word) ? ' ' : ',';
 }
 
 /* ---- A list ----------------------------------------------------------------------------------- */
@@ -387,27 +335,58 @@ static bzna_status walk(data_list *list, bzna_error *err)
 static bzna_status parse(data_list *list, bzna_error *err)
 {
     const char *zero = list->text.size ? memchr(list->text.data, 0, list->text.size) : NULL;
+    const size_t bom = list->text.size >= 3 && !memcmp(list->text.data, "\xef\xbb\xbf", 3) ? 3 : 0;
+    data_span rest = skip(list->text, bom);
+    list_line line = { .number = 0 };
+    int is_first = 0;
 
     if (zero)
         return DATA_FAIL_AT(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text.data), "it is not text: byte %llu is zero",
                             (data_llu)(zero - list->text.data));
-
-    if (walk(list, err) != BZNA_OK)
-        return err->status;
-    if (list->count == 0)
-        return DATA_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
-
-    if (list->count > SIZE_MAX / sizeof *list->rows ||
-        !(list->rows = malloc((size_t)list->count * sizeof *list->rows)))
-        return bzna_formats_data_no_memory(err);
-    return walk(list, err);
+    while (rest.size) {
+        line.at = (uint64_t)(rest.data - list->text.data);
+        line.number++;
+        line.text = bzna_formats_data_line(&rest);
+        if (!line.text.size)
+            continue;
+        is_first = !list->separator;
+        if (is_first)
+            list->separator = separator_of(line.text);
+        if (take_line(list, &line, is_first, err) != BZNA_OK)
+            return err->status;
+    }
+    return list->count ? BZNA_OK : DATA_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
 }
 
-bzna_status bzna_formats_list_open(data_list *list, const char *path, bzna_error *err)
+/* Orders rows by index, and those with equal indices by their lines. */
+static int by_index(const void *a, const void *b)
+{
+    const data_list_row *x = a, *y = b;
+
+    return x->index != y->index ? x->index < y->index ? -1 : 1 : x->path < y->path ? -1 : x->path > y->path;
+}
+
+static bzna_status sort_rows(data_list *list, bzna_error *err)
+{
+    qsort(list->rows, (size_t)list->count, sizeof *list->rows, by_index);
+
+    for (uint64_t i = 1; i < list->count; i++) {
+        const data_list_row *row = &list->rows[i];
+        const uint64_t at = (uint64_t)(row->path - list->text.data);
+
+        if (row->index == row[-1].index)
+            return DATA_FAIL_AT(err, BZNA_E_FORMAT, at, "index %llu is in two lines, the second time before byte %llu",
+                                (data_llu)row->index, (data_llu)at);
+    }
+    return BZNA_OK;
+}
+
+bzna_status bzna_formats_list_open(data_list *list, const char *path, int is_sorted, bzna_error *err)
 {
     if (!*path)
         return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.list: the path is empty");
-    if (bzna_formats_data_read(path, &list->text, err) == BZNA_OK && parse(list, err) != BZNA_OK)
+    if (bzna_formats_data_read(path, &list->text, err) == BZNA_OK &&
+        (parse(list, err) != BZNA_OK || (is_sorted && sort_rows(list, err) != BZNA_OK)))
         bzna_formats_data_prefix(err, path);
     return err->status;
 }
@@ -416,31 +395,6 @@ void bzna_formats_list_free(data_list *list)
 {
     free((char *)(uintptr_t)list->text.data);
     free(list->rows);
-}
-
-/* Orders rows by index, and those with equal indices by their lines. */
-static int by_index(const void *a, const void *b)
-{
-    const data_list_row *x = a, *y = b;
-
-    return x->index != y->index ? x->index < y->index ? -1 : 1 : x->path_at < y->path_at ? -1 : x->path_at > y->path_at;
-}
-
-bzna_status bzna_formats_list_sort(data_list *list, const char *name, bzna_error *err)
-{
-    qsort(list->rows, (size_t)list->count, sizeof *list->rows, by_index);
-
-    for (uint64_t i = 1; i < list->count; i++) {
-        const data_list_row *row = &list->rows[i];
-
-        if (row->index != row[-1].index)
-            continue;
-
-        DATA_FAIL_AT(err, BZNA_E_FORMAT, row->path_at, "index %llu is in two lines, the second time before byte %llu",
-                     (data_llu)row->index, (data_llu)row->path_at);
-        return bzna_formats_data_prefix(err, name);
-    }
-    return BZNA_OK;
 }
 
 const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t index)
@@ -457,14 +411,14 @@ const data_list_row *bzna_formats_list_find(const data_list *list, uint64_t inde
     return low < list->count && list->rows[low].index == index ? &list->rows[low] : NULL;
 }
 
-static data_span labels_of(const data_list *list, const data_list_row *row)
+static data_span labels_of(const data_list_row *row)
 {
-    return (data_span){ list->text.data + row->labels_at, row->labels_size };
+    return (data_span){ row->labels, row->labels_size };
 }
 
 int64_t bzna_formats_list_target(const data_list *list, const data_list_row *row)
 {
-    data_span rest = labels_of(list, row), label;
+    data_span rest = labels_of(row), label;
     number n;
     const int is_one = take_label(list, &rest, &label) && !rest.size && !number_of(label, &n);
 
@@ -475,7 +429,7 @@ int64_t bzna_formats_list_target(const data_list *list, const data_list_row *row
 static bzna_status fail_label(const data_list *list, const data_list_row *row, const char *what, data_span label,
                               bzna_error *err)
 {
-    data_span rest = { list->text.data, (size_t)row->path_at }, skipped;
+    data_span rest = { list->text.data, (size_t)(row->path - list->text.data) }, skipped;
     list_line line = { .number = 1 };
 
     while (bzna_formats_data_take(&rest, '\n', &skipped)) {
@@ -488,7 +442,7 @@ static bzna_status fail_label(const data_list *list, const data_list_row *row, c
 bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row *row, void *labels, uint64_t capacity,
                                      uint64_t *count, bzna_error *err)
 {
-    data_span rest = labels_of(list, row), label;
+    data_span rest = labels_of(row), label;
     number n;
 
     for (*count = 0; take_label(list, &rest, &label) && !number_of(label, &n); ++*count) {
@@ -509,96 +463,74 @@ bzna_status bzna_formats_list_labels(const data_list *list, const data_list_row 
 /* What the data set owns. */
 typedef struct listed {
     data_list list;
-    int64_t  *targets;                /* of the rows; NULL: labels are vectors, or there are none */
-    float    *labels;                 /* of all rows, one after the other; NULL: likewise */
-    uint64_t *label_ends;             /* where those of each row end in labels */
-    uint32_t  name_field;             /* 2, or 1 without labels */
+    int       has_targets;            /* labels are targets; 0: vectors, or there are none */
 } listed;
 
 enum { IMAGE, LABEL, NAME };          /* fields; a list without labels has no LABEL */
 
 static void listed_close(void *user)
 {
-    listed *l = user;
-
-    bzna_formats_list_free(&l->list);
-    free(l->targets);
-    free(l->labels);
-    free(l->label_ends);
-    free(l);
+    bzna_formats_list_free(&((listed *)user)->list);
+    free(user);
 }
 
-/* Pictures are whole files. The others lie in memory. */
-static bzna_status locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
+/* Pictures are whole files. Names lie in memory. */
+static bzna_status listed_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
 {
-    const listed *const l = user;
-    const data_list_row *row = &l->list.rows[index];
-    (void)err;
+    const data_list_row *row = &((listed *)user)->list.rows[index];
 
-    if (field == IMAGE) {
-        place->file = index;
-        place->size = BZNA_SIZE_UNKNOWN;
-    } else if (field == l->name_field) {
-        place->data = l->list.text.data + row->path_at;
-        place->size = row->path_size;
-    } else if (l->targets) {
-        place->data = &l->targets[index];
-        place->size = sizeof *l->targets;
-        return l->targets[index] == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
-    } else {
-        const uint64_t begin = index ? l->label_ends[index - 1] : 0;
-        place->data = l->labels + begin;
-        place->size = (l->label_ends[index] - begin) * sizeof *l->labels;
-        return place->size ? BZNA_OK : BZNA_E_NOT_FOUND;
-    }
+    (void)err;
+    place->file = index;
+    place->size = field == IMAGE ? BZNA_SIZE_UNKNOWN : row->path_size;
+    place->data = field == IMAGE ? NULL : row->path;
     return BZNA_OK;
 }
 
-/* Reads the labels. If no line has more than one, and all are whole numbers, they are targets. Otherwise they are
- * vectors. */
-static bzna_status read_labels(listed *l, const char *path, bzna_error *err)
+/* Gives labels. */
+static bzna_status listed_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
+                               uint64_t *size, bzna_error *err)
 {
-    const data_list *list = &l->list;
-    const size_t count = (size_t)list->count;
-    uint64_t end = 0, more;
+    const listed *const l = user;
+    const data_list_row *row = &l->list.rows[index];
+    uint64_t count = 0;
+    int64_t target;
 
-    l->name_field = list->most_labels ? NAME : LABEL;
-    if (list->most_labels == 1 && !list->has_fractions) {
-        if (!(l->targets = malloc((count + 1) * sizeof *l->targets)))
-            return bzna_formats_data_no_memory(err);
-        for (size_t i = 0; i < count; i++)
-            l->targets[i] = bzna_formats_list_target(list, &list->rows[i]);
-        return BZNA_OK;
+    (void)field;
+    if (!l->has_targets) {
+        bzna_formats_list_labels(&l->list, row, buffer, capacity / sizeof(float), &count, err);
+        *size = count * sizeof(float);
+        return err->status == BZNA_OK && !count ? BZNA_E_NOT_FOUND : err->status;
     }
+    target = bzna_formats_list_target(&l->list, row);
+    *size = sizeof target;
+    if (capacity >= sizeof target)
+        memcpy(buffer, &target, sizeof target);
+    return target == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
+}
 
-    if (!list->most_labels)
-        return BZNA_OK;
-    /* a label and what follows it have two bytes of the text, but for the last */
-    l->labels = malloc((list->text.size / 2 + 1) * sizeof *l->labels);
-    l->label_ends = malloc((count + 1) * sizeof *l->label_ends);
-    if (!l->labels || !l->label_ends)
-        return bzna_formats_data_no_memory(err);
-    for (size_t i = 0; i < count; i++, end += more) {
-        if (bzna_formats_list_labels(list, &list->rows[i], l->labels + end, UINT64_MAX, &more, err) != BZNA_OK)
+/* If no line has more than one label, and all are whole numbers, they are targets. Otherwise they are vectors, each of
+ * which is checked. */
+static bzna_status check_labels_of_all(listed *l, const char *path, bzna_error *err)
+{
+    uint64_t count;
+
+    l->has_targets = l->list.most_labels == 1 && !l->list.has_fractions;
+    for (uint64_t i = 0; i < l->list.count && !l->has_targets; i++)
+        if (bzna_formats_list_labels(&l->list, &l->list.rows[i], NULL, 0, &count, err) != BZNA_OK)
             return bzna_formats_data_prefix(err, path);
-        l->label_ends[i] = end + more;
-    }
     return BZNA_OK;
 }
 
 /* Adds the paths of all files, which may be absolute. */
 static bzna_status add_files(const data_list *list, const char *root, data_names *paths, bzna_error *err)
 {
-    char name[DATA_PATH_BYTES], path[DATA_PATH_BYTES];
+    char name[DATA_PATH_BYTES];
 
-    if (list->count >= UINT32_MAX)
-        return bzna_formats_data_no_memory(err);
     for (uint64_t i = 0; err->status == BZNA_OK && i < list->count; i++) {
         const data_list_row *row = &list->rows[i];
-        memcpy(name, list->text.data + row->path_at, row->path_size);
+        memcpy(name, row->path, row->path_size);
         name[row->path_size] = 0;
-        if (bzna_formats_data_join(path, bzna_formats_data_is_absolute(name) ? "" : root, name, err) == BZNA_OK)
-            bzna_formats_data_add(paths, path, err);
+        bzna_formats_data_add_path(paths, root, name, err);
     }
     return err->status;
 }
@@ -617,44 +549,29 @@ static bzna_status check_config(const bzna_dataset_config *c, bzna_error *err)
 bzna_status bzna_formats_open_listed(bzna_context *context, const char *root, const bzna_formats_config *config,
                                      bzna_dataset **out, bzna_error *err)
 {
+    static const bzna_provider_field vector = { .name = "label", .kind = BZNA_FIELD_VECTOR };
     bzna_provider_field fields[] = {
         { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = 1 },
-        { .name = "target", .kind = BZNA_FIELD_INTEGER, .located = 1 },
+        { .name = "target", .kind = BZNA_FIELD_INTEGER },
         { .name = "name", .kind = BZNA_FIELD_TEXT, .located = 1 },
     };
-    bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .locate = locate,
-                               .close = listed_close, .kind = "folder" };
-    bzna_dataset_config own;
-    data_names paths = { .count = 0 };
-    const char **files = NULL;
     listed *l = calloc(1, sizeof *l);
+    bzna_provider provider = { .struct_size = sizeof provider, .user = l, .fields = fields, .locate = listed_locate,
+                               .read = listed_read, .close = listed_close, .kind = "folder" };
+    data_names paths = { .count = 0 };
 
     if (!l)
         return bzna_formats_data_no_memory(err);
-    if (bzna_formats_data_config(&own, config, root, provider.kind, err) == BZNA_OK &&
-        check_config(&own, err) == BZNA_OK &&
-        bzna_formats_list_open(&l->list, config->list, err) == BZNA_OK &&
-        read_labels(l, config->list, err) == BZNA_OK && add_files(&l->list, root, &paths, err) == BZNA_OK &&
-        (files = bzna_formats_data_all(&paths, err))) {
-        if (!l->targets) {
-            fields[LABEL].name = "label";
-            fields[LABEL].kind = BZNA_FIELD_VECTOR;
-        }
-        fields[l->name_field] = fields[NAME];
-        provider.user = l;
-        provider.count = provider.file_count = l->list.count;
-        provider.field_count = l->name_field + 1;
-        provider.files = files;
+    if (check_config(config->dataset, err) == BZNA_OK &&
+        bzna_formats_list_open(&l->list, config->list, 0, err) == BZNA_OK &&
+        check_labels_of_all(l, config->list, err) == BZNA_OK && add_files(&l->list, root, &paths, err) == BZNA_OK) {
+        if (!l->has_targets)
+            fields[LABEL] = l->list.most_labels ? vector : fields[NAME];
+        provider.count = l->list.count;
+        provider.field_count = l->list.most_labels ? NAME + 1 : NAME;
         provider.fingerprint = bzna_formats_data_hash(BZNA_FORMATS_HASH, l->list.text.data, l->list.text.size);
-        bzna_dataset_open_provider(context, &provider, &own, out, err);
-    } else {
-        bzna_formats_data_prefix(err, own.name ? own.name : root);
     }
-    if (err->status != BZNA_OK)
-        listed_close(l);
-    free(files);
-    bzna_formats_data_free(&paths);
-    return err->status;
+    return bzna_formats_data_open(context, &provider, &paths, root, config->dataset, out, err);
 }
 
 #endif

@@ -21,10 +21,9 @@ static const char pictures[] = " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm 
 
 /* One of the folders. */
 typedef struct paired {
-    char         field[BZNA_NAME_MAX];
-    char         root[DATA_PATH_BYTES];       /* its path */
-    data_names   names;                       /* of its files, below it */
-    const char **sorted;                      /* the same, by folder and name without extension */
+    char       field[BZNA_NAME_MAX];
+    char       root[DATA_PATH_BYTES];       /* its path */
+    data_names names;                       /* of its files, below it, by folder and name without extension */
 } paired;
 
 /* What the data set owns. */
@@ -32,6 +31,8 @@ typedef struct pairs {
     uint32_t folder_count;
     paired   folders[PAIRED];
 } pairs;
+
+static const char *name_of(const paired *folder, uint64_t i) { return bzna_formats_data_get(&folder->names, (uint32_t)i); }
 
 /* ---- Names ---------------------------------------------------------------------------------- */
 
@@ -152,14 +153,14 @@ static bzna_status sort_names(paired *folder, bzna_error *err)
     if (!count)
         return DATA_FAIL(err, BZNA_E_NO_SAMPLES, "formats_config.pairs: the folder of %s holds no pictures",
                          folder->field);
-    if (!(folder->sorted = bzna_formats_data_all(&folder->names, err)))
+    if (bzna_formats_data_sort(&folder->names, 0, by_stem, err) != BZNA_OK)
         return err->status;
-    qsort(folder->sorted, count, sizeof *folder->sorted, by_stem);
-
-    for (uint32_t i = 1; i < count; i++)
-        if (!compare_stems(folder->sorted[i - 1], folder->sorted[i]))
+    for (uint32_t i = 1; i < count; i++) {
+        const char *before = name_of(folder, i - 1), *name = name_of(folder, i);
+        if (!compare_stems(before, name))
             return DATA_FAIL(err, BZNA_E_ARGUMENT, "formats_config.pairs: \"%.64s\" and \"%.64s\" in %s have the same "
-                             "name but for the extension", folder->sorted[i - 1], folder->sorted[i], folder->field);
+                             "name but for the extension", before, name, folder->field);
+    }
     return BZNA_OK;
 }
 
@@ -167,28 +168,25 @@ static bzna_status sort_names(paired *folder, bzna_error *err)
 static bzna_status check(const paired *from, const paired *to, bzna_error *err)
 {
     const char *first = NULL;
-    char text[100], more[40] = "has";
+    char more[40] = "has";
     uint32_t lacking = 0;
 
     for (uint32_t i = 0, k = 0; i < from->names.count; i++) {
-        while (k < to->names.count && compare_stems(to->sorted[k], from->sorted[i]) < 0)
+        const char *name = name_of(from, i);
+        while (k < to->names.count && compare_stems(name_of(to, k), name) < 0)
             k++;
-        if (k == to->names.count || compare_stems(to->sorted[k], from->sorted[i])) {
-            first = first ? first : from->sorted[i];
+        if (k == to->names.count || compare_stems(name_of(to, k), name)) {
+            first = first ? first : name;
             lacking++;
         }
     }
 
     if (!first)
         return BZNA_OK;
-    snprintf(text, sizeof text, "%.99s", first);
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127)
-            *p = '?';                                       /* a message is one line */
     if (lacking > 1)
         snprintf(more, sizeof more, "and %u more have", lacking - 1);
-    return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: \"%s\" in %s %s no partner in %s", text, from->field,
-                     more, to->field);
+    return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: \"%.99s\" in %s %s no partner in %s", first,
+                     from->field, more, to->field);
 }
 
 /* ---- The folders ---------------------------------------------------------------------------- */
@@ -219,7 +217,7 @@ static bzna_status add_folder(pairs *p, const char *root, const char *text, size
                          folder->field);
 
     p->folder_count++;
-    if (bzna_formats_data_join(folder->root, bzna_formats_data_is_absolute(below) ? "" : root, below, err) != BZNA_OK)
+    if (bzna_formats_data_join(folder->root, root, below, err) != BZNA_OK)
         return err->status;
     if (bzna_formats_data_kind(folder->root) != DATA_FOLDER)
         return DATA_FAIL(err, BZNA_E_NOT_FOUND, "formats_config.pairs: there is no folder \"%.64s\"", below);
@@ -259,7 +257,7 @@ static bzna_status pairs_locate(void *user, uint64_t index, uint32_t field, bzna
     place->size = BZNA_SIZE_UNKNOWN;
     place->file = index * p->folder_count + field;
     if (field == p->folder_count) {
-        place->data = p->folders[0].sorted[index];
+        place->data = name_of(&p->folders[0], index);
         place->size = strlen(place->data);
     }
     return BZNA_OK;
@@ -269,10 +267,8 @@ static void pairs_close(void *user)
 {
     pairs *p = user;
 
-    for (uint32_t k = 0; k < p->folder_count; k++) {
+    for (uint32_t k = 0; k < p->folder_count; k++)
         bzna_formats_data_free(&p->folders[k].names);
-        free(p->folders[k].sorted);
-    }
     free(p);
 }
 
@@ -284,58 +280,34 @@ static uint64_t fingerprint(const pairs *p)
     for (uint32_t k = 0; k < p->folder_count; k++) {
         hash = bzna_formats_data_hash(hash, p->folders[k].field, strlen(p->folders[k].field) + 1);
         for (uint32_t i = 0; i < p->folders[k].names.count; i++)
-            hash = bzna_formats_data_hash(hash, p->folders[k].sorted[i], strlen(p->folders[k].sorted[i]) + 1);
+            hash = bzna_formats_data_hash(hash, name_of(&p->folders[k], i), strlen(name_of(&p->folders[k], i)) + 1);
     }
     return hash;
-}
-
-/* Adds the paths of all files. */
-static bzna_status pairs_files(const pairs *p, data_names *paths, bzna_error *err)
-{
-    char path[DATA_PATH_BYTES];
-
-    for (uint32_t i = 0; i < p->folders[0].names.count; i++)
-        for (uint32_t k = 0; k < p->folder_count && err->status == BZNA_OK; k++)
-            if (bzna_formats_data_join(path, p->folders[k].root, p->folders[k].sorted[i], err) == BZNA_OK)
-                bzna_formats_data_add(paths, path, err);
-    return err->status;
 }
 
 bzna_status bzna_formats_open_pairs(bzna_context *context, const char *root, const bzna_formats_config *config,
                                     bzna_dataset **out, bzna_error *err)
 {
-    bzna_provider_field fields[PAIRED + 1];
-    bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .locate = pairs_locate,
-                               .close = pairs_close, .kind = "folder pairs" };
-    bzna_dataset_config own;
-    data_names paths = { .count = 0 };
-    const char **files = NULL;
+    bzna_provider_field fields[PAIRED + 1] = { { .name = NULL } };
     pairs *p = calloc(1, sizeof *p);
+    bzna_provider provider = { .struct_size = sizeof provider, .user = p, .fields = fields, .locate = pairs_locate,
+                               .close = pairs_close, .kind = "folder pairs" };
+    data_names paths = { .count = 0 };
 
     if (!p)
         return bzna_formats_data_no_memory(err);
-    if (bzna_formats_data_config(&own, config, root, provider.kind, err) == BZNA_OK &&
-        add_all(p, root, config, err) == BZNA_OK && pairs_files(p, &paths, err) == BZNA_OK &&
-        (files = bzna_formats_data_all(&paths, err))) {
-        memset(fields, 0, sizeof fields);
+    if (add_all(p, root, config, err) == BZNA_OK) {
+        provider.field_count = p->folder_count + 1;
+        provider.count = p->folders[0].names.count;
+        provider.fingerprint = fingerprint(p);
         for (uint32_t k = 0; k < p->folder_count; k++)
             fields[k] = (bzna_provider_field){ .name = p->folders[k].field, .kind = BZNA_FIELD_IMAGE, .located = 1 };
         fields[p->folder_count] = (bzna_provider_field){ .name = "name", .kind = BZNA_FIELD_TEXT, .located = 1 };
-        provider.user = p;
-        provider.field_count = p->folder_count + 1;
-        provider.count = p->folders[0].names.count;
-        provider.files = files;
-        provider.file_count = paths.count;
-        provider.fingerprint = fingerprint(p);
-        bzna_dataset_open_provider(context, &provider, &own, out, err);
-    } else {
-        bzna_formats_data_prefix(err, own.name ? own.name : root);
     }
-    if (err->status != BZNA_OK)
-        pairs_close(p);
-    free(files);
-    bzna_formats_data_free(&paths);
-    return err->status;
+    for (uint64_t i = 0; i < provider.count; i++)
+        for (uint32_t k = 0; k < p->folder_count && err->status == BZNA_OK; k++)
+            bzna_formats_data_add_path(&paths, p->folders[k].root, name_of(&p->folders[k], i), err);
+    return bzna_formats_data_open(context, &provider, &paths, root, config->dataset, out, err);
 }
 
 #endif

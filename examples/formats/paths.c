@@ -378,7 +378,7 @@ static bzna_status match(data_names *paths, const char *pattern, bzna_error *err
         return err->status;
     if (paths->count == before)
         return DATA_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
-    return bzna_formats_data_sort(paths, before, err);
+    return bzna_formats_data_sort(paths, before, NULL, err);
 }
 
 /* ---- Paths ---------------------------------------------------------------------------------- */

@@ -29,10 +29,9 @@ enum { RECORDIO_IMAGE, RECORDIO_LABEL, RECORDIO_ID, RECORDIO_TARGET, RECORDIO_NA
 
 /* What the data set owns. */
 typedef struct recordio {
-    data_file file;
-    uint64_t *offsets;                /* where the records begin, ascending, then the size of the file */
-    uint64_t  count;                  /* records */
-    data_list list;                   /* sorted by id; without rows if the caller gave none */
+    data_records records;
+    uint64_t     count;               /* records */
+    data_list    list;                /* sorted by id; without rows if the caller gave none */
 } recordio;
 
 /* A part of a record. */
@@ -57,8 +56,8 @@ static int part_of(const uint8_t header[8], part *out)
 
 /* The records that were found so far. */
 typedef struct found {
-    uint64_t *offsets;                /* with room for one more */
-    uint64_t  count, capacity;
+    uint64_t *offsets;
+    uint64_t  count;
 } found;
 
 static bzna_status fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
@@ -69,14 +68,11 @@ static bzna_status fail_scan(uint64_t at, bzna_status status, const char *what, 
 
 static bzna_status add_offset(found *f, uint64_t at, bzna_error *err)
 {
-    if (f->count == f->capacity) {
-        const uint64_t capacity = 2 * f->capacity + 64;
-        uint64_t *grown = realloc(f->offsets, (size_t)(capacity + 1) * sizeof *grown);
-        if (!grown)
-            return bzna_formats_data_no_memory(err);
-        f->offsets = grown;
-        f->capacity = capacity;
-    }
+    uint64_t *grown = bzna_formats_data_grow(f->offsets, f->count, sizeof *grown, err);
+
+    if (!grown)
+        return err->status;
+    f->offsets = grown;
     f->offsets[f->count++] = at;
     return BZNA_OK;
 }
@@ -179,7 +175,7 @@ static bzna_status parse_index(uint64_t file_bytes, data_span text, found *f, bz
  * one after the other. */
 static bzna_status check_old(const data_file *file, const found *index, bzna_error *err)
 {
-    found scanned = { NULL, 0, 0 };
+    found scanned = { NULL, 0 };
     const bzna_status status = scan(file, &scanned, err);
     const int is_same = status == BZNA_OK && scanned.count == index->count &&
                         !memcmp(scanned.offsets, index->offsets, (size_t)index->count * sizeof *index->offsets);
@@ -215,6 +211,7 @@ static bzna_status open_index(const data_file *file, const char *name, const bzn
     const size_t length = file->is_file ? strlen(name) : 0;
     char path[DATA_PATH_BYTES] = "dataset_config.index";
     data_span text = { config->index, (size_t)config->index_bytes };
+    int64_t times[2];
     int is_old = 0;
 
     if (!config->index) {
@@ -227,7 +224,9 @@ static bzna_status open_index(const data_file *file, const char *name, const bzn
         }
         if (err->status != BZNA_OK)
             return err->status;
-        is_old = bzna_formats_data_modified(path) < bzna_formats_data_modified(name);
+        bzna_formats_data_look(path, &times[0]);
+        bzna_formats_data_look(name, &times[1]);
+        is_old = times[0] < times[1];
     }
 
     if (parse_index(file->size, text, f, err) == BZNA_OK && (!is_old || check_old(file, f, err) == BZNA_OK))
@@ -242,41 +241,19 @@ static bzna_status open_index(const data_file *file, const char *name, const bzn
 /* Finds the records, by the index or by a scan. */
 static bzna_status find_records(recordio *own, const char *name, const bzna_dataset_config *config, bzna_error *err)
 {
-    found f = { NULL, 0, 0 };
+    const data_file *file = &own->records.file;
+    found f = { NULL, 0 };
 
-    if (open_index(&own->file, name, config, &f, err) == BZNA_OK && !f.count && scan(&own->file, &f, err) == BZNA_OK &&
-        !f.count)
+    if (open_index(file, name, config, &f, err) == BZNA_OK && !f.count && scan(file, &f, err) == BZNA_OK && !f.count)
         DATA_FAIL(err, BZNA_E_NO_SAMPLES, "no record begins in the file");
-    own->offsets = f.offsets;
     own->count = f.count;
     if (err->status == BZNA_OK)
-        own->offsets[own->count] = own->file.size;
+        add_offset(&f, file->size, err);
+    own->records.offsets = f.offsets;
     return err->status;
 }
 
 /* ---- Records -------------------------------------------------------------------------------- */
-
-static bzna_status recordio_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
-{
-    const recordio *const own = user;
-    (void)field, (void)err;
-
-    place->offset = own->offsets[index];
-    place->size = own->offsets[index + 1] - own->offsets[index];
-    place->file = own->file.is_file ? 0 : BZNA_BY_READ;
-    return BZNA_OK;
-}
-
-/* Reads a record of a source, or of memory, which a record in parts could not be joined in. */
-static bzna_status recordio_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                                 uint64_t *size, bzna_error *err)
-{
-    const recordio *const own = user;
-    (void)field;
-
-    *size = own->offsets[index + 1] - own->offsets[index];
-    return *size > capacity ? BZNA_OK : bzna_formats_file_read(&own->file, own->offsets[index], buffer, *size, err);
-}
 
 /* A record that is looked at. */
 typedef struct look {
@@ -411,7 +388,7 @@ static bzna_status recordio_unpack(void *user, uint64_t index, uint32_t field, v
                                    void *buffer, uint64_t capacity, bzna_place *place, bzna_error *err)
 {
     const recordio *const own = user;
-    const look l = { own, own->offsets[index], record, bytes, err };
+    const look l = { own, own->records.offsets[index], record, bytes, err };
     entry e = { .id = 0 };
     int64_t integer;
     uint64_t size;
@@ -436,7 +413,7 @@ static bzna_status recordio_unpack(void *user, uint64_t index, uint32_t field, v
         return BZNA_OK;
     }
     if (field == RECORDIO_NAME && e.row) {                           /* the path of the list, or else the id */
-        place->data = own->list.text.data + e.row->path_at;
+        place->data = e.row->path;
         place->size = e.row->path_size;
         return BZNA_OK;
     }
@@ -451,30 +428,22 @@ static bzna_status recordio_unpack(void *user, uint64_t index, uint32_t field, v
 
 /* ---- The provider --------------------------------------------------------------------------- */
 
-static void free_own(recordio *own)
-{
-    bzna_formats_list_free(&own->list);
-    free(own->offsets);
-    free(own);
-}
-
 static void recordio_close(void *user)
 {
-    recordio *own = user;
-
-    bzna_formats_file_close(&own->file);
-    free_own(own);
+    bzna_formats_list_free(&((recordio *)user)->list);
+    bzna_formats_records_close(user);
 }
 
 /* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
 static uint64_t fingerprint_of(const recordio *own)
 {
-    const uint64_t words[] = { own->file.size, own->count }, end = own->count < 64 ? own->count : 64;
+    const uint64_t words[] = { own->records.file.size, own->count }, end = own->count < 64 ? own->count : 64;
+    const uint64_t *offsets = own->records.offsets;
     uint64_t hash = bzna_formats_data_hash(BZNA_FORMATS_HASH, own->list.text.data, own->list.text.size);
 
-    hash = bzna_formats_data_hash_numbers(hash, words, 2);
-    hash = bzna_formats_data_hash_numbers(hash, own->offsets, (size_t)end);
-    return bzna_formats_data_hash_numbers(hash, own->offsets + (own->count - end), (size_t)end);
+    hash = bzna_formats_data_hash(hash, words, sizeof words);
+    hash = bzna_formats_data_hash(hash, offsets, (size_t)end * sizeof *offsets);
+    return bzna_formats_data_hash(hash, offsets + (own->count - end), (size_t)end * sizeof *offsets);
 }
 
 bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, const char *name,
@@ -485,32 +454,22 @@ bzna_status bzna_formats_open_recordio(bzna_context *context, data_file *file, c
         { .name = "id", .kind = BZNA_FIELD_INTEGER },  { .name = "target", .kind = BZNA_FIELD_INTEGER },
         { .name = "name", .kind = BZNA_FIELD_TEXT },   { .name = "record", .kind = BZNA_FIELD_BYTES },
     };
-    recordio *own = calloc(1, sizeof *own);
-    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields,
-                               .field_count = RECORDIO_FIELDS, .read = recordio_read, .locate = recordio_locate,
-                               .unpack = recordio_unpack, .files = file->is_file ? &name : NULL,
-                               .file_count = (uint64_t)file->is_file,
-                               .close = recordio_close, .kind = "RecordIO", .size_bytes = file->size };
-    bzna_dataset_config dataset = { .name = NULL };
+    bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .field_count = RECORDIO_FIELDS,
+                               .unpack = recordio_unpack, .kind = "RecordIO" };
+    bzna_dataset_config dataset = *config->dataset;
+    recordio *own = bzna_formats_records_make(&provider, sizeof *own, file, &name, err);
 
     if (!own)
-        return bzna_formats_data_no_memory(err);
-    own->file = *file;
-    if (bzna_formats_data_config(&dataset, config, name, provider.kind, err) == BZNA_OK &&
-        (!config->list || (bzna_formats_list_open(&own->list, config->list, err) == BZNA_OK &&
-                           bzna_formats_list_sort(&own->list, config->list, err) == BZNA_OK)) &&
+        return err->status;
+    provider.close = recordio_close;
+    if ((!config->list || bzna_formats_list_open(&own->list, config->list, 1, err) == BZNA_OK) &&
         find_records(own, name, &dataset, err) == BZNA_OK) {
-        dataset.index = NULL;
-        dataset.index_bytes = 0;
         provider.count = own->count;
         provider.fingerprint = fingerprint_of(own);
-        bzna_dataset_open_provider(context, &provider, &dataset, out, err);
-    } else {
-        bzna_formats_data_prefix(err, dataset.name ? dataset.name : name);
     }
-    if (err->status != BZNA_OK)
-        free_own(own);
-    return err->status;
+    dataset.index = NULL;
+    dataset.index_bytes = 0;
+    return bzna_formats_records_open(context, &provider, file, name, &dataset, out, err);
 }
 
 #endif

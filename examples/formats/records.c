@@ -23,7 +23,7 @@ enum { RECORDS_DATA, RECORDS_LABEL };
 
 /* What the data set owns. */
 typedef struct records {
-    data_file    file;
+    data_records records;
     bzna_records r;                   /* the caller's, checked; stride and scale are not 0 */
     uint64_t     numbers;             /* of a picture or vector */
     int          is_picture;          /* 1: the data are a picture; 0: a vector */
@@ -104,7 +104,7 @@ static bzna_status records_measure(records *own, bzna_error *err)
 /* Counts the records. A file that does not consist of whole records most likely has records of another size. */
 static bzna_status records_count(records *own, bzna_error *err)
 {
-    const uint64_t header = own->r.header_bytes, size = own->file.size, stride = own->r.stride;
+    const uint64_t header = own->r.header_bytes, size = own->records.file.size, stride = own->r.stride;
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
     if (!size)
@@ -124,35 +124,6 @@ static bzna_status records_count(records *own, bzna_error *err)
 }
 
 /* ---- The provider --------------------------------------------------------------------------- */
-
-static uint64_t record_at(const records *own, uint64_t index)
-{
-    return own->r.header_bytes + index * own->r.stride;
-}
-
-/* Says where a record lies: in the file, in memory, or in a source. */
-static bzna_status records_locate(void *user, uint64_t index, uint32_t field, bzna_place *place, bzna_error *err)
-{
-    const records *const own = user;
-    (void)field, (void)err;
-
-    place->offset = record_at(own, index);
-    place->size = own->r.stride;
-    place->data = own->file.memory ? own->file.memory + place->offset : NULL;
-    place->file = own->file.is_file ? 0 : BZNA_BY_READ;
-    return BZNA_OK;
-}
-
-/* Reads a record of a source. */
-static bzna_status records_read(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                                uint64_t *size, bzna_error *err)
-{
-    const records *const own = user;
-    (void)field;
-
-    *size = own->r.stride;
-    return *size > capacity ? BZNA_OK : bzna_formats_file_read(&own->file, record_at(own, index), buffer, *size, err);
-}
 
 static int64_t integer_of(const uint8_t *p, uint32_t type)
 {
@@ -208,26 +179,16 @@ static bzna_status records_unpack(void *user, uint64_t index, uint32_t field, vo
     return target == BZNA_TARGET_NONE ? BZNA_E_NOT_FOUND : BZNA_OK;
 }
 
-static void records_close(void *user)
-{
-    records *own = user;
-
-    bzna_formats_file_close(&own->file);
-    free(own);
-}
-
 /* Tells files apart by their size and by how the caller describes their records. */
 static uint64_t records_fingerprint(const records *own)
 {
     const bzna_records *const r = &own->r;
-    uint32_t scale, bias;
+    uint64_t words[] = { own->records.file.size, r->data_type, r->layout, r->width, r->height, r->channels,
+                         r->header_bytes, r->stride, r->data_offset, r->label_offset, r->label_type, 0, 0 };
 
-    memcpy(&scale, &r->scale, sizeof scale);
-    memcpy(&bias, &r->bias, sizeof bias);
-    const uint64_t words[] = { own->file.size, r->data_type, r->layout,      r->width,        r->height,    r->channels,
-                               r->header_bytes, r->stride,   r->data_offset, r->label_offset, r->label_type, scale,
-                               bias };
-    return bzna_formats_data_hash_numbers(BZNA_FORMATS_HASH, words, sizeof words / sizeof *words);
+    memcpy(&words[11], &r->scale, sizeof r->scale);
+    memcpy(&words[12], &r->bias, sizeof r->bias);
+    return bzna_formats_data_hash(BZNA_FORMATS_HASH, words, sizeof words);
 }
 
 /* Says which fields the records have. Returns how many. */
@@ -252,31 +213,22 @@ bzna_status bzna_formats_open_records(bzna_context *context, data_file *file, co
                                       const bzna_formats_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_provider_field fields[2];
-    records *own = calloc(1, sizeof *own);
-    bzna_provider provider = { .struct_size = sizeof provider, .user = own, .fields = fields, .read = records_read,
-                               .locate = records_locate, .unpack = records_unpack, .close = records_close,
-                               .kind = "records", .size_bytes = file->size };
-    bzna_dataset_config dataset = { .name = NULL };
+    bzna_provider provider = { .struct_size = sizeof provider, .fields = fields, .unpack = records_unpack,
+                               .kind = "records" };
+    records *own = bzna_formats_records_make(&provider, sizeof *own, file, &name, err);
 
     if (!own)
-        return bzna_formats_data_no_memory(err);
-    own->file = *file;
-    if (bzna_formats_data_config(&dataset, config, name, provider.kind, err) == BZNA_OK &&
-        bzna_formats_data_copy(&own->r, sizeof own->r, config->records, "formats_config.records", err) == BZNA_OK &&
+        return err->status;
+    if (bzna_formats_data_copy(&own->r, sizeof own->r, config->records, "formats_config.records", err) == BZNA_OK &&
         records_check(own, err) == BZNA_OK && records_measure(own, err) == BZNA_OK &&
         records_count(own, err) == BZNA_OK) {
+        own->records.begin = own->r.header_bytes;
+        own->records.stride = own->r.stride;
         provider.count = own->count;
-        provider.file_count = file->is_file && !file->memory;
-        provider.files = provider.file_count ? &name : NULL;
         provider.field_count = fields_of(own, fields);
         provider.fingerprint = records_fingerprint(own);
-        bzna_dataset_open_provider(context, &provider, &dataset, out, err);
-    } else {
-        bzna_formats_data_prefix(err, dataset.name ? dataset.name : name);
     }
-    if (err->status != BZNA_OK)
-        free(own);
-    return err->status;
+    return bzna_formats_records_open(context, &provider, file, name, config->dataset, out, err);
 }
 
 /* ---- What files of records look like -------------------------------------------------------- */

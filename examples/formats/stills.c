@@ -48,68 +48,47 @@ static int32_t pnm_recognize(void *user, const void *head, uint64_t bytes)
 #include <libavutil/pixdesc.h>
 #include <stdlib.h>
 
-/* The bytes of a file, from the first to the last. */
-typedef struct still_reader {
-    const uint8_t *data;
-    uint64_t       size;
-    uint64_t       at;                /* the next byte */
-    int            ended;             /* 1: more was read than there is */
-} still_reader;
-
-static void still_skip(still_reader *r, uint64_t bytes)
-{
-    r->ended |= bytes > r->size - r->at;
-    r->at = r->ended ? r->size : r->at + bytes;
-}
-
 /* Reads a little-endian number of 1 to 4 bytes; 0 past the end. */
-static uint32_t still_number(still_reader *r, uint32_t bytes)
+static uint32_t still_number(formats_bytes *r, uint32_t bytes)
 {
+    const uint8_t *at = formats_take(r, bytes);
     uint32_t value = 0;
 
-    still_skip(r, bytes);
-    for (uint32_t i = 0; i < bytes && !r->ended; i++)
-        value |= (uint32_t)r->data[r->at - bytes + i] << 8 * i;
+    for (uint32_t i = 0; at && i < bytes; i++)
+        value |= (uint32_t)at[i] << 8 * i;
     return value;
 }
 
-/* Fails at the place where the reader is. */
-static bzna_status still_fail(const still_reader *r, bzna_error *err, const char *why)
-{
-    err->byte_offset = r->at;
-    if (r->ended)
-        return bzna_formats_fail(err, BZNA_E_TRUNCATED, "truncated");
-    return bzna_formats_fail(err, BZNA_E_DECODE, why);
-}
+static bzna_status still_fail(bzna_error *err, const char *why) { return bzna_formats_fail(err, BZNA_E_DECODE, why); }
 
 /* ---- GIF ---- */
 
 typedef struct gif {
     uint32_t place[4];                /* of the picture on the screen: x, y, width, height */
     uint32_t flags;                   /* of the picture */
-    uint64_t codes, end;              /* where the picture's codes begin and end in the file */
+    formats_bytes codes;              /* of the picture */
     uint8_t  palette[768];            /* R, G, B */
     uint32_t background;              /* number of the color around the picture */
 } gif;
 
 /* Reads a palette, if the flags say that there is one. Returns the number of its colors. */
-static uint32_t gif_palette(still_reader *r, uint32_t flags, uint8_t palette[768])
+static uint32_t gif_palette(formats_bytes *r, uint32_t flags, uint8_t palette[768])
 {
     const uint32_t colors = flags & 0x80 ? 2u << (flags & 7) : 0;
+    const uint8_t *at = formats_take(r, 3 * colors);
 
-    still_skip(r, 3 * colors);
-    if (r->ended || !colors)
+    if (!at)
         return 0;
     memset(palette, 0, 768);
-    memcpy(palette, r->data + r->at - 3 * colors, 3 * colors);
+    memcpy(palette, at, 3 * colors);
     return colors;
 }
 
-static void gif_skip_blocks(still_reader *r)
+static void gif_skip_blocks(formats_bytes *r)
 {
     uint32_t size;
-    while ((size = still_number(r, 1)) != 0)
-        still_skip(r, size);
+    while ((size = formats_u8(r)) != 0)
+        formats_take(r, size);
 }
 
 /* Returns the number of the color that is closest to another one. */
@@ -128,33 +107,33 @@ static uint32_t gif_closest(const uint8_t palette[768], const uint8_t color[3])
 }
 
 /* Reads up to the end of the first picture. */
-static bzna_status gif_read(still_reader *r, gif *g, bzna_codec_shape *shape, bzna_error *err)
+static bzna_status gif_read(formats_bytes *r, gif *g, bzna_codec_shape *shape, bzna_error *err)
 {
     uint8_t around[3] = { 255, 255, 255 };
     uint32_t flags, block, colors, own;
 
-    still_skip(r, 6);
+    formats_take(r, 6);
     shape->width = still_number(r, 2);
     shape->height = still_number(r, 2);
     shape->pixels = BZNA_PIXELS_INDEX;
-    flags = still_number(r, 1);
-    g->background = still_number(r, 1);
-    still_skip(r, 1);
+    flags = formats_u8(r);
+    g->background = formats_u8(r);
+    formats_take(r, 1);
     if ((colors = gif_palette(r, flags, g->palette)) != 0)
         memcpy(around, g->palette + 3 * g->background, 3);
-    while ((block = still_number(r, 1)) == 0x21) {          /* an extension, such as the delay */
-        still_skip(r, 1);
+    while ((block = formats_u8(r)) == 0x21) {          /* an extension, such as the delay */
+        formats_take(r, 1);
         gif_skip_blocks(r);
     }
     if (block != 0x2c)
-        return still_fail(r, err, "there is no picture");
+        return still_fail(err, "there is no picture");
 
     for (int i = 0; i < 4; i++)
         g->place[i] = still_number(r, 2);
-    g->flags = still_number(r, 1);
+    g->flags = formats_u8(r);
     own = gif_palette(r, g->flags, g->palette);
     if (!colors && !own)
-        return still_fail(r, err, "there is no palette");
+        return still_fail(err, "there is no palette");
     if (own) {                        /* the screen's background may be none of its colors */
         g->background = colors ? g->background : 255;
         if (g->background < own && memcmp(g->palette + 3 * g->background, around, 3))
@@ -162,14 +141,14 @@ static bzna_status gif_read(still_reader *r, gif *g, bzna_codec_shape *shape, bz
         if (g->background >= own)
             memcpy(g->palette + 3 * g->background, around, 3);
     }
-    g->codes = r->at;
-    still_skip(r, 1);
+    g->codes = *r;
+    formats_take(r, 1);
     gif_skip_blocks(r);
-    g->end = r->at;
-    return r->ended ? still_fail(r, err, "") : BZNA_OK;
+    g->codes.left -= r->left;
+    return BZNA_OK;
 }
 
-static bzna_status gif_inspect(still_reader *r, bzna_codec_shape *shape, bzna_error *err)
+static bzna_status gif_inspect(formats_bytes *r, bzna_codec_shape *shape, bzna_error *err)
 {
     gif g;
     return gif_read(r, &g, shape, err);
@@ -179,16 +158,17 @@ enum { GIF_HEAD = 13 + 768 + 10 };
 
 /* Writes a file of the first picture's codes, and a palette in which each color has its number as its value, so that
  * libavcodec decodes the picture to numbers. Returns its bytes. */
-static uint64_t gif_rewrite(still_reader *r, uint8_t *to, uint8_t *palette)
+static uint64_t gif_rewrite(formats_bytes r, uint8_t *to, uint8_t *palette)
 {
+    const uint8_t *data = r.at;
     gif g;
     bzna_codec_shape shape;
     bzna_error err;
     uint8_t *p = to + 13 + 768;
 
-    if (gif_read(r, &g, &shape, &err) != BZNA_OK)
+    if (gif_read(&r, &g, &shape, &err) != BZNA_OK || r.overrun)
         return 0;
-    memcpy(to, r->data, 13);
+    memcpy(to, data, 13);
     to[10] = 0xf7;
     to[11] = (uint8_t)g.background;
     for (uint32_t i = 0; i < 768; i++)
@@ -199,9 +179,9 @@ static uint64_t gif_rewrite(still_reader *r, uint8_t *to, uint8_t *palette)
         *p++ = (uint8_t)(g.place[i] >> 8);
     }
     *p++ = g.flags & 0x40;                                  /* rows in four passes */
-    memcpy(p, r->data + g.codes, (size_t)(g.end - g.codes));
+    memcpy(p, g.codes.at, (size_t)g.codes.left);
     memcpy(palette, g.palette, sizeof g.palette);
-    return GIF_HEAD + g.end - g.codes;
+    return GIF_HEAD + g.codes.left;
 }
 
 /* ---- BMP ---- */
@@ -211,14 +191,14 @@ enum { BMP_RLE8 = 1, BMP_RLE4 = 2, BMP_MASKS = 3 };         /* kinds of compress
 /* Returns 1 if run lengths (RLE8, or RLE4 with two pixels a byte) fill a picture, and none goes past its edges.
  * libavcodec leaves out runs that do, and pixels that are missing. Pixels of the last row may be missing if the end is
  * marked. */
-static int bmp_is_filled(still_reader *r, uint32_t width, uint32_t height, int is_rle4)
+static int bmp_is_filled(formats_bytes r, uint32_t width, uint32_t height, int is_rle4)
 {
     uint32_t x = 0, y = 0;
 
     while (y < height) {
-        const uint32_t count = still_number(r, 1), code = still_number(r, 1);
+        const uint32_t count = formats_u8(&r), code = formats_u8(&r);
 
-        if (r->ended)
+        if (r.overrun)
             return y == height - 1 && x == width;
         if (!count && code == 1)
             return y == height - 1;
@@ -226,21 +206,21 @@ static int bmp_is_filled(still_reader *r, uint32_t width, uint32_t height, int i
             x = 0;
             y++;
         } else if (!count && code == 2) {
-            x += still_number(r, 1);
-            y += still_number(r, 1);
+            x += formats_u8(&r);
+            y += formats_u8(&r);
         } else {
             x += count ? count : code;
             if (!count)
-                still_skip(r, ((is_rle4 ? (code + 1) / 2 : code) + 1) & ~1u);
+                formats_take(&r, ((is_rle4 ? (code + 1) / 2 : code) + 1) & ~1u);
         }
-        if (x > width || y > height || (y == height && x) || r->ended)
+        if (x > width || y > height || (y == height && x) || r.overrun)
             return 0;
     }
     return 1;
 }
 
 /* Returns 1 if libavcodec knows the masks of R, G and B. */
-static int bmp_has_known_masks(still_reader *r, uint32_t bits)
+static int bmp_has_known_masks(formats_bytes *r, uint32_t bits)
 {
     static const uint32_t known[][4] = {
         { 16, 0xf800, 0x7e0, 0x1f },       { 16, 0x7c00, 0x3e0, 0x1f },     { 16, 0xf00, 0xf0, 0xf },
@@ -256,26 +236,27 @@ static int bmp_has_known_masks(still_reader *r, uint32_t bits)
     return 0;
 }
 
-static bzna_status bmp_inspect(still_reader *r, bzna_codec_shape *shape, bzna_error *err)
+static bzna_status bmp_inspect(formats_bytes *r, bzna_codec_shape *shape, bzna_error *err)
 {
+    const formats_bytes file = *r;
     uint32_t pixels, header, bits, compression, is_run;
 
-    still_skip(r, 10);
+    formats_take(r, 10);
     pixels = still_number(r, 4);
     header = still_number(r, 4);
     shape->width = still_number(r, header == 12 ? 2 : 4);
     shape->height = still_number(r, header == 12 ? 2 : 4);
     if (header != 12 && shape->height > INT32_MAX)
         shape->height = 0 - shape->height;                  /* a negative height: rows are stored from the top */
-    still_skip(r, 2);
+    formats_take(r, 2);
     bits = still_number(r, 2);
     compression = header == 12 ? 0 : still_number(r, 4);
     is_run = compression == BMP_RLE8 || compression == BMP_RLE4;
     shape->pixels = bits > 8 ? BZNA_PIXELS_RGB : pixels > 14 + header ? BZNA_PIXELS_INDEX : BZNA_PIXELS_GRAY;
 
-    if (r->ended || !shape->width || !shape->height || bits > 32 || pixels > r->size ||
-        (!is_run && ((uint64_t)shape->width * bits + 31) / 32 * 4 > (r->size - pixels) / shape->height))
-        return still_fail(r, err, "truncated, or the header is damaged");
+    if (r->overrun || !shape->width || !shape->height || bits > 32 || pixels > file.left ||
+        (!is_run && ((uint64_t)shape->width * bits + 31) / 32 * 4 > (file.left - pixels) / shape->height))
+        return still_fail(err, "truncated, or the header is damaged");
     if (header != 12 && header != 40 && header != 56 && header != 64 && header != 108 && header != 124) {
         snprintf(err->message, sizeof err->message, "a header of %u bytes is not supported", (unsigned)header);
         return BZNA_E_CODEC;
@@ -284,14 +265,15 @@ static bzna_status bmp_inspect(still_reader *r, bzna_codec_shape *shape, bzna_er
         return bzna_formats_fail(err, BZNA_E_CODEC, compression == 4 ? "a JPEG in it is not supported" :
                                  compression == 5 ? "a PNG in it is not supported" : "its compression is unknown");
     if (is_run && bits != (compression == BMP_RLE8 ? 8 : 4))
-        return still_fail(r, err, "its run-length code and its bits a pixel do not match");
+        return still_fail(err, "its run-length code and its bits a pixel do not match");
     if (compression == BMP_MASKS) {
-        still_skip(r, 20);
+        formats_take(r, 20);
         if (!bmp_has_known_masks(r, bits))
             return bzna_formats_fail(err, BZNA_E_CODEC, "its masks of R, G and B are not supported");
     }
-    r->at = pixels;
-    if (is_run && !bmp_is_filled(r, shape->width, shape->height, compression == BMP_RLE4))
+    *r = file;
+    formats_take(r, pixels);
+    if (is_run && !bmp_is_filled(*r, shape->width, shape->height, compression == BMP_RLE4))
         return bzna_formats_fail(err, BZNA_E_DECODE, "run lengths do not fill the picture, or go past it");
     return BZNA_OK;
 }
@@ -299,42 +281,42 @@ static bzna_status bmp_inspect(still_reader *r, bzna_codec_shape *shape, bzna_er
 /* ---- PNM ---- */
 
 /* Reads the next word of a header, up to 8 characters of it, and the blank after it. Comments are skipped. */
-static void pnm_word(still_reader *r, char word[9])
+static void pnm_word(formats_bytes *r, char word[9])
 {
-    uint32_t n = 0, c = still_number(r, 1);
+    uint32_t n = 0, c = formats_u8(r);
 
-    while (!r->ended && (pnm_is_space(c) || c == '#')) {
-        while (c == '#' && !r->ended && still_number(r, 1) != '\n')
+    while (!r->overrun && (pnm_is_space(c) || c == '#')) {
+        while (c == '#' && !r->overrun && formats_u8(r) != '\n')
             ;
-        c = still_number(r, 1);
+        c = formats_u8(r);
     }
-    for (; !r->ended && !pnm_is_space(c); c = still_number(r, 1))
+    for (; !r->overrun && !pnm_is_space(c); c = formats_u8(r))
         if (n < 8)
             word[n++] = (char)c;
     word[n] = 0;
 }
 
-static uint32_t pnm_number(still_reader *r)
+static uint32_t pnm_number(formats_bytes *r)
 {
     char word[9];
     pnm_word(r, word);
     return (uint32_t)strtoul(word, NULL, 10);
 }
 
-static bzna_status pnm_inspect(still_reader *r, bzna_codec_shape *shape, bzna_error *err)
+static bzna_status pnm_inspect(formats_bytes *r, bzna_codec_shape *shape, bzna_error *err)
 {
     static const char *const names[] = { "WIDTH", "HEIGHT", "DEPTH", "MAXVAL" };
-    const uint32_t kind = r->data[1], is_bits = kind == '1' || kind == '4';
+    const uint32_t kind = r->at[1], is_bits = kind == '1' || kind == '4';
     uint32_t samples = kind == '3' || kind == '6' ? 3 : 1, top = 1;
     uint32_t *const values[] = { &shape->width, &shape->height, &samples, &top };
     char word[9] = "";
     uint64_t row;
 
-    still_skip(r, 2);
+    formats_take(r, 2);
     for (int i = 0; i < 4 && kind != '7'; i++)
         if (i != 2 && (i != 3 || !is_bits))
             *values[i] = pnm_number(r);
-    while (kind == '7' && !r->ended && strcmp(word, "ENDHDR")) {
+    while (kind == '7' && !r->overrun && strcmp(word, "ENDHDR")) {
         pnm_word(r, word);
         for (int i = 0; i < 4; i++)
             if (!strcmp(word, names[i]))
@@ -346,9 +328,9 @@ static bzna_status pnm_inspect(still_reader *r, bzna_codec_shape *shape, bzna_er
     row = kind == '4' ? ((uint64_t)shape->width + 7) / 8 : (uint64_t)shape->width * samples * (top > 255 ? 2 : 1);
     if (kind < '4')
         row = shape->width;                                 /* a character for each pixel, at least */
-    if (r->ended || !top || top > 65535 || !samples || samples > 4 || !shape->height ||
-        row > (r->size - r->at) / shape->height)
-        return still_fail(r, err, "truncated, or the header is damaged");
+    if (r->overrun || !top || top > 65535 || !samples || samples > 4 || !shape->height ||
+        row > r->left / shape->height)
+        return still_fail(err, "truncated, or the header is damaged");
     return BZNA_OK;
 }
 
@@ -356,7 +338,7 @@ static bzna_status pnm_inspect(still_reader *r, bzna_codec_shape *shape, bzna_er
 
 typedef struct still_kind {
     enum AVCodecID id;
-    bzna_status  (*inspect)(still_reader *r, bzna_codec_shape *shape, bzna_error *err);
+    bzna_status  (*inspect)(formats_bytes *r, bzna_codec_shape *shape, bzna_error *err);
 } still_kind;
 
 static const still_kind still_kinds[] = {
@@ -409,10 +391,13 @@ static bzna_status still_thread_begin(void *user, void **state, bzna_error *err)
 static bzna_status still_inspect(void *state, const void *data, uint64_t bytes, bzna_codec_shape *shape,
                                  bzna_error *err)
 {
-    still_reader r = { data, bytes, 0, 0 };
-    const bzna_status status = ((still_state *)state)->kind->inspect(&r, shape, err);
+    formats_bytes r = { data, bytes, 0 };
+    bzna_status status = ((still_state *)state)->kind->inspect(&r, shape, err);
 
     shape->interleaved = shape->pixels == BZNA_PIXELS_RGB;
+    if (r.overrun)
+        status = bzna_formats_fail(err, BZNA_E_TRUNCATED, "truncated");
+    err->byte_offset = status == BZNA_OK ? err->byte_offset : bytes - r.left;
     return status;
 }
 
@@ -515,14 +500,13 @@ static bzna_status still_decode(void *state, const void *data, uint64_t bytes, c
                                 const bzna_codec_planes *planes, bzna_error *err)
 {
     still_state *s = state;
-    still_reader r = { data, bytes, 0, 0 };
     uint64_t size = bytes;
     bzna_status status;
 
     if (!still_reserve(s, bytes + GIF_HEAD + AV_INPUT_BUFFER_PADDING_SIZE, planes->width))
         return bzna_formats_fail(err, BZNA_E_MEMORY, "out of memory");
     if (s->kind->id == AV_CODEC_ID_GIF)
-        size = gif_rewrite(&r, s->file, planes->palette);
+        size = gif_rewrite((formats_bytes){ data, bytes, 0 }, s->file, planes->palette);
     else
         memcpy(s->file, data, (size_t)bytes);
     status = still_run(s, size, err);

@@ -184,7 +184,8 @@ static void look_at_formats(bytes b, const bzna_formats_config *config,
 
 static void run_recordio(const uint8_t *data, size_t size)
 {
-    const bzna_formats_config config = { .struct_size = sizeof config };
+    const bzna_dataset_config all = { .struct_size = sizeof all };
+    const bzna_formats_config config = { .struct_size = sizeof config, .dataset = &all };
     look_at_formats((bytes){ data, size }, &config, bzna_formats_open_recordio);
 }
 
@@ -192,7 +193,7 @@ static void run_recordio(const uint8_t *data, size_t size)
 static void run_recordio_index(const uint8_t *data, size_t size)
 {
     const data_span text = { (const char *)data + 4, size - 4 };
-    found f = { NULL, 0, 0 };
+    found f = { NULL, 0 };
     bzna_error err = { .struct_size = sizeof err };
     if (size >= 4 && parse_index(bzi_be32(data), text, &f, &err) == BZNA_OK)
         for (uint64_t i = 0; i < f.count; i++)
@@ -217,13 +218,13 @@ static void run_list(const uint8_t *data, size_t size)
 
     FUZZ_CHECK(text);
     memcpy(text, data, size);
-    if (parse(&list, &err) == BZNA_OK && bzna_formats_list_sort(&list, "list", &err) == BZNA_OK)
+    if (parse(&list, &err) == BZNA_OK && sort_rows(&list, &err) == BZNA_OK)
         for (uint64_t i = 0; i < list.count; i++) {
             const data_list_row *row = &list.rows[i];
             uint64_t count;
             FUZZ_CHECK(bzna_formats_list_find(&list, row->index) == row);
-            FUZZ_CHECK(row->path_at + row->path_size <= list.text.size);
-            FUZZ_CHECK(row->labels_at + row->labels_size <= list.text.size);
+            FUZZ_CHECK(row->path >= text && row->path + row->path_size <= text + size);
+            FUZZ_CHECK(row->labels >= text && row->labels + row->labels_size <= text + size);
             (void)bzna_formats_list_target(&list, row);
             (void)bzna_formats_list_labels(&list, row, NULL, 0, &count, &err);
             FUZZ_CHECK(count <= size / 2 + 1);
@@ -246,7 +247,8 @@ static void seeds_list(fuzz_give *give, void *user)
 static void run_records(const uint8_t *data, size_t size)
 {
     bytes b = { data, size };
-    bzna_formats_config config = { .struct_size = sizeof config };
+    const bzna_dataset_config all = { .struct_size = sizeof all };
+    bzna_formats_config config = { .struct_size = sizeof config, .dataset = &all };
     bzna_records r;
     bzna_formats_records_init(&r, sizeof r);
     config.records = &r;
@@ -368,15 +370,13 @@ static void run_pairs(const uint8_t *data, size_t size)
         const int is_whole = check(a, b, &err) == BZNA_OK && check(b, a, &err) == BZNA_OK;
         FUZZ_CHECK(!is_whole || a->names.count == b->names.count);
         for (uint32_t i = 1; i < a->names.count; i++)
-            FUZZ_CHECK(compare_stems(a->sorted[i - 1], a->sorted[i]) < 0);
+            FUZZ_CHECK(compare_stems(name_of(a, i - 1), name_of(a, i)) < 0);
         for (uint32_t i = 0; is_whole && i < a->names.count; i++)
-            FUZZ_CHECK(!compare_stems(a->sorted[i], b->sorted[i]));
+            FUZZ_CHECK(!compare_stems(name_of(a, i), name_of(b, i)));
         (void)fingerprint(&p);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         bzna_formats_data_free(&p.folders[i].names);
-        free(p.folders[i].sorted);
-    }
     free(text);
 }
 

@@ -11,7 +11,8 @@ static bzna_dataset *state_dataset(void)
     static uint8_t records[STATE_SAMPLES * 2];
     bzna_dataset *dataset = NULL;
     data_file file = { .size = sizeof records, .memory = records };
-    bzna_formats_config config = { .struct_size = sizeof config };
+    const bzna_dataset_config all = { .struct_size = sizeof all };
+    bzna_formats_config config = { .struct_size = sizeof config, .dataset = &all };
     bzna_error err;
     bzna_records r;
     bzna_formats_records_init(&r, sizeof r);

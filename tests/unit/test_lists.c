@@ -30,7 +30,7 @@ static uint64_t floats_of(const data_list *list, uint64_t i, float *labels, uint
 static int row_is(const data_list *list, uint64_t i, uint64_t index, const char *path, uint32_t labels, float first)
 {
     const data_list_row *row = &list->rows[i];
-    data_span p = { list->text.data + row->path_at, row->path_size };
+    data_span p = { row->path, row->path_size };
     float all[3] = { 0 };
     return i < list->count && row->index == index && p.size == strlen(path) && !memcmp(p.data, path, p.size) &&
            floats_of(list, i, all, 3) == labels && (!labels || all[0] == first);
@@ -58,7 +58,7 @@ TEST(lines_with_tabs_are_index_labels_path)
     CHECK(row_is(&list, 1, 3, "d.jpg", 1, 4.0f));
     CHECK(row_is(&list, 2, 12, "e.jpg", 0, 0));
     CHECK(list.most_labels == 3 && list.has_fractions);
-    REQUIRE(bzna_formats_list_sort(&list, "l", &err) == BZNA_OK);
+    REQUIRE(sort_rows(&list, &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 3, "d.jpg", 1, 4.0f) && row_is(&list, 2, 12, "e.jpg", 0, 0));
     CHECK(bzna_formats_list_find(&list, 7) == &list.rows[1]);
     CHECK(!bzna_formats_list_find(&list, 8) && !bzna_formats_list_find(&list, 13));
@@ -106,7 +106,7 @@ static void check_first(const char *text, const char *first, int64_t target)
         return;
     }
     row = &list.rows[0];
-    if (row->path_size != strlen(first) || memcmp(list.text.data + row->path_at, first, row->path_size))
+    if (row->path_size != strlen(first) || memcmp(row->path, first, row->path_size))
         CHECK_STR((const char *)list.text.data, first);
     CHECK_EQ(bzna_formats_list_target(&list, row), target);
     bzna_formats_list_free(&list);
@@ -192,8 +192,8 @@ TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
     check_refused("image,class\n", 12, BZNA_E_NO_SAMPLES, "no lines");
     check_refused("", 0, BZNA_E_NO_SAMPLES, "no lines");
     REQUIRE(list_of(&list, "3\t1\ta\n4\t1\tb\n3\t2\tc\n", 18, &err) == BZNA_OK);
-    CHECK_EQ(bzna_formats_list_sort(&list, "x.lst", &err), BZNA_E_FORMAT);
-    CHECK_CONTAINS(err.message, "x.lst: index 3 is in two lines, the second time before byte 16");
+    CHECK_EQ(sort_rows(&list, &err), BZNA_E_FORMAT);
+    CHECK_CONTAINS(err.message, "index 3 is in two lines, the second time before byte 16");
     bzna_formats_list_free(&list);
 }
 
@@ -348,12 +348,20 @@ TEST(a_list_is_read_from_a_file_or_fails_by_its_name)
     fputs("1\t2\ta.jpg\n", file);
     fclose(file);
     bzna_error_init(&err, sizeof err);
-    REQUIRE(bzna_formats_list_open(&list, path, &err) == BZNA_OK);
+    REQUIRE(bzna_formats_list_open(&list, path, 0, &err) == BZNA_OK);
     CHECK(row_is(&list, 0, 1, "a.jpg", 1, 2));
     bzna_formats_list_free(&list);
-    CHECK_EQ(bzna_formats_list_open(&list, "build/none.lst", &err), BZNA_E_NOT_FOUND);
+    REQUIRE((file = fopen(path, "wb")) != NULL);
+    fputs("1\t2\ta.jpg\n1\t3\tb.jpg\n", file);
+    fclose(file);
+    list = (data_list){ .count = 0 };
+    CHECK_EQ(bzna_formats_list_open(&list, path, 1, &err), BZNA_E_FORMAT);
+    CHECK_CONTAINS(err.message, "list.lst: index 1 is in two lines");
+    bzna_formats_list_free(&list);
+    bzna_error_init(&err, sizeof err);
+    CHECK_EQ(bzna_formats_list_open(&list, "build/none.lst", 0, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "build/none.lst: cannot open");
-    CHECK_EQ(bzna_formats_list_open(&list, "", &err), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_formats_list_open(&list, "", 0, &err), BZNA_E_NOT_FOUND);
     CHECK_STR(err.message, "formats_config.list: the path is empty");
 }
 
@@ -370,7 +378,7 @@ TEST(a_long_list_is_read_whole)
             fprintf(file, "%05llu.j 7%s\n", (unsigned long long)i, i ? "" : "0");
         fclose(file);
         bzna_error_init(&err, sizeof err);
-        REQUIRE(bzna_formats_list_open(&list, path, &err) == BZNA_OK);
+        REQUIRE(bzna_formats_list_open(&list, path, 0, &err) == BZNA_OK);
         CHECK_EQ(list.count, count);
         CHECK_EQ(bzna_formats_list_target(&list, &list.rows[count - 1]), 7);
         bzna_formats_list_free(&list);

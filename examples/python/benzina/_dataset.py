@@ -414,7 +414,7 @@ class Dataset(_handles.Handled):
     records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name,
                      "uint8", "nhwc". A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
     hold_bytes       how many bytes of files of records may be held in memory; None: 256 MiB; 1: none. They are read
-                     whole if all of them together are so small
+                     whole, one after the other, as long as they fit
 
     index            the bytes of the index (.idx) of one tar or .rec that is no path, so that it need not be walked
                      over. Paths and URLs have it beside them

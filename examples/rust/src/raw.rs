@@ -2526,8 +2526,8 @@ structs! {
         /// How records of one size lie; NULL: the files have none
         records: *const bzna_records,
         /// How many bytes of files of records that are opened by their paths may be held in memory, so that they are
-        /// not read again; 1: none. They are read when they are opened, if all of them together have at most so many
-        /// bytes. Default: 256 MiB
+        /// not read again; 1: none. A file is read when it is opened, if it and those that are held have at most so
+        /// many bytes. Default: 256 MiB
         hold_bytes: u64,
     }
 
