@@ -8976,8 +8976,6 @@ static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error 
 /* Returns the array, which is valid until another text is added. */
 static const char **bzi_names_all(const bzi_names *names) { return (const char **)(void *)names->texts.data; }
 
-#ifndef BENZINA_NO_SHARDS
-
 /* --- Text --- */
 
 /* Takes the text up to a character, which is taken, too. Returns 1, or 0 if the character is not there: then all of the
@@ -8991,6 +8989,23 @@ static int bzi_text_take(bzi_span *rest, char stop, bzi_span *part)
     rest->size -= part->size + (end != NULL);
     return end != NULL;
 }
+
+/* Reads a number of digits only. Returns 0 if it is no such number, or exceeds 64 bits. */
+static int bzi_span_integer(bzi_span s, uint64_t *out)
+{
+    uint64_t value = 0;
+
+    for (uint64_t i = 0; i < s.size; i++) {
+        const uint32_t digit = (uint32_t)s.data[i] - '0';
+        if (digit > 9 || value > UINT64_MAX / 10 || (value = value * 10 + digit) < digit)
+            return 0;
+    }
+
+    *out = value;
+    return s.size > 0;
+}
+
+#ifndef BENZINA_NO_SHARDS
 
 /* Takes the next line, and returns it without its end. */
 static bzi_span bzi_text_line(bzi_span *rest)
@@ -9025,21 +9040,6 @@ static bzi_span bzi_span_trim(bzi_span s)
     while (s.size && bzi_is_space(s.data[s.size - 1]))
         s.size--;
     return s;
-}
-
-/* Reads a number of digits only. Returns 0 if it is no such number, or exceeds 64 bits. */
-static int bzi_span_integer(bzi_span s, uint64_t *out)
-{
-    uint64_t value = 0;
-
-    for (uint64_t i = 0; i < s.size; i++) {
-        const uint32_t digit = (uint32_t)s.data[i] - '0';
-        if (digit > 9 || value > UINT64_MAX / 10 || (value = value * 10 + digit) < digit)
-            return 0;
-    }
-
-    *out = value;
-    return s.size > 0;
 }
 
 /* Takes a sign, if there is one. Returns 1 if it is a minus. */
@@ -11649,14 +11649,20 @@ static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, 
     return BZNA_OK;
 }
 
+/* Returns how many bytes a sample may have. */
+static uint64_t bzi_container_limit(const bzi_container *c)
+{
+    const uint64_t most = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
+    return c->max_bytes ? bzi_min(most, c->max_bytes) : most;
+}
+
 /* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
  * failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
     bzi_extent *extent = &reading->sample.extent;
-    const uint64_t most = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
-    const uint64_t limit = c->max_bytes ? bzi_min(most, c->max_bytes) : most;
-    bzna_status status = BZNA_OK;
+    const uint64_t limit = bzi_container_limit(c);
+    bzna_status status;
 
     reading->container = c;
     reading->source = NULL;
@@ -11673,7 +11679,8 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
         return BZNA_OK;
     bzi_reading_end(reading);
     return BZI_FAIL_AT(err, BZNA_E_LIMIT, extent->offset, "its %llu bytes are more than %s, %llu",
-                       (bzi_llu)extent->size, limit < most ? "provider.max_bytes" : "context_config.max_sample_bytes",
+                       (bzi_llu)extent->size, limit < c->host->max_sample_bytes ? "provider.max_bytes" :
+                                                                              "context_config.max_sample_bytes",
                        (bzi_llu)limit);
 }
 
@@ -12602,15 +12609,14 @@ typedef struct bzi_place {
 /* Says which sample stands at each position of an epoch. The loader owns the arrays. */
 typedef struct bzi_order {
     const bzi_sequence *list;             /* BZNA_ORDER_GIVEN: of the epoch, with `indices`; else NULL */
-    uint64_t        samples;          /* entries of `indices`; without them, samples of the data set */
-    uint64_t        length;           /* positions of an epoch */
+    uint64_t        length;           /* positions of an epoch: entries of `indices`, or samples of the data set */
     uint32_t        shuffle;          /* 1: samples are permuted */
     const uint64_t *indices;          /* the samples to deliver; NULL: all */
     uint64_t        seed;             /* that the epoch's order was made with */
     uint64_t        epoch;            /* that the order was made for */
     uint32_t        repeats;          /* 1: a sample may stand at several positions of an epoch */
     uint32_t        stride;           /* in a batch: from the position of a slot to that of the next */
-    bzi_permutation permutation;      /* of 0..samples - 1 */
+    bzi_permutation permutation;      /* of 0..length - 1 */
 } bzi_order;
 
 /* Begins the order of an epoch. */
@@ -12618,7 +12624,7 @@ static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
 {
     order->seed = seed;
     order->epoch = epoch;
-    order->permutation = bzi_permutation_make(seed, epoch, order->samples);
+    order->permutation = bzi_permutation_make(seed, epoch, order->length);
 }
 
 /* Returns the sample at a position below length. */
@@ -17951,9 +17957,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *
  * PARTS
  *   setup      the config, and what follows from it: what batches have, and where they lie. It does not change
- *   plan       which sample comes next. Under the lock
- *   queues     what threads hand to each other, and what is asked of them; the lock is in it
- *   consumer   batches on their way to the thread that takes them, and back. Under the lock
+ *   queues     which sample comes next, what threads hand to each other, and what is asked of them; the lock is in it
  *
  * Functions get the parts that they need. What reads, decodes or warps a sample has its setup and its queues, and
  * cannot reach the rest. Opening, closing and the consumer's calls have the loader as a whole.
@@ -17975,8 +17979,8 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  * the lowest ticket. The states of an entry, who may change it and its items then, and how it gets to another state:
  *
  *   state     it is in           changed by     next
- *   EMPTY     its list           nobody         READING: bzi_plan_run gives it slots, bzi_reader_next takes it
- *   PLANNED   its list           nobody         READING: bzi_reader_next
+ *   EMPTY     its list           nobody         READING: bzi_plan_run gives it slots, bzi_hand_work takes it
+ *   PLANNED   its list           nobody         READING: bzi_hand_work
  *   READING   a reader's hands   that thread    FULL: bzi_reader_pass; POOL: bzi_reader_submit; PLANNED:
  *                                               bzi_entry_leave, if nothing could be read
  *   FULL      its list           nobody         TAKEN: bzi_worker_next
@@ -17986,7 +17990,7 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *                                               software
  *
  * Only bzi_entry_move changes the state, under the lock. FULL and PLANNED become EMPTY if they are thrown away
- * (bzi_loader_clear), and so does POOL if no engine has the entry (bzi_pool_withdraw). An engine takes an entry from
+ * (bzi_loader_seek), and so does POOL if no engine has the entry (bzi_pool_withdraw). An engine takes an entry from
  * the queue under (P) alone. Only the worker or engine that has an entry writes its slots.
  *
  * A thread ends each slot of its entry by itself, or several at once: the slot is written, or it is to be read again,
@@ -18002,10 +18006,10 @@ static bzna_status bzi_check_codec(bzi_device *device, bzna_codec_info *info, bz
  *   slot      bzi_plan_run, and its sample: bzi_entry_plan
  *   read      bzi_reader_read_entry: bytes, target, fields. bzi_reader_pass hands it on
  *   software  bzi_worker_take, bzi_worker_sample: bzi_worker_parse, bzi_worker_want, bzi_software_decode,
- *             bzi_worker_warp; then bzi_entry_finish, or on the device bzi_lane_flush
+ *             bzi_worker_warp; then bzi_item_finish, or on the device bzi_lane_flush
  *   NVDEC     bzi_pool_take, bzi_engine_begin, bzi_session_submit, bzi_engine_map, bzi_lane_flush
  *   failure   bzi_item_complete: bzi_item_requeue, or bzi_item_fill
- *   batch     bzi_batch_count_written makes it ready; bzi_loader_look finds it; bzi_batch_to_loan, bzi_batch_unref
+ *   batch     bzi_item_finish makes it ready; bzi_loader_look finds it; bzi_batch_to_loan, bzi_batch_unref
  *
  * In steady state nothing is allocated: entries and batches are made at open, and the memory of an entry grows to the
  * largest run met, under a common ceiling.
@@ -18084,6 +18088,7 @@ typedef struct bzi_entries {
     uint32_t   count;
     uint32_t   left;                  /* the sum of theirs; this and the next one: of a list */
     uint64_t   size;                  /* likewise */
+    uint64_t   memory;                /* likewise: bytes that they have */
 } bzi_entries;
 
 /* The next step for an item. */
@@ -18174,16 +18179,16 @@ typedef struct bzi_launch {
     bzi_kernel_pass  passes[BZI_KERNEL_SLOTS];              /* what is done with them after the warp */
 } bzi_launch;
 
-/* A stream that writes slots of batches. It gathers one launch an output, for items of one loader. */
+/* A stream that writes slots of batches. It gathers launches, for items of one loader. */
 #define BZI_LANE_SUMS 256                                   /* bytes for the lumas of a launch's slots, added up */
 typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
     uint32_t          number;         /* of its events in batches: engines first, then the loader's workers */
     uint32_t          count;          /* of items */
-    uint32_t          kept;           /* 1: the first item was launched, but its batch has no event for that yet */
-    bzi_item         *items[BZI_KERNEL_SLOTS + 1];
-    bzi_launch        launches[BZI_LIMIT_OUTPUTS];          /* one for each output */
+    bzi_item         *items[BZI_KERNEL_SLOTS];
+    /* two for each output: of views without operations on pixels, and of those that are warped to scratch memory */
+    bzi_launch        launches[2 * BZI_LIMIT_OUTPUTS];
     bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
 } bzi_lane;
 
@@ -18264,16 +18269,12 @@ typedef struct bzi_export {
     int64_t          strides[BZI_DIMENSIONS];         /* in elements */
 } bzi_export;
 
-/* A field that batches carry, as a tensor or as bytes. */
+/* A field that batches carry, as a tensor or as bytes. The tensor of column i is setup->tensors[BZI_TENSORS + i]. */
 typedef struct bzi_column {
     char     name[BZNA_NAME_MAX];
     char     field[BZNA_NAME_MAX];    /* whose values it has */
     uint32_t kind;                    /* BZNA_FIELD_...; 0: no field's, since the program or the geometry fills it in */
     uint32_t length;                  /* numbers of a vector */
-    uint32_t dtype;                   /* of a tensor, as the rest */
-    uint32_t dimensions;              /* of a sample */
-    int64_t  shape[BZI_DIMENSIONS - 1];
-    uint64_t bytes;                   /* of a sample */
     uint32_t clear;                   /* 1: in a slot without a value, its numbers are NaN or -1; 0: they are 0 */
     uint32_t reserved0;               /* 0 */
 } bzi_column;
@@ -18310,7 +18311,7 @@ struct bzi_setup {
     uint32_t           geometry;      /* number of the column with the geometry; or BZI_NO_FIELD */
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
-    uint64_t           fingerprint;   /* bzi_order_fingerprint; states with another one are not restored */
+    uint64_t           fingerprint;   /* of data set and order; states with another one are not restored */
     uint64_t           stills;        /* bzi_dataset_hash_stills */
     uint32_t           slice_slots;   /* slots of a slice of a batch */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
@@ -18343,7 +18344,7 @@ struct bzna_batch {
     const bzi_setup *setup;           /* the loader's */
     bzi_queues  *queues;              /* likewise */
     bzna_batch  *next;                /* (L) in its list: free, pending or retiring */
-    uint32_t     state;               /* (L) only bzi_batch_to_free and the four functions after it change it */
+    uint32_t     state;               /* (L) BZI_BATCH_... */
     uint32_t     slots;               /* samples, with padding */
     uint32_t     real;                /* slots that are not padding */
     uint32_t     unfinished;          /* (L) slots that are not written yet */
@@ -18360,7 +18361,7 @@ struct bzna_batch {
     bzi_place    after;               /* where a saved state goes on after this batch */
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
     bzna_random  random;              /* likewise: of its epoch, as bzi_random_begin makes them */
-    uint8_t     *block;               /* memory for data on the host that is the library's; else NULL */
+    void        *block;               /* memory on the host that is the library's; pinned if there is a device */
     uint8_t    **slices;              /* where each slice of the data lies, on host or device */
     int64_t     *targets;             /* this and the next three: one element for each slot */
     uint64_t    *indices;
@@ -18371,7 +18372,6 @@ struct bzna_batch {
     void        *columns[BZI_LIMIT_ALL_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
     bzi_export   exports[BZI_TENSORS_MAX];            /* given to consumers of DLPack */
     uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
-    void        *pinned;              /* the library's host memory for data that comes from the device */
     void        *stream;              /* the consumer's; bzna_batch_move changes it */
     void       **written;             /* an event for each lane, recorded after its last write */
     /* for each lane, 1: it has enqueued writes that nothing waits for yet. Until the batch is ready, only the lane's
@@ -18382,13 +18382,6 @@ struct bzna_batch {
      * reference sets it, without the lock */
     uint32_t     has_release;
 };
-
-typedef struct bzi_reader {
-    const bzi_setup *setup;           /* the loader's */
-    bzi_queues  *queues;              /* likewise */
-    const bzi_container *fields_of;   /* the container of the sample that was read last */
-    uint32_t     fields[BZI_LIMIT_ALL_COLUMNS];       /* number of each column's field there; or BZI_NO_FIELD */
-} bzi_reader;
 
 typedef struct bzi_worker {
     const bzi_setup *setup;           /* the loader's */
@@ -18424,12 +18417,6 @@ typedef struct bzi_plan {
     bzi_sequence *lists;              /* given for epochs; those before done.epoch are of no use any more */
 } bzi_plan;
 
-/* The side of the thread that takes batches. With the loader's lock held. */
-typedef struct bzi_consumer {
-    bzi_batches pending;              /* filling or ready, in the order of delivery */
-    uint32_t    waiting;              /* 1: a thread is in next */
-} bzi_consumer;
-
 /* What the threads of a loader, the pool's engines and the consumer hand to each other, with the lock for that and for
  * the rest of what they share, (L).
  *   - An entry is in the list of its state, or in the pool's queue, or in the hands of one thread.
@@ -18440,9 +18427,8 @@ struct bzi_queues {
     uint32_t  has_locks;              /* 1: all of them were made */
     uint32_t  sleeping[BZI_ROLES];    /* (L) threads of a role that wait */
     uint32_t  woken[BZI_ROLES];       /* (L) 1: they were signalled, and none of them has gone on yet */
-    bzi_pool     *hybrid;             /* from which workers take items, too; NULL: they do not */
-    bzi_plan     *plan;               /* the loader's, for bzi_can */
-    bzi_consumer *consumer;           /* likewise */
+    const bzi_setup *setup;           /* the loader's */
+    bzi_pool  *hybrid;                /* from which workers take items, too; NULL: they do not */
 
     /* Who works, and how much is read ahead: immutable once the loader is open. */
     uint32_t   sessions;              /* of the pool, that the loader can keep busy; 0: it has none */
@@ -18466,6 +18452,7 @@ struct bzi_queues {
     uint64_t   alarm;                 /* (L) when a thread that reads wakes by itself; UINT64_MAX: none does */
 
     /* Samples, and batches for them. */
+    bzi_plan    plan;                 /* (L) */
     bzi_entries entries[BZI_ENTRY_STATES];      /* (L) by their state: a stack of empty ones, others by tickets */
     uint64_t    tickets;              /* (L) that were given */
     uint32_t    is_full;              /* (L) what bzi_queues_is_full has said last */
@@ -18473,6 +18460,8 @@ struct bzi_queues {
     uint64_t    held_bytes;           /* (L) of the memory of all entries */
     bzi_batches free_batches;         /* (L) that may be planned */
     bzi_batches retiring;             /* (L) in the order of release, without the one whose readers are waited for */
+    bzi_batches pending;              /* (L) filling or ready, in the order of delivery */
+    uint32_t   waiting;               /* (L) 1: a thread is in next */
     bzna_batch *open;                 /* (L) has slots not yet given to entries; NULL: none */
     uint32_t    next_slot;            /* (L) of it, that is given next */
 
@@ -18488,34 +18477,31 @@ struct bzi_queues {
 /* A thread of a loader, or with pipeline.no_threads the work that such a thread would do. */
 typedef struct bzi_hand {
     bzi_thread  thread;
+    const bzi_setup *setup;           /* the loader's */
+    bzi_queues *queues;               /* likewise */
     bzi_device *device;               /* that it uses; NULL: none */
-    bzi_queues *queues;
     bzi_watch  *watch;
     uint32_t    role;                 /* BZI_ROLE_READ, WORK or RETIRE */
-    bzi_reader *reader;               /* with which it reads; NULL: it does not */
     bzi_worker *worker;               /* with which it decodes; NULL: it does not */
+    const bzi_container *fields_of;   /* the container of the sample that it has read last */
+    uint32_t    fields[BZI_LIMIT_ALL_COLUMNS];        /* number of each column's field there; or BZI_NO_FIELD */
 } bzi_hand;
 
 struct bzna_loader {
     bzi_setup    setup;
-    bzi_plan     plan;                /* (L) */
     bzi_queues   queues;              /* their lock is (L) */
-    bzi_consumer consumer;            /* (L) */
     atomic_int   references;          /* the owner's, and one for each batch on loan */
     bzi_entry   *entries;
     uint32_t     entry_count;
     bzi_worker  *workers;             /* queues.worker_count of them */
-    bzi_reader  *readers;             /* queues.reader_count of them; if that is 0, one for each worker */
     bzi_hand    *hands;               /* workers, readers, and then one for batches that are retiring */
 };
 
 
 /* ==== 63. Loader: tensors ==========================================================================================
- * Calls: rooms 2, 4, 50.
+ * Calls: rooms 2, 4, 9, 50.
  *
  * Where things lie in a batch, and how its tensors are described. The loader's lock. */
-
-/* Fails because of what the caller has set. */
 
 /* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
  * first view come first, then those of the next view. */
@@ -18544,34 +18530,55 @@ static uint32_t bzi_setup_find_tensor(const bzi_setup *setup, const char *name)
     return number;
 }
 
-/* Adds a tensor with one element for each slot, of so many bytes, and returns it. */
-static bzi_tensor *bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint32_t dtype, uint64_t bytes)
-{
-    bzi_tensor *tensor = &setup->tensors[setup->tensor_end++];
+/* Types of numbers, by BZNA_DTYPE_..., as DLPack describes them. */
+static const struct {
+    uint8_t code;                     /* 0 kDLInt, 1 kDLUInt, 2 kDLFloat, 4 kDLBfloat */
+    uint8_t bytes;
+} bzi_dtypes[] = {
+    [BZNA_DTYPE_FLOAT32] = { 2, 4 }, [BZNA_DTYPE_FLOAT16] = { 2, 2 }, [BZNA_DTYPE_BFLOAT16] = { 4, 2 },
+    [BZNA_DTYPE_UINT8] = { 1, 1 },   [BZNA_DTYPE_INT32] = { 0, 4 },   [BZNA_DTYPE_INT64] = { 0, 8 },
+    [BZNA_DTYPE_UINT64] = { 1, 8 },
+};
 
-    tensor->one = (bzna_tensor){ .struct_size = sizeof tensor->one, .device.kind = BZNA_DEVICE_CPU, .dtype = dtype,
-                                 .dimensions = 1, .shape = { 1 }, .bytes = bytes };
-    bzi_string_copy(tensor->one.name, sizeof tensor->one.name, name);
-    return tensor;
+/* Adds a tensor. Fails if another one has its name.
+ *   shape   what a slot has: so many dimensions, before the one of them that then counts slots */
+static bzna_status bzi_setup_add_tensor(bzi_setup *setup, const char *name, uint32_t dtype, const int64_t *shape,
+                                        uint32_t dimensions, uint32_t axis, bzna_error *err)
+{
+    bzi_tensor *tensor = &setup->tensors[setup->tensor_end];
+    bzna_tensor *one = &tensor->one;
+
+    if (bzi_setup_find_tensor(setup, name) < setup->tensor_end)
+        return BZI_MISUSE(err, "another tensor has the name \"%s\"", name);
+    setup->tensor_end++;
+    tensor->axis = axis;
+    *one = (bzna_tensor){ .struct_size = sizeof *one, .device.kind = BZNA_DEVICE_CPU, .dtype = dtype,
+                          .dimensions = dimensions + 1, .bytes = bzi_dtypes[dtype].bytes };
+    bzi_string_copy(one->name, sizeof one->name, name);
+    for (uint32_t i = 0; i <= dimensions; i++) {
+        one->shape[i] = i == axis ? 1 : *shape++;
+        one->bytes *= (uint64_t)one->shape[i];
+    }
+    return BZNA_OK;
 }
 
 /* Adds the tensor of an output. It has neither name nor bytes if batches have no pictures. */
-static void bzi_setup_add_output(bzi_setup *setup, const bzi_output *output)
+static bzna_status bzi_setup_add_output(bzi_setup *setup, const bzi_output *output, bzna_error *err)
 {
     const bzna_output *o = &output->shape;
     const int last = o->layout == BZNA_LAYOUT_NHWC;
     const uint32_t channels = bzi_channels(o->channels), several = output->views > 1;
-    const int64_t shape[BZI_DIMENSIONS] = { output->views, 1, last ? o->height : channels,
-                                            last ? o->width : o->height, last ? channels : o->width };
-    bzi_tensor *tensor = bzi_setup_add_tensor(setup, setup->slot_bytes ? output->name : "", o->dtype,
-                                               output->views * output->picture_bytes);
+    const int64_t shape[BZI_DIMENSIONS - 1] = { output->views, last ? o->height : channels, last ? o->width : o->height,
+                                                last ? channels : o->width };
+    bzi_tensor *tensor = &setup->tensors[setup->tensor_end];
 
+    if (bzi_setup_add_tensor(setup, setup->slot_bytes ? output->name : "", o->dtype, shape + !several,
+                             BZI_DIMENSIONS - 2 + several, several, err) != BZNA_OK)
+        return bzi_error_prefix(err, output->where);
     tensor->output = output;
-    tensor->axis = several;
-    tensor->one.dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
-    memcpy(tensor->one.shape, shape + !several, tensor->one.dimensions * sizeof *shape);
     if (setup->on_device)
         tensor->one.device = setup->device->info.device;
+    return BZNA_OK;
 }
 
 /* Describes a tensor of a batch with so many slots, but sets no data. */
@@ -18632,14 +18639,6 @@ static void bzi_queues_count_starved(bzi_queues *queues)
     queues->pool_ns = now;
 }
 
-/* Returns how many entries readers, workers, and the pool with its engines have, and will give back. With the lock
- * held. */
-static uint32_t bzi_queues_active(const bzi_queues *queues)
-{
-    return queues->entries[BZI_ENTRY_READING].count + queues->entries[BZI_ENTRY_TAKEN].count +
-           queues->entries[BZI_ENTRY_POOL].count - queues->watches.lost;
-}
-
 /* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
 static void bzi_queues_break(bzi_queues *queues, const bzna_error *err)
 {
@@ -18681,6 +18680,7 @@ static void bzi_entry_move(bzi_entry *entry, uint32_t state)
         bzi_entries_remove(from, entry);
         from->left -= entry->left;
         from->size -= entry->size;
+        from->memory -= entry->bytes.capacity;
     } else {
         from->count--;
     }
@@ -18695,13 +18695,7 @@ static void bzi_entry_move(bzi_entry *entry, uint32_t state)
     bzi_entries_add(to, entry, before);
     to->left += entry->left;
     to->size += entry->size;
-}
-
-/* Makes all entries of a list empty. They keep their memory. With the lock held. */
-static void bzi_queues_empty(bzi_queues *queues, uint32_t state)
-{
-    while (queues->entries[state].first)
-        bzi_entry_move(queues->entries[state].first, BZI_ENTRY_EMPTY);
+    to->memory += entry->bytes.capacity;
 }
 
 /* Ends so many slots of an entry for the thread that has it. After the last one, those that are to be read again are
@@ -18759,25 +18753,6 @@ static uint32_t bzi_queues_count(const bzi_queues *queues, uint32_t state)
     return count;
 }
 
-/* Returns the bytes of memory that entries of a list have. */
-static uint64_t bzi_entries_memory(const bzi_entries *list)
-{
-    uint64_t bytes = 0;
-
-    for (const bzi_entry *entry = list->first; entry; entry = entry->next)
-        bytes += entry->bytes.capacity;
-    return bytes;
-}
-
-/* Returns 1 if so many bytes fit under the common ceiling once the memory of entries that are empty or planned is
- * freed, else 0. With the lock held. */
-static int bzi_queues_has_room(const bzi_queues *queues, uint64_t bytes)
-{
-    const uint64_t idle = bzi_entries_memory(&queues->entries[BZI_ENTRY_EMPTY]) +
-                          bzi_entries_memory(&queues->entries[BZI_ENTRY_PLANNED]);
-    return queues->held_bytes - idle <= queues->memory_bytes - bytes;
-}
-
 /* Returns the first planned entry that waits for memory, or NULL. With the lock held. */
 static const bzi_entry *bzi_queues_first_short(const bzi_queues *queues)
 {
@@ -18789,14 +18764,17 @@ static const bzi_entry *bzi_queues_first_short(const bzi_queues *queues)
 }
 
 /* Returns the first planned entry that can be read now. Returns NULL if there is none, with the time when one can be
- * read, UINT64_MAX if no time is known. With the lock held. */
+ * read, UINT64_MAX if no time is known. One that waits for memory has it if that fits under the common ceiling once the
+ * memory of entries that are empty or planned is freed. With the lock held. */
 static bzi_entry *bzi_queues_find_planned(const bzi_queues *queues, uint64_t *when)
 {
-    bzi_entry *entry = queues->entries[BZI_ENTRY_PLANNED].first;
-    const uint64_t now = entry ? bzi_os_now_ns() : 0;
+    const bzi_entries *planned = &queues->entries[BZI_ENTRY_PLANNED];
+    const uint64_t held = queues->held_bytes - queues->entries[BZI_ENTRY_EMPTY].memory - planned->memory;
+    const uint64_t now = planned->first ? bzi_os_now_ns() : 0;
 
     *when = UINT64_MAX;
-    for (; entry && (!entry->wants || bzi_queues_has_room(queues, entry->wants)); entry = entry->next) {
+    for (bzi_entry *entry = planned->first; entry && (!entry->wants || held <= queues->memory_bytes - entry->wants);
+         entry = entry->next) {
         if (entry->not_before <= now) {
             *when = UINT64_MAX;
             return entry;
@@ -18842,15 +18820,6 @@ static void bzi_batch_to_free(bzna_batch *batch)
     batch->has_release = 0;
 }
 
-/* From free: the batch is planned, and will be delivered after those that are pending. */
-static void bzi_batch_to_filling(bzna_batch *batch)
-{
-    bzi_batches_add(&batch->loader->consumer.pending, batch, BZI_BATCH_FILLING);
-}
-
-/* From filling: all slots of the batch are written, or the writes are enqueued. */
-static void bzi_batch_to_ready(bzna_batch *batch) { batch->state = BZI_BATCH_READY; }
-
 /* From ready: the batch becomes the consumer's, and holds a reference to the loader. A state that is saved from now on
  * continues after this batch. */
 static void bzi_batch_to_loan(bzna_batch *batch)
@@ -18859,7 +18828,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     batch->owned = batch->references = 1;
     atomic_fetch_add(&batch->loader->references, 1);
 
-    batch->loader->plan.done = batch->after;
+    batch->queues->plan.done = batch->after;
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
@@ -18910,7 +18879,7 @@ static int bzi_plan_list(bzi_plan *plan)
         return 0;
 
     order->indices = order->list->indices;
-    order->samples = order->length = order->list->count;
+    order->length = order->list->count;
     order->repeats = order->list->repeats;
     bzi_plan_share_list(&plan->shard, order->list);
     return 1;
@@ -18928,15 +18897,16 @@ static int bzi_plan_has_batch(bzi_plan *plan)
 
 /* Returns 1 if slots of a batch can be given to an entry now. Returns 0 if the plan has no more batches, no batch is
  * free, or the batch would never be delivered. */
-static int bzi_plan_can_go_on(bzi_plan *plan, const bzi_queues *queues)
+static int bzi_plan_can_go_on(bzi_queues *queues)
 {
     return queues->open ||
-           (queues->poison.status == BZNA_OK && bzi_plan_has_batch(plan) && queues->free_batches.first);
+           (queues->poison.status == BZNA_OK && bzi_plan_has_batch(&queues->plan) && queues->free_batches.first);
 }
 
 /* Opens the next batch of the plan. Pre: bzi_plan_can_go_on, and no batch is open. */
-static void bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
+static void bzi_plan_batch(bzi_queues *queues)
 {
+    bzi_plan *plan = &queues->plan;
     const bzi_shard *shard = &plan->shard;
     bzna_batch *batch;
 
@@ -18957,19 +18927,15 @@ static void bzi_plan_batch(bzi_plan *plan, bzi_queues *queues)
     batch->failed = batch->replaced = 0;
     batch->stop_slot = UINT32_MAX;
     batch->last_of_epoch = plan->next_batch == bzi_shard_batches(shard);
-    batch->after = (bzi_place){ plan->epoch, bzi_shard_after(shard, batch->number), batch->order.length,
-                                batch->order.list ? batch->order.list->hash : 0 };
-    if (batch->last_of_epoch)
-        batch->after = (bzi_place){ plan->epoch + 1, 0, plan->is_given ? 0 : batch->order.length, 0 };
+    batch->after = batch->last_of_epoch ?
+                       (bzi_place){ plan->epoch + 1, 0, plan->is_given ? 0 : batch->order.length, 0 } :
+                       (bzi_place){ plan->epoch, bzi_shard_after(shard, batch->number), batch->order.length,
+                                    batch->order.list ? batch->order.list->hash : 0 };
 
-    bzi_batch_to_filling(batch);
-
-    if (batch->slots) {
-        queues->open = batch;
-        queues->next_slot = 0;
-    } else {
-        bzi_batch_to_ready(batch);                          /* the last samples of the epoch went to other ranks */
-    }
+    /* without slots, the last samples of the epoch went to other ranks */
+    bzi_batches_add(&queues->pending, batch, batch->slots ? BZI_BATCH_FILLING : BZI_BATCH_READY);
+    queues->open = batch->slots ? batch : NULL;
+    queues->next_slot = 0;
 }
 
 /* Finds the sample at the item's position, and clears what an earlier sample has left in the item. */
@@ -18985,13 +18951,14 @@ static void bzi_plan_sample(bzi_item *item)
     item->batch->indices[item->slot] = item->index;
 }
 
-/* Locates an item's sample. Returns 1 if it lies in a file, else 0. */
+/* Locates an item's sample. Returns 1 if it lies in a file, and may be read, else 0. */
 static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
 {
     bzna_error ignored;
 
     return !item->is_padding && bzi_container_locate(item->container, item->local, extent, &ignored) == BZNA_OK &&
-           !extent->data && extent->source && extent->source->is_file;
+           !extent->data && extent->source && extent->source->is_file &&
+           extent->size <= bzi_container_limit(item->container);
 }
 
 /* Finds one of the coded pictures in an item's bytes. */
@@ -19020,15 +18987,15 @@ static bzi_item *bzi_entry_items(const bzi_entry *entry) { return &entry->batch-
 
 /* Gives the next slots of a batch to an empty entry, at most so many, and returns it. Returns NULL if there is nothing
  * to plan now. Pre: an entry is empty. */
-static bzi_entry *bzi_plan_run(bzi_plan *plan, bzi_queues *queues, uint32_t most)
+static bzi_entry *bzi_plan_run(bzi_queues *queues, uint32_t most)
 {
     bzi_entry *entry = queues->entries[BZI_ENTRY_EMPTY].first;
     bzna_batch *batch;
 
     while (!queues->open) {
-        if (!bzi_plan_can_go_on(plan, queues))
+        if (!bzi_plan_can_go_on(queues))
             return NULL;
-        bzi_plan_batch(plan, queues);
+        bzi_plan_batch(queues);
     }
     batch = entry->batch = queues->open;
     entry->is_new = 1;
@@ -19113,7 +19080,7 @@ static int bzi_pool_look(bzi_pool *pool, int *over)
 static int bzi_pool_submit(bzi_pool *pool, const bzi_item *item)
 {
     bzi_entry *entry = item->entry;
-    int alive, wake;
+    int alive;
 
     bzi_os_lock(&pool->mutex);
     alive = pool->live > 0;
@@ -19121,12 +19088,10 @@ static int bzi_pool_submit(bzi_pool *pool, const bzi_item *item)
         bzi_entry_move(entry, BZI_ENTRY_POOL);
         entry->only_engines = item->shared;
         bzi_entries_add(&pool->queue, entry, item->shared ? NULL : pool->queue.last);
+        if (pool->idle)
+            bzi_os_wake_one(&pool->wake);
     }
-
-    wake = alive && pool->idle;
     bzi_os_unlock(&pool->mutex);
-    if (wake)
-        bzi_os_wake_one(&pool->wake);
     return alive;
 }
 
@@ -19169,7 +19134,7 @@ static void bzi_pool_withdraw(bzi_pool *pool, const bzi_queues *queues)
 
 
 /* ==== 66. Loader: waiting ===========================================================================================
- * Calls: rooms 4, 56, 64-65.
+ * Calls: rooms 2, 4, 56, 64-65.
  *
  * Who waits for what, and the one place that wakes threads.
  *
@@ -19192,21 +19157,18 @@ static void bzi_queues_lock(bzi_queues *queues)
     queues->stats.lock_wait_ns += bzi_os_now_ns() - start;
 }
 
-/* Returns 1 if slots can be given to an entry whose samples are not too far ahead, and may be read now, else 0. */
-static int bzi_can_plan(bzi_queues *queues)
-{
-    return queues->entries[BZI_ENTRY_EMPTY].count && (queues->sessions || !bzi_queues_is_full(queues)) &&
-           bzi_plan_can_go_on(queues->plan, queues) && !bzi_queues_first_short(queues);
-}
-
-/* Returns 1 if a planned entry or a new one can be read, else 0. *entry: the planned one, or NULL. *when: when one can
- * be read, if only the time for that is to come; else UINT64_MAX. */
+/* Returns 1 if a planned entry can be read, or slots can be given to one whose samples are not too far ahead; else 0.
+ * *entry: the planned one, or NULL. *when: when one can be read, if only the time for that is to come; else
+ * UINT64_MAX. */
 static int bzi_can_read(bzi_queues *queues, bzi_entry **entry, uint64_t *when)
 {
     *entry = NULL;
     *when = UINT64_MAX;
-    return !bzi_queues_interrupted(queues) &&
-           ((*entry = bzi_queues_find_planned(queues, when)) != NULL || bzi_can_plan(queues));
+    if (bzi_queues_interrupted(queues))
+        return 0;
+    *entry = bzi_queues_find_planned(queues, when);
+    return *entry || (queues->entries[BZI_ENTRY_EMPTY].count && (queues->sessions || !bzi_queues_is_full(queues)) &&
+                      bzi_plan_can_go_on(queues) && !bzi_queues_first_short(queues));
 }
 
 /* Returns 1 if a batch is retiring, and may be waited for, else 0. */
@@ -19226,32 +19188,42 @@ static int bzi_can_read_more(const bzi_queues *queues)
            (!entries[BZI_ENTRY_FULL].count && entries[BZI_ENTRY_TAKEN].count < queues->worker_count);
 }
 
-/* Returns 1 if the thread in next has what it waits for, else 0: its batch, an error, or the end. */
-static int bzi_can_deliver(bzi_queues *queues)
+/* What the thread in next gets. */
+enum { BZI_NEXT_NOTHING, BZI_NEXT_STOP, BZI_NEXT_ERROR, BZI_NEXT_BATCH, BZI_NEXT_END, BZI_NEXT_ALL_ON_LOAN };
+
+/* Returns what the thread in next has to expect, NOTHING if it must wait. END: no batch is left, or the next epoch
+ * waits for its list. */
+static uint32_t bzi_can_deliver(bzi_queues *queues)
 {
-    const bzna_batch *head = queues->consumer->pending.first;
+    const bzna_batch *head = queues->pending.first;
 
     if (queues->quit || queues->stopped)
-        return 1;
+        return BZI_NEXT_STOP;
     if (queues->paused)
-        return 0;
+        return BZI_NEXT_NOTHING;
     if (queues->poison.status != BZNA_OK)
-        return 1;
-    return head ? head->state == BZI_BATCH_READY :
-           !bzi_plan_has_batch(queues->plan) || bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count;
+        return BZI_NEXT_ERROR;
+    if (head)
+        return head->state == BZI_BATCH_READY ? BZI_NEXT_BATCH : BZI_NEXT_NOTHING;
+    if (!bzi_plan_has_batch(&queues->plan))
+        return BZI_NEXT_END;
+    return bzi_queues_count(queues, BZI_BATCH_ON_LOAN) == queues->batch_count ? BZI_NEXT_ALL_ON_LOAN : BZI_NEXT_NOTHING;
 }
 
 /* Returns 1 if a worker may take an entry from the engines, else 0. That depends on the pool's queue, which engines and
  * other loaders change without this loader's lock: nothing but more speed hangs on this. */
 static int bzi_can_share(const bzi_queues *queues)
 {
-    return queues->hybrid && queues->consumer->waiting && !bzi_queues_interrupted(queues) &&
+    return queues->hybrid && queues->waiting && !bzi_queues_interrupted(queues) &&
            !bzi_queues_count(queues, BZI_BATCH_READY) && bzi_pool_share(queues->hybrid, queues, 0);
 }
 
 /* Returns 1 if there is what a thread of the role waits for, else 0. */
 static int bzi_can(bzi_queues *queues, uint32_t role)
 {
+    const bzi_entries *entries = queues->entries;
+    const uint32_t active = entries[BZI_ENTRY_READING].count + entries[BZI_ENTRY_TAKEN].count +
+                            entries[BZI_ENTRY_POOL].count;
     bzi_entry *entry;
     uint64_t when;
 
@@ -19264,10 +19236,10 @@ static int bzi_can(bzi_queues *queues, uint32_t role)
                (!queues->reader_count && (bzi_can_read(queues, &entry, &when) || when < queues->alarm)) ||
                bzi_can_share(queues);
     case BZI_ROLE_DONE:
-        return bzi_can_deliver(queues);
-    case BZI_ROLE_CONTROL:
-        return !bzi_queues_active(queues) && !queues->clearing &&
-               (!queues->quit || (!queues->consumer->waiting && queues->watches.gone == queues->watches.count));
+        return bzi_can_deliver(queues) != BZI_NEXT_NOTHING;
+    case BZI_ROLE_CONTROL:                                  /* entries in hands will be given back, but for lost ones */
+        return active == queues->watches.lost && !queues->clearing &&
+               (!queues->quit || (!queues->waiting && queues->watches.gone == queues->watches.count));
     default:
         return queues->quit || bzi_can_retire(queues);
     }
@@ -19292,14 +19264,14 @@ static void bzi_queues_unlock(bzi_queues *queues)
 }
 
 /* Waits until there is perhaps something for the role: the caller looks again. Returns 1 if the deadline has passed,
- * else 0. deadline_ns: on the clock of bzi_os_now_ns; 0: none. With the lock held, but not during the wait. */
+ * else 0. deadline_ns: on the clock of bzi_os_now_ns; UINT64_MAX: none. With the lock held, but not during the wait. */
 static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline_ns)
 {
     int expired = 0;
 
     bzi_queues_signal(queues);
     queues->sleeping[role]++;
-    if (deadline_ns)
+    if (deadline_ns < UINT64_MAX)
         expired = bzi_os_wait_until(&queues->wake[role], &queues->mutex, deadline_ns);
     else
         bzi_os_wait(&queues->wake[role], &queues->mutex);
@@ -19310,8 +19282,9 @@ static int bzi_queues_sleep(bzi_queues *queues, uint32_t role, uint64_t deadline
 
 /* Looks after a loader's threads and the engines that it uses. If the device hangs, ends the loader. Returns 1 if no
  * engine touches an entry any more, else 0. With the lock held. */
-static int bzi_queues_look(bzi_queues *queues, const bzi_setup *setup)
+static int bzi_queues_look(bzi_queues *queues)
 {
+    const bzi_setup *setup = queues->setup;
     bzna_error err = { .status = BZNA_E_DEVICE_LOST };
     int over = 0;
 
@@ -19328,39 +19301,25 @@ static int bzi_queues_look(bzi_queues *queues, const bzi_setup *setup)
 
 /* Waits as bzi_queues_sleep does, but no longer than until a look is due. Returns 1 if the deadline has passed, else
  * 0. */
-static int bzi_queues_sleep_for(bzi_queues *queues, const bzi_setup *setup, uint32_t role, uint64_t deadline_ns)
+static int bzi_queues_sleep_for(bzi_queues *queues, uint32_t role, uint64_t deadline_ns)
 {
-    const uint64_t look_ns = setup->device ? bzi_os_now_ns() + BZI_LOOK_NS : UINT64_MAX;
+    const uint64_t look_ns = queues->setup->device ? bzi_os_now_ns() + BZI_LOOK_NS : UINT64_MAX;
 
-    if (!setup->device || (deadline_ns && deadline_ns < look_ns))
-        return bzi_queues_sleep(queues, role, deadline_ns);
-    bzi_queues_sleep(queues, role, look_ns);
-    return 0;
+    return bzi_queues_sleep(queues, role, bzi_min(deadline_ns, look_ns)) && deadline_ns <= look_ns;
 }
 
 /* Takes back what engines have not begun, and waits until nothing is in any thread's hands. Items of an engine that
  * hangs never come back. With the lock held, but not during the wait. */
-static void bzi_queues_settle(bzi_queues *queues, const bzi_setup *setup)
+static void bzi_queues_settle(bzi_queues *queues)
 {
-    bzi_pool_withdraw(setup->pool, queues);
+    bzi_pool_withdraw(queues->setup->pool, queues);
     while (!bzi_can(queues, BZI_ROLE_CONTROL)) {
-        bzi_queues_sleep_for(queues, setup, BZI_ROLE_CONTROL, 0);
-        if (bzi_queues_look(queues, setup)) {
+        bzi_queues_sleep_for(queues, BZI_ROLE_CONTROL, UINT64_MAX);
+        if (bzi_queues_look(queues)) {
             bzi_queues_count_starved(queues);
             queues->entries[BZI_ENTRY_POOL].count = 0;
         }
     }
-}
-
-/* Waits as a thread that reads. One of them wakes by itself when the next planned entry can be read.
- *   when   that time, as found while there was nothing to read; UINT64_MAX: none is known */
-static void bzi_queues_sleep_reader(bzi_queues *queues, uint32_t role, uint64_t when)
-{
-    const int is_first = when < queues->alarm;
-
-    queues->alarm = is_first ? when : queues->alarm;
-    bzi_queues_sleep(queues, role, is_first ? when : 0);
-    queues->alarm = is_first ? UINT64_MAX : queues->alarm;  /* if there is still one to set, another thread is woken */
 }
 
 
@@ -19414,40 +19373,6 @@ typedef struct bzi_given {
     uint64_t        batch_count;      /* of sizes */
 } bzi_given;
 
-/* Copies and checks indices. */
-static bzna_status bzi_sequence_set_indices(const bzi_setup *setup, bzi_sequence *list, const uint64_t *indices,
-                                            bzna_error *err)
-{
-    const uint64_t samples = setup->dataset->count;
-
-    memcpy(list->indices, indices, (size_t)(list->count * sizeof *indices));
-    for (uint64_t i = 0; i < list->count; i++)
-        if (list->indices[i] >= samples)
-            return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
-                            (bzi_llu)i, (bzi_llu)list->epoch,
-                            (bzi_llu)list->indices[i], (bzi_llu)samples);
-    return bzi_indices_repeat(setup, list->indices, list->count, &list->repeats, err);
-}
-
-/* Adds up and checks the sizes of batches. */
-static bzna_status bzi_sequence_set_sizes(const bzi_setup *setup, bzi_sequence *list, const uint32_t *sizes,
-                                          bzna_error *err)
-{
-    const uint32_t most = setup->config.output.batch_size;
-    uint64_t end = 0;
-
-    for (uint64_t i = 0; i < list->batch_count; i++) {
-        if (!sizes[i] || sizes[i] > most)
-            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (bzi_llu)i,
-                              (bzi_llu)list->epoch, sizes[i], most);
-        list->ends[i] = end += sizes[i];
-    }
-    if (list->batch_count && end != list->count)
-        return BZI_MISUSE(err, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
-                          (bzi_llu)list->epoch, (bzi_llu)end, (bzi_llu)list->count);
-    return BZNA_OK;
-}
-
 /* Returns the samples of an epoch, or 0 if its list is given. */
 static uint64_t bzi_setup_samples(const bzi_setup *setup)
 {
@@ -19468,26 +19393,42 @@ static bzi_shard bzi_setup_share(const bzi_setup *setup, const bzi_sequence *lis
     return shard;
 }
 
-/* Copies and checks what the caller gave, and hashes it. */
+/* Copies, checks and hashes what the caller gave. */
 static bzna_status bzi_sequence_fill(const bzi_setup *setup, bzi_sequence *list, const bzi_given *given,
                                      bzna_error *err)
 {
-    const uint64_t numbers = list->count + list->batch_count;
+    const uint64_t samples = setup->dataset->count, numbers = list->count + list->batch_count;
+    const uint32_t most = setup->config.output.batch_size;
+    const bzi_llu epoch = list->epoch;
+    uint64_t end = 0;
     bzi_shard shard;
 
-    if (bzi_sequence_set_sizes(setup, list, given->sizes, err) != BZNA_OK ||
-        bzi_sequence_set_indices(setup, list, given->indices, err) != BZNA_OK)
+    for (uint64_t i = 0; i < list->batch_count; i++) {
+        if (!given->sizes[i] || given->sizes[i] > most)
+            return BZI_MISUSE(err, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)", (bzi_llu)i, epoch,
+                              given->sizes[i], most);
+        list->ends[i] = end += given->sizes[i];
+    }
+    if (list->batch_count && end != list->count)
+        return BZI_MISUSE(err, "sizes of epoch %llu: their sum is %llu, but there are %llu indices", epoch,
+                          (bzi_llu)end, (bzi_llu)list->count);
+
+    memcpy(list->indices, given->indices, (size_t)(list->count * sizeof *list->indices));
+    for (uint64_t i = 0; i < list->count; i++)
+        if (list->indices[i] >= samples)
+            return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
+                            (bzi_llu)i, epoch, (bzi_llu)list->indices[i], (bzi_llu)samples);
+    if (bzi_indices_repeat(setup, list->indices, list->count, &list->repeats, err) != BZNA_OK)
         return err->status;
 
     shard = bzi_setup_share(setup, list);
-    if (bzi_shard_batches(&shard) == 0)
-        return BZI_MISUSE(err, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu %s for %u "
-                          "ranks", (bzi_llu)list->epoch,
-                          (bzi_llu)(list->batch_count ? list->batch_count : list->count),
-                          list->batch_count ? "batches" : "samples", shard.world);
-
     list->own_batches = bzi_shard_batches(&shard);
     list->own_samples = bzi_shard_samples(&shard);
+    if (list->own_batches == 0)
+        return BZI_MISUSE(err, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu %s for %u "
+                          "ranks", epoch, (bzi_llu)(list->batch_count ? list->batch_count : list->count),
+                          list->batch_count ? "batches" : "samples", shard.world);
+
     list->hash = bzi_hash_numbers(BZI_HASH_START, &list->batch_count, sizeof list->batch_count, 8);
     list->hash = bzi_hash_numbers(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices), 8);
     list->hash += !list->hash;                              /* 0 stands for no list */
@@ -19556,9 +19497,9 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
 {
     bzi_queues *queues = &loader->queues;
     const bzi_memory *memory = loader->setup.memory;
-    bzi_plan *plan = &loader->plan;
+    bzi_plan *plan = &loader->queues.plan;
     uint64_t numbers, bytes;
-    bzi_sequence *list, *old;
+    bzi_sequence *list, *old, **home;
     bzna_status status;
 
     if (!bzi_add(given->count, given->batch_count, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
@@ -19569,20 +19510,15 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
                             .batch_count = given->batch_count };
     list->indices = (uint64_t *)(void *)(list + 1);
     list->ends = given->batch_count ? list->indices + given->count : NULL;
-    if ((status = bzi_sequence_fill(&loader->setup, list, given, err)) != BZNA_OK) {
-        bzi_sequence_free_all(memory, list);
-        return status;
-    }
+    status = bzi_sequence_fill(&loader->setup, list, given, err);
 
     bzi_queues_lock(queues);
     old = bzi_plan_take_lists(plan, plan->done.epoch);
-    if ((status = bzi_plan_check_list(plan, list, err)) == BZNA_OK) {
-        list->next = plan->lists;
-        plan->lists = list;
-    } else {
-        list->next = old;
-        old = list;
-    }
+    if (status == BZNA_OK)
+        status = bzi_plan_check_list(plan, list, err);
+    home = status == BZNA_OK ? &plan->lists : &old;
+    list->next = *home;
+    *home = list;
     bzi_queues_unlock(queues);
 
     bzi_sequence_free_all(memory, old);
@@ -19593,7 +19529,7 @@ static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, 
  * be freed as soon as the lock is free. */
 static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
 {
-    const bzi_plan *plan = &loader->plan;
+    const bzi_plan *plan = &loader->queues.plan;
     const bzi_shard shard = bzi_setup_share(&loader->setup, NULL);
     const bzi_sequence *list;
 
@@ -19609,116 +19545,45 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 
 
 /* ==== 68. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 20, 41, 63.
+ * Calls: rooms 2, 8-9, 12, 20, 32, 41, 63.
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
 
-/* Returns 1 if batches carry the bytes of a column's field under its name, else 0. */
-static int bzi_setup_has_bytes(const bzi_setup *setup, const bzi_column *column)
-{
-    for (uint32_t i = setup->tensor_count; i < setup->column_count; i++)
-        if (strcmp(setup->columns[i].name, column->name) == 0 && strcmp(setup->columns[i].field, column->field) == 0)
-            return 1;
-    return 0;
-}
-
 /* --- Opening: which fields --- */
 
-/* Reads the next name of a list with commas between its names, the field after the name's equals sign (without one it
- * is the name), and the length after a colon (0: none is given), and moves *list past them. Returns 1; 0 at the end of
- * the list; -1 if *list does not begin with a valid name, field and length. */
-static int bzi_columns_next(const char **list, bzi_column *column)
+/* Reads an entry of a list: a name, then the field after an equals sign (without one it is the name), and the length
+ * after a colon (0: none is given). Returns 1, or 0 if the entry is no valid name, field and length. */
+static int bzi_column_parse(bzi_span entry, bzi_column *column)
 {
-    const char *at = *list, *end = strchr(at, ',');
-    size_t size = end ? (size_t)(end - at) : strlen(at);
-    const char *colon = memchr(at, ':', size), *equals;
-    char *after;
-    size_t name;
-    unsigned long length;
+    uint64_t length = 0;
+    bzi_span name, field;
 
-    memset(column, 0, sizeof *column);
-    if (!*at)
+    if (bzi_text_take(&entry, ':', &field) &&
+        (!bzi_span_integer(entry, &length) || length == 0 || length > BZI_LIMIT_VECTOR))
+        return 0;
+    if (!bzi_text_take(&field, '=', &name))
+        field = name;
+    if (name.size == 0 || name.size >= sizeof column->name || field.size == 0 || field.size >= sizeof column->field)
         return 0;
 
-    if (colon) {
-        length = strtoul(colon + 1, &after, 10);
-        if (after != at + size || colon[1] < '0' || colon[1] > '9' || length == 0 || length > BZI_LIMIT_VECTOR)
-            return -1;
-        column->length = (uint32_t)length;
-        size = (size_t)(colon - at);
-    }
-
-    equals = memchr(at, '=', size);
-    name = equals ? (size_t)(equals - at) : size;
-    size -= equals ? name + 1 : 0;
-    if (name == 0 || name >= sizeof column->name || size == 0 || size >= sizeof column->field)
-        return -1;
-    memcpy(column->name, at, name);
-    memcpy(column->field, equals ? equals + 1 : at, size);
-    *list = !end ? at + strlen(at) : end[1] ? end + 1 : end;         /* a comma at the end stays, and is no name */
+    *column = (bzi_column){ .length = (uint32_t)length, .clear = 1 };
+    bzi_copy(column->name, name.data, name.size);
+    bzi_copy(column->field, field.data, field.size);
     return 1;
 }
 
-/* Returns the first part that has the field, and describes the field there, or returns NULL. */
-static const bzi_part *bzi_dataset_find_field(const bzna_dataset *dataset, const char *name, bzi_field *field)
+/* Finds the field of a column that was named, and completes the column. A vector for which no length was given has that
+ * of the first sample of the part with the field. */
+static bzna_status bzi_column_find(const bzna_dataset *dataset, bzi_column *column, int is_tensor, bzna_error *err)
 {
-    for (uint32_t i = 0; i < dataset->part_count; i++)
-        if (bzi_container_find_field(dataset->parts[i].container, name, field) != BZI_NO_FIELD)
-            return &dataset->parts[i];
-    return NULL;
-}
-
-/* Sets the length of a vector for which none was given to that of the first sample of a part. */
-static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, bzna_error *err)
-{
-    bzi_value value = { NULL, 0, 0, 0 };
-    bzna_status status = bzi_container_field(part->container, part->first, column->field, &value, err);
-
-    if (status != BZNA_E_BUFFER && status != BZNA_OK)
-        return status;
-    if (value.size == 0 || value.size / sizeof(float) > BZI_LIMIT_VECTOR)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "\"%s\" has %llu numbers in the first sample; 1 to %u can be a tensor",
-                        column->field, (bzi_llu)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
-    column->length = (uint32_t)(value.size / sizeof(float));
-    return BZNA_OK;
-}
-
-/* Sets the type and the shape of a column that is a tensor. */
-static void bzi_column_shape(bzi_column *column, uint32_t dtype, const int64_t *shape, uint32_t dimensions)
-{
-    column->dtype = dtype;
-    column->dimensions = dimensions;
-    column->bytes = dtype == BZNA_DTYPE_UINT8 ? 1 : dtype == BZNA_DTYPE_INT64 ? 8 : 4;
-    for (uint32_t i = 0; i < dimensions; i++) {
-        column->shape[i] = shape[i];
-        column->bytes *= (uint64_t)shape[i];
-    }
-}
-
-/* Returns a column that is a tensor. clear: 1 if its slots can be without a value. */
-static bzi_column bzi_column_tensor(const char *name, uint32_t dtype, const int64_t *shape, uint32_t dimensions,
-                                    uint32_t clear)
-{
-    bzi_column column;
-
-    memset(&column, 0, sizeof column);
-    bzi_string_copy(column.name, sizeof column.name, name);
-    column.clear = clear;
-    bzi_column_shape(&column, dtype, shape, dimensions);
-    return column;
-}
-
-/* Checks a column that was named, and fills in its kind and length. */
-static bzna_status bzi_column_make(const bzi_setup *setup, bzi_column *column, int is_tensor, bzna_error *err)
-{
+    const bzi_part *part = dataset->parts, *const end = part + dataset->part_count;
     bzi_field field = { 0, 0, "" };
-    const bzi_part *part = bzi_dataset_find_field(setup->dataset, column->field, &field);
+    bzi_value value = { NULL, 0, 0, 0 };
+    bzna_status status;
 
-    if (is_tensor ? bzi_setup_find_tensor(setup, column->name) < setup->tensor_end :
-                    bzi_setup_has_bytes(setup, column))
-        return BZI_MISUSE(err, "\"%s\" is a tensor of every batch, or named twice; fields.bytes takes a field of that "
-                          "name", column->name);
-    if (!part)
+    while (part < end && bzi_container_find_field(part->container, column->field, &field) == BZI_NO_FIELD)
+        part++;
+    if (part == end)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->field);
 
     column->kind = field.kind;
@@ -19728,55 +19593,60 @@ static bzna_status bzi_column_make(const bzi_setup *setup, bzi_column *column, i
         return BZI_MISUSE(err, "\"%s:%u\": only vectors have a length", column->name, column->length);
     if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
         return BZNA_OK;
-    return bzi_column_measure(column, part, err);
+
+    status = bzi_container_field(part->container, part->first, column->field, &value, err);
+    if (status != BZNA_E_BUFFER && status != BZNA_OK)
+        return status;
+    value.size /= sizeof(float);
+    if (value.size == 0 || value.size > BZI_LIMIT_VECTOR)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "\"%s\" has %llu numbers in the first sample; 1 to %u can be a tensor",
+                        column->field, (bzi_llu)value.size, BZI_LIMIT_VECTOR);
+    column->length = (uint32_t)value.size;
+    return BZNA_OK;
 }
 
-/* Adds a column that is a tensor. */
-static bzna_status bzi_setup_add_column(bzi_setup *setup, const bzi_column *column, bzna_error *err)
+/* Gives a column its name: that of a tensor, or of bytes, which a field has once. */
+static bzna_status bzi_setup_name_column(bzi_setup *setup, const bzi_column *column, int is_tensor, bzna_error *err)
 {
-    bzi_tensor *tensor;
+    const int64_t length = column->length;
+    const uint32_t is_vector = column->kind == BZNA_FIELD_VECTOR;
 
-    if (bzi_setup_find_tensor(setup, column->name) < setup->tensor_end)
-        return BZI_MISUSE(err, "another tensor has the name \"%s\"", column->name);
-    tensor = bzi_setup_add_tensor(setup, column->name, column->dtype, column->bytes);
-    tensor->one.dimensions += column->dimensions;
-    memcpy(tensor->one.shape + 1, column->shape, column->dimensions * sizeof *column->shape);
-    setup->columns[setup->column_count++] = *column;
+    for (const bzi_column *other = &setup->columns[setup->tensor_count]; other < column; other++)
+        if (strcmp(other->name, column->name) == 0 && strcmp(other->field, column->field) == 0)
+            return BZI_MISUSE(err, "\"%s\" is named twice", column->name);
+    if (!is_tensor)
+        return BZNA_OK;
     setup->tensor_count++;
-    return BZNA_OK;
+    return bzi_setup_add_tensor(setup, column->name, is_vector ? BZNA_DTYPE_FLOAT32 : BZNA_DTYPE_INT64, &length,
+                                is_vector, 0, err);
 }
 
 /* Makes the columns of one of the two lists of names. */
 static bzna_status bzi_setup_list_columns(bzi_setup *setup, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
-    const uint32_t first = is_tensor ? 0 : setup->tensor_count, most = is_tensor ? BZI_LIMIT_COLUMNS : BZI_LIMIT_BYTES;
-    bzi_column column;
-    int64_t length;
-    int got = 0;
+    const uint32_t first = setup->column_count, most = is_tensor ? BZI_LIMIT_COLUMNS : BZI_LIMIT_BYTES;
+    bzi_span rest = { (const uint8_t *)list, list ? strlen(list) : 0 }, entry;
 
-    while (list && (got = bzi_columns_next(&list, &column)) > 0) {
-        if (!bzi_text_is_utf8(column.name) || !bzi_text_is_utf8(column.field))
+    while (rest.size) {
+        bzi_column *column = &setup->columns[setup->column_count];
+
+        if (bzi_text_take(&rest, ',', &entry) > (rest.size != 0) || entry.size == 0)
+            return BZI_MISUSE(err, "%s: a name is empty; a comma stands only between two names", setting);
+        if (!bzi_column_parse(entry, column))
+            return BZI_MISUSE(err, "%s: \"%.*s\" is neither a field's name nor a vector's name and length, as in "
+                              "\"box:4\"; commas separate them", setting, (int)bzi_min(entry.size, 40),
+                              (const char *)entry.data);
+        if (!bzi_text_is_utf8(column->name) || !bzi_text_is_utf8(column->field))
             return BZI_MISUSE(err, "%s: a name is not UTF-8", setting);
         if (setup->column_count - first == most)
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, most);
-        if (bzi_column_make(setup, &column, is_tensor, err) != BZNA_OK)
+        if (bzi_column_find(setup->dataset, column, is_tensor, err) != BZNA_OK ||
+            bzi_setup_name_column(setup, column, is_tensor, err) != BZNA_OK)
             return bzi_error_prefix(err, setting);
-        column.clear = 1;
-        length = column.length;
-        bzi_column_shape(&column, column.kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32, &length,
-                         column.kind != BZNA_FIELD_INTEGER);
-        if (!is_tensor)
-            setup->columns[setup->column_count++] = column;
-        else if (bzi_setup_add_column(setup, &column, err) != BZNA_OK)
-            return err->status;
+        setup->column_count++;
     }
-
-    if (got < 0 && *list == ',')
-        return BZI_MISUSE(err, "%s: a name is empty; a comma stands only between two names", setting);
-    return got < 0 ? BZI_MISUSE(err, "%s: \"%.*s\" is neither a field's name nor a vector's name and length, as in "
-                                "\"box:4\"; commas separate them", setting,
-                                (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
+    return BZNA_OK;
 }
 
 /* --- Opening: tensors that the program makes --- */
@@ -19806,32 +19676,34 @@ static bzna_status bzi_made_check(const bzna_made *made, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Adds a tensor that the program makes, or that of the geometry. where: the setting that asks for it. */
+static bzna_status bzi_setup_add_made(bzi_setup *setup, const bzna_made *made, const char *where, bzna_error *err)
+{
+    if (bzi_made_check(made, err) != BZNA_OK ||
+        bzi_setup_add_tensor(setup, made->name, made->dtype, made->shape, made->dimensions, 0, err) != BZNA_OK)
+        return bzi_error_prefix(err, where);
+    setup->columns[setup->column_count++].clear = !made->zero;
+    setup->tensor_count++;
+    return BZNA_OK;
+}
+
 /* Adds the tensors that the program makes, and that of the geometry. */
 static bzna_status bzi_setup_make_made(bzi_setup *setup, bzna_error *err)
 {
     const bzna_loader_fields *fields = &setup->config.fields;
-    const int64_t shape[2] = { setup->outputs[0].views, 16 };
-    bzi_column column;
+    const uint32_t views = setup->outputs[0].views, several = views > 1;
+    const bzna_made geometry = { .name = "geometry", .dtype = BZNA_DTYPE_FLOAT32, .dimensions = 1 + several,
+                                 .shape = { several ? views : 16, 16 } };
     char where[48];
 
     setup->made = setup->tensor_count;
     for (uint32_t i = 0; i < fields->made_count; i++) {
-        const bzna_made *made = &fields->made[i];
-
         snprintf(where, sizeof where, "loader_config.fields.made[%u]", i);
-        if (bzi_made_check(made, err) != BZNA_OK)
-            return bzi_error_prefix(err, where);
-        column = bzi_column_tensor(made->name, made->dtype, made->shape, made->dimensions, !made->zero);
-        if (bzi_setup_add_column(setup, &column, err) != BZNA_OK)
-            return bzi_error_prefix(err, where);
+        if (bzi_setup_add_made(setup, &fields->made[i], where, err) != BZNA_OK)
+            return err->status;
     }
-
     setup->geometry = fields->geometry ? setup->tensor_count : BZI_NO_FIELD;
-    if (!fields->geometry)
-        return BZNA_OK;
-    column = bzi_column_tensor("geometry", BZNA_DTYPE_FLOAT32, shape + (shape[0] == 1), 1 + (shape[0] > 1), 1);
-    return bzi_setup_add_column(setup, &column, err) == BZNA_OK ? BZNA_OK :
-           bzi_error_prefix(err, "loader_config.fields.geometry");
+    return fields->geometry ? bzi_setup_add_made(setup, &geometry, "loader_config.fields.geometry", err) : BZNA_OK;
 }
 
 /* --- Values --- */
@@ -19841,23 +19713,25 @@ static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column,
     return (bzi_slot_bytes *)batch->columns[column] + slot;
 }
 
-/* Makes a slot of a tensor one without a value, from a byte of it on: integers are -1, vectors NaN. */
-static void bzi_column_clear(const bzi_column *column, uint8_t *at, uint64_t from)
+/* Returns where the value of an item's sample lies in the tensor of a column. */
+static uint8_t *bzi_item_value(const bzi_item *item, uint32_t column)
 {
-    const float nan = NAN;
-
-    if (column->clear && column->dtype == BZNA_DTYPE_FLOAT32)
-        for (uint64_t i = from; i < column->bytes; i += sizeof nan)
-            memcpy(at + i, &nan, sizeof nan);
-    else if (from < column->bytes)
-        memset(at + from, column->clear && column->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0,
-               (size_t)(column->bytes - from));
+    return (uint8_t *)item->batch->columns[column] + item->slot * item->setup->tensors[BZI_TENSORS + column].one.bytes;
 }
 
-/* Returns where the value of an item's sample lies in a tensor. */
-static uint8_t *bzi_item_value(const bzi_item *item, uint32_t tensor)
+/* Makes an item's slot of a tensor one without a value, from a byte of it on: integers are -1, vectors NaN. */
+static void bzi_item_clear_value(const bzi_item *item, uint32_t column, uint64_t from)
 {
-    return (uint8_t *)item->batch->columns[tensor] + item->slot * item->setup->columns[tensor].bytes;
+    const bzna_tensor *tensor = &item->setup->tensors[BZI_TENSORS + column].one;
+    const uint32_t clear = item->setup->columns[column].clear;
+    uint8_t *at = bzi_item_value(item, column);
+    const float nan = NAN;
+
+    if (clear && tensor->dtype == BZNA_DTYPE_FLOAT32)
+        for (; from < tensor->bytes; from += sizeof nan)
+            memcpy(at + from, &nan, sizeof nan);
+    else if (from < tensor->bytes)
+        memset(at + from, clear && tensor->dtype != BZNA_DTYPE_UINT8 ? 0xff : 0, (size_t)(tensor->bytes - from));
 }
 
 /* Makes the fields of an item's slot absent, from one of them up to another. */
@@ -19865,7 +19739,7 @@ static void bzi_item_clear_fields(const bzi_item *item, uint32_t from, uint32_t 
 {
     for (uint32_t i = from; i < to; i++)
         if (i < item->setup->tensor_count)
-            bzi_column_clear(&item->setup->columns[i], bzi_item_value(item, i), 0);
+            bzi_item_clear_value(item, i, 0);
         else
             bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
@@ -19875,27 +19749,32 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
                                        bzna_error *err)
 {
     const bzi_column *column = &item->setup->columns[i];
-    bzi_value value = { bzi_item_value(item, i), column->bytes, 0, 0 };
-    bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
+    const uint64_t bytes = item->setup->tensors[BZI_TENSORS + i].one.bytes;
+    bzi_value value = { bzi_item_value(item, i), bytes, 0, 0 };
 
-    if (status == BZNA_OK && value.size > column->bytes)
+    if (bzi_container_value(item->container, sample, number, &value, err) != BZNA_OK)
+        return err->status;
+    if (value.size > bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
                         "\"%s:%llu\" there, with the length of the longest", column->name,
                         (bzi_llu)(value.size / sizeof(float)), column->length, column->name,
                         (bzi_llu)(value.size / sizeof(float)));
-    if (status == BZNA_OK)
-        bzi_column_clear(column, value.data, value.absent ? 0 : value.size);
-    return status;
+    bzi_item_clear_value(item, i, value.absent ? 0 : value.size);
+    return BZNA_OK;
 }
 
-/* Gets a picture as a stream of its own, as much of it as there is room for. value->size is that of all of it. */
-static bzna_status bzi_item_get_picture(const bzi_item *item, const bzi_sample *sample,
-                                        const char *name, bzi_value *value, bzna_error *err)
+/* Gets the bytes of a field, as many of them as there is room for. value->size is that of all of them. A picture is a
+ * stream of its own, and is asked for by its name. number: of the field. */
+static bzna_status bzi_item_get_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t number,
+                                      const char *name, bzi_value *value, bzna_error *err)
 {
     const bzi_pick pick = { .name = name };
     bzi_image image;
-    bzna_status status = bzi_container_image(item->container, sample, &pick, &image, err);
+    bzna_status status;
 
+    if (item->container->fields[number].kind != BZNA_FIELD_IMAGE)
+        return bzi_container_value(item->container, sample, number, value, err);
+    status = bzi_container_image(item->container, sample, &pick, &image, err);
     value->absent = status == BZNA_E_NOT_FOUND;
     if (status != BZNA_OK)
         return value->absent ? BZNA_OK : status;
@@ -19903,17 +19782,16 @@ static bzna_status bzi_item_get_picture(const bzi_item *item, const bzi_sample *
 }
 
 /* Writes the bytes of a field into the slot's memory, which grows with them. A NUL follows them, so that text is a
- * string. number: of the field; BZI_NO_FIELD: the field is a picture, which is asked for by its name. */
+ * string. */
 static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
-                                      const char *name, bzna_error *err)
+                                      bzna_error *err)
 {
+    const char *name = item->setup->columns[i].field;
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
 
     for (int asked = 0;; asked++) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
-        bzna_status status = number == BZI_NO_FIELD ?
-                                 bzi_item_get_picture(item, sample, name, &value, err) :
-                                 bzi_container_value(item->container, sample, number, &value, err);
+        bzna_status status = bzi_item_get_bytes(item, sample, number, name, &value, err);
 
         if (status != BZNA_OK || value.absent)
             return status;
@@ -19927,65 +19805,50 @@ static bzna_status bzi_item_put_bytes(const bzi_item *item, const bzi_sample *sa
 
         if (asked)
             return BZI_FAIL(err, BZNA_E_CALLBACK, "the size of its %s changes between calls: %llu bytes, then %llu",
-                            name, (bzi_llu)out->buffer.capacity - 1,
-                            (bzi_llu)value.size);
+                            name, (bzi_llu)value.capacity, (bzi_llu)value.size);
         if (!bzi_buffer_reserve(item->setup->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
 }
 
-/* Writes one field of a sample that was read into its slot. */
-static bzna_status bzi_item_put_field(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
+/* Writes one field of a sample that was read into its slot. number: of the field; BZI_NO_FIELD: only other parts of the
+ * data set have it. */
+static bzna_status bzi_item_put_field(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                       bzna_error *err)
 {
-    const bzi_setup *setup = reader->setup;
-    const uint32_t number = reader->fields[i];
-    const uint32_t kind = number == BZI_NO_FIELD ? 0 : item->container->fields[number].kind;
+    const bzi_setup *setup = item->setup;
+    const uint32_t wanted = setup->columns[i].kind;
+    const bzi_field *field = number == BZI_NO_FIELD ? NULL : &item->container->fields[number];
 
-    if (i < setup->tensor_count && kind && kind == setup->columns[i].kind)
+    if (i < setup->tensor_count && field && wanted == field->kind)
         return bzi_item_put_number(item, sample, i, number, err);
-
     bzi_item_clear_fields(item, i, i + 1);
-    if (number == BZI_NO_FIELD)
-        return BZNA_OK;                                     /* only other parts of the data set have it */
+    if (!field || !wanted)
+        return BZNA_OK;                                     /* without `wanted`, it is filled in later */
     if (i >= setup->tensor_count)
-        return bzi_item_put_bytes(item, sample, i, kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number,
-                                  setup->columns[i].field, err);
-    if (!setup->columns[i].kind)
-        return BZNA_OK;                                     /* it is filled in later */
-    return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples",
-                    item->container->fields[number].name);
+        return bzi_item_put_bytes(item, sample, i, number, err);
+    return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field->name);
 }
 
 /* Writes the fields of a sample that was read into its slot. They are found in its container by their names, unless
  * the sample before was of the same one. */
-static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
-                                   bzna_error *err)
+static bzna_status bzi_item_fields(bzi_hand *hand, const bzi_item *item, const bzi_sample *sample, bzna_error *err)
 {
-    const bzi_setup *setup = reader->setup;
+    const bzi_setup *setup = hand->setup;
     bzna_status status = BZNA_OK;
     bzi_field field;
 
-    for (uint32_t i = 0; i < setup->column_count && reader->fields_of != item->container; i++)
-        reader->fields[i] = bzi_container_find_field(item->container, setup->columns[i].field, &field);
-    reader->fields_of = item->container;
+    for (uint32_t i = 0; i < setup->column_count && hand->fields_of != item->container; i++)
+        hand->fields[i] = bzi_container_find_field(item->container, setup->columns[i].field, &field);
+    hand->fields_of = item->container;
     for (uint32_t i = 0; i < setup->column_count && status == BZNA_OK; i++)
-        status = bzi_item_put_field(reader, item, sample, i, err);
+        status = bzi_item_put_field(item, sample, i, hand->fields[i], err);
     return status;
-}
-
-static void bzi_batch_free_bytes(bzna_batch *batch)
-{
-    const bzi_setup *setup = batch->setup;
-
-    for (uint32_t i = setup->tensor_count; i < setup->column_count; i++)
-        for (uint32_t slot = 0; batch->columns[i] && slot < setup->config.output.batch_size; slot++)
-            bzi_buffer_free(setup->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
 }
 
 
 /* ==== 69. Loader: outputs ===========================================================================================
- * Calls: rooms 7, 9, 44-45, 47-51, 54.
+ * Calls: rooms 7, 9, 44-45, 47-51.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
  * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
@@ -20000,19 +19863,27 @@ static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uin
     return random;
 }
 
-/* Returns 1 if a matrix has no inverse, or if rounding alone may have given it its small determinant, else 0. */
-static int bzi_is_singular(const double h[9])
+/* Inverts a homography. Returns 1, or 0 if it has no inverse, or if rounding alone may have given it its determinant,
+ * which is a sum of six terms. */
+static int bzi_homography_invert(const double h[9], double inverse[9])
 {
-    static const uint8_t terms[6][3] = { { 0, 4, 8 }, { 1, 5, 6 }, { 2, 3, 7 }, { 2, 4, 6 }, { 1, 3, 8 }, { 0, 5, 7 } };
-    double determinant = 0, largest = 0;
+    double determinant = 0, size = 0;
+    int finite = 1;
 
-    for (int i = 0; i < 6; i++) {
-        const double term = h[terms[i][0]] * h[terms[i][1]] * h[terms[i][2]];
-        determinant += i < 3 ? term : -term;
-        largest = fmax(largest, fabs(term));
+    for (int i = 0; i < 9; i++) {
+        const int r = i % 3, c = i / 3, r1 = (r + 1) % 3, r2 = (r + 2) % 3, c1 = (c + 1) % 3, c2 = (c + 2) % 3;
+        const double plus = h[3 * r1 + c1] * h[3 * r2 + c2], minus = h[3 * r1 + c2] * h[3 * r2 + c1];
+        inverse[i] = plus - minus;
+        if (r == 0) {
+            determinant += h[c] * inverse[i];
+            size += fabs(h[c] * plus) + fabs(h[c] * minus);
+        }
     }
-
-    return !(fabs(determinant) > 16 * DBL_EPSILON * largest);
+    for (int i = 0; i < 9; i++) {
+        inverse[i] /= determinant;
+        finite &= isfinite(inverse[i]) != 0;
+    }
+    return finite && fabs(determinant) > 4 * DBL_EPSILON * size;
 }
 
 /* Returns what callbacks are told about a view, or about a picture whose first view it is. */
@@ -20045,6 +19916,7 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
     const bzna_loader_pipeline *pipeline = &item->setup->config.pipeline;
     bzna_sample_info info = bzi_item_info(item, view, picture);
     bzna_random random = bzi_item_random(item, BZNA_RANDOM_USER, info.view);
+    double inverse[9];
     bzna_status status;
 
     bzi_os_callback_begin();
@@ -20056,14 +19928,13 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_view *view, cons
                            (int)status);
 
     bzi_transform_resolve(transform);
-    if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
+    if ((status = bzi_transform_check(transform, err)) == BZNA_OK &&
+        !bzi_homography_invert(transform->homography, inverse))
         status = BZI_MISUSE(err, "transform.homography: it is singular");
-    if (status != BZNA_OK) {                                /* the callback made that transform: the fault is its own */
-        const bzna_error why = *err;
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "after the transform callback, %s", why.message);
-    }
-
-    return BZNA_OK;
+    if (status == BZNA_OK)
+        return BZNA_OK;
+    bzi_error_prefix(err, "after the transform callback");
+    return err->status = BZNA_E_CALLBACK;                   /* it made that transform: the fault is its own */
 }
 
 /* Scales the columns of rows of a homography: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels.
@@ -20162,21 +20033,11 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
         if (output->own_warp && setup->config.pipeline.transform &&
             bzi_view_ask(item, view, picture, transform, err) != BZNA_OK)
             return err->status;
+        if (!bzi_finite(transform->homography, 9))          /* nothing else that is drawn can leave its range */
+            return bzi_transform_check(transform, err);
     }
 
     return BZNA_OK;
-}
-
-/* Checks a transform that was drawn. If it is the output's but for the warp, only that may be wrong. */
-static bzna_status bzi_view_check(const bzi_output *output, const bzna_transform *t, bzna_error *err)
-{
-    const size_t behind = offsetof(bzna_transform, homography) + sizeof t->homography;
-    const uint8_t *drawn = (const uint8_t *)t, *given = (const uint8_t *)&output->transform;
-
-    if (bzi_finite(t->homography, 9) && t->filter == output->transform.filter &&
-        memcmp(drawn + behind, given + behind, sizeof *t - behind) == 0)
-        return BZNA_OK;
-    return bzi_transform_check(t, err);
 }
 
 /* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size, unless they stay. Where
@@ -20192,25 +20053,13 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
             bzi_slot_planes(&views->slots[i], picture);
             continue;
         }
-        if (bzi_view_check(output, &views->transforms[i], err) != BZNA_OK ||
-            bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
+        if (bzi_view_make(&views->slots[i], &views->passes[i], picture, &views->transforms[i], output->shape.channels,
                           &output->kernel, err) != BZNA_OK)
             return err->status;
         bzi_slot_shrink(&views->slots[i], shrink);
     }
 
     return BZNA_OK;
-}
-
-/* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
-static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views, uint32_t number)
-{
-    bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
-
-    for (uint32_t i = 0; i < setup->view_count; i++)
-        if (setup->views[i].output->picture == number)
-            bzi_region_add(&part, &views->slots[i], &setup->views[i].output->kernel);
-    return part;
 }
 
 
@@ -20223,49 +20072,44 @@ static bzi_region bzi_views_part(const bzi_setup *setup, const bzi_views *views,
 /* Maps a point by a homography. Returns the third coordinate, by which the others were divided if it is above 0. */
 static double bzi_geometry_map(const double h[9], double x, double y, double out[2])
 {
-    const double w = h[6] * x + h[7] * y + h[8];
+    const double w = h[6] * x + h[7] * y + h[8], divisor = w > 0 ? w : 1;
 
-    out[0] = h[0] * x + h[1] * y + h[2];
-    out[1] = h[3] * x + h[4] * y + h[5];
-    if (w > 0) {
-        out[0] /= w;
-        out[1] /= w;
-    }
+    for (int i = 0; i < 2; i++)
+        out[i] = (h[3 * i] * x + h[3 * i + 1] * y + h[3 * i + 2]) / divisor;
     return w;
 }
 
 /* Grows a box, whose edges are those of pixels, by a place that is given from the middle of the first pixel. */
 static void bzi_box_add(double box[4], const double at[2])
 {
-    const double x = at[0] + 0.5, y = at[1] + 0.5;
-
-    box[0] = fmin(box[0], x);
-    box[1] = fmin(box[1], y);
-    box[2] = fmax(box[2], x);
-    box[3] = fmax(box[3], y);
+    for (int i = 0; i < 2; i++) {
+        box[i] = fmin(box[i], at[i] + 0.5);
+        box[2 + i] = fmax(box[2 + i], at[i] + 0.5);
+    }
 }
 
 /* Finds the upright box around what a homography makes of a box. Both have edges of pixels, which lie half a pixel from
  * the centers that the homography maps. The part beyond the horizon of a perspective is cut off, at a point that is
- * farther away than any picture reaches. Returns 1, or 0 if all of the box lies there. */
+ * farther away than any picture reaches: where lines between corners meet it. Returns 1, or 0 if all of the box lies
+ * there. */
 static int bzi_geometry_hull(const double h[9], const double box[4], double out[4])
 {
-    static const uint8_t corner[4][2] = { { 0, 1 }, { 2, 1 }, { 2, 3 }, { 0, 3 } };
     const double least = 1e-5 * fabs(h[8] + (h[6] * (box[0] + box[2]) + h[7] * (box[1] + box[3])) / 2);
     double at[2];
 
     out[0] = out[1] = INFINITY;
     out[2] = out[3] = -INFINITY;
     for (int i = 0; i < 4; i++) {
-        const double x = box[corner[i][0]] - 0.5, y = box[corner[i][1]] - 0.5;
-        const double x1 = box[corner[(i + 1) % 4][0]] - 0.5, y1 = box[corner[(i + 1) % 4][1]] - 0.5;
-        const double w = bzi_geometry_map(h, x, y, at), w1 = h[6] * x1 + h[7] * y1 + h[8];
-        const double t = (w - least) / (w - w1);            /* where the edge meets the horizon */
+        const double x = box[2 * (i & 1)] - 0.5, y = box[1 + (i & 2)] - 0.5, w = bzi_geometry_map(h, x, y, at);
 
         if (w > least)
             bzi_box_add(out, at);
-        if ((w > least) != (w1 > least) && bzi_geometry_map(h, x + t * (x1 - x), y + t * (y1 - y), at) > 0)
-            bzi_box_add(out, at);
+        for (int k = 0; k < i; k++) {
+            const double x1 = box[2 * (k & 1)] - 0.5, y1 = box[1 + (k & 2)] - 0.5;
+            const double w1 = h[6] * x1 + h[7] * y1 + h[8], t = (w - least) / (w - w1);
+            if ((w > least) != (w1 > least) && bzi_geometry_map(h, x + t * (x1 - x), y + t * (y1 - y), at) > 0)
+                bzi_box_add(out, at);
+        }
     }
     return out[0] <= out[2];
 }
@@ -20278,55 +20122,31 @@ static int bzi_geometry_box(const bzna_geometry *geometry, const double box[4], 
     int is_left = bzi_geometry_hull(geometry->inverse, box, hull);
 
     for (int i = 0; i < 4; i++)
-        hull[i] = fmin(fmax(hull[i], 0), size[i % 2]);
-    is_left = is_left && hull[0] < hull[2] && hull[1] < hull[3];
-    for (int i = 0; i < 4; i++)
-        out[i] = is_left ? hull[i] : 0;
+        out[i] = fmin(fmax(hull[i], 0), size[i % 2]);
+    is_left = is_left && out[0] < out[2] && out[1] < out[3];
+    if (!is_left)
+        memset(out, 0, sizeof hull);
     return is_left;
 }
 
-/* Inverts a homography. Points before the horizon stay there. Without an inverse, all numbers become 0. */
-static void bzi_geometry_invert(const double h[9], double inverse[9])
-{
-    double determinant;
-
-    for (int i = 0; i < 9; i++) {
-        const int r = i % 3, c = i / 3, r1 = (r + 1) % 3, r2 = (r + 2) % 3, c1 = (c + 1) % 3, c2 = (c + 2) % 3;
-        inverse[i] = h[3 * r1 + c1] * h[3 * r2 + c2] - h[3 * r1 + c2] * h[3 * r2 + c1];
-    }
-
-    determinant = h[0] * inverse[0] + h[1] * inverse[3] + h[2] * inverse[6];
-    for (int i = 0; i < 9; i++) {
-        inverse[i] /= determinant;
-        if (!isfinite(inverse[i])) {
-            memset(inverse, 0, 9 * sizeof *inverse);
-            return;
-        }
-    }
-}
-
-/* Describes how a view of the first output shows its picture. */
+/* Describes how a view of the first output shows its picture. Points before the horizon stay there in the inverse.
+ * Without an inverse, all of its numbers are 0. */
 static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna_picture *picture,
                               const bzna_transform *transform, uint32_t view)
 {
-    const bzi_output *output = item->setup->outputs;
-    const double all[4] = { 0, 0, output->shape.width, output->shape.height };
+    const bzna_output *shape = &item->setup->outputs->shape;
+    const double all[4] = { 0, 0, shape->width, shape->height };
     const double x = (all[2] - 1) / 2, y = (all[3] - 1) / 2;
     double *h = g->homography, at[2], sign;
 
-    memset(g, 0, sizeof *g);
-    g->struct_size = sizeof *g;
-    g->view = view;
-    g->width = bzi_picture_width(picture);
-    g->height = bzi_picture_height(picture);
-    g->out_width = output->shape.width;
-    g->out_height = output->shape.height;
-    memcpy(h, transform->homography, sizeof g->homography);
-
-    sign = bzi_geometry_map(h, x, y, at) > 0 ? 1 : -1;
+    *g = (bzna_geometry){ .struct_size = sizeof *g, .view = view, .width = bzi_picture_width(picture),
+                          .height = bzi_picture_height(picture), .out_width = shape->width,
+                          .out_height = shape->height };
+    sign = bzi_geometry_map(transform->homography, x, y, at) > 0 ? 1 : -1;
     for (int i = 0; i < 9; i++)
-        h[i] *= sign;                                       /* the middle of the output lies before the horizon */
-    bzi_geometry_invert(h, g->inverse);
+        h[i] = sign * transform->homography[i];             /* the middle of the output lies before the horizon */
+    if (!bzi_homography_invert(h, g->inverse))
+        memset(g->inverse, 0, sizeof g->inverse);
     bzi_geometry_map(h, x, y, at);
     g->flip_h = h[0] - at[0] * h[6] < 0;
     g->flip_v = h[4] - at[1] * h[7] < 0;
@@ -20334,20 +20154,15 @@ static void bzi_geometry_make(bzna_geometry *g, const bzi_item *item, const bzna
 }
 
 /* Writes the geometry of all views into its tensor. */
-static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *geometry)
+static void bzi_item_put_geometry(const bzi_item *item, const bzna_geometry *g)
 {
     float *to = (float *)(void *)bzi_item_value(item, item->setup->geometry);
 
-    for (uint32_t view = 0; view < item->setup->outputs[0].views; view++, to += 16) {
-        const bzna_geometry *g = &geometry[view];
-
-        for (int i = 0; i < 9; i++)
-            to[i] = (float)g->homography[i];
-        to[9] = (float)g->width;
-        to[10] = (float)g->height;
-        for (int i = 0; i < 4; i++)
-            to[11 + i] = (float)g->crop[i];
-        to[15] = (float)(g->flip_h + 2 * g->flip_v);
+    for (const bzna_geometry *end = g + item->setup->outputs[0].views; g < end; g++, to += 16) {
+        const double rest[7] = { g->width, g->height, g->crop[0], g->crop[1], g->crop[2], g->crop[3],
+                                 g->flip_h + 2 * g->flip_v };
+        for (int i = 0; i < 16; i++)
+            to[i] = (float)(i < 9 ? g->homography[i] : rest[i - 9]);
     }
 }
 
@@ -20392,36 +20207,32 @@ static bzna_status bzi_item_made(const bzi_item *item, const bzna_picture *pictu
 {
     static const bzna_picture none;
     const bzi_setup *setup = item->setup;
-    const bzi_output *output = setup->outputs;
-    const bzna_picture *picture = pictures ? &pictures[output->picture] : &none;
+    const bzna_picture *picture = pictures ? &pictures[setup->outputs->picture] : &none;
+    const uint32_t is_made = setup->config.fields.made_count;
     bzna_sample_info info;
 
-    if (!setup->config.fields.made_count && setup->geometry == BZI_NO_FIELD)
-        return BZNA_OK;
-
-    info = bzi_item_info(item, setup->views, picture);
-    for (uint32_t view = 0; pictures && view < output->views; view++)
-        bzi_geometry_make(&views->geometry[view], item, picture, &views->transforms[view], view);
+    for (uint32_t i = 0; pictures && i < setup->outputs->views && (is_made || setup->geometry != BZI_NO_FIELD); i++)
+        bzi_geometry_make(&views->geometry[i], item, picture, &views->transforms[i], i);
     if (setup->geometry != BZI_NO_FIELD)
         bzi_item_put_geometry(item, views->geometry);
-    if (!setup->config.fields.made_count)
+    if (!is_made)
         return BZNA_OK;
+    info = bzi_item_info(item, setup->views, picture);
     return bzi_item_make(item, &info, pictures ? views->geometry : NULL, err);
 }
 
 /* Writes the operations of all views into the batch; transforms NULL: there are none. */
 static void bzi_item_put_operations(const bzi_item *item, const bzna_transform *transforms)
 {
-    const bzna_batch *batch = item->batch;
-    const uint32_t views = batch->setup->drawn_views;
-    uint32_t *counts = batch->operation_counts + (uint64_t)item->slot * views;
-    bzna_drawn *to = batch->operations + (uint64_t)item->slot * views * BZNA_OPERATIONS_MAX;
+    const uint32_t views = item->setup->drawn_views;
+    uint32_t *counts = item->batch->operation_counts + (uint64_t)item->slot * views;
+    bzna_drawn *to = item->batch->operations + (uint64_t)item->slot * views * BZNA_OPERATIONS_MAX;
 
+    memset(to, 0, views * BZNA_OPERATIONS_MAX * sizeof *to);
     for (uint32_t i = 0; i < views; i++, to += BZNA_OPERATIONS_MAX) {
         counts[i] = transforms ? transforms[i].operation_count : 0;
-        memset(to, 0, BZNA_OPERATIONS_MAX * sizeof *to);
-        for (uint32_t k = 0; k < counts[i]; k++)
-            to[k] = transforms[i].operations[k];
+        if (counts[i])
+            memcpy(to, transforms[i].operations, counts[i] * sizeof *to);
     }
 }
 
@@ -20475,81 +20286,65 @@ static int bzi_queues_retire(bzi_queues *queues)
 
 /* --- Taking entries --- */
 
-/* Takes what is read next: an entry that is planned, else one with new slots of the plan. Returns NULL if there is
- * nothing to read now, or enough has been read ahead. Then *when is the time at which a planned one can be read;
- * UINT64_MAX: none is known. With the lock held. */
-static bzi_entry *bzi_reader_next(bzi_queues *queues, uint64_t *when)
-{
-    bzi_entry *entry;
-
-    if (!bzi_can_read(queues, &entry, when))
-        return NULL;
-    if (!entry)
-        entry = bzi_plan_run(queues->plan, queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
-    if (entry)
-        bzi_entry_move(entry, BZI_ENTRY_READING);
-    return entry;
-}
-
 /* --- Memory for what is read --- */
 
-/* Frees the memory of one entry that is empty or planned. Returns 1, or 0 if none of them has any. With the lock held,
- * but not during the call of the user's allocator. */
-static int bzi_reader_trim(const bzi_memory *memory, bzi_queues *queues)
+/* Takes the memory of one entry that is empty or planned. Returns 1, or 0 if none of them has any. With the lock
+ * held. */
+static int bzi_queues_take_memory(bzi_queues *queues, bzi_buffer *bytes)
 {
-    bzi_entry *entry = NULL;
-    bzi_buffer bytes;
-
-    for (uint32_t state = BZI_ENTRY_EMPTY; state <= BZI_ENTRY_PLANNED && !entry; state++)
-        for (entry = queues->entries[state].first; entry && !entry->bytes.capacity; )
-            entry = entry->next;
-    if (!entry)
-        return 0;
-
-    bytes = entry->bytes;
-    memset(&entry->bytes, 0, sizeof entry->bytes);
-    bzi_queues_unlock(queues);
-    bzi_release(memory, bytes.data, bytes.capacity, 1);
-    bzi_queues_lock(queues);
-    queues->held_bytes -= bytes.capacity;
-    return 1;
+    for (uint32_t state = BZI_ENTRY_EMPTY; state <= BZI_ENTRY_PLANNED; state++)
+        for (bzi_entry *entry = queues->entries[state].first; entry; entry = entry->next)
+            if (entry->bytes.capacity) {
+                *bytes = entry->bytes;
+                entry->bytes = (bzi_buffer){ 0 };
+                queues->entries[state].memory -= bytes->capacity;
+                return 1;
+            }
+    return 0;
 }
 
-/* Counts `want` bytes in place of those that an entry has, if they fit under the common ceiling, and no entry before it
- * waits for memory. Returns 1 if so, else 0. Without the lock. */
-static int bzi_reader_count_memory(const bzi_memory *memory, const bzi_entry *entry, uint64_t want)
+/* Gives an entry other memory, if that fits under the common ceiling, and no entry before it waits for memory. Frees
+ * its own for it, and then that of entries that are empty or planned. Returns BZNA_AGAIN if there is none for it now.
+ * Without the lock. */
+static bzna_status bzi_reader_exchange(bzi_entry *entry, uint64_t want, bzna_error *err)
 {
     bzi_queues *queues = entry->queues;
-    const uint64_t has = entry->bytes.capacity;
-    const bzi_entry *first;
-    int fits, waits;
+    const bzi_memory *memory = queues->setup->memory;
+    bzi_buffer old = entry->bytes;
+    int fits, more;
 
-    bzi_queues_lock(queues);
+    entry->bytes = (bzi_buffer){ 0 };
     do {
+        const uint64_t freed = old.capacity;
+        const bzi_entry *first;
+
+        bzi_buffer_free(memory, &old);
+        bzi_queues_lock(queues);
+        queues->held_bytes -= freed;
         first = bzi_queues_first_short(queues);
-        waits = first && first->ticket < entry->ticket;
-        fits = !waits && queues->held_bytes - has + want <= queues->memory_bytes;
-    } while (!fits && !waits && bzi_reader_trim(memory, queues));
-    queues->held_bytes += fits ? want - has : 0;
-    bzi_queues_unlock(queues);
-    return fits;
-}
+        more = !first || first->ticket >= entry->ticket;
+        fits = more && queues->held_bytes + want <= queues->memory_bytes;
+        more = more && !fits && bzi_queues_take_memory(queues, &old);
+        queues->held_bytes += fits ? want : 0;
+        bzi_queues_unlock(queues);
+    } while (more);
 
-/* Frees an entry's memory. Without the lock. */
-static void bzi_reader_let_go(const bzi_memory *memory, bzi_entry *entry)
-{
-    bzi_queues *queues = entry->queues;
-    const uint64_t bytes = entry->bytes.capacity;
-
-    bzi_buffer_free(memory, &entry->bytes);
+    entry->wants = fits ? 0 : want;
+    if (!fits)
+        return BZNA_AGAIN;
+    if ((entry->bytes.data = bzi_alloc(memory, want, 1, BZI_BATCH_ALIGN)) != NULL) {
+        entry->bytes.capacity = want;
+        return BZNA_OK;
+    }
     bzi_queues_lock(queues);
-    queues->held_bytes -= bytes;
+    queues->held_bytes -= want;
     bzi_queues_unlock(queues);
+    return bzi_fail_memory(err, "a sample's bytes");
 }
 
 /* Gives an entry room for so many bytes more. Returns BZNA_AGAIN if there is none for them now: samples that are to be
  * worked on first lie in its memory, or memory is short. Then `wants` says how much it waits for. */
-static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry, uint64_t bytes, bzna_error *err)
+static bzna_status bzi_reader_reserve(bzi_entry *entry, uint64_t bytes, bzna_error *err)
 {
     const uint64_t ceiling = entry->queues->memory_bytes;
     const uint64_t all = bytes + (entry->count - 1) * entry->usual;
@@ -20563,22 +20358,9 @@ static bzna_status bzi_reader_reserve(const bzi_memory *memory, bzi_entry *entry
                         (bzi_llu)bytes, (bzi_llu)ceiling);
     if (entry->used)
         return BZNA_AGAIN;
-
     while (want < need)
         want *= 2;
-    want = bzi_min(want, ceiling);
-    if (!bzi_reader_count_memory(memory, entry, want)) {
-        entry->wants = want;
-        return BZNA_AGAIN;
-    }
-
-    bzi_buffer_free(memory, &entry->bytes);
-    entry->bytes.data = bzi_alloc(memory, want, 1, BZI_BATCH_ALIGN);
-    entry->bytes.capacity = want;
-    if (entry->bytes.data)
-        return BZNA_OK;
-    bzi_reader_let_go(memory, entry);
-    return bzi_fail_memory(err, "a sample's bytes");
+    return bzi_reader_exchange(entry, bzi_min(want, ceiling), err);
 }
 
 
@@ -20600,35 +20382,12 @@ static uint8_t *bzi_entry_use(bzi_entry *entry, uint64_t bytes)
     return at;
 }
 
-/* Fetches a sample into the entry's memory, which has room for at least the bytes that samples of this loader have on
- * average, so that the user's code is seldom asked twice. */
-static bzna_status bzi_reader_fetch_sample(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
-{
-    const bzi_memory *memory = reader->setup->memory;
-    bzi_entry *entry = item->entry;
-    const uint64_t first = bzi_min(bzi_max(entry->usual, 4096), reader->queues->memory_bytes);
-    bzna_status status = bzi_reader_reserve(memory, entry, first, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    while ((status = bzi_reading_fetch(reading, entry->bytes.data + entry->used, entry->bytes.capacity - entry->used,
-                                       err)) == BZNA_OK &&
-           reading->sample.extent.size > entry->bytes.capacity - entry->used)
-        if ((status = bzi_reader_reserve(memory, entry, reading->sample.extent.size, err)) != BZNA_OK)
-            return status;
-
-    if (status == BZNA_OK)
-        item->data = bzi_entry_use(entry, reading->sample.extent.size);
-    return status;
-}
-
 /* Has the processor fetch what is read of the next sample, if it lies in memory: all of it if its fields will be
  * copied, else its beginning, where most records have their target. NULL is ignored. */
-static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
+static void bzi_reader_prefetch(const bzi_hand *hand, const bzi_item *next)
 {
     const bzi_container *container = next ? next->container : NULL;
-    const uint32_t columns = reader->setup->column_count;
+    const uint32_t columns = hand->setup->column_count;
     bzi_extent extent;
 
     if (!container || next->is_padding || !(container->records_held || (columns && container->source.held)))
@@ -20638,137 +20397,111 @@ static void bzi_reader_prefetch(const bzi_reader *reader, const bzi_item *next)
         bzi_prefetch(extent.data, columns ? extent.size : 1);
 }
 
-/* Finds or reads a sample's bytes. They are not read if they were read together with those of a neighbor, or if the
- * sample lies in memory. */
-static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
+/* Finds, reads or fetches a sample's bytes. For one that is fetched there is first room for as many as samples of this
+ * loader have on average, so that the user's code is seldom asked twice. */
+static bzna_status bzi_reader_bytes(bzi_hand *hand, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
     bzi_entry *entry = item->entry;
-    bzna_status status;
+    uint64_t need = extent->size, room;
+    bzna_status status = BZNA_OK;
 
-    if (!item->data)
-        item->data = extent->data;
-    reading->sample.bytes = item->data;
-    if (item->data)
-        return BZNA_OK;
     if (reading->fetched)
-        return bzi_reader_fetch_sample(reader, item, reading, err);
-    if ((status = bzi_reader_reserve(reader->setup->memory, entry, extent->size, err)) != BZNA_OK ||
-        (status = bzi_reading_read(reading, entry->bytes.data + entry->used, err)) != BZNA_OK)
-        return status;
-    item->data = bzi_entry_use(entry, extent->size);
+        need = bzi_min(bzi_max(entry->usual, 4096), hand->queues->memory_bytes);
+    reading->sample.bytes = item->data = extent->data;
+    while (!item->data) {
+        if ((status = bzi_reader_reserve(entry, need, err)) != BZNA_OK)
+            return status;
+        room = entry->bytes.capacity - entry->used;
+        status = reading->fetched ? bzi_reading_fetch(reading, entry->bytes.data + entry->used, room, err) :
+                                    bzi_reading_read(reading, entry->bytes.data + entry->used, err);
+        if (status != BZNA_OK)
+            return status;
+        need = extent->size;
+        if (need <= room)
+            item->data = bzi_entry_use(entry, need);
+    }
     return BZNA_OK;
 }
 
-/* Checks that a sample that was read together with a neighbor still lies where it was said to lie then. A provider may
- * say otherwise, and its new size must not be believed of the old bytes. */
-static bzna_status bzi_reader_check_place(const bzi_item *item, const bzi_reading *reading, bzna_error *err)
-{
-    const bzi_extent *then = &item->extent, *now = &reading->sample.extent;
-
-    if (!item->data || (reading->source == then->source && !now->data && now->offset == then->offset &&
-                        now->size == then->size))
-        return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_CALLBACK, "the place of its bytes changes between calls: %llu bytes, then %llu",
-                    (bzi_llu)then->size, (bzi_llu)now->size);
-}
-
-/* Reads the item's sample, its target and its fields. */
-static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_error *err)
+/* Reads the item's sample, unless it was read together with its neighbors, its target and its fields. Returns
+ * BZNA_AGAIN if there is no memory for it, and BZNA_END for padding, which nobody decodes. */
+static bzna_status bzi_reader_read(bzi_hand *hand, bzi_item *item, bzna_error *err)
 {
     const bzi_container *container = item->container;
-    const bzi_sample unread = { item->local, { 0 }, NULL };
+    bzi_reading reading = { .sample = { item->local, item->extent, item->data } };
     int64_t *target = &item->batch->targets[item->slot];
-    bzi_reading reading;
     bzna_status status = BZNA_OK;
 
-    *target = BZNA_TARGET_NONE;
-    if ((!container->target_inside && (status = bzi_container_target(container, &unread, target, err)) != BZNA_OK) ||
-        (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK) {
-        item->extent.size = 0;
-        return status;
-    }
+    *target = item->is_padding ? hand->setup->config.order.pad_target : BZNA_TARGET_NONE;
+    if (item->is_padding)
+        return BZNA_END;
 
-    status = bzi_reader_check_place(item, &reading, err);
-    item->extent = reading.sample.extent;
-    if (status == BZNA_OK && (status = bzi_reader_bytes(reader, item, &reading, err)) == BZNA_OK &&
-        container->target_inside)
+    if (!container->target_inside)
         status = bzi_container_target(container, &reading.sample, target, err);
-    item->extent.size = reading.sample.extent.size;         /* one that was fetched has it only now */
+    if (status == BZNA_OK && !item->data &&
+        (status = bzi_reading_begin(&reading, container, item->local, err)) == BZNA_OK)
+        status = bzi_reader_bytes(hand, item, &reading, err);
+    if (status == BZNA_OK && container->target_inside)
+        status = bzi_container_target(container, &reading.sample, target, err);
+    item->extent = reading.sample.extent;                   /* one that was fetched has its size only now */
     bzi_reading_end(&reading);
-    return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
-}
-
-/* Reads a sample. Returns BZNA_AGAIN if there is no memory for it, and BZNA_END for padding. */
-static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
-{
-    if (!item->is_padding)
-        return bzi_reader_read(reader, item, err);
-    item->batch->targets[item->slot] = reader->setup->config.order.pad_target;
-    return BZNA_END;                                        /* no sample, so that nobody decodes it */
+    return status == BZNA_OK ? bzi_item_fields(hand, item, &reading.sample, err) : status;
 }
 
 /* Returns 1 if reading a sample that could not be read is tried again, as often as the config allows, else 0. Then its
  * entry's not_before is when that may begin. */
-static int bzi_reader_retries(const bzna_loader_read *config, bzi_item *item, bzna_status status)
+static int bzi_reader_retries(const bzna_loader_read *config, bzi_item *item)
 {
-    uint64_t pause = bzi_min(config->backoff_ns, INT64_MAX / 2);            /* 146 years: no overflow in what follows */
+    const uint32_t doublings = bzi_min32(item->retries, 61);
+    const uint64_t most = (uint64_t)INT64_MAX / 2 >> doublings;             /* 146 years: no overflow in what follows */
 
-    if (status != BZNA_E_IO || item->retries == config->retries)
+    if (item->status != BZNA_E_IO || item->retries == config->retries)
         return 0;
-    for (uint32_t i = 0; i < item->retries && pause < INT64_MAX / 4; i++)
-        pause *= 2;
     item->retries++;
-    item->entry->not_before = bzi_max(item->entry->not_before, bzi_os_now_ns() + pause);
+    item->entry->not_before = bzi_max(item->entry->not_before,
+                                      bzi_os_now_ns() + (bzi_min(config->backoff_ns, most) << doublings));
     return 1;
 }
 
-/* Returns how many of the samples up to `last` follow this one in the file, too, and can be read together with it
- * within BZI_RUN_BYTES. Returns 0 where each sample is read by itself, as from a source of the user's callbacks.
- *   offset   where this sample begins
- *   bytes    from there to the end of the last of them */
-static uint32_t bzi_item_neighbors(bzi_item *first, const bzi_item *last, uint64_t *offset, uint64_t *bytes)
+/* Locates the sample after some that are read together, from `first` on. Returns 1 if it follows them in the file, too,
+ * and *bytes up to its end are at most BZI_RUN_BYTES, else 0. */
+static int bzi_item_joins(const bzi_item *first, bzi_item *item, uint64_t *bytes)
 {
-    const bzi_container *container = first->container;
-    uint32_t count = 0;
-    bzi_extent extent;
+    const bzi_extent *extent = &item->extent;
+    const uint64_t begin = first->extent.offset;
 
-    if (first == last || first[1].local != first->local + 1 ||
-        first[1].container != container || !bzi_item_locate(first, &extent))
+    if (item->container != first->container || item->local != item[-1].local + 1 ||
+        !bzi_item_locate(item, &item->extent) || extent->source != first->extent.source ||
+        extent->offset < begin + *bytes || extent->size > BZI_RUN_BYTES ||
+        extent->offset - begin > BZI_RUN_BYTES - extent->size)
         return 0;
-
-    first->extent = extent;
-    *offset = extent.offset;
-    *bytes = extent.size;
-    for (bzi_item *item = first + 1; item <= last && item->container == container &&
-         item->local == first->local + count + 1 &&
-         bzi_item_locate(item, &extent) && extent.source == first->extent.source &&
-         extent.offset >= *offset + *bytes && extent.size <= BZI_RUN_BYTES &&
-         extent.offset - *offset <= BZI_RUN_BYTES - extent.size; item++) {
-        *bytes = extent.offset - *offset + extent.size;
-        item->extent = extent;
-        count++;
-    }
-
-    return count;
+    *bytes = extent->offset - begin + extent->size;
+    return 1;
 }
 
 /* Reads samples of a new entry that follow each other in a file with one read. If that fails, each is read by itself
- * later, so that a bad sample costs only its own slot. */
-static void bzi_reader_read_neighbors(const bzi_memory *memory, bzi_entry *entry)
+ * later, so that a bad sample costs only its own slot. So is each from a source of the user's callbacks. */
+static void bzi_reader_read_neighbors(bzi_entry *entry)
 {
-    bzi_item *item = bzi_entry_items(entry), *const end = item + entry->count;
+    bzi_item *item = bzi_entry_items(entry), *next = item + 1, *const end = item + entry->count;
 
-    while (item < end) {
-        uint64_t offset = 0, bytes = 0;
-        uint32_t count = bzi_item_neighbors(item, end - 1, &offset, &bytes);
+    for (; next < end; item = next++) {
+        uint64_t bytes;
         bzna_error ignored;
-        int read = count && bzi_reader_reserve(memory, entry, bytes, &ignored) == BZNA_OK &&
-                   bzi_source_read(item->extent.source, offset, entry->bytes.data + entry->used, bytes, &ignored) ==
-                       BZNA_OK;
-        const uint8_t *data = read ? bzi_entry_use(entry, bytes) : NULL;
-        for (uint32_t i = 0; i <= count; i++, item++)
-            item->data = read ? data + (item->extent.offset - offset) : NULL;
+
+        if (next->local != item->local + 1 || !bzi_item_locate(item, &item->extent))
+            continue;
+        bytes = item->extent.size;
+        while (next < end && bzi_item_joins(item, next, &bytes))
+            next++;
+        if (next > item + 1 && bzi_reader_reserve(entry, bytes, &ignored) == BZNA_OK &&
+            bzi_source_read(item->extent.source, item->extent.offset, entry->bytes.data + entry->used, bytes,
+                            &ignored) == BZNA_OK) {
+            const uint8_t *data = bzi_entry_use(entry, bytes);
+            for (const bzi_item *first = item; item < next; item++)
+                item->data = data + (item->extent.offset - first->extent.offset);
+        }
     }
 }
 
@@ -20777,72 +20510,72 @@ static void bzi_reader_read_neighbors(const bzi_memory *memory, bzi_entry *entry
  * fault of the sample. With the lock held. */
 static int bzi_reader_submit(bzi_item *item)
 {
+    const bzi_container *container = item->container;
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
-    const int may_wrap = item->container->codec == BZNA_CODEC_UNKNOWN && bzi_own_wraps(item->setup->host) &&
+    const int may_wrap = container->codec == BZNA_CODEC_UNKNOWN && bzi_own_wraps(item->setup->host) &&
                          bzi_codec_declines(bytes);
-    const int is_still = item->container->still && !item->setup->jpeg.supported && !may_wrap;
-    const int to_pool = !is_still && !bzi_queues_interrupted(item->queues);
+    bzna_error err;
 
-    if (to_pool && bzi_pool_submit(item->setup->pool, item))
+    if ((container->still && !item->setup->jpeg.supported && !may_wrap) || bzi_queues_interrupted(item->queues))
+        return 0;
+    if (bzi_pool_submit(item->setup->pool, item))
         return 1;
-    if (to_pool && bzi_item_lacks_decoder(item)) {
-        bzna_error err;
+    if (bzi_item_lacks_decoder(item)) {
         BZI_FAIL(&err, BZNA_E_DEVICE, "no decode session is left, and this build has no other decoder for pictures");
         bzi_queues_break(item->queues, &err);
     }
-    item->queues->stats.fallbacks += to_pool && item->status == BZNA_OK;
+    item->queues->stats.fallbacks += item->status == BZNA_OK;
     return 0;
 }
 
 /* Reads the samples of an entry that were not read, until memory is short. Returns how many are to be tried again after
  * an I/O error. Without the lock. */
-static uint32_t bzi_reader_read_entry(bzi_reader *reader, bzi_entry *entry)
+static uint32_t bzi_reader_read_entry(bzi_hand *hand, bzi_entry *entry)
 {
     bzi_item *item, *end;
-    uint32_t retried = 0, done = 0;
+    uint32_t retried = 0, done = 0, is_short = 0;
 
     entry->not_before = entry->wants = entry->used = entry->size = 0;
     entry->frames = entry->passed_over = 0;
     if (entry->is_new) {
         bzi_entry_plan(entry);
-        bzi_reader_read_neighbors(reader->setup->memory, entry);
+        bzi_reader_read_neighbors(entry);
     }
     item = bzi_entry_items(entry);
     for (end = item + entry->count; item < end; item++) {
         if (item->stage != BZI_ITEM_UNREAD)
             continue;
-        bzi_reader_prefetch(reader, item + 1 < end ? item + 1 : NULL);
-        item->status = bzi_reader_fetch(reader, item, item->err);
-        if (item->status != BZNA_OK)
-            bzi_item_clear_fields(item, 0, reader->setup->column_count);
-        if (item->status == BZNA_AGAIN)
-            break;
-        if (bzi_reader_retries(&reader->setup->config.read, item, item->status)) {
-            item->data = NULL;
-            retried++;
+        if (!is_short) {
+            bzi_reader_prefetch(hand, item + 1 < end ? item + 1 : NULL);
+            item->status = bzi_reader_read(hand, item, item->err);
+            if (item->status != BZNA_OK)
+                bzi_item_clear_fields(item, 0, hand->setup->column_count);
+            is_short = item->status == BZNA_AGAIN;
+        }
+        if (is_short || bzi_reader_retries(&hand->setup->config.read, item)) {
+            item->data = NULL;                              /* this memory is used for others first */
+            retried += !is_short;
             continue;
         }
         item->stage = BZI_ITEM_READ;
         entry->size += item->status == BZNA_OK ? item->extent.size : 0;
         done++;
     }
-    for (; item < end; item++)
-        item->data = item->stage == BZI_ITEM_UNREAD ? NULL : item->data;    /* this memory is used for others first */
     entry->again = entry->left - done;
     entry->left = done;
     return retried;
 }
 
 /* Reads an entry and hands it on. With the lock held, but not while it reads. */
-static void bzi_reader_pass(bzi_reader *reader, bzi_entry *entry)
+static void bzi_reader_pass(bzi_hand *hand, bzi_entry *entry)
 {
-    bzi_queues *queues = reader->queues;
+    bzi_queues *queues = hand->queues;
     bzna_stage_statistics *stage = &queues->stats.stage[BZNA_STAGE_READ];
     uint64_t took = bzi_os_now_ns();
     uint32_t retried;
 
     bzi_queues_unlock(queues);
-    retried = bzi_reader_read_entry(reader, entry);
+    retried = bzi_reader_read_entry(hand, entry);
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
 
@@ -20883,9 +20616,9 @@ static void bzi_item_count_failure(const bzi_item *item)
     }
     if (unread && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
         stats->failed_read++;
-    else if (status <= -400 && status > -500)
+    else if (status / 100 == -4)
         stats->failed_decode++;
-    else if ((status <= -300 && status > -400) || status == BZNA_E_NOT_FOUND)
+    else if (status / 100 == -3 || status == BZNA_E_NOT_FOUND)
         stats->failed_format++;
     else
         stats->failed_other++;
@@ -20973,11 +20706,15 @@ static int bzi_item_requeue(bzi_item *item)
     return 1;
 }
 
-/* Notes in an item's batch what came of its sample. With the lock held. */
-static void bzi_item_note(const bzi_item *item)
+/* Ends an item whose slot is written, or whose writing is enqueued: notes in its batch what came of its sample, and
+ * counts one that succeeded. The batch may become ready by that. With the lock held. */
+static void bzi_item_finish(bzi_item *item)
 {
     bzna_batch *batch = item->batch;
 
+    if (item->result == BZNA_OK)
+        bzi_item_account(item);                             /* failed ones were counted when they failed */
+    item->stage = BZI_ITEM_DONE;
     batch->status[item->slot] = item->result;
     if (item->slot < batch->real) {
         if (item->slot < batch->stop_slot && bzi_item_stops(item))
@@ -20985,43 +20722,9 @@ static void bzi_item_note(const bzi_item *item)
         batch->failed += item->result != BZNA_OK;
         batch->replaced += item->result == BZNA_OK && item->replacements;
     }
-}
-
-/* Counts slots of a batch that are written, or whose writing is enqueued. It may become ready by that. With the lock
- * held. */
-static void bzi_batch_count_written(bzna_batch *batch, uint32_t slots)
-{
-    batch->unfinished -= slots;
-    if (!batch->unfinished)
-        bzi_batch_to_ready(batch);
-}
-
-/* Ends an item whose slot is written, or whose writing is enqueued. With the lock held. */
-static void bzi_item_finish(bzi_item *item)
-{
-    bzi_item_note(item);
-    item->stage = BZI_ITEM_DONE;
-    bzi_batch_count_written(item->batch, 1);
+    if (!--batch->unfinished)
+        batch->state = BZI_BATCH_READY;
     bzi_entry_leave(item->entry, 1);
-}
-
-/* Counts and ends the items of an entry whose samples were made and have succeeded. With the lock held. */
-static void bzi_entry_finish(bzi_entry *entry)
-{
-    bzi_item *item = bzi_entry_items(entry);
-    uint32_t count = 0;
-
-    for (const bzi_item *end = item + entry->count; item < end; item++) {
-        if (item->stage != BZI_ITEM_READ || item->result != BZNA_OK)
-            continue;
-        bzi_item_account(item);
-        bzi_item_note(item);
-        item->stage = BZI_ITEM_DONE;
-        count++;
-    }
-    if (count)
-        bzi_batch_count_written(entry->batch, count);
-    bzi_entry_leave(entry, count);
 }
 
 /* --- Lanes --- */
@@ -21058,53 +20761,37 @@ static bzna_status bzi_lane_place(const bzi_lane *lane, const bzi_setup *setup, 
     return summed ? bzi_device_zero(lane->device, sums, BZI_LANE_SUMS, lane->stream, err) : BZNA_OK;
 }
 
-/* Enqueues warps and passes of views, of which all have operations on pixels, or none. */
-static bzna_status bzi_lane_operate(bzi_lane *lane, const bzi_setup *setup, const bzi_kernel_output *out,
-                                    bzi_launch *launch, bzna_error *err)
-{
-    const bzi_kernel_output target = bzi_view_target(launch->passes, out);
-    if (bzi_lane_place(lane, setup, launch, err) != BZNA_OK ||
-        bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, err) != BZNA_OK)
-        return err->status;
-    return bzi_device_operate(lane->device, launch->passes, launch->count, out, lane->stream, err);
-}
-
-/* Enqueues the slots of an output that were gathered: first those without operations on pixels, then the others, which
- * are warped to scratch memory. An error is kept in the lane until it is flushed. */
+/* Enqueues warps and passes of the views that a launch has gathered. An error is kept in the lane until it is
+ * flushed. */
 static void bzi_lane_warp(bzi_lane *lane, const bzi_setup *setup, uint32_t number)
 {
-    const bzi_output *output = &setup->outputs[number];
-    bzi_launch *gathered = &lane->launches[number];
-    bzi_kernel_output out = output->kernel;
+    const bzi_output *output = &setup->outputs[number / 2];
+    bzi_launch *launch = &lane->launches[number];
+    bzi_kernel_output out = output->kernel, target;
 
-    out.mean = output->device_mean;
-    for (int pixels = 0; pixels < 2; pixels++) {
-        bzi_launch launch;
-
-        launch.count = 0;
-        for (uint32_t i = 0; i < gathered->count; i++)
-            if (pixels == (gathered->passes[i].pixels != 0)) {
-                launch.slots.slot[launch.count] = gathered->slots.slot[i];
-                launch.passes[launch.count++] = gathered->passes[i];
-            }
-        if (launch.count && lane->error.status == BZNA_OK)
-            bzi_lane_operate(lane, setup, &out, &launch, &lane->error);
+    if (launch->count && lane->error.status == BZNA_OK) {
+        out.mean = output->device_mean;
+        target = bzi_view_target(launch->passes, &out);
+        if (bzi_lane_place(lane, setup, launch, &lane->error) == BZNA_OK &&
+            bzi_device_warp(lane->device, &launch->slots, launch->count, &target, lane->stream, &lane->error) ==
+                BZNA_OK)
+            bzi_device_operate(lane->device, launch->passes, launch->count, &out, lane->stream, &lane->error);
     }
-    gathered->count = 0;
+    launch->count = 0;
 }
 
 static void bzi_lane_warp_all(bzi_lane *lane, const bzi_setup *setup)
 {
-    for (uint32_t i = 0; i < setup->output_count; i++)
+    for (uint32_t i = 0; i < 2 * setup->output_count; i++)
         bzi_lane_warp(lane, setup, i);
 }
 
-/* Adds the slot of a view, with its operations, to the launch of its output. Pre: the lane has a place for the item, or
+/* Adds the slot of a view, with its operations, to a launch of its output. Pre: the lane has a place for the item, or
  * has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *view, const bzi_kernel_slot *slot,
                          const bzi_kernel_pass *pass)
 {
-    const uint32_t number = (uint32_t)(view->output - item->setup->outputs);
+    const uint32_t number = 2 * (uint32_t)(view->output - item->setup->outputs) + (pass->pixels != 0);
     bzi_launch *launch = &lane->launches[number];
 
     if (launch->count == BZI_KERNEL_SLOTS)
@@ -21116,83 +20803,47 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_view *v
 
 /* Adds an item, all of whose slots are in the lane. Pre: the lane has a place for the item, and its other items belong
  * to the same loader. */
-static void bzi_lane_add(bzi_lane *lane, bzi_item *item) { lane->items[lane->count++] = item; }
-
-/* Copies an item's slots to the host. */
-static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item, bzna_error *err)
+static void bzi_lane_add(bzi_lane *lane, bzi_item *item)
 {
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < item->setup->view_count && status == BZNA_OK; i++) {
-        const bzi_view *view = &item->setup->views[i];
-        status = bzi_device_download(lane->device, bzi_batch_slot(item->batch, view, item->slot),
-                                     bzi_lane_target(item, view), view->output->picture_bytes, lane->stream, err);
-    }
-
-    return status;
+    lane->items[lane->count++] = item;
+    item->batch->touched[lane->number] = 1;
 }
 
-/* Enqueues what was gathered: a launch for each output, copies if batches go to the host, and an event for each batch.
- * `more` gets no event yet, because the lane will write more slots of it. */
-static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_error *err)
+/* Launches what was gathered, and ends its items: enqueues a launch for each output, copies if batches go to the host,
+ * and an event for each batch, without which it must neither become ready nor be thrown away. Pre: there are items. */
+static void bzi_lane_flush(bzi_lane *lane)
 {
     const bzi_setup *setup = lane->items[0]->setup;
-    bzna_status status;
-
-    for (uint32_t i = lane->kept; i < lane->count; i++)
-        lane->items[i]->batch->touched[lane->number] = 1;
+    bzi_queues *queues = lane->items[0]->queues;
+    bzna_error *err = &lane->error;
+    uint64_t each = bzi_os_now_ns();
 
     bzi_lane_warp_all(lane, setup);
-    status = lane->error.status;
-    if (status != BZNA_OK)
-        *err = lane->error;
-    lane->error.status = BZNA_OK;
-
-    for (uint32_t i = lane->kept; i < lane->count && status == BZNA_OK && !setup->on_device; i++)
-        status = bzi_lane_download(lane, lane->items[i], err);
-
-    for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++) {
-        bzna_batch *batch = lane->items[i]->batch;
-        if (batch != (i + 1 < lane->count ? lane->items[i + 1]->batch : more))
-            status = bzi_device_record(lane->device, batch->written[lane->number], lane->stream, err);
+    for (uint32_t i = 0; i < lane->count && !setup->on_device; i++)
+        for (const bzi_view *view = setup->views; view < setup->views + setup->view_count; view++)
+            if (err->status == BZNA_OK)
+                bzi_device_download(lane->device, bzi_batch_slot(lane->items[i]->batch, view, lane->items[i]->slot),
+                                    bzi_lane_target(lane->items[i], view), view->output->picture_bytes, lane->stream,
+                                    err);
+    for (uint32_t i = 0; i < lane->count && err->status == BZNA_OK; i++) {
+        const bzna_batch *batch = lane->items[i]->batch;
+        if (i + 1 == lane->count || lane->items[i + 1]->batch != batch)
+            bzi_device_record(lane->device, batch->written[lane->number], lane->stream, err);
     }
-
-    /* no event tells when the work that was enqueued has ended, and its memory may be freed after this */
-    if (status != BZNA_OK)
+    /* after an error, no event tells when the work that was enqueued has ended, and its memory may be freed */
+    if (err->status != BZNA_OK)
         bzi_device_stream_wait(lane->device, lane->stream);
-    return status;
-}
-
-/* Launches what was gathered, and ends its items. `more` is the batch that the lane will write more slots of; NULL:
- * none. The last item of `more` is kept, and without it that batch can neither become ready nor be thrown away before
- * its event is recorded. After a launch that failed, nothing is kept. */
-static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
-{
-    bzi_queues *queues = lane->items[0]->queues;
-    const uint64_t start = bzi_os_now_ns();
-    const uint32_t count = lane->count, kept = lane->kept;
-    uint64_t each;
-    bzna_error err;
-    bzna_status status = bzi_lane_launch(lane, more, &err);
-
-    each = (bzi_os_now_ns() - start) / (count > kept ? count - kept : 1);
+    each = (bzi_os_now_ns() - each) / lane->count;
 
     bzi_queues_lock(queues);
-    if (status != BZNA_OK)
-        bzi_queues_break(queues, &err);                     /* slots that were not written cannot be delivered */
-
-    lane->count = lane->kept = status == BZNA_OK && more;
-    for (uint32_t i = 0; i < count; i++) {
-        bzi_item *item = lane->items[i];
-
-        item->warp_ns += i < kept ? 0 : each;
-        if (item->result == BZNA_OK && i >= kept)
-            bzi_item_account(item);                         /* failed ones were counted when they failed */
-        if (i + 1 < count || !lane->kept)
-            bzi_item_finish(item);
+    if (err->status != BZNA_OK)
+        bzi_queues_break(queues, err);                      /* slots that were not written cannot be delivered */
+    err->status = BZNA_OK;
+    for (uint32_t i = 0; i < lane->count; i++) {
+        lane->items[i]->warp_ns += each;
+        bzi_item_finish(lane->items[i]);
     }
-
-    lane->items[0] = lane->items[count - 1];
+    lane->count = 0;
     bzi_queues_unlock(queues);
 }
 
@@ -21236,16 +20887,13 @@ static void bzi_item_fill(bzi_item *item, bzi_lane *lane)
     bzi_queues_unlock(queues);
 }
 
-/* Ends a sample that was warped or has failed: counts it, and finishes its item. If it failed, it is made once more, or
- * its slot takes another sample, or is filled.
+/* Ends a sample that has failed, or padding: it is made once more, or its slot takes another sample, or is filled.
  *     lane   NULL if slots are on the host. Else the lane that fills the slot, with a place left in its launch; the
- *            launch then finishes the item. Samples that a lane warps come here only if they failed, because the launch
- *            counts and finishes the others.
+ *            launch then finishes the item.
  * Without the lock. */
 static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
 {
     bzi_queues *queues = item->queues;
-    const bzna_status status = item->result;
     const int redo = bzi_item_may_redo(item);
     int requeued = 0;
 
@@ -21255,46 +20903,54 @@ static void bzi_item_complete(bzi_item *item, bzi_lane *lane)
         return;
     }
 
-    if (status != BZNA_OK) {
-        bzi_container_fail(item->container, item->local, item->err);
-        bzi_log(item->setup->host, BZNA_LOG_WARNING, item->err->status, "%s%s", redo ? "tried again: " : "",
-                item->err->message);
-    }
+    bzi_container_fail(item->container, item->local, item->err);
+    bzi_log(item->setup->host, BZNA_LOG_WARNING, item->err->status, "%s%s", redo ? "tried again: " : "",
+            item->err->message);
 
     bzi_queues_lock(queues);
     if (!redo)
         bzi_item_account(item);
-    if (status == BZNA_OK)
-        bzi_item_finish(item);
-    else if (status == BZNA_E_DEVICE_LOST)
+    if (item->result == BZNA_E_DEVICE_LOST)
         bzi_queues_break(queues, item->err);
     else
         requeued = bzi_item_requeue(item);
     bzi_queues_unlock(queues);
-
-    if (status != BZNA_OK && !requeued)
+    if (!requeued)
         bzi_item_fill(item, lane);
 }
 
 
 /* ==== 74. Decode stages: workers ====================================================================================
- * Calls: rooms 2, 4, 7-9, 20-21, 26, 50-51, 54, 57, 63, 65, 69-70, 73.
+ * Calls: rooms 2, 4, 7-9, 20-21, 26, 50-51, 53-54, 57, 63, 65, 69-70, 73.
  *
  * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
-/* Makes what a worker needs on the device: its stream, and the event after its uploads. In the CUDA context. */
-static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
+/* Makes what a worker needs: its decoders, and on the device its stream, of that number in batches, and the event after
+ * its uploads. In the CUDA context. */
+static bzna_status bzi_worker_open(bzi_worker *worker, const bzi_setup *setup, bzi_queues *queues, uint32_t number,
+                                   bzna_error *err)
 {
+    const bzi_host *host = setup->host;
     bzi_lane *lane = &worker->lane;
 
-    lane->device = worker->setup->device;
+    worker->setup = setup;
+    worker->queues = queues;
+    if (setup->slot_bytes &&
+        bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err) != BZNA_OK)
+        return err->status;
+    worker->software.allowed = host->codecs;
+    worker->software.own.host = setup->host;
+    if (!setup->on_device)
+        return BZNA_OK;
+
+    lane->device = setup->device;
     lane->number = number;
     if (bzi_device_stream(lane->device, 1, &lane->stream, err) != BZNA_OK)
         return err->status;
     return bzi_device_event(lane->device, &worker->uploaded, err);
 }
 
-/* Frees that, once the stream has done its work. In the CUDA context. */
+/* Frees what a worker has on the device, once the stream has done its work. In the CUDA context. */
 static void bzi_worker_free_lane(bzi_worker *worker)
 {
     bzi_lane *lane = &worker->lane;
@@ -21307,6 +20963,16 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_unpin(lane->device, worker->staging);
     bzi_device_stream_free(lane->device, lane->stream);
     lane->device = NULL;
+}
+
+/* Frees the rest, too. */
+static void bzi_worker_close(bzi_worker *worker, const bzi_memory *memory)
+{
+    bzi_software_close(&worker->software);
+    bzi_buffer_free(memory, &worker->workspace);
+    bzi_buffer_free(memory, &worker->scratch_pixels);
+    bzi_buffer_free(memory, &worker->drawn);
+    bzi_worker_free_lane(worker);
 }
 
 /* Copies a picture's planes to the device, where the warp reads them, and sets *picture to their addresses there. */
@@ -21363,49 +21029,40 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* Finds the rows of a picture that its views read. A JPEG is shrunk while it is decoded, if the config allows that.
- * Pre: the views' slots are made. They are changed for the shrunk picture. */
-static void bzi_worker_want_rows(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted)
+/* Finds which part of a picture its views read, and is to be decoded. That is all of it, if its codec has no other
+ * choice, or if the user's callback draws into it. A JPEG is shrunk while it is decoded, if the config allows that. */
+static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted,
+                                   bzna_error *err)
 {
     const bzi_setup *setup = worker->setup;
-    uint32_t may = worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
+    const bzna_loader_decode *decode = &setup->config.decode;
+    const bzi_codec *codec = bzi_codec_find(worker->images[number].coded.codec);
+    uint32_t may = codec->id == BZNA_CODEC_JPEG ? 8 : 1;
+
+    *wanted = bzi_picture_all(&worker->pictures[number]);
+    if ((!codec->in_rows && !codec->in_parts) || setup->config.pipeline.picture)
+        return BZNA_OK;
+    if (bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err) != BZNA_OK)
+        return err->status;
 
     for (uint32_t i = 0; i < setup->view_count && may > 1; i++)
         if (setup->views[i].output->picture == number)
-            may = bzi_min32(may, bzi_slot_may_shrink(&worker->views.slots[i],
-                                                             setup->config.decode.jpeg_shrink_margin));
-    wanted->rows = (bzi_rows){ 0, 0 };
-    wanted->shrink = setup->config.decode.jpeg_shrink ? may : 1;
+            may = bzi_min32(may, bzi_slot_may_shrink(&worker->views.slots[i], decode->jpeg_shrink_margin));
+    *wanted = (bzi_wanted){ { 0, 0 }, decode->jpeg_shrink ? may : 1, { UINT32_MAX, UINT32_MAX, 1, 1 } };
     item->shrinkable |= may > wanted->shrink;
 
     for (uint32_t i = 0; i < setup->view_count; i++) {
+        const bzi_kernel_output *to = &setup->views[i].output->kernel;
         bzi_kernel_slot *slot = &worker->views.slots[i];
         if (setup->views[i].output->picture != number)
             continue;
         bzi_slot_shrink(slot, wanted->shrink);
-        bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, &setup->views[i].output->kernel));
+        if (codec->in_rows)
+            bzi_rows_add(&wanted->rows, bzi_slot_rows(slot, to));
+        else
+            bzi_region_add(&wanted->part, slot, to);
     }
-}
-
-/* Finds which part of a picture is to be decoded. That is all of it, if its codec has no other choice, or if the user's
- * callback draws into it. */
-static bzna_status bzi_worker_want(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted *wanted,
-                                   bzna_error *err)
-{
-    const bzi_codec *codec = bzi_codec_find(worker->images[number].coded.codec);
-    const uint32_t in_rows = codec->in_rows;
-    bzna_status status = BZNA_OK;
-
-    *wanted = bzi_picture_all(&worker->pictures[number]);
-    if ((!in_rows && !codec->in_parts) || worker->setup->config.pipeline.picture)
-        return BZNA_OK;
-
-    status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
-    if (status == BZNA_OK && in_rows)
-        bzi_worker_want_rows(worker, item, number, wanted);
-    else if (status == BZNA_OK)
-        wanted->part = bzi_views_part(worker->setup, &worker->views, number);
-    return status;
+    return BZNA_OK;
 }
 
 /* Warps all views of one of the sample's pictures. On the device they are only gathered, and launched with the run. A
@@ -21439,13 +21096,6 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
 static bzna_status bzi_worker_blame(const bzi_worker *worker, uint32_t number, bzna_error *err)
 {
     return number ? bzi_error_prefix(err, worker->setup->picks[number].name) : err->status;
-}
-
-/* Returns 1 if a sample differs from the one before in nothing but its bytes, else 0. */
-static int bzi_worker_goes_on(const bzi_worker *worker, const bzi_item *item)
-{
-    const bzi_container *before = worker->before, *now = item->container;
-    return before && now->alike == before->alike;
 }
 
 /* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
@@ -21503,14 +21153,13 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     bzi_plane planes[3];
     void *drawn[3] = { NULL, NULL, NULL };
     const uint32_t count = picture->plane[1] ? 3 : 1;
-    const uint64_t total = bzi_picture_planes(picture, count, 1, 1, 0, planes), capacity = worker->drawn.capacity;
+    const uint64_t total = bzi_picture_planes(picture, count, 1, 1, 0, planes);
     bzna_status status;
 
     if (!bzi_buffer_reserve(worker->setup->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
 
-    if (worker->drawn.capacity != capacity)                 /* the callback can see the padding after each row */
-        memset(worker->drawn.data, 0, (size_t)worker->drawn.capacity);
+    memset(worker->drawn.data, 0, (size_t)total);           /* the callback can see the padding after each row */
     for (uint32_t i = 0; i < count; i++) {
         drawn[i] = worker->drawn.data + planes[i].offset;
         bzi_picture_copy_plane(picture, i, &planes[i], drawn[i]);
@@ -21543,17 +21192,46 @@ static uint64_t bzi_worker_time(bzi_worker *worker)
     return worker->clock - before;
 }
 
-/* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. */
+/* Returns 1 if software decodes a picture that was taken from the engines as they do, else 0: it is of a kind that has
+ * not passed the self-check, or of a codec that is not shared. Pre: it is parsed. */
+static int bzi_worker_may_share(const bzi_worker *worker, const bzi_item *item)
+{
+    const uint32_t codec = worker->images[0].coded.codec;
+    return codec != BZNA_CODEC_JPEG && !bzi_item_lacks_decoder(item) &&
+           bzi_device_has_passed(worker->setup->device, codec, &worker->formats[0]);
+}
+
+/* Gives an item that was taken from the engines back to them. Returns 1, or 0 if it stays here, because the loader is
+ * interrupted, or no engine is left. Without the lock. */
+static int bzi_worker_give_back(const bzi_worker *worker, const bzi_item *item)
+{
+    bzi_queues *queues = worker->queues;
+    int given;
+
+    bzi_queues_lock(queues);
+    given = !bzi_queues_interrupted(queues) && bzi_pool_submit(queues->hybrid, item);
+    bzi_queues_unlock(queues);
+    return given;
+}
+
+/* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. Returns BZNA_AGAIN if the
+ * sample was taken from the engines, and they have it again. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzi_setup *setup = worker->setup;
-    const int goes_on = bzi_worker_goes_on(worker, item);
+    /* 1: the sample differs from the one before in nothing but its bytes */
+    const int goes_on = worker->before && item->container->alike == worker->before->alike;
     bzna_status status;
 
     if (!setup->slot_bytes)
         return bzi_item_made(item, NULL, &worker->views, err);     /* only fields were asked for */
 
     status = bzi_worker_parse(worker, item, goes_on, err);
+    if (status == BZNA_OK && item->shared && !bzi_worker_may_share(worker, item) &&
+        bzi_worker_give_back(worker, item)) {
+        worker->before = NULL;
+        return BZNA_AGAIN;
+    }
     if (status == BZNA_OK && bzi_setup_is_nvdec_jpeg(setup, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(worker, err);
     for (uint32_t i = 0; i < setup->pick_count && status == BZNA_OK; i++) {
@@ -21580,36 +21258,6 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     return status;
 }
 
-/* Returns 1 if software decodes a picture that was taken from the engines as they do, else 0: it is of a kind that has
- * not passed the self-check, or of a codec that is not shared. */
-static int bzi_worker_may_share(bzi_worker *worker, const bzi_item *item)
-{
-    bzi_image *image = &worker->images[0];
-    bzi_format *format = &worker->formats[0];
-    bzna_error ignored;
-
-    worker->before = NULL;                                  /* what is known of the sample before is overwritten */
-    return !bzi_item_lacks_decoder(item) && bzi_item_image(item, 0, image, &ignored) == BZNA_OK &&
-           bzi_own_prepare(&worker->software.own, image, &ignored) == BZNA_OK &&
-           image->coded.codec != BZNA_CODEC_JPEG &&
-           bzi_picture_describe(image, worker->software.max_edge_px, format, &worker->pictures[0], &ignored) ==
-               BZNA_OK &&
-           bzi_device_has_passed(worker->setup->device, image->coded.codec, format);
-}
-
-/* Gives an item that was taken from the engines back to them. Returns 1, or 0 if it stays here, because the loader is
- * interrupted, or no engine is left. Without the lock. */
-static int bzi_worker_give_back(const bzi_worker *worker, const bzi_item *item)
-{
-    bzi_queues *queues = worker->queues;
-    int given;
-
-    bzi_queues_lock(queues);
-    given = !bzi_queues_interrupted(queues) && bzi_pool_submit(queues->hybrid, item);
-    bzi_queues_unlock(queues);
-    return given;
-}
-
 /* Ends a sample that has failed, unless engines are to decide about it. lane: as for bzi_item_complete. */
 static void bzi_worker_fail(const bzi_worker *worker, bzi_item *item, bzi_lane *lane)
 {
@@ -21620,12 +21268,6 @@ static void bzi_worker_fail(const bzi_worker *worker, bzi_item *item, bzi_lane *
         bzi_item_complete(item, lane);
 }
 
-/* Does that for a sample that was read. Returns the status of reading if that failed. */
-static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
-{
-    return item->result = item->status == BZNA_OK ? bzi_worker_sample(worker, item, item->err) : item->status;
-}
-
 /* Returns the first item that is to be made, from this one on. Pre: there is one. */
 static bzi_item *bzi_item_unmade(bzi_item *item)
 {
@@ -21634,60 +21276,48 @@ static bzi_item *bzi_item_unmade(bzi_item *item)
     return item;
 }
 
-/* Returns 1 if an item that was taken from the engines must go back to them, and they have its entry now; else 0. One
- * that could not be read has no picture to ask about. */
-static int bzi_worker_returns(bzi_worker *worker, const bzi_item *item)
-{
-    return item->shared && item->status == BZNA_OK && !bzi_worker_may_share(worker, item) &&
-           bzi_worker_give_back(worker, item);
-}
-
-/* Works on an entry with batches on the device. Its samples are launched one by one, because they are uploaded to the
- * same memory. */
-static void bzi_worker_launch_entry(bzi_worker *worker, bzi_entry *entry)
-{
-    bzi_lane *lane = &worker->lane;
-    bzi_item *item = bzi_entry_items(entry);
-
-    for (uint32_t left = entry->left; left; left--, item++) {       /* then another thread may have the entry */
-        item = bzi_item_unmade(item);
-        bzi_worker_time(worker);
-        if (bzi_worker_returns(worker, item))
-            continue;
-        if (bzi_worker_try(worker, item) == BZNA_OK)
-            bzi_lane_add(lane, item);
-        else
-            bzi_worker_fail(worker, item, lane);
-        if (lane->count)
-            bzi_lane_flush(lane, NULL);
-    }
-}
-
-/* Works on an entry with batches on the host. Samples that succeed are finished together under one lock. Those that
- * fail follow one by one. */
-static void bzi_worker_warp_entry(bzi_worker *worker, bzi_entry *entry)
+/* Works on the samples of an entry. With batches on the device they are launched one by one, because they are uploaded
+ * to the same memory. On the host, those that succeed are finished together under one lock. After the last one, another
+ * thread may have the entry. */
+static void bzi_worker_make_entry(bzi_worker *worker, bzi_entry *entry)
 {
     bzi_queues *queues = worker->queues;
+    bzi_lane *lane = worker->setup->on_device ? &worker->lane : NULL;
     bzi_item *const items = bzi_entry_items(entry), *item = items;
-    uint32_t failed = 0;
+    uint32_t made = 0;
+    bzna_status status;
 
     bzi_worker_time(worker);
     for (uint32_t left = entry->left; left; left--, item++) {
         item = bzi_item_unmade(item);
-        if (bzi_worker_returns(worker, item))
-            return;
         /* small samples that lie anywhere in memory would be waited for longer than they are worked on */
         if (left > 1 && item[1].stage == BZI_ITEM_READ && item[1].status == BZNA_OK && item->setup->slot_bytes)
             bzi_prefetch(item[1].data, item[1].extent.size);
-        failed += bzi_worker_try(worker, item) != BZNA_OK;
+        status = item->status == BZNA_OK ? bzi_worker_sample(worker, item, item->err) : item->status;
+        if (status == BZNA_AGAIN)                           /* then it was the entry's only one */
+            return;
+        item->result = status;
+        if (status != BZNA_OK)
+            bzi_worker_fail(worker, item, lane);
+        else if (lane)
+            bzi_lane_add(lane, item);
+        else
+            made++;
+        if (lane && lane->count) {
+            bzi_lane_flush(lane);
+            bzi_worker_time(worker);
+        }
     }
+    if (!made)
+        return;
+
     bzi_queues_lock(queues);
-    bzi_entry_finish(entry);
+    for (item = items; made; item++)
+        if (item->stage == BZI_ITEM_READ && item->result == BZNA_OK) {
+            bzi_item_finish(item);
+            made--;
+        }
     bzi_queues_unlock(queues);
-    for (item = items; failed; failed--, item++) {
-        item = bzi_item_unmade(item);
-        bzi_worker_fail(worker, item, NULL);
-    }
 }
 
 /* Works on an entry, and measures the time for the loader's pace. With the lock held, but not while it works. */
@@ -21698,7 +21328,7 @@ static void bzi_worker_make(bzi_worker *worker, bzi_entry *entry)
     uint64_t took = bzi_os_now_ns();
 
     bzi_queues_unlock(queues);
-    (worker->setup->on_device ? bzi_worker_launch_entry : bzi_worker_warp_entry)(worker, entry);
+    bzi_worker_make_entry(worker, entry);
     took = bzi_os_now_ns() - took;
     bzi_queues_lock(queues);
     queues->pace.work_ns = bzi_pace_mean(queues->pace.work_ns, took, count);
@@ -21720,7 +21350,7 @@ static bzi_entry *bzi_worker_next(bzi_queues *queues)
 }
 
 /* ==== 76. Decode stages: engines ====================================================================================
- * Calls: rooms 2, 4, 9-10, 19, 56-61, 64-66, 69-70, 73.
+ * Calls: rooms 2, 4, 9-10, 19, 56-58, 60, 64-66, 69-70, 73.
  *
  * The engines of the pool. Each is a thread with an NVDEC session.
  */
@@ -21777,21 +21407,19 @@ static int bzi_engine_return(bzi_engine *engine, bzi_entry *entry, const bzi_nvd
 {
     const bzi_nvdec_cache *decoders = &engine->session.decoders;
     bzi_pool *pool = engine->pool;
-    int is_new = !entry->frames, given = 0;
+    int is_new = !entry->frames, given;
 
     entry->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
     if (!is_new || bzi_nvdec_cache_live(decoders) < decoders->target || bzi_engine_suits(engine, entry))
         return 0;
 
     bzi_os_lock(&pool->mutex);
-    if (pool->queue.count) {
+    given = pool->queue.count > 0;
+    if (given) {
         bzi_entries_add(&pool->queue, entry, NULL);
-        given = 1;
+        bzi_os_wake_one(&pool->wake);
     }
     bzi_os_unlock(&pool->mutex);
-
-    if (given)
-        bzi_os_wake_one(&pool->wake);
     return given;
 }
 
@@ -21815,20 +21443,11 @@ static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
     return entry ? bzi_entry_items(entry) : NULL;
 }
 
-/* Launches the kernel for the lane's slots, and unmaps the surfaces that it reads. If pictures of the last slot's batch
- * are still in flight, and may_wait is 1, that batch gets its event with a later launch. */
-static void bzi_engine_flush(bzi_engine *engine, int may_wait)
+/* Launches the kernel for the lane's slots, and unmaps the surfaces that it reads. */
+static void bzi_engine_flush(bzi_engine *engine)
 {
-    const bzi_session *session = &engine->session;
-    bzi_lane *lane = &engine->lane;
-    const bzna_batch *last = lane->count ? lane->items[lane->count - 1]->batch : NULL, *more = NULL;
-
-    for (uint32_t i = 0; may_wait && i < session->pending_count; i++) {
-        const bzi_item *item = session->pending[(session->pending_first + i) % BZI_LIMIT_SESSION_DEPTH].tag;
-        more = item->batch == last ? last : more;
-    }
-    if (last)
-        bzi_lane_flush(lane, more);
+    if (engine->lane.count)
+        bzi_lane_flush(&engine->lane);
     bzi_session_unmap_all(&engine->session);
 }
 
@@ -21836,11 +21455,10 @@ static void bzi_engine_flush(bzi_engine *engine, int may_wait)
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
-    const int other = lane->count && lane->items[0]->queues != item->queues;
 
-    if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
+    if ((lane->count && lane->items[0]->queues != item->queues) || lane->count == BZI_KERNEL_SLOTS ||
         engine->session.mapped_count == engine->pool->device->config.session_mapped)
-        bzi_engine_flush(engine, !other);
+        bzi_engine_flush(engine);
 }
 
 /* Ends a sample that failed. Its slot takes another sample, or is filled. Pre: the slots of all mapped surfaces are in
@@ -21865,6 +21483,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     const bzna_error reason = *item->err;
     const uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
+    int is_new;
 
     if (bzi_item_lacks_decoder(item)) {
         bzi_engine_fail(engine, item);
@@ -21875,18 +21494,16 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, uint32_t is_fa
     bzi_queues_lock(queues);
     while (i < 8 && queues->refusals[i] && queues->refusals[i] != hash)
         i++;
-    if (is_fallback && i < 8 && !queues->refusals[i])
+    is_new = is_fallback && i < 8 && !queues->refusals[i];
+    if (is_new)
         queues->refusals[i] = hash;
-    else
-        i = 8;
-
     queues->stats.fallbacks += is_fallback;
     item->decode_ns = item->by_nvdec = item->shared = 0;
     bzi_entry_move(item->entry, BZI_ENTRY_FULL);
     bzi_queues_unlock(queues);
 
     /* The pool's host is used, because the loader may be closed by now. */
-    if (i < 8)
+    if (is_new)
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
@@ -21965,7 +21582,7 @@ static void bzi_engine_advance(bzi_engine *engine)
     if (session->pending_count)
         bzi_engine_map(engine);
     if (!session->pending_count || session->mapped_count == session->device->config.session_mapped)
-        bzi_engine_flush(engine, 1);
+        bzi_engine_flush(engine);
 }
 
 /* Returns 1 if pictures are in flight or wait for a launch, else 0. */
@@ -22017,36 +21634,23 @@ static void bzi_engine_count_failures(bzi_engine *engine)
         bzi_engine_retire(engine, &err);
 }
 
-/* Decides whether the session decodes an item's picture. Returns BZNA_AGAIN if the item
- * was put back into the queue. The caller must not use the item after that. */
-static bzna_status bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
-                                     bzna_error *err)
-{
-    bzi_session *session = &engine->session;
-    const bzi_nvdec_format want = bzi_nvdec_format_of(coded);
-    bzna_status result = bzi_session_accepts(session, coded, err);
-
-    while (result == BZNA_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
-        bzi_engine_advance(engine);
-    if (result == BZNA_OK)
-        result = bzi_check_kind(session, &want, coded, err);
-    return result == BZNA_OK && bzi_engine_return(engine, item->entry, &want) ? BZNA_AGAIN : result;
-}
-
 #endif
 
 /* ==== 77. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2, 4, 7-9, 21, 26, 56-57, 59-60, 63, 65, 76.
+ * Calls: rooms 2, 4, 7-9, 21, 26, 56-61, 63, 65, 76.
  *
  * The thread of a session takes samples from the pool, and submits their pictures. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* Submits an item's picture once the session has room. Returns BZNA_AGAIN if the item now belongs to another engine. */
+/* Submits an item's picture once the session has room, if the session decodes it. Returns BZNA_AGAIN if the item was
+ * put back into the queue: the caller must not use it after that. */
 static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzi_nvdec_picture *coded,
                                      bzna_error *err)
 {
+    bzi_session *session = &engine->session;
+    const bzi_nvdec_format want = bzi_nvdec_format_of(coded);
     bzna_status status;
 
     if (coded->image->codec == BZNA_CODEC_JPEG &&
@@ -22054,25 +21658,33 @@ static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const b
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_FOREIGN;
     }
-    status = bzi_engine_accept(engine, item, coded, err);
-    if (status != BZNA_OK)
+    if ((status = bzi_session_accepts(session, coded, err)) != BZNA_OK)
         return status;
+    while (bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
+        bzi_engine_advance(engine);
+    if ((status = bzi_check_kind(session, &want, coded, err)) != BZNA_OK)
+        return status;
+    if (bzi_engine_return(engine, item->entry, &want))
+        return BZNA_AGAIN;
+
     item->by_nvdec = 1;
-    while ((status = bzi_session_submit(&engine->session, coded, item, err)) == BZNA_AGAIN)
+    while ((status = bzi_session_submit(session, coded, item, err)) == BZNA_AGAIN)
         bzi_engine_advance(engine);
     return status;
 }
 
-/* Finds an item's picture. One that a codec of the program's own decodes is none of NVDEC's. */
-static bzna_status bzi_engine_find(bzi_engine *engine, const bzi_item *item, bzi_image *image, bzna_error *err)
+/* Finds an item's picture, and describes it. One that a codec of the program's own decodes is none of NVDEC's. */
+static bzna_status bzi_engine_find(bzi_engine *engine, const bzi_item *item, bzi_image *image,
+                                   bzi_nvdec_picture *coded, bzna_error *err)
 {
-    if (bzi_item_image(item, 0, image, err) != BZNA_OK)
+    const bzi_host *host = item->setup->host;
+
+    if (bzi_item_image(item, 0, image, err) != BZNA_OK ||
+        (bzi_own_may_wrap(host, image->coded.codec) && bzi_own_prepare(&engine->own, image, err) != BZNA_OK))
         return err->status;
-    if (image->coded.codec < BZNA_CODEC_OWN)
-        return BZNA_OK;
-    if (bzi_own_may_wrap(engine->own.host, image->coded.codec) && bzi_own_prepare(&engine->own, image, err) != BZNA_OK)
-        return err->status;
-    return image->coded.codec < BZNA_CODEC_OWN ? BZNA_OK : BZI_FOREIGN;
+    coded->image = &image->coded;
+    return image->coded.codec >= BZNA_CODEC_OWN ? BZI_FOREIGN :
+           bzi_picture_describe(image, host->max_edge_px, &coded->sps, &coded->picture, err);
 }
 
 /* Brings an item from the pool to the session. If it was not read, or is not decoded here, it goes on to where its
@@ -22082,22 +21694,17 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     bzna_error *err = item->err, why;
     uint64_t start = bzi_os_now_ns();
     bzi_image image;
-    bzi_nvdec_picture coded = { .image = &image.coded };
-    bzna_status status;
+    bzi_nvdec_picture coded;
+    bzna_status status = item->status;
 
-    status = item->status == BZNA_OK ? bzi_engine_find(engine, item, &image, err) : item->status;
-    if (status == BZI_FOREIGN) {
-        bzi_engine_refuse(engine, item, 0);
-        return;
-    }
-    if (status != BZNA_OK ||
-        bzi_picture_describe(&image, item->setup->host->max_edge_px, &coded.sps, &coded.picture, err) != BZNA_OK) {
+    if (status == BZNA_OK)
+        status = bzi_engine_find(engine, item, &image, &coded, err);
+    if (status != BZNA_OK && status != BZI_FOREIGN) {
         bzi_engine_fail(engine, item);
         return;
     }
 
-    status = bzi_engine_submit(engine, item, &coded, err);
-    if (status == BZNA_OK)
+    if (status == BZNA_OK && (status = bzi_engine_submit(engine, item, &coded, err)) == BZNA_OK)
         item->decode_ns += bzi_os_now_ns() - start;
     if (status == BZNA_OK || (status < 0 && status != BZNA_E_CODEC))
         engine->oom_streak = 0;
@@ -22114,12 +21721,25 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 
 /* --- Running --- */
 
-/* Decodes samples until the pool closes, or the engine retires, or the device hangs. */
-static void bzi_engine_work(bzi_engine *engine)
+/* The thread of an engine. It decodes samples until the pool closes, or the engine retires, or the device hangs. What
+ * is in flight then fails. */
+static void *bzi_engine_run(void *argument)
 {
-    while (!engine->retired && !bzi_device_is_hung(engine->pool->device)) {
-        int busy = bzi_engine_busy(engine);
-        int full = engine->session.pending_count == engine->pool->device->config.session_depth;
+    bzi_engine *engine = argument;
+    bzi_session *session = &engine->session;
+    bzi_pool *pool = engine->pool;
+    bzna_error err;
+    int entered, opened;
+
+    bzi_watch_self = &pool->watch[engine - pool->engines];
+    entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
+    opened = entered && bzi_session_open(session, pool->device, &pool->host->memory, &err) == BZNA_OK;
+    engine->lane.stream = session->stream;
+    if (!opened)
+        bzi_engine_retire(engine, &err);
+
+    while (!engine->retired && !bzi_device_is_hung(pool->device)) {
+        const int busy = bzi_engine_busy(engine), full = session->pending_count == pool->device->config.session_depth;
         bzi_item *item = full ? NULL : bzi_pool_take(engine, busy);
 
         if (item)
@@ -22129,33 +21749,15 @@ static void bzi_engine_work(bzi_engine *engine)
         else
             break;                                          /* the pool closes */
 
-        if (engine->session.gave_up || engine->session.failed)
+        if (session->gave_up || session->failed)
             bzi_engine_count_failures(engine);
     }
-    while (bzi_engine_busy(engine))                         /* what is left then fails */
+    while (bzi_engine_busy(engine))
         bzi_engine_advance(engine);
-}
-
-/* The thread of an engine. */
-static void *bzi_engine_run(void *argument)
-{
-    bzi_engine *engine = argument;
-    bzi_pool *pool = engine->pool;
-    bzna_error err;
-    int entered;
-
-    bzi_watch_self = &pool->watch[engine - pool->engines];
-    entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
-    if (entered && bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) == BZNA_OK) {
-        engine->lane.stream = engine->session.stream;
-        bzi_engine_work(engine);
-    } else {
-        bzi_engine_retire(engine, &err);
-    }
 
     if (entered) {
-        bzi_device_stream_wait(pool->device, engine->session.stream);
-        bzi_session_close(&engine->session);
+        bzi_device_stream_wait(pool->device, session->stream);
+        bzi_session_close(session);
         bzi_device_leave(pool->device);
     }
 
@@ -22200,61 +21802,48 @@ static int bzi_pool_close(bzi_pool *pool)
     return 0;
 }
 
-/* Makes the locks of a pool, and starts its threads. After an error bzi_pool_close ends those that were started. */
-static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
-{
-    pool->engines = bzi_alloc_zero(&pool->host->memory, pool->count, sizeof *pool->engines);
-    if (!pool->engines)
-        return bzi_fail_memory(err, "decode sessions");
-
-    pool->has_locks = (uint32_t)bzi_os_locks_init(&pool->mutex, BZI_RANK_POOL, &pool->wake, 1);
-    if (!pool->has_locks)
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-
-    pool->live = pool->count;
-    pool->watches.all = pool->watch;
-    for (uint32_t i = 0; i < pool->count; i++) {
-        bzi_engine *engine = &pool->engines[i];
-        int error;
-
-        engine->pool = pool;
-        engine->own.host = pool->host;
-        engine->lane.device = pool->device;
-        engine->lane.number = i;
-        if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
-            return BZI_FAIL_BY(err, BZNA_E_THREAD, error,
-                               "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
-                               bzi_os_error(error).text);
-        pool->watches.count++;
-    }
-
-    return BZNA_OK;
-}
-
-/* Makes the pool of a device. It has as many sessions as the config says, in one way or the other. */
+/* Makes the pool of a device, and starts its threads. It has as many sessions as the config says, in one way or the
+ * other. */
 BZI_COLD
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
+    const bzna_context_config *config = &device->config;
+    const uint32_t each = bzi_default(config->sessions_per_engine,
+                                      device->info.engines == 1 ? BZI_SESSIONS_ALONE : BZI_SESSIONS_EACH);
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
-    uint32_t each;
+    int error = 0;
 
     if (!pool)
         return bzi_fail_memory(err, "decode sessions");
 
     pool->host = host;
     pool->device = device;
-    each = device->config.sessions_per_engine;
-    if (!each)
-        each = device->info.engines == 1 ? BZI_SESSIONS_ALONE : BZI_SESSIONS_EACH;
-    pool->count = device->config.sessions;
-    if (!pool->count)
-        pool->count = bzi_min32(each * device->info.engines, BZI_LIMIT_SESSIONS);
+    pool->watches.all = pool->watch;
+    pool->count = pool->live = bzi_default(config->sessions, bzi_min32(each * device->info.engines,
+                                                                       BZI_LIMIT_SESSIONS));
+    err->status = BZNA_OK;
+    if (!(pool->engines = bzi_alloc_zero(&host->memory, pool->count, sizeof *pool->engines)))
+        bzi_fail_memory(err, "decode sessions");
+    else if (!(pool->has_locks = (uint32_t)bzi_os_locks_init(&pool->mutex, BZI_RANK_POOL, &pool->wake, 1)))
+        BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 
-    if (bzi_pool_start(pool, err) != BZNA_OK) {
+    while (err->status == BZNA_OK && pool->watches.count < pool->count) {
+        bzi_engine *engine = &pool->engines[pool->watches.count];
+
+        engine->pool = pool;
+        engine->own.host = host;
+        engine->lane.device = device;
+        engine->lane.number = pool->watches.count;
+        if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
+            BZI_FAIL_BY(err, BZNA_E_THREAD, error, "context_config.sessions: cannot start session %u of %u: %s",
+                        pool->watches.count, pool->count, bzi_os_error(error).text);
+        pool->watches.count += !error;
+    }
+
+    if (err->status != BZNA_OK) {
         bzi_pool_close(pool);
         return err->status;
     }
-
     *out = pool;
     return BZNA_OK;
 }
@@ -22383,15 +21972,15 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 
 /* ==== 79. Threads of a loader =======================================================================================
- * Calls: rooms 4, 9, 26, 56, 64-66, 71-72, 74-75.
+ * Calls: rooms 4, 26, 56, 64-66, 71-72, 74-75.
  *
  * What the threads of a loader do, one piece after the other. With pipeline.no_threads, the thread in bzna_loader_next
  * does that, one run after the other, and what is read ahead is less than a run. */
 
 /* Does the next piece of work. Who decodes and reads works on what was read before reading more, so that no sample that
- * holds memory waits while memory is short. Returns 1; 0 if there is nothing to do before *when, as bzi_reader_next
+ * holds memory waits while memory is short. Returns 1; 0 if there is nothing to do before *when, as bzi_can_read
  * says. With the lock held, but not while it works. */
-static int bzi_hand_work(const bzi_hand *hand, uint64_t *when)
+static int bzi_hand_work(bzi_hand *hand, uint64_t *when)
 {
     bzi_queues *queues = hand->queues;
     bzi_entry *entry;
@@ -22405,25 +21994,36 @@ static int bzi_hand_work(const bzi_hand *hand, uint64_t *when)
         hand->watch->holds = 0;
         return 1;
     }
-    if (!hand->reader || (hand->role == BZI_ROLE_READ && !bzi_can_read_more(queues)) ||
-        (entry = bzi_reader_next(queues, when)) == NULL)
+    if ((hand->role == BZI_ROLE_READ ? !bzi_can_read_more(queues) : queues->reader_count) ||
+        !bzi_can_read(queues, &entry, when))
         return 0;
-    bzi_reader_pass(hand->reader, entry);
+    /* what is planned comes before new slots of the plan, which may turn out to have none left */
+    if (!entry)
+        entry = bzi_plan_run(queues, queues->sessions ? 1 : bzi_queues_run_length(queues));
+    if (!entry)
+        return 0;
+    bzi_entry_move(entry, BZI_ENTRY_READING);
+    bzi_reader_pass(hand, entry);
     return 1;
 }
 
-/* Waits until there is perhaps something to do, and counts how long. when: as for bzi_queues_sleep_reader. With the
- * lock held, but not during the wait. */
+/* Waits until there is perhaps something to do, and counts how long. One thread wakes by itself when the next planned
+ * entry can be read; if another time is to be set after that, another thread is woken.
+ *   when   that time, as found while there was nothing to do; UINT64_MAX: none is known
+ * With the lock held, but not during the wait. */
 static void bzi_hand_sleep(const bzi_hand *hand, uint64_t when)
 {
     bzi_queues *queues = hand->queues;
     const uint32_t role = hand->role;
     /* a worker waits for samples, or for a batch to fill; with NVDEC, idle workers are normal */
     const int before = role == BZI_ROLE_WORK && (queues->open || queues->free_batches.first);
+    const int is_first = when < queues->alarm;
     const uint64_t start = bzi_os_now_ns();
     uint64_t waited;
 
-    bzi_queues_sleep_reader(queues, role, when);
+    queues->alarm = is_first ? when : queues->alarm;
+    bzi_queues_sleep(queues, role, is_first ? when : UINT64_MAX);
+    queues->alarm = is_first ? UINT64_MAX : queues->alarm;
     waited = bzi_os_now_ns() - start;
     if (role == BZI_ROLE_READ)
         queues->stats.stage[BZNA_STAGE_READ].wait_after_ns += waited;
@@ -22463,33 +22063,28 @@ static void *bzi_hand_run(void *argument)
     return NULL;
 }
 
-/* Without threads, does the next piece of the work that the batch to be delivered needs. Returns 0; if there is no work
- * before some time, that time. The error that ends the loader, if there is one, is in queues.poison. With the lock
- * held, but not while it works. */
+/* Without threads, does the next piece of the work that the batch to be delivered needs. Returns UINT64_MAX; if there
+ * is no work before some time, that time. An error that ends the loader is in queues.poison. With the lock held, but
+ * not while it works. */
 static uint64_t bzi_loader_work(bzna_loader *loader)
 {
-    const bzi_batches *pending = &loader->consumer.pending;
-    bzi_queues *queues = &loader->queues;
+    bzi_device *device = loader->setup.device;
     uint64_t when = UINT64_MAX;
     bzna_error err = { .struct_size = sizeof err };
 
-    if (bzi_device_enter(loader->setup.device, &err) != BZNA_OK) {
-        bzi_queues_break(queues, &err);
-        return 0;
+    if (bzi_device_enter(device, &err) != BZNA_OK) {
+        bzi_queues_break(&loader->queues, &err);
+        return when;
     }
-    if (!bzi_hand_work(loader->hands, &when) && !bzi_queues_retire(queues) && when == UINT64_MAX &&
-        (pending->first ? pending->first->state != BZI_BATCH_READY : bzi_plan_has_batch(&loader->plan))) {
-        /* else the batch has come by itself: one without samples is finished when it is planned */
-        BZI_FAIL(&err, BZNA_E_STATE, "without threads, the next batch has nothing left to read or to decode");
-        bzi_queues_break(queues, &err);
-    }
-    bzi_device_leave(loader->setup.device);
-    return when == UINT64_MAX ? 0 : when;
+    if (!bzi_hand_work(loader->hands, &when))
+        bzi_queues_retire(&loader->queues);
+    bzi_device_leave(device);
+    return when;
 }
 
 
 /* ==== 80. Parts of a loader, closing ================================================================================
- * Calls: rooms 2, 4, 7-10, 42, 53, 56-58, 64-68, 71, 74, 78-79.
+ * Calls: rooms 2, 4, 7-10, 42, 56-58, 64-68, 71, 74, 78-79.
  *
  * Makes a loader's batches, queues, order and threads, and frees them. */
 
@@ -22514,7 +22109,8 @@ static int bzi_batch_make_arrays(bzna_batch *batch)
         !BZI_ARENA_ZERO(lent, batch->operation_counts, views))
         return 0;
     for (uint32_t i = 0; i < setup->column_count; i++) {
-        const uint64_t bytes = i < setup->tensor_count ? setup->columns[i].bytes : sizeof(bzi_slot_bytes);
+        const uint64_t bytes = i < setup->tensor_count ? setup->tensors[BZI_TENSORS + i].one.bytes :
+                                                           sizeof(bzi_slot_bytes);
         if (!(batch->columns[i] = bzi_arena_zero(lent, slots, bytes)))
             return 0;
     }
@@ -22530,11 +22126,11 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, bzna_error *err)
 {
     const bzi_setup *setup = batch->setup;
     bzi_device *device = setup->device;
-    const int given = setup->config.output.buffers != NULL;
+    const int on_host = !setup->on_device, given = setup->config.output.buffers != NULL;
 
-    if (((!setup->on_device || !given) &&
+    if (((on_host || !given) &&
          bzi_device_alloc(device, setup->data_bytes, setup->stream, &batch->device_data, err) != BZNA_OK) ||
-        (!setup->on_device && !given && bzi_device_pin(device, setup->data_bytes, &batch->pinned, err) != BZNA_OK) ||
+        (on_host && !given && bzi_device_pin(device, setup->data_bytes, &batch->block, err) != BZNA_OK) ||
         bzi_device_event(device, &batch->released, err) != BZNA_OK)
         return err->status;
     for (uint32_t i = 0; i < setup->lanes; i++)
@@ -22567,9 +22163,7 @@ static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error
     if (setup->device && bzi_batch_make_device(batch, err) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
 
-    data = batch->pinned ? batch->pinned : batch->block;
-    if (setup->on_device)
-        data = (uint8_t *)(uintptr_t)batch->device_data;
+    data = setup->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->block;
     for (uint32_t k = 0; k < output->slices; k++)
         batch->slices[k] = output->buffers ? output->buffers[first + k].data : data + k * slice_bytes;
 
@@ -22582,7 +22176,7 @@ static bzna_status bzi_batch_make(bzna_batch *batch, uint32_t number, bzna_error
 
 /* --- The loader's parts --- */
 
-/* Makes entries, queues, and the arrays of batches, workers and readers. After an error, they are freed when the loader
+/* Makes entries, queues, and the arrays of batches, workers and threads. After an error, they are freed when the loader
  * ends. */
 static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
 {
@@ -22598,7 +22192,6 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
 
     if (!BZI_ARENA_ZERO(own, loader->entries, loader->entry_count) ||
         !BZI_ARENA_ZERO(own, loader->workers, workers) ||
-        !BZI_ARENA_ZERO(own, loader->readers, readers) ||
         !BZI_ARENA_ZERO(own, loader->hands, workers + readers + 1) ||
         !BZI_ARENA_ZERO(own, queues->watches.all, workers + readers + 1) ||
         (setup->pool && setup->dataset->count <= BZI_LIMIT_SOUND &&
@@ -22609,8 +22202,6 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
     queues->batch_count = batches;
     for (uint32_t i = 0; i < queues->batch_count; i++)
         queues->batches[i] = (bzna_batch){ .loader = loader, .setup = setup, .queues = queues };
-    for (uint32_t i = 0; i < readers; i++)
-        loader->readers[i] = (bzi_reader){ .setup = setup, .queues = queues };
     for (uint32_t i = 0; i < loader->entry_count; i++) {
         loader->entries[i].queues = queues;
         bzi_entries_add(&queues->entries[BZI_ENTRY_EMPTY], &loader->entries[i], NULL);
@@ -22618,71 +22209,54 @@ static bzna_status bzi_loader_make_entries(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
+/* Makes the order of samples, and the hash of it and of the data set. A saved state has that, and is only restored
+ * where it is the same. Pre: the config's counts and values are checked, and the user's arrays still exist. */
 static bzna_status bzi_order_make(bzi_order *order, bzi_setup *setup, bzna_error *err)
 {
     const bzna_loader_order *given = &setup->config.order;
-
-    order->samples = given->index_count ? given->index_count : setup->dataset->count;
-    order->length = order->samples;
-    order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
-    if (given->index_count && !(order->indices = bzi_arena_copy(&setup->own, given->indices, given->index_count,
-                                                               sizeof *order->indices)))
-        return bzi_fail_memory(err, "loader_config.order.indices");
-    return order->indices ? bzi_indices_repeat(setup, order->indices, order->samples, &order->repeats, err) : BZNA_OK;
-}
-
-/* Returns a hash of the data set and of the indices of its order. A saved state has it, and is only restored where it
- * is the same. */
-static uint64_t bzi_order_fingerprint(const bzi_order *order, const bzna_dataset *dataset)
-{
+    const uint64_t count = given->index_count;
     const uint32_t weighting = 0;                           /* states of before have it */
-    uint64_t hash = bzi_hash_numbers(bzi_dataset_fingerprint(dataset), &weighting, sizeof weighting, 4);
 
-    if (order->indices)
-        hash = bzi_hash_numbers(hash, order->indices, (size_t)(order->samples * sizeof *order->indices), 8);
-    return hash;
+    order->shuffle = given->kind == BZNA_ORDER_SHUFFLE;
+    order->length = count ? count : setup->dataset->count;
+    setup->fingerprint = bzi_hash_numbers(bzi_dataset_fingerprint(setup->dataset), &weighting, sizeof weighting, 4);
+    if (!count)
+        return BZNA_OK;
+    if (!(order->indices = bzi_arena_copy(&setup->own, given->indices, count, sizeof *given->indices)))
+        return bzi_fail_memory(err, "loader_config.order.indices");
+    setup->fingerprint = bzi_hash_numbers(setup->fingerprint, order->indices, (size_t)(count * sizeof *given->indices),
+                                          8);
+    return bzi_indices_repeat(setup, order->indices, count, &order->repeats, err);
 }
 
-/* Fails because the loader's thread of that number could not be started. cpu: the processor that it was to run on;
- * -1: any. */
-BZI_COLD
-static bzna_status bzi_loader_fail_thread(const bzi_queues *queues, uint32_t number, int32_t cpu, int error,
-                                          bzna_error *err)
+/* Starts the loader's next thread, if there are threads. They run on the caller's processors in turn. */
+static bzna_status bzi_loader_start_thread(bzna_loader *loader, uint32_t role, bzi_worker *worker, bzna_error *err)
 {
-    const uint32_t workers = queues->worker_count, readers = queues->reader_count;
-    char place[32] = "";
-
-    if (cpu >= 0)
-        snprintf(place, sizeof place, " on processor %d", cpu);
-    if (number == workers + readers)
-        return BZI_FAIL_BY(err, BZNA_E_THREAD, error, "cannot start the thread that takes batches back%s: %s", place,
-                           bzi_os_error(error).text);
-    return BZI_FAIL_BY(err, BZNA_E_THREAD, error, "loader_config.%s.threads%s: cannot start %s %u of %u%s: %s",
-                       number < workers ? "decode" : "read", cpu >= 0 ? ", pipeline.cpus" : "",
-                       number < workers ? "decoder thread" : "reader", number < workers ? number : number - workers,
-                       number < workers ? workers : readers, place, bzi_os_error(error).text);
-}
-
-/* Starts the loader's thread of the next number, if there are threads: first the workers, then the readers, then the
- * thread for batches that are retiring. They run on the caller's processors in turn. */
-static bzna_status bzi_loader_start_thread(bzna_loader *loader, const bzi_hand *made, bzna_error *err)
-{
+    static const char *const names[BZI_ROLES] = {
+        [BZI_ROLE_READ] = "loader_config.read.threads: cannot start reader thread",
+        [BZI_ROLE_WORK] = "loader_config.decode.threads: cannot start decoder thread",
+        [BZI_ROLE_RETIRE] = "cannot start the thread that takes batches back, thread"
+    };
     const bzna_loader_pipeline *pipeline = &loader->setup.config.pipeline;
     bzi_watches *watches = &loader->queues.watches;
     const uint32_t number = watches->count;
     const int32_t cpu = pipeline->cpus ? pipeline->cpus[number % pipeline->cpu_count] : -1;
     bzi_hand *hand = &loader->hands[number];
+    char place[48] = "";
     int error;
 
-    *hand = *made;
-    hand->queues = &loader->queues;
-    hand->watch = &watches->all[number];
-    hand->watch->patient = hand->role == BZI_ROLE_RETIRE;
+    *hand = (bzi_hand){ .setup = &loader->setup, .queues = &loader->queues, .role = role, .worker = worker,
+                        .watch = &watches->all[number] };
+    hand->device = worker ? worker->lane.device : role == BZI_ROLE_RETIRE ? loader->setup.device : NULL;
+    hand->watch->patient = role == BZI_ROLE_RETIRE;
     if (pipeline->no_threads)
         return BZNA_OK;
-    if ((error = bzi_os_thread_start(&hand->thread, bzi_hand_run, hand, cpu)) != 0)
-        return bzi_loader_fail_thread(&loader->queues, number, cpu, error, err);
+    if ((error = bzi_os_thread_start(&hand->thread, bzi_hand_run, hand, cpu)) != 0) {
+        if (cpu >= 0)
+            snprintf(place, sizeof place, " on processor %d (pipeline.cpus)", cpu);
+        return BZI_FAIL_BY(err, BZNA_E_THREAD, error, "%s %u of the loader%s: %s", names[role], number, place,
+                           bzi_os_error(error).text);
+    }
     watches->count++;
     return BZNA_OK;
 }
@@ -22691,33 +22265,19 @@ static bzna_status bzi_loader_start_thread(bzna_loader *loader, const bzi_hand *
  * lie on the device. */
 static bzna_status bzi_loader_start_threads(bzna_loader *loader, bzna_error *err)
 {
-    bzi_setup *setup = &loader->setup;
+    const bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
-    const bzi_host *host = setup->host;
-    bzna_status status = BZNA_OK;
+    const uint32_t first = setup->lanes - queues->worker_count;
 
-    for (uint32_t i = 0; i < queues->worker_count && status == BZNA_OK; i++) {
-        bzi_worker *worker = &loader->workers[i];
-
-        if (setup->slot_bytes)
-            status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
-        worker->software.allowed = host->codecs;
-        worker->software.own.host = setup->host;
-        worker->setup = setup;
-        worker->queues = queues;
-        if (status == BZNA_OK && setup->on_device)
-            status = bzi_worker_make_lane(worker, setup->lanes - queues->worker_count + i, err);
-        if (status == BZNA_OK)
-            status = bzi_loader_start_thread(loader, &(bzi_hand){
-                .device = worker->lane.device, .role = BZI_ROLE_WORK, .worker = worker,
-                .reader = queues->reader_count ? NULL : &loader->readers[i] }, err);
-    }
-    for (uint32_t i = 0; i < queues->reader_count && status == BZNA_OK; i++)
-        status = bzi_loader_start_thread(loader, &(bzi_hand){ .role = BZI_ROLE_READ, .reader = &loader->readers[i] },
-                                         err);
-    if (status == BZNA_OK && setup->device && !setup->config.pipeline.no_threads)
-        status = bzi_loader_start_thread(loader, &(bzi_hand){ .device = setup->device, .role = BZI_ROLE_RETIRE }, err);
-    return status;
+    for (uint32_t i = 0; i < queues->worker_count; i++)
+        if (bzi_worker_open(&loader->workers[i], setup, queues, first + i, err) != BZNA_OK ||
+            bzi_loader_start_thread(loader, BZI_ROLE_WORK, &loader->workers[i], err) != BZNA_OK)
+            return err->status;
+    for (uint32_t i = 0; i < queues->reader_count; i++)
+        if (bzi_loader_start_thread(loader, BZI_ROLE_READ, NULL, err) != BZNA_OK)
+            return err->status;
+    return setup->device && !setup->config.pipeline.no_threads ?
+               bzi_loader_start_thread(loader, BZI_ROLE_RETIRE, NULL, err) : BZNA_OK;
 }
 
 /* --- Closing --- */
@@ -22734,25 +22294,6 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
         }
 }
 
-/* Waits until nothing on the device writes to batches that are not on loan. In the CUDA context. */
-static void bzi_queues_drain_writes(bzi_queues *queues)
-{
-    for (uint32_t i = 0; i < queues->batch_count; i++)
-        if (queues->batches[i].state != BZI_BATCH_ON_LOAN)
-            bzi_batch_drain_writes(&queues->batches[i]);
-}
-
-/* Waits until nothing reads batches that are retiring. Returns 1, or 0 if something still does after a minute. In the
- * CUDA context. */
-static int bzi_queues_drain_reads(const bzi_queues *queues, bzna_error *err)
-{
-    for (uint32_t i = 0; i < queues->batch_count; i++)
-        if (queues->batches[i].state == BZI_BATCH_RETIRING &&
-            bzi_batch_drain_reads(&queues->batches[i], err) == BZNA_AGAIN)
-            return 0;
-    return 1;
-}
-
 /* Frees what the loader has on the device. In the CUDA context, unless the device is lost: the library's own objects
  * are freed nevertheless. */
 BZI_COLD
@@ -22767,7 +22308,7 @@ static void bzi_setup_free_device(const bzi_setup *setup, bzi_queues *queues)
             bzi_device_event_free(device, batch->written[k]);
         bzi_device_event_free(device, batch->released);
         bzi_device_free(device, batch->device_data, setup->data_bytes, setup->stream);
-        bzi_device_unpin(device, batch->pinned);
+        bzi_device_unpin(device, batch->block);
     }
     for (uint32_t i = 0; i < setup->output_count; i++)
         bzi_device_free(device, setup->outputs[i].device_mean, setup->outputs[i].mean_bytes, setup->stream);
@@ -22787,19 +22328,22 @@ static int bzi_loader_leave_device(bzna_loader *loader)
 
     if (!device)
         return 1;
+    done = !queues->watches.left;
     BZI_FAIL(&err, BZNA_E_DEVICE, "%u of its threads are in calls of the driver that do not return",
              queues->watches.left);
-    if ((done = !queues->watches.left) != 0) {
-        entered = bzi_device_enter(device, &err) == BZNA_OK;
-        bzi_queues_drain_writes(queues);
-        if ((done = bzi_queues_drain_reads(queues, &err)) != 0)
-            bzi_setup_free_device(&loader->setup, queues);
-        if (entered)
-            bzi_device_leave(device);
+    entered = done && bzi_device_enter(device, &err) == BZNA_OK;
+    for (uint32_t i = 0; i < queues->batch_count && done; i++) {
+        bzi_batch_drain_writes(&queues->batches[i]);
+        done = queues->batches[i].state != BZI_BATCH_RETIRING ||
+               bzi_batch_drain_reads(&queues->batches[i], &err) != BZNA_AGAIN;
     }
-    if (!done)
+    if (done)
+        bzi_setup_free_device(&loader->setup, queues);
+    else
         bzi_log(loader->setup.host, BZNA_LOG_WARNING, err.status, "a loader is closed, but its memory and its context "
                 "stay until the process ends: %s", err.message);
+    if (entered)
+        bzi_device_leave(device);
     return done;
 }
 
@@ -22815,8 +22359,13 @@ static void bzi_loader_free(bzna_loader *loader)
     if (!bzi_loader_leave_device(loader))
         return;
     for (uint32_t i = 0; i < queues->batch_count; i++) {
-        bzi_batch_free_bytes(&queues->batches[i]);
-        bzi_release(memory, queues->batches[i].block, setup->data_bytes, 1);
+        const bzna_batch *batch = &queues->batches[i];
+
+        for (uint32_t k = setup->tensor_count; k < setup->column_count && batch->columns[k]; k++)
+            for (uint32_t slot = 0; slot < setup->config.output.batch_size; slot++)
+                bzi_buffer_free(memory, &bzi_batch_bytes(batch, k, slot)->buffer);
+        if (!setup->device)
+            bzi_release(memory, batch->block, setup->data_bytes, 1);
     }
 
     bzi_arena_free(&setup->lent);
@@ -22835,7 +22384,7 @@ static void bzi_loader_join(bzna_loader *loader)
     if (queues->has_locks) {
         bzi_queues_lock(queues);
         queues->quit = 1;
-        bzi_queues_settle(queues, &loader->setup);
+        bzi_queues_settle(queues);
         bzi_queues_unlock(queues);
     }
 
@@ -22856,21 +22405,15 @@ static void bzi_loader_end(bzna_loader *loader)
     done = !loader->queues.watches.left;
     entered = bzi_device_enter(setup->device, &ignored) == BZNA_OK;
 
-    for (uint32_t i = 0; done && loader->workers && i < loader->queues.worker_count; i++) {
-        bzi_software_close(&loader->workers[i].software);
-        bzi_buffer_free(memory, &loader->workers[i].workspace);
-        bzi_buffer_free(memory, &loader->workers[i].scratch_pixels);
-        bzi_buffer_free(memory, &loader->workers[i].drawn);
-        bzi_worker_free_lane(&loader->workers[i]);
-    }
-
+    for (uint32_t i = 0; done && loader->workers && i < loader->queues.worker_count; i++)
+        bzi_worker_close(&loader->workers[i], memory);
     if (entered)
         bzi_device_leave(setup->device);
     for (uint32_t i = 0; done && loader->entries && i < loader->entry_count; i++)
         bzi_buffer_free(memory, &loader->entries[i].bytes);
     if (done)
         bzi_arena_free(&setup->own);
-    bzi_sequence_free_all(memory, loader->plan.lists);
+    bzi_sequence_free_all(memory, loader->queues.plan.lists);
     bzi_dataset_drop(setup->dataset);
 }
 
@@ -22895,35 +22438,35 @@ static void bzi_loader_unref(bzna_loader *loader)
 
 /* Looks for the next batch. Returns BZNA_OK with it, BZNA_END, an error, or BZNA_AGAIN if it is still to come. With the
  * lock held. */
-static bzna_status bzi_loader_look(bzna_loader *loader, bzna_batch **out, bzna_error *err)
+static bzna_status bzi_loader_look(bzi_queues *queues, bzna_batch **out, bzna_error *err)
 {
-    bzi_queues *queues = &loader->queues;
-    bzna_batch *head = loader->consumer.pending.first;
-    const int is_ready = head && head->state == BZI_BATCH_READY;
+    const bzi_plan *plan = &queues->plan;
+    bzna_batch *head = queues->pending.first;
 
-    if (!bzi_can_deliver(queues))
+    switch (bzi_can_deliver(queues)) {
+    case BZI_NEXT_NOTHING:
         return BZNA_AGAIN;
-    if (queues->quit || queues->stopped)
+    case BZI_NEXT_STOP:
         return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-    if (is_ready && head->stop_slot != UINT32_MAX) {        /* the first sample that ends the run */
+    case BZI_NEXT_BATCH:
+        *out = head;
+        if (head->stop_slot == UINT32_MAX)
+            return BZNA_OK;
+        *out = NULL;                                        /* the first sample that ends the run */
         head->errors[head->stop_slot].status = head->status[head->stop_slot];
         bzi_queues_break(queues, &head->errors[head->stop_slot]);
-    }
-    if (queues->poison.status != BZNA_OK) {
+        /* fall through */
+    case BZI_NEXT_ERROR:
         *err = queues->poison;
         return err->status;
-    }
-    if (is_ready) {
-        *out = head;
-        return BZNA_OK;
-    }
-    if (!bzi_plan_has_batch(&loader->plan))
-        return loader->plan.epoch >= loader->plan.end_epoch ? BZNA_END :
+    case BZI_NEXT_END:
+        return plan->epoch >= plan->end_epoch ? BZNA_END :
                BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_batches "
-                        "first", (bzi_llu)loader->plan.epoch);
-    return BZI_FAIL(err, BZNA_E_STATE,
-                    "all %u batches are on loan: release one first, or raise batches_in_flight",
-                    queues->batch_count);
+                        "first", (bzi_llu)plan->epoch);
+    default:
+        return BZI_FAIL(err, BZNA_E_STATE, "all %u batches are on loan: release one first, or raise batches_in_flight",
+                        queues->batch_count);
+    }
 }
 
 /* Waits for the next batch, or makes it, without threads. timeout_ns: 0 does not wait, but does one piece of work
@@ -22932,25 +22475,24 @@ static bzna_status bzi_loader_look(bzna_loader *loader, bzna_batch **out, bzna_e
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     bzi_queues *queues = &loader->queues;
-    uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
+    const uint64_t deadline = timeout_ns < 0 ? UINT64_MAX : bzi_os_now_ns() + (uint64_t)timeout_ns;
     const int no_threads = loader->setup.config.pipeline.no_threads != 0;
     int expired = timeout_ns == 0 && !no_threads;
 
     for (;;) {
         bzna_status status;
 
-        bzi_queues_look(queues, &loader->setup);
-        status = bzi_loader_look(loader, out, err);
+        bzi_queues_look(queues);
+        status = bzi_loader_look(queues, out, err);
         if (status != BZNA_AGAIN || expired)
             return status;
         if (no_threads && !queues->paused) {
             const uint64_t when = bzi_loader_work(loader);
-            if (when && timeout_ns)
-                bzi_queues_sleep(queues, BZI_ROLE_DONE, deadline ? bzi_min(deadline, when) : when);
-            expired = timeout_ns >= 0 && bzi_os_now_ns() >= deadline;
+            if (when < UINT64_MAX && timeout_ns)
+                bzi_queues_sleep(queues, BZI_ROLE_DONE, bzi_min(deadline, when));
+            expired = bzi_os_now_ns() >= deadline;
         } else {                                            /* then look once more */
-            expired = timeout_ns == 0 || bzi_queues_sleep_for(queues, &loader->setup, BZI_ROLE_DONE,
-                                                                     deadline);
+            expired = timeout_ns == 0 || bzi_queues_sleep_for(queues, BZI_ROLE_DONE, deadline);
         }
     }
 }
@@ -22980,25 +22522,11 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
     return status;
 }
 
-/* Records the release event after all work that the consumer has enqueued. If it cannot, the host waits for that. */
-static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
-{
-    bzi_device *device = batch->setup->device;
-    bzna_status status = bzi_device_enter(device, err);
-
-    if (status != BZNA_OK)
-        return status;
-    batch->has_release = bzi_device_record(device, batch->released, batch->stream, err) == BZNA_OK;
-    if (!batch->has_release)
-        status = bzi_device_drain(device, batch->stream, err);
-    bzi_device_leave(device);
-    return status;
-}
-
 /* Drops one reference to a batch on loan; the last one ends the loan. Without the lock. */
 static void bzi_batch_unref(bzna_batch *batch)
 {
     bzi_queues *queues = batch->queues;
+    bzi_device *device = batch->setup->on_device ? batch->setup->device : NULL;
     bzna_status status = BZNA_OK;
     bzna_error err;
     uint32_t left;
@@ -23009,8 +22537,14 @@ static void bzi_batch_unref(bzna_batch *batch)
     if (left)
         return;
 
-    if (batch->setup->on_device)
-        status = bzi_batch_record_release(batch, &err);     /* nobody else has the batch: no lock */
+    /* The event comes after all work that the consumer has enqueued. Without it, the host waits for that. Nobody else
+     * has the batch: no lock. */
+    if (device && (status = bzi_device_enter(device, &err)) == BZNA_OK) {
+        batch->has_release = bzi_device_record(device, batch->released, batch->stream, &err) == BZNA_OK;
+        if (!batch->has_release)
+            status = bzi_device_drain(device, batch->stream, &err);
+        bzi_device_leave(device);
+    }
     bzi_queues_lock(queues);
     if (status != BZNA_OK)
         bzi_queues_break(queues, &err);                     /* nothing may be written where GPU work perhaps reads */
@@ -23046,17 +22580,17 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     bzna_status status;
 
     bzi_queues_lock(queues);
-    if (loader->consumer.waiting) {
+    if (loader->queues.waiting) {
         bzi_queues_unlock(queues);
         return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
     }
 
-    loader->consumer.waiting = 1;
+    loader->queues.waiting = 1;
     status = bzi_loader_wait(loader, timeout_ns, &batch, err);
-    loader->consumer.waiting = 0;
+    loader->queues.waiting = 0;
 
     if (batch) {
-        bzi_batch_to_loan(bzi_batches_take(&loader->consumer.pending));
+        bzi_batch_to_loan(bzi_batches_take(&loader->queues.pending));
         stage->count++;
         stage->bytes += batch->slots * loader->setup.slot_bytes;
     }
@@ -23091,31 +22625,24 @@ static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_del
 /* Describes a tensor in the forms of DLPack. */
 static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
 {
-    static const struct { uint32_t dtype; uint8_t code, bits; } types[] = {
-        { BZNA_DTYPE_FLOAT32, 2, 32 }, { BZNA_DTYPE_FLOAT16, 2, 16 }, { BZNA_DTYPE_BFLOAT16, 4, 16 },
-        { BZNA_DTYPE_UINT8, 1, 8 }, { BZNA_DTYPE_INT32, 0, 32 }, { BZNA_DTYPE_INT64, 0, 64 },
-        { BZNA_DTYPE_UINT64, 1, 64 },             /* codes: 0 kDLInt, 1 kDLUInt, 2 kDLFloat, 4 kDLBfloat */
-    };
     bzi_export *export = &batch->exports[number];
     bzi_dl_tensor *to = &export->managed.tensor;
     bzna_tensor from;
 
-    memset(export, 0, sizeof *export);
     bzi_batch_tensor(batch, number, &from);
-    to->data = batch->slots ? from.data : NULL;             /* DLPack wants NULL for empty tensors */
-    to->device_type = from.device.kind;
-    to->device_id = from.device.ordinal;
-    to->dimensions = (int32_t)from.dimensions;
-
-    for (size_t i = 0; i < BZI_LENGTH(types); i++)
-        if (types[i].dtype == from.dtype) {
-            to->code = types[i].code;
-            to->bits = types[i].bits;
-        }
-
-    to->lanes = 1;
-    to->shape = memcpy(export->shape, from.shape, sizeof export->shape);
-    to->strides = export->strides;
+    memset(export, 0, sizeof *export);
+    memcpy(export->shape, from.shape, sizeof export->shape);
+    *to = (bzi_dl_tensor){
+        .data = batch->slots ? from.data : NULL,            /* DLPack wants NULL for empty tensors */
+        .device_type = from.device.kind,
+        .device_id = from.device.ordinal,
+        .dimensions = (int32_t)from.dimensions,
+        .code = bzi_dtypes[from.dtype].code,
+        .bits = (uint8_t)(8 * bzi_dtypes[from.dtype].bytes),
+        .lanes = 1,
+        .shape = export->shape,
+        .strides = export->strides,
+    };
     to->strides[from.dimensions - 1] = 1;
     for (uint32_t i = from.dimensions - 1; i > 0; i--)
         to->strides[i - 1] = to->strides[i] * to->shape[i];
@@ -23125,11 +22652,6 @@ static void bzi_batch_describe_export(bzna_batch *batch, uint32_t number)
     export->versioned.deleter = bzi_batch_delete_versioned;
     export->versioned.major = 1;
     export->versioned.tensor = *to;
-}
-
-static int bzi_stream_is_per_thread(const void *stream)
-{
-    return (uintptr_t)stream == BZNA_STREAM_PER_THREAD;
 }
 
 /* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. All
@@ -23143,7 +22665,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
     bzi_queues_lock(batch->queues);
     if (!bzi_batch_is_owned(batch))
         status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
-    else if (setup->on_device && bzi_stream_is_per_thread(batch->stream))
+    else if (setup->on_device && (uintptr_t)batch->stream == BZNA_STREAM_PER_THREAD)
         status = BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a "
                           "deleter on another thread would record its release on another stream");
     else if (batch->references++ == batch->owned)           /* no other tensor is out */
@@ -23170,7 +22692,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
     bzi_queues_unlock(batch->queues);
     if (!owned)
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
-    if (tensors && bzi_stream_is_per_thread(stream))
+    if (tensors && (uintptr_t)stream == BZNA_STREAM_PER_THREAD)
         return BZI_FAIL(err, BZNA_E_STATE,
                         "bzna_batch_move: cannot move to BZNA_STREAM_PER_THREAD while %u DLPack tensors are out; "
                         "their deleters may run on other threads", tensors);
@@ -23186,71 +22708,54 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 
 /* ==== 82. Positions ==================================================================================================
- * Calls: rooms 2, 9-10, 26, 56, 64-67, 80.
+ * Calls: rooms 2, 9, 26, 56, 64-67, 80.
  *
  * Stopping, resetting, saving and restoring a loader. */
-
-/* Throws away all that is planned and not on loan. With the lock held, while no entry is in any thread's hands. */
-static void bzi_loader_clear(bzna_loader *loader)
-{
-    bzi_queues *queues = &loader->queues;
-
-    bzi_queues_empty(queues, BZI_ENTRY_FULL);
-    bzi_queues_empty(queues, BZI_ENTRY_PLANNED);
-    while (loader->consumer.pending.first)
-        bzi_batch_to_free(bzi_batches_take(&loader->consumer.pending));
-    queues->open = NULL;
-    memset(&queues->poison, 0, sizeof queues->poison);
-}
-
-/* Waits until nothing on the device writes to batches that were not delivered. Without the lock. */
-static void bzi_loader_drain_pending(bzna_loader *loader)
-{
-    bzi_device *device = loader->setup.device;
-    bzna_error ignored;
-
-    if (!device || bzi_device_enter(device, &ignored) != BZNA_OK)
-        return;
-    for (bzna_batch *batch = loader->consumer.pending.first; batch; batch = batch->next)
-        bzi_batch_drain_writes(batch);
-    bzi_device_leave(device);
-}
 
 /* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
  * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
                                    uint64_t end_epoch, bzna_error *err)
 {
-    const bzi_setup *setup = &loader->setup;
     bzi_queues *queues = &loader->queues;
+    bzi_device *device = loader->setup.device;
     bzi_sequence *lists;
+    bzna_error ignored;
 
     bzi_queues_lock(queues);
-    if (loader->consumer.waiting) {
+    if (loader->queues.waiting) {
         bzi_queues_unlock(queues);
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
 
     queues->paused++;
-    bzi_queues_settle(queues, setup);
+    bzi_queues_settle(queues);
     queues->clearing = 1;                                   /* nobody else uses batches that are pending */
     bzi_queues_unlock(queues);
-    bzi_loader_drain_pending(loader);
+    if (bzi_device_enter(device, &ignored) == BZNA_OK) {
+        for (bzna_batch *batch = queues->pending.first; batch; batch = batch->next)
+            bzi_batch_drain_writes(batch);
+        bzi_device_leave(device);
+    }
     bzi_queues_lock(queues);
     queues->clearing = 0;
 
-    bzi_loader_clear(loader);
-    lists = bzi_plan_from(&loader->plan, seed, place, end_epoch);
+    for (uint32_t state = BZI_ENTRY_PLANNED; state <= BZI_ENTRY_FULL; state++)
+        while (queues->entries[state].first)
+            bzi_entry_move(queues->entries[state].first, BZI_ENTRY_EMPTY);
+    while (queues->pending.first)
+        bzi_batch_to_free(bzi_batches_take(&queues->pending));
+    queues->open = NULL;
+    memset(&queues->poison, 0, sizeof queues->poison);
+    lists = bzi_plan_from(&loader->queues.plan, seed, place, end_epoch);
     queues->paused--;
     queues->stopped = 0;
     bzi_queues_unlock(queues);
-    bzi_sequence_free_all(setup->memory, lists);
+    bzi_sequence_free_all(loader->setup.memory, lists);
     return BZNA_OK;
 }
 
-#define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
-
-/* Returns the checksum of a state: a hash of the members that its version has. */
+/* Returns the checksum of a state: a hash of its other members. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
     uint64_t hash = bzi_hash_numbers(BZI_HASH_START, &state->struct_size, 2 * sizeof state->struct_size, 4);
@@ -23258,8 +22763,7 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     hash = bzi_hash_numbers(hash, &state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed),
                             8);
     hash = bzi_hash_numbers(hash, &state->order, sizeof state->order, 4);
-    if (state->version > 1)
-        hash = bzi_hash_numbers(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
+    hash = bzi_hash_numbers(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
     return (uint32_t)(hash ^ hash >> 32);
 }
 
@@ -23343,7 +22847,7 @@ static uint64_t bzi_setup_pixels(const bzi_setup *setup)
 
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
-    const bzi_plan *plan = &loader->plan;
+    const bzi_plan *plan = &loader->queues.plan;
     const uint64_t pixels = bzi_setup_pixels(&loader->setup);
 
     bzi_queues_lock(&loader->queues);
@@ -23364,28 +22868,25 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->check = bzi_loader_state_check(state);
 }
 
-/* Copies a state of any known version, of either byte order. Members that version 1 did not have are 0. */
+/* Copies a state of either byte order. */
 static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
 {
     uint32_t start[2] = { given->struct_size, given->version };
     const int flipped = start[1] > 0xffff;                  /* no version is as large, unless of the other order */
-    uint32_t bytes;
 
     if (flipped)
         bzi_flip(start, sizeof start, sizeof start[0]);
-    bytes = start[1] == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
-    if (start[1] < 1 || start[1] > 2 || start[0] != bytes)
-        return BZI_MISUSE(err, "state.version: %u of %u bytes is not known", given->version, given->struct_size);
+    if (start[1] != 2 || start[0] != sizeof *state)
+        return BZI_MISUSE(err, "state.version: %u of %u bytes is not known", start[1], start[0]);
 
-    memset(state, 0, sizeof *state);
-    memcpy(state, given, bytes);
+    *state = *given;
+    state->struct_size = start[0];
+    state->version = start[1];
     if (flipped) {
         bzi_flip(&state->seed, offsetof(bzna_loader_state, order) - offsetof(bzna_loader_state, seed), 8);
         bzi_flip(&state->order, 2 * sizeof state->order, 4);
         bzi_flip(&state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels), 8);
     }
-    state->struct_size = start[0];
-    state->version = start[1];
     return BZNA_OK;
 }
 
@@ -23394,6 +22895,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
     const bzi_setup *setup = &loader->setup;
     bzna_loader_state whole, *state = &whole;
     const uint64_t samples = bzi_setup_samples(setup);
+
     if (bzi_loader_state_in(given, state, err) != BZNA_OK)
         return err->status;
     if (state->check && state->check != bzi_loader_state_check(state))
@@ -23410,10 +22912,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
                           (bzi_llu)state->position, (bzi_llu)state->sample_count,
                           (bzi_llu)state->epoch);
 
-    if (state->version == 1)
-        bzi_log(setup->host, BZNA_LOG_WARNING, BZNA_OK,
-                "the state is of version 1, which does not record its run's warp and colors");
-    else if (state->pixels != bzi_setup_pixels(setup) && !setup->config.pipeline.restore_any_pixels)
+    if (state->pixels != bzi_setup_pixels(setup) && !setup->config.pipeline.restore_any_pixels)
         return BZI_MISUSE(err, "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
                           "loader_config.pipeline.restore_any_pixels restores it anyway");
     return bzi_loader_seek(loader, &state->seed,
@@ -23431,122 +22930,82 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
  *
  * The counters of a loader, and a judgement of what limits it. The thresholds are rules of thumb. */
 
-/* How threads have spent the time, in percent of it. */
-typedef struct bzi_shares {
-    double consumer;                  /* the consumer waited for batches */
-    double starved;                   /* decoders waited for samples */
-    double blocked;                   /* decoders waited for batches to fill */
-    double decode;                    /* decoders decoded */
-    double warp;                      /* decoders warped */
-    double reading;                   /* readers read */
-    double full;                      /* readers waited until what they had read was taken */
-} bzi_shares;
-
-/* Returns the share of the time of a stage's threads. */
+/* Returns the share of the time of a stage's threads, in percent. */
 static double bzi_share_of(uint64_t ns, const bzna_statistics *stats, uint64_t threads)
 {
     return 100.0 * (double)ns / ((double)stats->elapsed_ns * (double)(threads ? threads : 1) + 1.0);
 }
 
-static bzi_shares bzi_statistics_shares(const bzna_statistics *stats)
+/* Writes which stage limits a loader, and the advice for that. */
+BZI_PRINTF(3, 4)
+static void bzi_statistics_advise(bzna_statistics *stats, uint32_t stage, const char *format, ...)
 {
-    const bzna_stage_statistics *read = &stats->stage[BZNA_STAGE_READ], *decode = &stats->stage[BZNA_STAGE_DECODE];
+    va_list arguments;
 
-    return (bzi_shares){
-        .consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1),
-        .starved = bzi_share_of(decode->wait_before_ns, stats, decode->threads),
-        .blocked = bzi_share_of(decode->wait_after_ns, stats, decode->threads),
-        .decode = bzi_share_of(decode->busy_ns, stats, decode->threads),
-        .warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, decode->threads),
-        .reading = bzi_share_of(read->busy_ns, stats, read->threads),
-        .full = bzi_share_of(read->wait_after_ns, stats, read->threads),
-    };
+    stats->limiting_stage = stage;
+    va_start(arguments, format);
+    vsnprintf(stats->advice, sizeof stats->advice, format, arguments);
+    va_end(arguments);
 }
 
-/* Returns which stage limits a loader. no_threads: the consumer's thread does all the work. */
-static uint32_t bzi_statistics_limit(const bzi_shares *s, int is_nvdec, int no_threads)
-{
-    const uint32_t longer = s->warp > s->decode ? BZNA_STAGE_WARP : BZNA_STAGE_DECODE;
-
-    if (no_threads)
-        return s->consumer < 50                                ? BZNA_STAGE_DELIVER :
-               s->reading > s->decode && s->reading > s->warp ? BZNA_STAGE_READ :
-                                                                longer;
-    if (s->consumer < 10)
-        return BZNA_STAGE_DELIVER;
-    if (is_nvdec)                     /* readers that are blocked wait for work that the consumer has enqueued */
-        return s->starved <= 25 ? BZNA_STAGE_DECODE :
-               s->full > 50     ? BZNA_STAGE_DELIVER :
-                                  BZNA_STAGE_READ;
-    if (s->starved > 25 && s->reading > 50)
-        return BZNA_STAGE_READ;
-    if (s->decode + s->warp >= 50)
-        return longer;
-    return s->reading > 50 ? BZNA_STAGE_READ : BZNA_STAGE_NONE;
-}
-
-/* Writes the advice for decoders that limit a loader, by decoding or by warping. */
-static void bzi_statistics_advise_decoders(bzna_statistics *stats, const bzi_shares *s)
-{
-    const unsigned threads = (unsigned)stats->stage[BZNA_STAGE_DECODE].threads, processors = bzi_os_processors();
-    char *to = stats->advice;
-    const size_t size = sizeof stats->advice;
-
-    if (threads < processors)
-        snprintf(to, size, "%s: decoder threads work %.0f %% of the time; more of them (decode.threads: %u now, for %u "
-                 "processors)", stats->limiting_stage == BZNA_STAGE_WARP ? "the warp" : "decoding",
-                 s->decode + s->warp, threads, processors);
-    else if (stats->limiting_stage == BZNA_STAGE_WARP)
-        snprintf(to, size, "the warp: %.0f %% of the decoder threads' time, decoding %.0f %%; a smaller output "
-                 "(output.width, output.height), or uint8 or float16 (output.dtype)", s->warp, s->decode);
-    else if (2 * stats->samples_shrinkable > stats->samples)
-        snprintf(to, size, "decoding: %.0f %% of the decoder threads' time, the warp %.0f %%; decode.jpeg_shrink "
-                 "decodes large JPEGs at 1/2 of their size or less, here %.0f %% of the pictures", s->decode, s->warp,
-                 100.0 * (double)stats->samples_shrinkable / (double)stats->samples);
-    else
-        snprintf(to, size, "decoding: %.0f %% of the decoder threads' time, the warp %.0f %%; smaller pictures, or a "
-                 "codec that is decoded faster", s->decode, s->warp);
-}
-
-/* Judges what limits a loader, and writes it into stats. */
+/* Judges what limits a loader. Without decoder threads, the consumer's thread does all the work. Readers that are
+ * blocked although NVDEC waits for samples wait for work that the consumer has enqueued. */
 static void bzi_statistics_judge(bzna_statistics *stats)
 {
-    const bzi_shares s = bzi_statistics_shares(stats);
+    const bzna_stage_statistics *reader = &stats->stage[BZNA_STAGE_READ], *decoder = &stats->stage[BZNA_STAGE_DECODE];
+    const unsigned threads = (unsigned)decoder->threads;
     const int is_nvdec = stats->samples_nvdec && stats->samples_nvdec >= stats->samples_software;
-    const int no_threads = !stats->stage[BZNA_STAGE_DECODE].threads;
-    const unsigned readers = (unsigned)stats->stage[BZNA_STAGE_READ].threads;
-    const double waited = s.starved > s.blocked ? s.starved : s.blocked;
-    char *to = stats->advice;
-    const size_t size = sizeof stats->advice;
+    const double consumer = bzi_share_of(stats->stage[BZNA_STAGE_DELIVER].wait_before_ns, stats, 1);
+    const double starved = bzi_share_of(decoder->wait_before_ns, stats, threads);
+    const double blocked = bzi_share_of(decoder->wait_after_ns, stats, threads);
+    const double decode = bzi_share_of(decoder->busy_ns, stats, threads);
+    const double warp = bzi_share_of(stats->stage[BZNA_STAGE_WARP].busy_ns, stats, threads);
+    const double reading = bzi_share_of(reader->busy_ns, stats, reader->threads);
+    const double waited = fmax(starved, blocked);
+    const int is_warp = warp > decode;
+    const char *const work[2] = { is_warp ? "the warp" : "decoding", is_warp ? "decoding" : "the warp" };
+    const int is_shrinkable = 2 * stats->samples_shrinkable > stats->samples;
+    const uint32_t longer = is_warp ? BZNA_STAGE_WARP : BZNA_STAGE_DECODE;
 
-    memset(to, 0, size);
-    stats->limiting_stage = bzi_statistics_limit(&s, is_nvdec, no_threads);
-    if (stats->limiting_stage == BZNA_STAGE_DELIVER && (s.consumer < 10 || no_threads))
-        snprintf(to, size, "the consumer: it waits for batches only %.0f %% of the time; no setting of the loader "
-                 "changes that", s.consumer);
-    else if (stats->limiting_stage == BZNA_STAGE_DELIVER)
-        snprintf(to, size, "the consumer: its work on the device still reads the batches; more batches "
-                 "(pipeline.batches_in_flight)");
-    else if (no_threads)
-        snprintf(to, size, "work in bzna_loader_next: of the time, reading takes %.0f %%, decoding %.0f %%, the warp "
-                 "%.0f %%; threads would do that meanwhile (pipeline.no_threads)", s.reading, s.decode, s.warp);
-    else if (stats->limiting_stage == BZNA_STAGE_READ)
-        snprintf(to, size, "reading: %s %.0f %% of the time; faster storage, or more reader threads "
-                 "(read.threads: %u now)", waited > 25 ? "decoders wait for it" : "its threads work",
-                 waited > 25 ? waited : s.reading, readers);
-    else if (stats->limiting_stage == BZNA_STAGE_DECODE && is_nvdec)
-        snprintf(to, size, "NVDEC: its sessions have samples %.0f %% of the time; %ssmaller pictures, or pictures of "
-                 "fewer bytes", s.starved < 100 ? 100 - s.starved : 0,
-                 stats->samples_hybrid ? "" : "decode.hybrid, so that idle processors decode, too; ");
-    else if (stats->limiting_stage != BZNA_STAGE_NONE)
-        bzi_statistics_advise_decoders(stats, &s);
-    else if (s.blocked > s.starved)
-        snprintf(to, size, "waking threads: decoders wait %.0f %% of the time until there is a batch to fill; larger "
-                 "batches (output.batch_size), or more of them (pipeline.batches_in_flight)", s.blocked);
+    memset(stats->advice, 0, sizeof stats->advice);
+    if (consumer < (threads ? 10 : 50))
+        bzi_statistics_advise(stats, BZNA_STAGE_DELIVER, "the consumer: it waits for batches only %.0f %% of the time; "
+                              "no setting of the loader changes that", consumer);
+    else if (!threads)
+        bzi_statistics_advise(stats, reading > fmax(decode, warp) ? BZNA_STAGE_READ : longer,
+                              "work in bzna_loader_next: of the time, reading takes %.0f %%, decoding %.0f %%, the "
+                              "warp %.0f %%; threads would do that meanwhile (pipeline.no_threads)", reading, decode,
+                              warp);
+    else if (is_nvdec && starved <= 25)
+        bzi_statistics_advise(stats, BZNA_STAGE_DECODE, "NVDEC: its sessions have samples %.0f %% of the time; "
+                              "%ssmaller pictures, or pictures of fewer bytes", 100 - starved, stats->samples_hybrid ?
+                              "" : "decode.hybrid, so that idle processors decode, too; ");
+    else if (is_nvdec && bzi_share_of(reader->wait_after_ns, stats, reader->threads) > 50)
+        bzi_statistics_advise(stats, BZNA_STAGE_DELIVER, "the consumer: its work on the device still reads the "
+                              "batches; more batches (pipeline.batches_in_flight)");
+    else if (is_nvdec || (reading > 50 && (starved > 25 || decode + warp < 50)))
+        bzi_statistics_advise(stats, BZNA_STAGE_READ, "reading: %s %.0f %% of the time; faster storage, or more reader "
+                              "threads (read.threads: %u now)", waited > 25 ? "decoders wait for it" :
+                              "its threads work", waited > 25 ? waited : reading, (unsigned)reader->threads);
+    else if (decode + warp >= 50 && threads < bzi_os_processors())
+        bzi_statistics_advise(stats, longer, "%s: decoder threads work %.0f %% of the time; more of them "
+                              "(decode.threads: %u now, for %u processors)", work[0], decode + warp, threads,
+                              bzi_os_processors());
+    else if (decode + warp >= 50)
+        bzi_statistics_advise(stats, longer, "%s: %.0f %% of the decoder threads' time, %s %.0f %%; %s",
+                              work[0], fmax(decode, warp), work[1], fmin(decode, warp), is_warp ?
+                              "a smaller output (output.width, output.height), or uint8 or float16 (output.dtype)" :
+                              is_shrinkable ?
+                              "decode.jpeg_shrink decodes large JPEGs, most of the pictures, at 1/2 of their size" :
+                              "smaller pictures, or a codec that is decoded faster");
+    else if (blocked > starved)
+        bzi_statistics_advise(stats, BZNA_STAGE_NONE, "waking threads: decoders wait %.0f %% of the time until there "
+                              "is a batch to fill; larger batches (output.batch_size), or more of them "
+                              "(pipeline.batches_in_flight)", blocked);
     else
-        snprintf(to, size, "waking threads, or other programs: decoders wait for samples %.0f %% of the time, and "
-                 "readers read %.0f %%; larger batches (output.batch_size), or more samples read ahead "
-                 "(read.ahead_samples)", s.starved, s.reading);
+        bzi_statistics_advise(stats, BZNA_STAGE_NONE, "waking threads, or other programs: decoders wait for samples "
+                              "%.0f %% of the time, and readers read %.0f %%; larger batches (output.batch_size), or "
+                              "more samples read ahead (read.ahead_samples)", starved, reading);
 }
 
 /* Fills in what a loader has counted. */
@@ -23593,23 +23052,21 @@ static int bzi_statistics_is_before(const bzna_statistics *a, const bzna_statist
            a->stage[BZNA_STAGE_DELIVER].count < b->stage[BZNA_STAGE_DELIVER].count;
 }
 
-/* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. */
+/* Subtracts what was counted earlier. Depths, capacities, threads and memory stay, since they are no counts. What
+ * decoders have waited may be less than before, once NVDEC has taken over. */
 static void bzi_statistics_subtract(bzna_statistics *stats, const bzna_statistics *earlier)
 {
-    const uint64_t memory = stats->read_memory_bytes;
+    const bzna_statistics later = *stats;
 
-    /* all members between these two are counts, but for that one */
-    for (size_t at = offsetof(bzna_statistics, samples); at < offsetof(bzna_statistics, advice); at += sizeof memory)
-        *(uint64_t *)(void *)((char *)stats + at) -= *(const uint64_t *)(const void *)((const char *)earlier + at);
-    stats->read_memory_bytes = memory;
+    for (size_t at = offsetof(bzna_statistics, stage); at < offsetof(bzna_statistics, advice); at += sizeof(uint64_t)) {
+        uint64_t *count = (uint64_t *)(void *)((char *)stats + at);
+        *count -= bzi_min(*count, *(const uint64_t *)(const void *)((const char *)earlier + at));
+    }
+    stats->read_memory_bytes = later.read_memory_bytes;
     for (int i = 0; i < 4; i++) {
-        bzna_stage_statistics *stage = &stats->stage[i];
-        const bzna_stage_statistics *before = &earlier->stage[i];
-        stage->count -= before->count;
-        stage->bytes -= before->bytes;
-        stage->busy_ns -= before->busy_ns;
-        stage->wait_before_ns -= bzi_min(before->wait_before_ns, stage->wait_before_ns);    /* NVDEC may take over */
-        stage->wait_after_ns -= before->wait_after_ns;
+        stats->stage[i].threads = later.stage[i].threads;
+        stats->stage[i].depth = later.stage[i].depth;
+        stats->stage[i].capacity = later.stage[i].capacity;
     }
 }
 
@@ -24094,11 +23551,11 @@ static bzna_status bzi_setup_decide(bzi_setup *setup, bzna_error *err)
                 "output.device = BZNA_DEVICE_CUDA leaves them on the GPU");
 
     /* the tensors that every batch has: now it is known where they lie */
-    bzi_setup_add_output(setup, setup->outputs);
-    bzi_setup_add_tensor(setup, "target", BZNA_DTYPE_INT64, sizeof(int64_t));
-    bzi_setup_add_tensor(setup, "index", BZNA_DTYPE_UINT64, sizeof(uint64_t));
-    bzi_setup_add_tensor(setup, "status", BZNA_DTYPE_INT32, sizeof(bzna_status));
-    return BZNA_OK;
+    if (bzi_setup_add_output(setup, setup->outputs, err) != BZNA_OK ||
+        bzi_setup_add_tensor(setup, "target", BZNA_DTYPE_INT64, NULL, 0, 0, err) != BZNA_OK ||
+        bzi_setup_add_tensor(setup, "index", BZNA_DTYPE_UINT64, NULL, 0, 0, err) != BZNA_OK)
+        return err->status;
+    return bzi_setup_add_tensor(setup, "status", BZNA_DTYPE_INT32, NULL, 0, 0, err);
 }
 
 /* Finds out whether NVDEC can decode JPEG, as the caller asked for: the device has a decoder, which has not failed its
@@ -24229,14 +23686,11 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 /* Adds the tensors of further outputs. */
 static bzna_status bzi_setup_add_outputs(bzi_setup *setup, bzna_error *err)
 {
-    for (uint32_t i = 1; i < setup->output_count; i++) {
-        const bzi_output *output = &setup->outputs[i];
-        if (bzi_setup_find_tensor(setup, output->name) < setup->tensor_end)
-            return BZI_MISUSE(err, "%s.name: another tensor has the name \"%s\"", output->where,
-                              output->name);
-        bzi_setup_add_output(setup, output);
-    }
-    return BZNA_OK;
+    bzna_status status = BZNA_OK;
+
+    for (uint32_t i = 1; i < setup->output_count && status == BZNA_OK; i++)
+        status = bzi_setup_add_output(setup, &setup->outputs[i], err);
+    return status;
 }
 
 /* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails.
@@ -24307,12 +23761,11 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (bzi_setup_check(setup, err) != BZNA_OK)
         return err->status;
 
-    loader->plan.is_given = order->kind == BZNA_ORDER_GIVEN;
-    loader->plan.shard = bzi_setup_share(setup, NULL);
-    bzi_plan_from(&loader->plan, &order->seed, &(bzi_place){ order->first_epoch, 0, bzi_setup_samples(setup), 0 },
+    loader->queues.plan.is_given = order->kind == BZNA_ORDER_GIVEN;
+    loader->queues.plan.shard = bzi_setup_share(setup, NULL);
+    bzi_plan_from(&loader->queues.plan, &order->seed,
+                  &(bzi_place){ order->first_epoch, 0, bzi_setup_samples(setup), 0 },
                   bzi_loader_end_epoch(&setup->config, order->first_epoch));
-    queues->plan = &loader->plan;
-    queues->consumer = &loader->consumer;
     queues->alarm = UINT64_MAX;
     queues->has_locks = (uint32_t)bzi_os_locks_init(&queues->mutex, BZI_RANK_LOADER, queues->wake, BZI_ROLES);
     if (!queues->has_locks)
@@ -24326,14 +23779,13 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         bzi_setup_make_made(setup, err) != BZNA_OK ||
         bzi_setup_list_columns(setup, setup->config.fields.bytes, 0, err) != BZNA_OK ||
         bzi_setup_add_outputs(setup, err) != BZNA_OK ||
-        bzi_order_make(&loader->plan.order, setup, err) != BZNA_OK)
+        bzi_order_make(&loader->queues.plan.order, setup, err) != BZNA_OK)
         return err->status;
 
     bzi_setup_scale(setup, queues);
     if (bzi_loader_make_entries(loader, err) != BZNA_OK)
         return err->status;
 
-    setup->fingerprint = bzi_order_fingerprint(&loader->plan.order, setup->dataset);
     setup->stills = bzi_dataset_hash_stills(setup->dataset);
     return bzi_loader_start(loader, err);
 }
@@ -24354,6 +23806,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     bzi_context_retain(context);
     bzi_dataset_retain(dataset);
     setup = &loader->setup;
+    loader->queues.setup = setup;
     setup->context = context;
     setup->host = context->host;
     setup->memory = setup->own.memory = setup->lent.memory = memory;

@@ -3315,7 +3315,7 @@ typedef struct bzna_statistics {
  * byte order of the machine that saved it; a machine of the other order restores it, too. */
 typedef struct bzna_loader_state {
     uint32_t struct_size;             /* 128 */
-    uint32_t version;                 /* 2; 1 of a state of 0.1, which has 64 bytes */
+    uint32_t version;                 /* 2 */
     uint64_t seed;                    /* order.seed */
     uint64_t epoch;                   /* that is under way */
     uint64_t position;                /* samples of its order already delivered, to all ranks */
@@ -3452,10 +3452,9 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
  *     loader   seed and epochs come from the state; world size, threads and batch size may differ
  *              from those of the run that was saved. Batches on loan stay valid. Lists of
  *              BZNA_ORDER_GIVEN are forgotten: give the list of the state's epoch again
- *     state    of bzna_loader_save. One of version 1 (of 0.1) is taken with a warning in the log,
- *              since it does not say how pixels were made
- * Statuses: E_ARGUMENT if the state is damaged, is of another data set or order, or of a run whose
- * pixels were made otherwise (chapter 9); E_STATE while a thread waits in bzna_loader_next. */
+ *     state    of bzna_loader_save, of this version or 0.2 and later
+ * Statuses: E_ARGUMENT if the state is damaged, is of 0.1, of another data set or order, or of a run
+ * whose pixels were made otherwise (chapter 9); E_STATE while a thread waits in bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
 

@@ -644,7 +644,7 @@ static bzna_status transform_of(const bzna_loader *loader, const copied *batch, 
     memset(&item, 0, sizeof item);
     memcpy(targets, batch->targets, sizeof targets);
     in.epoch = batch->epoch;
-    in.order.seed = loader->plan.seed;
+    in.order.seed = loader->queues.plan.seed;
     bzi_random_begin(&in.random, in.order.seed, in.epoch);
     in.targets = targets;
     item.batch = &in;

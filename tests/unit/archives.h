@@ -410,7 +410,7 @@ static void waiter_start(waiter *w, bzna_loader *loader)
     w->loader = loader;
     pthread_create(&w->thread, NULL, waiter_run, w);
     for (int i = 0; i < 300000 && !waiting && !w->ended; i++) {
-        waiting = peek(loader, &loader->consumer.waiting);
+        waiting = peek(loader, &loader->queues.waiting);
         if (!waiting)
             sleep_us(200);
     }

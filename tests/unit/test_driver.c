@@ -702,6 +702,7 @@ TEST(a_thread_or_a_lock_that_cannot_be_had_is_said_and_leaves_nothing)
             if (status != BZNA_OK) {
                 CHECK_EQ(status, BZNA_E_THREAD);
                 CHECK(!loader && (strstr(e.message, "cannot make a lock") || strstr(e.message, "cannot start")));
+                CHECK(!strstr(e.message, "processor"));
                 met += strstr(e.message, "context_config.sessions: cannot start session 1 of 3: ") != NULL;
             }
             bzna_loader_close(loader);

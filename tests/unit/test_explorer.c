@@ -418,7 +418,6 @@ static void *decode(void *argument)
             item->by_nvdec = 1;
             item->result = BZNA_OK;
             bzi_queues_lock(queues);
-            bzi_item_account(item);
             bzi_item_finish(item);
             bzi_queues_unlock(queues);
         }

@@ -167,10 +167,10 @@ TEST(fields_that_cannot_be_delivered_are_refused_by_name)
     static const struct { const char *tensors, *bytes, *message; bzna_status status; } bad[] = {
         { "cls", NULL, "loader_config.fields.tensors: the data set has no field \"cls\"", BZNA_E_NOT_FOUND },
         { NULL, "txt", "loader_config.fields.bytes: the data set has no field \"txt\"", BZNA_E_NOT_FOUND },
-        { "target", NULL, "fields.tensors: \"target\" is a tensor of every batch", BZNA_E_ARGUMENT },
+        { "target", NULL, "fields.tensors: another tensor has the name \"target\"", BZNA_E_ARGUMENT },
         { "name", NULL, "fields.tensors: \"name\" is not a number", BZNA_E_ARGUMENT },
-        { "image", NULL, "fields.tensors: \"image\" is a tensor of every batch", BZNA_E_ARGUMENT },
-        { NULL, "name,name", "fields.bytes: \"name\" is a tensor of every batch, or named twice", BZNA_E_ARGUMENT },
+        { "image", NULL, "fields.tensors: \"image\" is not a number", BZNA_E_ARGUMENT },
+        { NULL, "name,name", "fields.bytes: \"name\" is named twice", BZNA_E_ARGUMENT },
         { NULL, "name,,image", "loader_config.fields.bytes: a name is empty", BZNA_E_ARGUMENT },
         { NULL, "name,", "loader_config.fields.bytes: a name is empty", BZNA_E_ARGUMENT },
         { NULL, "\xff", "loader_config.fields.bytes: a name is not UTF-8", BZNA_E_ARGUMENT },

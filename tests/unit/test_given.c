@@ -990,7 +990,7 @@ static int lists_of(bzna_loader *loader)
 {
     int count = 0;
     bzi_os_lock(&loader->queues.mutex);
-    for (const bzi_sequence *one = loader->plan.lists; one; one = one->next)
+    for (const bzi_sequence *one = loader->queues.plan.lists; one; one = one->next)
         count++;
     bzi_os_unlock(&loader->queues.mutex);
     return count;

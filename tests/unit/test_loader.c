@@ -2783,7 +2783,7 @@ static int storm_counts(storm *s, int all)
              q->held_bytes <= q->memory_bytes;
     if (all)
         right &= q->sleeping[BZI_ROLE_READ] == q->reader_count && q->sleeping[BZI_ROLE_WORK] == q->worker_count &&
-                 !bzi_queues_active(q);
+                 bzi_can(q, BZI_ROLE_CONTROL);
     bzi_os_unlock(&q->mutex);
     return right;
 }
@@ -2923,11 +2923,11 @@ TEST(planned_entries_are_read_in_their_order_when_their_time_has_come_and_there_
     q.held_bytes = 59;
     CHECK(bzi_queues_find_planned(&q, &when) == &entries[2]);
     q.held_bytes = 60;
-    entries[4].bytes.capacity = 1;
+    entries[4].bytes.capacity = planned->memory = 1;
     CHECK(bzi_queues_find_planned(&q, &when) == &entries[2]);
-    entries[4].bytes.capacity = 0;
+    entries[4].bytes.capacity = planned->memory = 0;
     CHECK(!bzi_queues_find_planned(&q, &when));
-    entries[0].bytes.capacity = 1;
+    entries[0].bytes.capacity = q.entries[BZI_ENTRY_EMPTY].memory = 1;
     CHECK(bzi_queues_find_planned(&q, &when) == &entries[2]);
     q.stopped = 1;
     entries[2].wants = 0;
@@ -2938,6 +2938,7 @@ TEST(planned_entries_are_read_in_their_order_when_their_time_has_come_and_there_
     /* what is taken out leaves both ends right, and an entry whose slots are ended is planned again, or empty */
     bzi_entry_move(&entries[1], BZI_ENTRY_TAKEN);
     bzi_entry_move(&entries[4], BZI_ENTRY_FULL);
+    CHECK(planned->memory == 0 && q.entries[BZI_ENTRY_EMPTY].memory == 1);
     CHECK_EQ(digits_of(planned, entries), 23);
     CHECK(planned->first == &entries[2] && !entries[2].before && planned->last == &entries[3] && !entries[3].next);
     CHECK_EQ(q.entries[BZI_ENTRY_TAKEN].count, 1);

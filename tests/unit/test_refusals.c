@@ -257,17 +257,19 @@ TEST(an_archive_is_not_of_the_format_tar)
     CHECK(!dataset);
 }
 
-TEST(a_thread_that_may_run_anywhere_names_no_processor)
+TEST(a_thread_that_cannot_start_names_its_setting_and_its_processor)
 {
-    const bzi_queues queues = { .reader_count = 3, .worker_count = 5 };
-    bzna_error e = { 0 };
-    CHECK_EQ(bzi_loader_fail_thread(&queues, 2, -1, EAGAIN, &e), BZNA_E_THREAD);
-    CHECK_CONTAINS(e.message, "loader_config.decode.threads: cannot start decoder thread 2 of 5: ");
-    CHECK_EQ(bzi_loader_fail_thread(&queues, 5 + 2, 7, EAGAIN, &e), BZNA_E_THREAD);
-    CHECK_CONTAINS(e.message, "loader_config.read.threads, pipeline.cpus: cannot start reader 2 of 3 on processor 7: ");
-    CHECK_EQ(e.native_code, EAGAIN);
-    CHECK_EQ(bzi_loader_fail_thread(&queues, 5 + 3, -1, EAGAIN, &e), BZNA_E_THREAD);
-    CHECK_CONTAINS(e.message, "cannot start the thread that takes batches back: ");
+    static const int32_t cpus[2] = { 0, 1023 };
+    bzna_loader_config c = config_of(1);
+    c.decode.threads = c.read.threads = 1;
+    c.pipeline.cpus = cpus;
+    c.pipeline.cpu_count = 2;
+    refused(&c, BZNA_E_THREAD, "loader_config.read.threads: cannot start reader thread 1 of the loader on processor "
+                               "1023 (pipeline.cpus): ");
+    c.pipeline.cpus = cpus + 1;
+    c.pipeline.cpu_count = 1;
+    refused(&c, BZNA_E_THREAD, "loader_config.decode.threads: cannot start decoder thread 0 of the loader on processor "
+                               "1023 (pipeline.cpus): ");
 }
 
 TEST(a_build_without_mxnet_refuses_its_warp_and_its_colors)
@@ -360,7 +362,7 @@ TEST_MAIN(
     RUN(a_picture_sits_left_or_not)
     RUN(an_empty_path_is_not_found)
     RUN(an_archive_is_not_of_the_format_tar)
-    RUN(a_thread_that_may_run_anywhere_names_no_processor)
+    RUN(a_thread_that_cannot_start_names_its_setting_and_its_processor)
     RUN(a_folder_that_cannot_be_listed_is_named_once)
     RUN(init_of_nothing_does_nothing)
     RUN(a_second_release_is_noticed_until_the_batch_is_lent_again)

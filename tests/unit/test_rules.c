@@ -690,7 +690,7 @@ TEST(rules_that_cannot_be_are_refused_by_name)
         "made[2]: another tensor has the name \"index\"",
         "made[2]: another tensor has the name \"boxes_count\"", "rules[3]: dtype, dimensions, shape: only of tensors",
         "rules[1]: struct_size: not set, or of another version", "rules[4]: reserved[3]: a reserved word must be 0",
-        "loader_config.fields.bytes: \"cls\" is a tensor of every batch, or named twice",
+        "loader_config.fields.bytes: \"cls\" is named twice",
         "rules: there are 17, and must be 1 to 16", "bzna_formats_rules_open: an argument is NULL",
         "fields.geometry: neither 0 nor 1", "rules[4]: name: must have no comma, colon or equals sign",
         "rules: loader_config.fields.made and make are set already", "rules: there are 0, and must be 1 to 16",

@@ -55,7 +55,7 @@ TEST(what_limits_is_told_from_who_waits_for_whom)
         { { .consumer = 95, .decode = 80, .warp = 18, .reading = 5, .threads = 900 }, BZNA_STAGE_DECODE,
           { "decoding: 80 % of the decoder threads' time, the warp 18 %", "a codec that is decoded faster" } },
         { { .consumer = 95, .decode = 80, .warp = 18, .shrinkable = 70, .threads = 900 }, BZNA_STAGE_DECODE,
-          { "decode.jpeg_shrink", "here 70 % of the pictures" } },
+          { "decoding: 80 % of the decoder threads' time", "decode.jpeg_shrink decodes large JPEGs, most of" } },
         { { .consumer = 95, .decode = 80, .warp = 18, .shrinkable = 40, .threads = 900 }, BZNA_STAGE_DECODE,
           { "decoding: ", "a codec that is decoded faster" } },
         { { .consumer = 95, .decode = 18, .warp = 80, .shrinkable = 70, .threads = 900 }, BZNA_STAGE_WARP,

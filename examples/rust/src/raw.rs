@@ -2367,7 +2367,7 @@ structs! {
     struct bzna_loader_state {
         /// 128
         struct_size: u32,
-        /// 2; 1 of a state of 0.1, which has 64 bytes
+        /// 2
         version: u32,
         /// Order.seed
         seed: u64,
