@@ -6610,7 +6610,7 @@ typedef struct bzi_container_ops {
     const char *name;                 /* for messages */
     uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
     uint32_t    still;                /* what bzi_container.still is, unless open says otherwise */
-    uint32_t    indexed;              /* dataset_config.index may say where its samples lie */
+    const char *settings;             /* what bzi_container.settings is, unless open says otherwise */
     /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: it is opened by the caller's word only */
     int         (*probe)(bzi_span head);
     /* sets the members after `source` in bzi_container. Pre: config is checked. May return BZI_DECLINED; BZNA_END, and
@@ -6649,6 +6649,8 @@ struct bzi_container {
     bzi_host        *host;            /* a reference is held */
     atomic_int       references;      /* the last one closes it */
     const char      *name;            /* for messages */
+    const char      *settings;        /* members of dataset_config with an effect that not all have, as words for
+                                       * bzi_word_is_in */
     bzi_source       source;          /* empty if samples are files of their own */
     uint64_t         size_bytes;      /* of its files, if they are not the source */
     bzna_dataset_info info;           /* its kind and, of an mp4 file, brands, tracks and trailing bytes */
@@ -6657,6 +6659,7 @@ struct bzi_container {
     uint64_t         count;           /* samples */
     uint64_t         target_count;    /* samples that may have a target: the first ones, or any */
     uint64_t         class_count;     /* classes that have a name */
+    const char *const *class_names;   /* their names; NULL: the row has others */
     const bzi_field *fields;          /* that samples have */
     uint32_t         field_count;     /* how many they are */
     uint32_t         target_field;    /* number of the field that is a sample's target; BZI_NO_FIELD: there is none */
@@ -6669,7 +6672,7 @@ struct bzi_container {
     uint32_t         records_held;    /* samples are records that a provider has in memory, as far as it is known */
     uint64_t         alike;           /* not 0: samples differ in nothing but bytes, and in no more from those of other
                                        * containers with this number: one size, pictures at the same place */
-    uint64_t         max_bytes;       /* of a sample, in addition to max_sample_bytes; 0: only that */
+    uint64_t         max_bytes;       /* of a sample: context_config.max_sample_bytes, or a provider's smaller limit */
     bzi_arena        arena;            /* its memory, which ends with it */
     void            *own;             /* the state of its operations */
     const void      *given;           /* while it is opened: a folder's path, or a provider */
@@ -6684,6 +6687,42 @@ static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t k
     field->kind = kind;
     field->inside = inside;
     bzi_string_copy(field->name, sizeof field->name, name);
+}
+
+/* Gives the name of a class, for rows that set class_names. Pre: target < class_count. */
+BZI_MAYBE_UNUSED static bzna_status bzi_container_class_name(const bzi_container *c, uint64_t target, bzi_value *value,
+                                                             bzna_error *err)
+{
+    (void)err;
+    bzi_value_put(value, c->class_names[target], strlen(c->class_names[target]));
+    return BZNA_OK;
+}
+
+/* Returns the number of a field that is a picture. Without a name, or with "image" if no picture is called so, that is
+ * the first one. BZI_NO_FIELD: there is none. */
+static uint32_t bzi_container_find_picture(const bzi_container *c, const char *name)
+{
+    uint32_t first = BZI_NO_FIELD;
+
+    for (uint32_t i = c->field_count; i-- > 0;) {
+        if (c->fields[i].kind != BZNA_FIELD_IMAGE)
+            continue;
+        if (name && !strcmp(c->fields[i].name, name))
+            return i;
+        first = i;
+    }
+    return !name || !strcmp(name, "image") ? first : BZI_NO_FIELD;
+}
+
+/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
+ * found as "target". If no field has the name "image", the first field of a picture is found by it. */
+static uint32_t bzi_container_find_field(const bzi_container *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->field_count; i++)
+        if (!strcmp(c->fields[i].name, name))
+            return i;
+    return !strcmp(name, "image") ? bzi_container_find_picture(c, NULL) :
+           !strcmp(name, "target") ? c->target_field : BZI_NO_FIELD;
 }
 
 /* Adds to a hash what tells most files apart: their sizes. */
@@ -7164,10 +7203,6 @@ static int bzi_mp4_probe(bzi_span head)
 {
     static const char first[][5] = { "ftyp", "mdat", "moov", "wide", "free", "skip", "styp", "moof" };
 
-#ifdef BENZINA_NO_HEIF
-    if (bzi_heif_probe(head))
-        return 0;
-#endif
     for (size_t i = 0; head.size >= 8 && i < BZI_LENGTH(first); i++)
         if (!memcmp(head.data + 4, first[i], 4))
             return !bzi_codec_unread(head);                 /* HEIF begins like that, too */
@@ -7789,6 +7824,7 @@ static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sampl
 static const bzi_container_ops bzi_mp4_archive = {
     BZI_MP4_OPERATIONS,
     .name = "archive",
+    .settings = " split orientation palette ",
     .open = bzi_mp4_open_archive,
     .images = bzi_mp4_archive_images,
     .image = bzi_mp4_archive_image
@@ -7797,6 +7833,7 @@ static const bzi_container_ops bzi_mp4_archive = {
 static const bzi_container_ops bzi_mp4_video = {
     BZI_MP4_OPERATIONS,
     .name = "mp4 video",
+    .settings = " split orientation ",
     .open = bzi_mp4_open_video,
     .images = bzi_mp4_video_images,
     .image = bzi_mp4_video_image
@@ -9007,60 +9044,32 @@ static int bzi_span_integer(bzi_span s, uint64_t *out)
 
 #ifndef BENZINA_NO_SHARDS
 
-/* Takes the next line, and returns it without its end. */
-static bzi_span bzi_text_line(bzi_span *rest)
+/* Takes the next word, after blanks. It is empty at the end, and before a byte that text does not have. */
+static bzi_span bzi_text_word(bzi_span *rest)
 {
-    bzi_span line;
+    uint64_t size = 0;
 
-    bzi_text_take(rest, '\n', &line);
-    line.size -= line.size && line.data[line.size - 1] == '\r';
-    return line;
-}
-
-/* Takes the next word of a line, after blanks. It is empty at the line's end. */
-BZI_MAYBE_UNUSED static bzi_span bzi_text_word(bzi_span *rest)
-{
-    const uint8_t *p = rest->data, *const end = p + rest->size, *word;
-
-    while (p < end && (*p == ' ' || *p == '\t'))
-        p++;
-    for (word = p; p < end && *p > ' '; p++)
-        continue;
-    *rest = (bzi_span){ p, (uint64_t)(end - p) };
-    return (bzi_span){ word, (uint64_t)(p - word) };
+    while (rest->size && bzi_is_space(*rest->data))
+        *rest = bzi_span_skip(*rest, 1);
+    while (size < rest->size && rest->data[size] > ' ')
+        size++;
+    *rest = bzi_span_skip(*rest, size);
+    return (bzi_span){ rest->data - size, size };
 }
 
 /* --- Numbers, independent of the process's locale --- */
 
-/* Cuts off blanks at both ends. */
-static bzi_span bzi_span_trim(bzi_span s)
-{
-    while (s.size && bzi_is_space(s.data[0]))
-        s = bzi_span_skip(s, 1);
-    while (s.size && bzi_is_space(s.data[s.size - 1]))
-        s.size--;
-    return s;
-}
-
-/* Takes a sign, if there is one. Returns 1 if it is a minus. */
-static int bzi_span_take_sign(bzi_span *s)
-{
-    const uint8_t sign = s->size ? *s->data : 0;
-
-    if (sign == '-' || sign == '+')
-        *s = bzi_span_skip(*s, 1);
-    return sign == '-';
-}
-
 /* Reads digits, with a sign or without, between blanks. Returns 0 if they are no such number, or exceed 64 bits. */
-BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
+static int bzi_span_signed(bzi_span s, int64_t *out)
 {
+    bzi_span digits = bzi_text_word(&s);
+    const int minus = digits.size && *digits.data == '-';
     uint64_t value;
-    int minus;
 
-    s = bzi_span_trim(s);
-    minus = bzi_span_take_sign(&s);
-    if (!bzi_span_integer(s, &value) || value > (uint64_t)INT64_MAX + (uint64_t)minus)
+    if (minus || (digits.size && *digits.data == '+'))
+        digits = bzi_span_skip(digits, 1);
+    if (bzi_text_word(&s).size || s.size || !bzi_span_integer(digits, &value) ||
+        value > (uint64_t)INT64_MAX + (uint64_t)minus)
         return 0;
     *out = minus && value ? -(int64_t)(value - 1) - 1 : (int64_t)value;
     return 1;
@@ -9073,8 +9082,8 @@ BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
  * Calls: rooms 2, 4, 8-9, 26, 32.
  *
  * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
- * followlinks=True)): by the path of their folder, then by name, each as Python compares names. Links are followed.
- * Names that begin with a dot are left out. No file is opened or looked at. */
+ * followlinks=True)): by the path of their folder, then by name. Both are compared by their bytes, which is the order
+ * of code points. Links are followed. Names that begin with a dot are left out. No file is opened or looked at. */
 
 #ifndef BENZINA_NO_FOLDERS
 
@@ -9094,97 +9103,29 @@ static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *fold
     return BZNA_OK;
 }
 
-/* Returns 1 if a name has one of these extensions. list: as for bzi_word_is_in. */
-static int bzi_path_has_extension(const char *name, const char *list)
+/* Returns the bytes of the folder in a path, without the slash after it; 0 if there is none. */
+static size_t bzi_path_folder(const char *path)
 {
-    const char *dot = strrchr(name, '.');
-    return dot && bzi_word_is_in(dot + 1, list);
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) : 0;
 }
 
-/* Takes a code point of a name, as Python's os.fsdecode reads it: a byte that is not part of UTF-8 is U+DC00 and more
- * (PEP 383). Pre: a byte that continues no sequence follows the name. */
-static uint32_t bzi_name_take(const char **name)
-{
-    static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
-    const uint8_t *s = (const uint8_t *)*name;
-    const uint32_t more = *s >= 0xf5 ? 0 : *s >= 0xf0 ? 3 : *s >= 0xe0 ? 2 : *s >= 0xc2;
-    uint32_t point = *s & 0x3fu >> more, i = 1;
-
-    ++*name;
-    if (*s < 0x80)
-        return *s;
-
-    for (; i <= more && (s[i] & 0xc0) == 0x80; i++)
-        point = point << 6 | (s[i] & 0x3f);
-    if (!more || i <= more || point < least[more] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-        return 0xdc00u + *s;
-    *name += more;
-    return point;
-}
-
-/* Compares names as Python does, by code points. That is the order of their bytes, except for bytes that are not UTF-8.
- * Pre: as for bzi_name_take. */
-static int bzi_name_compare(const char *a, size_t a_size, const char *b, size_t b_size)
-{
-    const char *const a_end = a + a_size, *const b_end = b + b_size, *const begin = a;
-    uint32_t x = 0, y = 0;
-    int back = 0;
-
-    for (; a < a_end && b < b_end && *a == *b; a++, b++)
-        continue;
-    if (a == a_end && b == b_end)
-        return 0;
-
-    /* the sequence that the first difference is in may begin before it */
-    for (; back < 3 && a > begin && ((uint8_t)a[-1] & 0xc0) == 0x80; back++, a--, b--)
-        continue;
-    if (a > begin && (uint8_t)a[-1] >= 0xc0)
-        a--, b--;
-
-    while (x == y) {
-        if (a >= a_end || b >= b_end)
-            return (a < a_end) - (b < b_end);
-        x = bzi_name_take(&a);
-        y = bzi_name_take(&b);
-    }
-    return x < y ? -1 : 1;
-}
-
-/* Compares paths of files: by their folders, then by their names. */
-static int bzi_path_compare(const char *a, const char *b)
-{
-    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
-    int order;
-
-    x = x ? x : a;
-    y = y ? y : b;
-    order = bzi_name_compare(a, (size_t)(x - a), b, (size_t)(y - b));
-    return order ? order : bzi_name_compare(x, strlen(x), y, strlen(y));
-}
-
-/* For qsort. Where the C library sorts badly, it is by names that are on the caller's own disk. */
+/* Compares paths of files, for qsort: by their folders, then by their names. Where the C library sorts badly, it is by
+ * names that are on the caller's own disk. */
 static int bzi_path_order(const void *a, const void *b)
 {
-    return bzi_path_compare(*(const char *const *)a, *(const char *const *)b);
+    const char *const x = *(const char *const *)a, *const y = *(const char *const *)b;
+    const size_t n = bzi_path_folder(x), m = bzi_path_folder(y);
+    const int order = memcmp(x, y, n < m ? n : m);
+
+    return order ? order : n != m ? (n < m ? -1 : 1) : strcmp(x + n, y + n);
 }
 
-/* Adds the names to a hash: of each folder that has files, and then of those. */
-static uint64_t bzi_paths_hash(const char *const *paths, uint64_t count, uint64_t hash)
+/* Sorts paths in that order. */
+static void bzi_paths_sort(bzi_names *paths)
 {
-    const char *folder = NULL;
-    size_t size = 0;
-
-    for (uint64_t i = 0; i < count; i++) {
-        const char *path = paths[i], *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-        const size_t here = slash ? (size_t)(slash - path) : 0;
-
-        if (!folder || size != here || memcmp(folder, path, here))
-            hash = bzi_hash(bzi_hash(hash, path, here), "", 1);
-        folder = path;
-        size = here;
-        hash = bzi_hash(hash, name, strlen(name) + 1);
-    }
-    return hash;
+    if (paths->count)
+        qsort(paths->texts.data, (size_t)paths->count, sizeof(char *), bzi_path_order);
 }
 
 /* A folder that a walk has found. */
@@ -9196,37 +9137,13 @@ typedef struct bzi_walk_folder {
 
 /* A walk over a folder and those below it. */
 typedef struct bzi_walk {
-    const char *root;                 /* the folder at which the walk begins */
-    const char *extensions;           /* of files that count; as for bzi_word_is_in */
+    const char *root;                 /* the folder that paths are below */
+    const char *extensions;           /* of files that count, as for bzi_word_is_in; NULL: all files count */
     const bzi_host *host;             /* whose codecs of the program's own have more of them; NULL: none count */
-    bzi_names   files;                /* their paths below the root */
+    bzi_names   files;                /* their paths below the root; their arena gets those of folders, too */
     bzi_buffer  folders;              /* bzi_walk_folder */
     uint64_t    folder_count;
-    uint32_t    keeps_other;          /* `other` is wanted */
-    /* path of such a file: the first by name, or one of another loader's format, if there is any */
-    char        other[256];
 } bzi_walk;
-
-/* Extensions of files that hold samples, but are not read. */
-#define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz " \
-                              "bz2 xz zst lz4 safetensors pkl pt webm mkv avi "
-
-/* arena: gets the paths. */
-static bzi_walk bzi_walk_make(bzi_arena *arena, const char *root, const char *extensions)
-{
-    return (bzi_walk){ .root = root, .extensions = extensions, .files.arena = arena };
-}
-
-/* The extensions of ImageFolder, and those of other pictures that can be decoded. */
-#define BZI_PICTURE_EXTENSIONS " jpg jpeg png webp "
-
-/* A walk for pictures, those of the program's own codecs among them. */
-static bzi_walk bzi_walk_of_pictures(const bzi_host *host, bzi_arena *arena, const char *root)
-{
-    bzi_walk walk = bzi_walk_make(arena, root, BZI_PICTURE_EXTENSIONS);
-    walk.host = host;
-    return walk;
-}
 
 /* Returns folder number i, until another is added. */
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
@@ -9241,110 +9158,72 @@ static void bzi_walk_free(bzi_walk *walk)
 }
 
 /* Adds a folder, which is listed later. */
-static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
+static bzna_status bzi_walk_add(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
 {
     const bzi_walk_folder folder = { bzi_arena_text(walk->files.arena, path), parent, { 0 } };
 
     if (walk->folder_count == BZI_LIMIT_FOLDERS)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders", path, BZI_LIMIT_FOLDERS);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "more than %u folders", BZI_LIMIT_FOLDERS);
     if (folder.path && bzi_buffer_push(walk->files.arena->memory, &walk->folders, &walk->folder_count, &folder,
                                        sizeof folder))
         return BZNA_OK;
     return bzi_fail_memory(err, "folders");
 }
 
-/* Notes a file with another extension for messages, if it comes before the one noted so far. path: of the folder that
- * it lies in. */
-static void bzi_walk_keep_other(bzi_walk *walk, const char *path, const char *name)
+/* Returns 1 if a file counts, by its name, else 0. */
+static int bzi_walk_wants(const bzi_walk *walk, const char *name)
 {
-    const int is_format = bzi_path_has_extension(name, BZI_UNREAD_EXTENSIONS);
-    const int was_format = bzi_path_has_extension(walk->other, BZI_UNREAD_EXTENSIONS);
-    char other[sizeof walk->other];
+    const char *dot = strrchr(name, '.');
 
-    if (is_format < was_format ||
-        snprintf(other, sizeof other, "%s%s%s", path, *path ? "/" : "", name) >= (int)sizeof other)
-        return;
-
-    if (!walk->other[0] || is_format > was_format || strcmp(other, walk->other) < 0)
-        memcpy(walk->other, other, sizeof other);
+    return !walk->extensions || (dot && (bzi_word_is_in(dot + 1, walk->extensions) ||
+                                         (walk->host && bzi_own_has_extension(walk->host, dot + 1))));
 }
 
-/* Takes one entry of folder number i, whose path is given. A broken link counts as the file that it may have led to. */
-static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, const char *name, int kind,
-                                  bzna_error *err)
-{
-    char below[BZI_LIMIT_PATH_BYTES];
-
-    if (name[0] == '.' || kind == BZI_OS_OTHER)
-        return BZNA_OK;
-    if (kind != BZI_OS_FOLDER && !bzi_path_has_extension(name, walk->extensions) &&
-        !(walk->host && strrchr(name, '.') && bzi_own_has_extension(walk->host, strrchr(name, '.') + 1))) {
-        if (walk->keeps_other)
-            bzi_walk_keep_other(walk, path, name);
-        return BZNA_OK;
-    }
-
-    if (bzi_path_join(below, sizeof below, path, name, err) != BZNA_OK)
-        return err->status;
-    return kind == BZI_OS_FOLDER ? bzi_walk_add_folder(walk, below, i, err) : bzi_names_add(&walk->files, below, err);
-}
-
-/* Refuses a link to a folder that holds it: the walk over it would never end. */
-static bzna_status bzi_walk_check_cycle(const bzi_walk *walk, uint64_t i, const char *path, bzna_error *err)
-{
-    const bzi_walk_folder *folder = bzi_walk_at(walk, i);
-
-    for (uint64_t k = i; k; ) {
-        k = bzi_walk_at(walk, k)->parent;
-        if (!memcmp(bzi_walk_at(walk, k)->id, folder->id, sizeof folder->id))
-            return BZI_MISUSE(err, "%s: this link leads back to a folder that holds it", path);
-    }
-
-    return BZNA_OK;
-}
-
-/* Lists folder number i: keeps the names of its files, and adds its folders, which are listed later. */
+/* Lists folder number i: keeps the paths of its files, and adds its folders, which are listed later. A broken link
+ * counts as the file that it may have led to. Refuses a link to a folder that holds it: the walk over it would never
+ * end. Errors name the folder, unless its path is too long for a message. */
 static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
 {
     const char *const below = bzi_walk_at(walk, i)->path;
-    char path[BZI_LIMIT_PATH_BYTES];
+    char path[BZI_LIMIT_PATH_BYTES];              /* of the folder; then of each entry, below the root */
     bzi_os_folder folder;
-    bzna_status status;
+    bzna_status status = bzi_path_join(path, sizeof path, walk->root, below, err);
     const char *name;
     int error = 0, kind;
 
-    if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
-        return status;
-    if ((error = bzi_os_folder_open(&folder, path)) != 0)
-        return BZI_FAIL_BY(err, BZNA_E_IO, error, "%s%scannot list: %s", below, *below ? ": " : "",
-                           bzi_os_error(error).text);
-
-    memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
-    status = bzi_walk_check_cycle(walk, i, below, err);
-
-    while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
-        status = bzi_walk_entry(walk, i, below, name, kind, err);
+    if (status == BZNA_OK && (error = bzi_os_folder_open(&folder, path)) == 0) {
+        memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
+        for (uint64_t k = i; k && status == BZNA_OK; ) {
+            k = bzi_walk_at(walk, k)->parent;
+            if (!memcmp(bzi_walk_at(walk, k)->id, folder.id, sizeof folder.id))
+                status = BZI_MISUSE(err, "this link leads back to a folder that holds it");
+        }
+        while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
+            if (name[0] != '.' && kind != BZI_OS_OTHER && (kind == BZI_OS_FOLDER || bzi_walk_wants(walk, name)) &&
+                (status = bzi_path_join(path, sizeof path, below, name, err)) == BZNA_OK)
+                status = kind == BZI_OS_FOLDER ? bzi_walk_add(walk, path, i, err) :
+                                                 bzi_names_add(&walk->files, path, err);
+        bzi_os_folder_close(&folder);
+    }
     if (status == BZNA_OK && error)
-        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "%s%scannot list: %s", below, *below ? ": " : "",
-                             bzi_os_error(error).text);
-
-    bzi_os_folder_close(&folder);
-    return status;
+        status = BZI_FAIL_BY(err, BZNA_E_IO, error, "cannot list: %s", bzi_os_error(error).text);
+    return status == BZNA_OK || status == BZNA_E_LIMIT || !*below ? status : bzi_error_prefix(err, below);
 }
 
-/* Lists a folder and all below it. */
-static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *err)
+/* Lists a folder, and if `deep` is set all below it. */
+static bzna_status bzi_walk_list(bzi_walk *walk, const char *path, int deep, bzna_error *err)
 {
-    bzna_status status = bzi_walk_add_folder(walk, folder, 0, err);
+    const uint64_t first = walk->folder_count;
+    bzna_status status = bzi_walk_add(walk, path, 0, err);
 
-    for (uint64_t i = 0; status == BZNA_OK && i < walk->folder_count; i++)
+    for (uint64_t i = first; status == BZNA_OK && i < (deep ? walk->folder_count : first + 1); i++)
         status = bzi_walk_scan(walk, i, err);
     return status;
 }
 
 
 /* ==== 34. Containers: folder ========================================================================================
- * Calls: rooms 2, 8-11, 20, 25-26, 33.
+ * Calls: rooms 2, 8-11, 20, 25-26, 32-33.
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes.
@@ -9352,7 +9231,6 @@ static bzna_status bzi_walk_run(bzi_walk *walk, const char *folder, bzna_error *
 
 /* The files of one class. A root without classes has one bzi_class, which holds all its files. */
 typedef struct bzi_class {
-    const char *name;                 /* of its folder */
     uint64_t    begin;                /* number of its first sample */
     const char **files;               /* their paths below the root, sorted */
     uint64_t    count;
@@ -9361,13 +9239,14 @@ typedef struct bzi_class {
 
 typedef struct bzi_folder {
     const char *root;                 /* path of the root, absolute where the working folder is known */
-    const char **top;                 /* the folders in the root, which are the classes, sorted */
-    uint64_t    top_count;
     uint64_t    root_id[2];           /* identity of the root, which ends circles of links */
-    bzi_class  *classes;
-    uint64_t    class_room;           /* elements of classes: 1 without classes */
+    bzi_class  *classes;              /* those of bzi_container.class_names; without classes, one */
+    uint64_t    class_room;           /* elements of classes */
     bzi_field   fields[3];            /* image, target or not, name */
 } bzi_folder;
+
+/* The extensions of ImageFolder, and those of other pictures that can be decoded. */
+#define BZI_PICTURE_EXTENSIONS " jpg jpeg png webp "
 
 /* Orders names that are decimal numbers by value, and names of equal value ("7", "007") as text. */
 static int bzi_folder_number_order(const void *left, const void *right)
@@ -9378,50 +9257,39 @@ static int bzi_folder_number_order(const void *left, const void *right)
     return order ? order : strcmp(a, b);
 }
 
-/* Takes only those classes that the caller names, in the caller's order. */
-static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_config *config, bzna_error *err)
+/* Names the classes, in their order. They are the folders that a walk has found after the root, or those of them that
+ * the caller names. */
+static bzna_status bzi_folder_name_classes(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
+                                           bzna_error *err)
 {
-    for (uint32_t i = 0; i < config->class_count; i++) {
-        const char *wanted = config->classes[i];
-        const char *const *found = bsearch(&wanted, folder->top, (size_t)folder->top_count, sizeof wanted,
-                                           bzi_path_order);
-
-        if (!found)
-            return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[%u]: there is no folder \"%.64s\"", i,
-                            wanted);
-
-        for (uint32_t j = 0; j < i; j++)
-            if (folder->classes[j].name == *found)
-                return BZI_MISUSE(err, "dataset_config.classes[%u]: \"%.64s\" is named twice", i, wanted);
-        folder->classes[i].name = *found;
-    }
-    return BZNA_OK;
-}
-
-/* Makes the classes and names them, in their order; bzi_folder_list_class finds their files later. */
-static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
-{
-    bzi_folder *folder = c->own;
-    const char **names = folder->top;
-    uint64_t count = config->classes ? config->class_count : folder->top_count;
-
-    if (!BZI_ARENA_ZERO(&c->arena, folder->classes, count))
-        return bzi_fail_memory(err, "classes");
-    folder->class_room = c->class_count = count;
+    const int is_numeric = config->class_order == BZNA_CLASS_ORDER_NUMERIC;
+    const uint64_t count = walk->folder_count - 1;
+    const char **top, **names;
 
     if (config->classes && config->class_order)
         return BZI_MISUSE(err, "dataset_config.class_order: dataset_config.classes sets the order");
-    if (config->classes)
-        return bzi_folder_choose(folder, config, err);
-
-    for (uint64_t i = 0; i < count && config->class_order == BZNA_CLASS_ORDER_NUMERIC; i++)
-        if (names[i][strspn(names[i], "0123456789")])
-            return BZI_MISUSE(err, "dataset_config.class_order: the folder name \"%.64s\" is not a number", names[i]);
-    if (config->class_order == BZNA_CLASS_ORDER_NUMERIC)
-        qsort(names, (size_t)count, sizeof *names, bzi_folder_number_order);
-
+    if (!BZI_ARENA_ZERO(&c->arena, top, count) || !BZI_ARENA_ZERO(&c->arena, names, config->class_count))
+        return bzi_fail_memory(err, "classes");
     for (uint64_t i = 0; i < count; i++)
-        folder->classes[i].name = names[i];
+        top[i] = bzi_walk_at(walk, i + 1)->path;
+    qsort(top, (size_t)count, sizeof *top, is_numeric ? bzi_folder_number_order : bzi_path_order);
+    for (uint64_t i = 0; i < count && is_numeric; i++)
+        if (top[i][strspn(top[i], "0123456789")])
+            return BZI_MISUSE(err, "dataset_config.class_order: the folder name \"%.64s\" is not a number", top[i]);
+
+    c->class_names = config->classes ? names : top;
+    c->class_count = config->classes ? config->class_count : count;
+    for (uint32_t i = 0; i < config->class_count; i++) {
+        const char *const *found = bsearch(&config->classes[i], top, (size_t)count, sizeof *top, bzi_path_order);
+
+        if (!found)
+            return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[%u]: there is no folder \"%.64s\"", i,
+                            config->classes[i]);
+        for (uint32_t j = 0; j < i; j++)
+            if (names[j] == *found)
+                return BZI_MISUSE(err, "dataset_config.classes[%u]: \"%.64s\" is named twice", i, *found);
+        names[i] = *found;
+    }
     return BZNA_OK;
 }
 
@@ -9429,23 +9297,18 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
 static int bzi_folder_is_split(const char *name)
 {
     char word[16];
-    size_t length = strlen(name);
-    while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
-        length--;
 
-    snprintf(word, sizeof word, "%.*s", (int)bzi_min(length, sizeof word), name);
+    snprintf(word, sizeof word, "%.*s", (int)bzi_min(strcspn(name, "0123456789"), sizeof word), name);
     return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
 }
 
 /* Keeps the files that a walk has found as those of a class, in no more memory than they need. */
-static bzna_status bzi_folder_keep(bzi_class *class, const bzi_walk *walk, bzna_error *err)
+static bzna_status bzi_folder_keep(bzi_class *class, bzi_walk *walk, bzna_error *err)
 {
+    bzi_paths_sort(&walk->files);
     class->count = walk->files.count;
     class->files = bzi_arena_copy(walk->files.arena, walk->files.texts.data, class->count, sizeof *class->files);
-    if (!class->files)
-        return bzi_fail_memory(err, "names of files");
-    qsort(class->files, (size_t)class->count, sizeof *class->files, bzi_path_order);
-    return BZNA_OK;
+    return class->files ? BZNA_OK : bzi_fail_memory(err, "names of files");
 }
 
 /* Finds the files of one class. Runs on several threads, each with a class of its own. */
@@ -9455,42 +9318,39 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     const bzi_container *c = user;
     const bzi_folder *folder = c->own;
     bzi_class *class = &folder->classes[index];
-    bzi_walk walk = bzi_walk_of_pictures(c->host, &class->arena, folder->root);
+    bzi_walk walk = { .root = folder->root, .extensions = BZI_PICTURE_EXTENSIONS, .host = c->host,
+                      .files.arena = &class->arena };
     bzna_status status;
 
     class->arena.memory = &c->host->memory;
-    if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK) {
+    if ((status = bzi_walk_add(&walk, "", 0, err)) == BZNA_OK) {
         /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
-        status = bzi_walk_add_folder(&walk, class->name, 0, err);
+        status = bzi_walk_list(&walk, c->class_names[index], 1, err);
     }
-
-    for (uint64_t i = 1; status == BZNA_OK && i < walk.folder_count; i++)
-        status = bzi_walk_scan(&walk, i, err);
-
     if (status == BZNA_OK)
         status = bzi_folder_keep(class, &walk, err);
     bzi_walk_free(&walk);
     return status;
 }
 
-/* Fails because the root or a class holds no pictures. `what` says which. The message names one file that is there and,
- * where its first bytes tell, the format that it has. */
+/* Fails because a class, or with class "" the root, holds no pictures. The message names the first file that is there
+ * and, where its first bytes tell, the format that it has. */
 static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *class, const char *what, bzna_error *err)
 {
-    const bzi_folder *folder = c->own;
     bzi_arena arena = { .memory = &c->host->memory };
-    bzi_walk walk = bzi_walk_of_pictures(c->host, &arena, folder->root);
-    char path[BZI_LIMIT_PATH_BYTES], text[128];
-    uint8_t head[BZI_PROBE_BYTES] = { 0 };
+    bzi_walk walk = { .root = ((const bzi_folder *)c->own)->root, .files.arena = &arena };
+    char path[BZI_LIMIT_PATH_BYTES], other[128] = "";
+    uint8_t head[BZI_PROBE_BYTES];
     bzi_source source = { .size = 0 };
-    const char *kind = NULL;
+    const char *kind = NULL, *file;
     bzna_error ignored;
 
-    walk.keeps_other = 1;
-    bzi_walk_run(&walk, class, &ignored);
-
-    if (walk.other[0] && bzi_path_join(path, sizeof path, folder->root, walk.other, &ignored) == BZNA_OK &&
+    bzi_walk_list(&walk, class, 1, &ignored);
+    bzi_paths_sort(&walk.files);
+    file = walk.files.count ? *bzi_names_all(&walk.files) : "";
+    bzi_text_show(other, sizeof other, (const uint8_t *)file, strlen(file));
+    if (bzi_path_join(path, sizeof path, walk.root, file, &ignored) == BZNA_OK &&
         bzi_source_open_file(&source, path, &ignored) == BZNA_OK) {
         const bzi_span bytes = { head, bzi_min(source.size, sizeof head) };
         if (bzi_source_read(&source, 0, head, bytes.size, &ignored) == BZNA_OK)
@@ -9498,146 +9358,87 @@ static bzna_status bzi_folder_fail_empty(const bzi_container *c, const char *cla
         bzi_source_close(&source);
     }
 
-    bzi_string_copy(text, sizeof text, walk.other);
-    bzi_text_printable(text);
     bzi_walk_free(&walk);
     bzi_arena_free(&arena);
-    return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "%s%s%.64s%s%s", what, text[0] ? ": \"" : "", text,
-                    kind ? "\" is " : text[0] ? "\" has another extension" : "", kind ? kind : "");
-}
-
-/* Refuses a root whose folders are all named like splits, which would become the classes. */
-static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err)
-{
-    const bzi_folder *folder = c->own;
-
-    for (uint64_t i = 0; i < c->class_count; i++)
-        if (!bzi_folder_is_split(folder->classes[i].name))
-            return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are named like splits, not like classes: open one of them "
-                    "(\"%.64s\"), or name those that are classes in dataset_config.classes", folder->classes[0].name);
-}
-
-/* Refuses a class without pictures, as ImageFolder does, unless the caller allows it. If the caller names the classes,
- * the root is not judged. */
-static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
-                                            bzna_error *err)
-{
-    const bzi_folder *folder = c->own;
-    bzna_status status = config->classes ? BZNA_OK : bzi_folder_check_root(c, err);
-    char text[128];
-
-    for (uint64_t i = 0; status == BZNA_OK && !config->allow_empty && i < c->class_count; i++)
-        if (!folder->classes[i].count) {
-            snprintf(text, sizeof text, "the class folder \"%.64s\" has no picture files",
-                     folder->classes[i].name);
-            status = bzi_folder_fail_empty(c, folder->classes[i].name, text, err);
-        }
-    return status;
+    BZI_FAIL(err, BZNA_E_NO_SAMPLES, "%s%s%.64s%s%s", what, other[0] ? ": \"" : "", other,
+             kind ? "\" is " : other[0] ? "\" has another extension" : "", kind ? kind : "");
+    return *class ? bzi_error_prefix(err, class) : err->status;
 }
 
 /* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. An
- * empty class begins where the next one does, and bzi_folder_class_of finds the last of those that begin there. */
-static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+ * empty class begins where the next one does, and bzi_folder_class_of finds the last of those that begin there. If the
+ * caller names the classes, the root is not judged. */
+static bzna_status bzi_folder_open_classes(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
+                                           bzna_error *err)
 {
     bzi_folder *folder = c->own;
-    bzna_status status;
+    uint64_t splits = 0;
+    bzna_status status = bzi_folder_name_classes(c, walk, config, err);
 
-    if ((status = bzi_folder_name_classes(c, config, err)) != BZNA_OK)
+    if (status != BZNA_OK)
         return status;
-
+    folder->class_room = c->class_count;
+    if (!BZI_ARENA_ZERO(&c->arena, folder->classes, folder->class_room))
+        return bzi_fail_memory(err, "classes");
     status = bzi_parallel(c->host, bzi_folder_list_class, c, c->class_count, err);
     for (uint64_t i = 0; i < c->class_count; i++)
         bzi_arena_join(&c->arena, &folder->classes[i].arena);
-    if (status != BZNA_OK || (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
+    if (status != BZNA_OK)
         return status;
 
+    for (uint64_t i = 0; i < c->class_count; i++)
+        splits += (uint64_t)bzi_folder_is_split(c->class_names[i]);
+    if (splits == c->class_count && !config->classes)
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are named like splits, not like classes: open one of them "
+                        "(\"%.64s\"), or name those that are classes in dataset_config.classes", c->class_names[0]);
+
     for (uint64_t i = 0; i < c->class_count; i++) {
+        if (!folder->classes[i].count && !config->allow_empty)
+            return bzi_folder_fail_empty(c, c->class_names[i], "the class folder has no picture files", err);
         folder->classes[i].begin = c->count;
         c->count += folder->classes[i].count;
     }
-
     c->target_count = c->count;
     return c->count ? BZNA_OK : bzi_folder_fail_empty(c, "", "none of its class folders has picture files", err);
 }
 
 /* Opens the pictures of a root that holds no folders. */
-static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
-                                        bzna_error *err)
+static bzna_status bzi_folder_open_flat(bzi_container *c, bzi_walk *walk, bzna_error *err)
 {
     bzi_folder *folder = c->own;
 
-    if (config->classes)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
-                        config->classes[0]);
-    if (config->class_order || config->allow_empty)
-        return BZI_MISUSE(err, "dataset_config.%s: there are no class folders",
-                          config->class_order ? "class_order" : "allow_empty");
     if (!walk->files.count)
         return bzi_folder_fail_empty(c, "", "the folder holds neither pictures nor folders of them", err);
-
     if (!BZI_ARENA_ZERO(&c->arena, folder->classes, 1))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
+    c->settings = " orientation palette ";                  /* there are no class folders */
     c->count = walk->files.count;
     return bzi_folder_keep(folder->classes, walk, err);
 }
 
-/* Keeps the absolute path of a folder, so that files can be opened later even if the working folder has changed. */
-static bzna_status bzi_folder_root(bzi_container *c, const char **root, bzna_error *err)
-{
-    char path[BZI_LIMIT_PATH_BYTES];
-
-    if (!bzi_path_absolute(path, sizeof path, c->given))
-        return bzi_file_fail_open(ENAMETOOLONG, err);
-    *root = bzi_arena_text(&c->arena, path);
-    return *root ? BZNA_OK : bzi_fail_memory(err, "a folder");
-}
-
-/* Opens the folders that are in the root, which a walk has found after the root itself. */
-static bzna_status bzi_folder_open_top(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
-                                       bzna_error *err)
-{
-    bzi_folder *folder = c->own;
-
-    folder->top_count = walk->folder_count - 1;
-    if (!BZI_ARENA_ZERO(&c->arena, folder->top, folder->top_count))
-        return bzi_fail_memory(err, "names of folders");
-    for (uint64_t i = 0; i < folder->top_count; i++)
-        folder->top[i] = bzi_walk_at(walk, i + 1)->path;
-    qsort(folder->top, (size_t)folder->top_count, sizeof *folder->top, bzi_path_order);
-    return bzi_folder_open_classes(c, config, err);
-}
-
-/* Finds the samples: in the root, or in class folders. */
-static bzna_status bzi_folder_find(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
-{
-    bzi_folder *folder = c->own;
-    bzi_walk walk;
-    bzna_status status = bzi_folder_root(c, &folder->root, err);
-
-    if (status != BZNA_OK)
-        return status;
-
-    walk = bzi_walk_of_pictures(c->host, &c->arena, folder->root);
-    if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
-        (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK) {
-        memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
-        status = walk.folder_count == 1 ? bzi_folder_open_flat(c, &walk, config, err) :
-                                          bzi_folder_open_top(c, &walk, config, err);
-    }
-
-    bzi_walk_free(&walk);
-    return status;
-}
-
-/* Opens a folder and says which fields its samples have. */
+/* Opens a folder: finds the samples, in the root or in class folders, and says which fields they have. Its path is kept
+ * absolute, so that files can be opened later even if the working folder has changed. */
 static bzna_status bzi_folder_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
+    bzi_walk walk = { .extensions = BZI_PICTURE_EXTENSIONS, .host = c->host, .files.arena = &c->arena };
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzna_status status;
 
-    if (bzi_folder_find(c, config, err) != BZNA_OK)
-        return err->status;
+    if (!bzi_path_absolute(path, sizeof path, c->given))
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    if (!(walk.root = folder->root = bzi_arena_text(&c->arena, path)))
+        return bzi_fail_memory(err, "a folder");
+
+    if ((status = bzi_walk_list(&walk, "", 0, err)) == BZNA_OK) {
+        memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
+        status = walk.folder_count > 1 || config->classes ? bzi_folder_open_classes(c, &walk, config, err) :
+                                                            bzi_folder_open_flat(c, &walk, err);
+    }
+    bzi_walk_free(&walk);
+    if (status != BZNA_OK)
+        return status;
 
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
@@ -9692,33 +9493,38 @@ static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sa
     return BZNA_OK;
 }
 
-static bzna_status bzi_folder_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
-{
-    const char *name = ((const bzi_folder *)c->own)->classes[target].name;
-    (void)err;
-    bzi_value_put(value, name, strlen(name));
-    return BZNA_OK;
-}
-
 static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                     bzi_image *image, bzna_error *err)
 {
-    (void)c, (void)pick;
+    (void)pick;
     return bzi_file_image(c->host, bzi_sample_span(sample), 0, image, err);
 }
 
-/* Hashes the names of all files and folders in the order of the classes: another order makes another data set. */
+/* Hashes the names of all files in the order of the classes, each folder's before those of its files: another order
+ * makes another data set. */
 static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
 
-    for (uint64_t i = 0; i < folder->class_room; i++)
-        hash = bzi_paths_hash(folder->classes[i].files, folder->classes[i].count, hash);
+    for (uint64_t i = 0; i < folder->class_room; i++) {
+        const char *const *const files = folder->classes[i].files;
+
+        for (uint64_t k = 0; k < folder->classes[i].count; k++) {
+            const char *name = files[k];
+            const size_t length = bzi_path_folder(name);
+
+            if (!k || length != bzi_path_folder(files[k - 1]) || memcmp(name, files[k - 1], length))
+                hash = bzi_hash(bzi_hash(hash, name, length), "", 1);
+            name += length + (length > 0);
+            hash = bzi_hash(hash, name, strlen(name) + 1);
+        }
+    }
     return hash;
 }
 
 static const bzi_container_ops bzi_folder_ops = {
     .name = "folder",
+    .settings = " classes class_order allow_empty orientation palette ",
     .own_bytes = sizeof(bzi_folder),
     .still = 1,
     .open = bzi_folder_open,
@@ -9727,7 +9533,7 @@ static const bzi_container_ops bzi_folder_ops = {
     .image = bzi_folder_image,
     .fingerprint = bzi_folder_fingerprint,
     .path = bzi_folder_path,
-    .class_name = bzi_folder_class_name
+    .class_name = bzi_container_class_name
 };
 
 
@@ -9735,24 +9541,30 @@ static const bzi_container_ops bzi_folder_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
+
 /* ==== 35. tar: headers ==============================================================================================
- * Calls: rooms 2, 8-9, 11, 13, 32.
+ * Calls: rooms 2, 8-9, 11, 32.
  *
  * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
  * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
 
 #define BZI_TAR_BLOCK 512u
 
+/* A member, from headers or from an index. */
+typedef struct bzi_tar_file {
+    bzi_span name;
+    uint64_t offset;                  /* where its bytes begin, after its header */
+    uint64_t size;                    /* its bytes, without padding */
+} bzi_tar_file;
+
 typedef struct bzi_tar_walk {
-    bzi_window        window;         /* over the tar */
-    uint64_t          at;             /* where the next header lies */
-    /* the member that bzi_tar_next has found */
-    uint64_t          offset;         /* where its bytes begin */
-    uint64_t          size;           /* its bytes, without padding */
-    uint32_t          is_file;        /* 1: a regular file */
-    uint32_t          name_size;
-    uint8_t           name[BZI_LIMIT_PATH_BYTES];           /* without a NUL */
-    int64_t           told_size;      /* size from a pax header before the member; -1: the member's own header has it */
+    bzi_window   window;              /* over the tar */
+    uint64_t     at;                  /* where the next header lies */
+    bzi_tar_file file;                /* the member that bzi_tar_next has found; its name is below */
+    uint32_t     is_file;             /* 1: it is a regular file */
+    uint32_t     is_sparse;           /* 1: a pax header says that it is a sparse file */
+    uint64_t     told_size;           /* its size, from a pax header; BZI_ABSENT: its own header has it */
+    uint8_t      name[BZI_LIMIT_PATH_BYTES];
 } bzi_tar_walk;
 
 /* Fills in `walk`, which bzi_tar_walk_end frees. */
@@ -9762,6 +9574,7 @@ static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, con
     walk->window.source = source;
     walk->window.memory = memory;
     walk->at = at;
+    walk->file.name.data = walk->name;
 }
 
 static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->window.memory, &walk->window.bytes); }
@@ -9793,243 +9606,176 @@ static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
 /* Returns 1 if a block is a header, by its check sum. Some writers have summed signed bytes, so both sums are right. */
 static int bzi_tar_is_header(const uint8_t *block)
 {
-    uint32_t sum = 8 * ' ', high = 0;
-    uint64_t told;
+    uint64_t told, sum = 0, high = 0;
 
     for (uint32_t i = 0; i < BZI_TAR_BLOCK; i++) {
-        sum += block[i];
-        high += block[i] >> 7;
+        const uint8_t byte = i >= 148 && i < 156 ? ' ' : block[i];      /* the check sum itself counts as blanks */
+        sum += byte;
+        high += byte >> 7;
     }
-    for (uint32_t i = 148; i < 156; i++) {                  /* the check sum itself counts as blanks */
-        sum -= block[i];
-        high -= block[i] >> 7;
-    }
-    return bzi_tar_number(block + 148, 8, &told) && (told == sum || told == (uint64_t)(sum - 256 * high));
+    return bzi_tar_number(block + 148, 8, &told) && (told == sum || told == sum - 256 * high);
 }
 
 static uint64_t bzi_tar_round(uint64_t end) { return (end + BZI_TAR_BLOCK - 1) & ~(uint64_t)(BZI_TAR_BLOCK - 1); }
 
-static bzna_status bzi_tar_fail_padding(uint64_t size, bzna_error *err)
+static int bzi_tar_is_file(uint8_t type) { return type == 0 || type == '0' || type == '7'; }
+
+/* Returns 1 if a block is the header of a file of so many bytes. */
+static int bzi_tar_matches(const uint8_t *block, uint64_t size)
 {
-    return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, size,
-                       "the tar ends inside the padding of its last member: what followed that is missing");
+    uint64_t told;
+    return bzi_tar_is_header(block) && bzi_tar_number(block + 124, 12, &told) && told == size &&
+           bzi_tar_is_file(block[156]);
 }
 
 /* Views the header at walk->at. It is NULL at the end of the archive, which is a block of zeros or the source's end. */
 static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bzna_error *err)
 {
+    const uint64_t end = walk->window.source->size;
     const uint8_t *block = NULL;
 
     *header = NULL;
-
-    if (walk->at > walk->window.source->size)
-        return bzi_tar_fail_padding(walk->window.source->size, err);
-    if (walk->at == walk->window.source->size)
+    if (walk->at > end)
+        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, end, "the tar ends inside the padding of its last member: what "
+                           "followed that is missing");
+    if (walk->at == end)
         return BZNA_OK;
-    if (walk->window.source->size - walk->at < BZI_TAR_BLOCK)
+    if (end - walk->at < BZI_TAR_BLOCK)
         return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at, "the tar ends inside the header that begins here");
-
     if (bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err) != BZNA_OK)
         return err->status;
     if (block[0] == 0 && bzi_is_zero(block, BZI_TAR_BLOCK))
         return BZNA_OK;
-
     if (!bzi_tar_is_header(block))
         return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "no tar header: its check sum is wrong");
     *header = block;
     return BZNA_OK;
 }
 
-/* Sets the member's name to the text up to a NUL. `at`: where the text lies, for the error. */
-static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uint64_t size, uint64_t at,
-                                    bzna_error *err)
+/* Adds text, up to a NUL, to the member's name. Returns 0 if there is no room for it. */
+static int bzi_tar_add_name(bzi_tar_walk *walk, bzi_span text)
 {
-    const uint8_t *nul = bzi_find_byte(text, 0, size);
+    const uint8_t *nul = bzi_find_byte(text.data, 0, text.size);
 
-    size = nul ? (uint64_t)(nul - text) : size;
-    if (size > sizeof walk->name)
-        return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "the name has %llu bytes, more than %u", (bzi_llu)size,
-                           BZI_LIMIT_PATH_BYTES);
-    bzi_copy(walk->name, text, size);
-    walk->name_size = (uint32_t)size;
-    return BZNA_OK;
+    text.size = nul ? (uint64_t)(nul - text.data) : text.size;
+    if (text.size > sizeof walk->name - walk->file.name.size)
+        return 0;
+    bzi_copy(walk->name + walk->file.name.size, text.data, text.size);
+    walk->file.name.size += text.size;
+    return 1;
 }
 
 /* Takes the name from the member's own header. ustar has a second part there, which is put before the first, with a
  * slash. GNU's headers have other things in that place. */
 static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
 {
-    bzna_error ignored;                                     /* both parts fit */
-    const uint8_t *nul = memchr(header, 0, 100);
-    const uint32_t size = nul ? (uint32_t)(nul - header) : 100;
-
     if (!memcmp(header + 257, "ustar", 6))
-        bzi_tar_set_name(walk, header + 345, 155, 0, &ignored);
-    if (walk->name_size)
-        walk->name[walk->name_size++] = '/';
-    memcpy(walk->name + walk->name_size, header, size);
-    walk->name_size += size;
+        bzi_tar_add_name(walk, (bzi_span){ header + 345, 155 });
+    if (walk->file.name.size)
+        bzi_tar_add_name(walk, (bzi_span){ (const uint8_t *)"/", 1 });
+    bzi_tar_add_name(walk, (bzi_span){ header, 100 });
 }
 
-static bzna_status bzi_tar_fail_sparse(uint64_t at, bzna_error *err)
+/* Sets the name that a description at byte `at` gives the next member. */
+static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, bzi_span text, uint64_t at, bzna_error *err)
 {
-    return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
-                       "the member is a sparse file, which is not read: write the tar without --sparse");
-}
-
-/* A record of a pax header, "27 path=a/b/000.jpg\n". */
-typedef struct bzi_pax {
-    bzi_span key;                     /* "path" */
-    bzi_span value;                   /* "a/b/000.jpg" */
-} bzi_pax;
-
-/* Reads the next record. Returns 1 if there is one, 0 at the end, -1 if the bytes are not a record. */
-static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
-{
-    const uint64_t left = bzi_cursor_left(c);
-    bzi_span rest = { c->data + c->pos, left }, digits;
-    uint64_t length;
-
-    if (left == 0 || *rest.data == 0)
-        return 0;
-    if (!bzi_text_take(&rest, ' ', &digits) || !bzi_span_integer(digits, &length) || length > left ||
-        length < digits.size + 3 || digits.data[length - 1] != '\n')
-        return -1;
-
-    rest.size = length - digits.size - 2;                   /* without the blank and the line feed */
-    if (!bzi_text_take(&rest, '=', &record->key))
-        return -1;
-    record->value = rest;
-    c->pos += length;
-    return 1;
-}
-
-/* Takes the member's name and size from a record. An empty value takes back what an earlier record gave. */
-static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint64_t at, bzna_error *err)
-{
-    if (bzi_span_is(record->key, "path"))
-        return bzi_tar_set_name(walk, record->value.data, record->value.size, at, err);
-    if (!bzi_span_is(record->key, "size"))
+    walk->file.name.size = 0;
+    if (bzi_tar_add_name(walk, text))
         return BZNA_OK;
+    return BZI_FAIL_AT(err, BZNA_E_LIMIT, at, "the name has more than %u bytes", BZI_LIMIT_PATH_BYTES);
+}
 
-    walk->told_size = -1;
-    if (record->value.size && (!bzi_span_signed(record->value, &walk->told_size) || walk->told_size < 0))
-        return BZI_FAIL_AT(err, BZNA_E_BOX, at, "the pax record's size is not a number below 2^63");
+/* Reads the records of a pax header at byte `at`, such as "27 path=a/b/000.jpg\n", which describe the next member. An
+ * empty value takes back what an earlier record gave. */
+static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_span rest, uint64_t at, bzna_error *err)
+{
+    while (rest.size && *rest.data) {
+        bzi_span value = rest, digits, key;
+        uint64_t length;
+        const int fits = bzi_text_take(&value, ' ', &digits) && bzi_span_integer(digits, &length) &&
+                         length <= rest.size && length > digits.size + 2 && rest.data[length - 1] == '\n';
+
+        if (fits)
+            value.size = length - digits.size - 2;          /* without the blank and the line feed */
+        if (!fits || !bzi_text_take(&value, '=', &key))
+            return BZI_FAIL_AT(err, BZNA_E_BOX, at, "no pax record");
+
+        if (bzi_span_is(key, "path") && bzi_tar_set_name(walk, value, at, err) != BZNA_OK)
+            return err->status;
+        if (bzi_span_is(key, "size")) {
+            walk->told_size = BZI_ABSENT;
+            if (value.size && !bzi_span_integer(value, &walk->told_size))
+                return BZI_FAIL_AT(err, BZNA_E_BOX, at, "the pax record's size is not a number of 64 bits");
+        }
+        walk->is_sparse |= (uint32_t)bzi_span_begins(key, "GNU.sparse.", 11);
+        rest = bzi_span_skip(rest, length);
+        at += length;
+    }
     return BZNA_OK;
 }
 
-/* Reads the records of a pax header, which describe the next member or, if `global`, all that follow. */
-static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-    uint64_t at = c.base;
-    bzi_pax record;
-    int found = 0;
-
-    while (status == BZNA_OK && (found = bzi_pax_next(&c, &record)) > 0) {
-        if (record.key.size >= 11 && !memcmp(record.key.data, "GNU.sparse.", 11))
-            status = bzi_tar_fail_sparse(walk->at, err);
-        else if (!global)
-            status = bzi_pax_apply(walk, &record, at, err);
-        else if (bzi_span_is(record.key, "path") || bzi_span_is(record.key, "size"))
-            status = BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, at,
-                                 "the pax record gives all members one path or one size");
-        at = bzi_cursor_offset(&c);
-    }
-
-    if (status == BZNA_OK && found < 0)
-        status = BZI_FAIL_AT(err, BZNA_E_BOX, at, "no pax record, in the header at byte %llu",
-                             (bzi_llu)walk->at);
-    return status;
-}
-
-static int bzi_tar_is_file(uint8_t type) { return type == 0 || type == '0' || type == '7'; }
-
-/* Returns 1 if a member of this type only describes the next: GNU's long names and link targets, pax headers. */
-static int bzi_tar_describes(uint8_t type)
-{
-    return type == 'L' || type == 'K' || type == 'x' || type == 'X' || type == 'g';
-}
-
-/* Reads a member that only describes the next. Targets of links are not needed. */
+/* Reads a member that only describes the next: a long name of GNU's, or a pax header. Targets of links are not needed.
+ * */
 static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
 {
-    const uint8_t *view = NULL;
+    bzi_span text = { NULL, walk->file.size };
 
-    if (walk->size > BZI_LIMIT_PAX_BYTES)
+    if (text.size > BZI_LIMIT_PAX_BYTES)
         return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at,
-                           "the header has %llu bytes of names and records, more than %u", (bzi_llu)walk->size,
+                           "the header has %llu bytes of names and records, more than %u", (bzi_llu)text.size,
                            BZI_LIMIT_PAX_BYTES);
-    if (bzi_window_view(&walk->window, walk->offset, walk->size, &view, err) != BZNA_OK)
+    if (bzi_window_view(&walk->window, walk->file.offset, text.size, &text.data, err) != BZNA_OK)
         return err->status;
-
-    if (type == 'K')
-        return BZNA_OK;
-    if (type == 'L')
-        return bzi_tar_set_name(walk, view, walk->size, walk->offset, err);
-    return bzi_tar_read_pax(walk, bzi_cursor_make(view, walk->size, walk->offset), type == 'g', err);
+    return type == 'K' ? BZNA_OK : type == 'L' ? bzi_tar_set_name(walk, text, walk->file.offset, err) :
+                                                 bzi_tar_read_pax(walk, text, walk->file.offset, err);
 }
 
-/* Finds where the bytes of the member at walk->at lie. Links, devices and folders have none, whatever size their header
- * gives. */
-static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna_error *err)
-{
-    const uint8_t type = header[156];
-    const int v7_folder = type == 0 && walk->name_size && walk->name[walk->name_size - 1] == '/';
-
-    walk->offset = walk->at + BZI_TAR_BLOCK;
-    walk->size = 0;
-    if ((type >= '1' && type <= '6') || v7_folder)
-        return BZNA_OK;
-
-    if (!bzi_tar_number(header + 124, 12, &walk->size))
-        return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "the header's size is not a number");
-    if (walk->told_size >= 0 && !bzi_tar_describes(type))
-        walk->size = (uint64_t)walk->told_size;
-    if (walk->size > walk->window.source->size - walk->offset)
-        return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at,
-                           "the member has %llu bytes, which end beyond the tar's end at byte %llu",
-                           (bzi_llu)walk->size, (bzi_llu)walk->window.source->size);
-
-    walk->is_file = (uint32_t)bzi_tar_is_file(type);
-    return BZNA_OK;
-}
-
-/* Steps to the next member, of whatever type. Returns BZNA_END if there is none. */
+/* Steps to the next member, of whatever type. Returns BZNA_END if there is none. Links, devices and folders have no
+ * bytes, whatever size their header gives. A pax header of all members is a member that is no file: what it gives, a
+ * comment, is of no use here. */
 static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 {
+    const uint64_t end = walk->window.source->size;
+    bzi_tar_file *file = &walk->file;
     const uint8_t *header = NULL;
-    bzna_status status;
-    int described = 0;
 
-    walk->name_size = 0;
-    walk->told_size = -1;
+    file->name.size = 0;
+    walk->told_size = BZI_ABSENT;
+    walk->is_sparse = 0;
 
     for (uint32_t n = 0; n <= BZI_LIMIT_TAR_EXTRA; n++) {
-        uint8_t type;
+        const bzna_status status = bzi_tar_header(walk, &header, err);
+        const uint8_t type = header ? header[156] : 0;
+        const int describes = type == 'L' || type == 'K' || type == 'x' || type == 'X';
 
-        walk->is_file = 0;
-
-        if ((status = bzi_tar_header(walk, &header, err)) != BZNA_OK)
-            return status;
-        if (!header)
-            return described ? BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at,
-                                           "the tar ends after the description of a member") : BZNA_END;
-
-        type = header[156];
-        if (type == 'S')
-            return bzi_tar_fail_sparse(walk->at, err);
-        if (!bzi_tar_describes(type) && !walk->name_size)
-            bzi_tar_own_name(walk, header);
-        if ((status = bzi_tar_place(walk, header, err)) == BZNA_OK && bzi_tar_describes(type))
-            status = bzi_tar_read_description(walk, type, err);
         if (status != BZNA_OK)
             return status;
+        if (!header)
+            return n ? BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at, "the tar ends after the description of a member") :
+                       BZNA_END;
 
-        walk->at = bzi_tar_round(walk->offset + walk->size);
-        if (!bzi_tar_describes(type))
+        if (!describes && !file->name.size)
+            bzi_tar_own_name(walk, header);
+        file->offset = walk->at + BZI_TAR_BLOCK;
+        file->size = 0;
+        if ((type < '1' || type > '6') && !bzi_tar_number(header + 124, 12, &file->size))
+            return BZI_FAIL_AT(err, BZNA_E_BOX, walk->at, "the header's size is not a number");
+        if (bzi_tar_is_file(type) && walk->told_size != BZI_ABSENT)
+            file->size = walk->told_size;
+        if (file->size > end - file->offset)
+            return BZI_FAIL_AT(err, BZNA_E_TRUNCATED, walk->at,
+                               "the member has %llu bytes, which end beyond the tar's end at byte %llu",
+                               (bzi_llu)file->size, (bzi_llu)end);
+        if (describes && bzi_tar_read_description(walk, type, err) != BZNA_OK)
+            return err->status;
+        if (type == 'S' || walk->is_sparse)
+            return BZI_FAIL_AT(err, BZNA_E_UNSUPPORTED, walk->at,
+                               "the member is a sparse file, which is not read: write the tar without --sparse");
+
+        walk->at = bzi_tar_round(file->offset + file->size);
+        walk->is_file = (uint32_t)bzi_tar_is_file(type);
+        if (!describes)
             return BZNA_OK;
-        described |= type != 'g';
     }
 
     return BZI_FAIL_AT(err, BZNA_E_LIMIT, walk->at, "more than %u headers in a row before here describe a member",
@@ -10038,7 +9784,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 
 
 /* ==== 36. Containers: tar ===========================================================================================
- * Calls: rooms 2, 8-11, 26, 32, 35.
+ * Calls: rooms 2, 8-11, 25-26, 32, 35.
  *
  * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
  * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
@@ -10082,36 +9828,30 @@ static int bzi_tar_probe(bzi_span head)
 
 /* Returns the size of the key in a name; the dot after it comes before the field's name. Returns 0 for files that are
  * of no sample: those without key or field, hidden ones, and those in folders called like __this__. */
-static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
+static uint64_t bzi_tar_key_size(bzi_span name)
 {
-    const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
+    bzi_span part, rest = name;
+    int is_folder;
 
     do {
-        slash = bzi_find_byte(begin, '/', (uint64_t)(end - begin));
-        stop = slash ? slash : end;
-        if (stop - begin >= 4 && !memcmp(begin, "__", 2) && !memcmp(stop - 2, "__", 2))
+        is_folder = bzi_text_take(&rest, '/', &part);
+        if (part.size >= 4 && !memcmp(part.data, "__", 2) && !memcmp(part.data + part.size - 2, "__", 2))
             return 0;
-        begin = slash ? slash + 1 : begin;
-    } while (slash);
+    } while (is_folder);
 
-    dot = bzi_find_byte(begin, '.', (uint64_t)(end - begin));
-    return !dot || dot == begin || dot + 1 == end ? 0 : (uint32_t)(dot - name);
+    rest = part;
+    return bzi_text_take(&rest, '.', &part) && part.size && rest.size ? name.size - rest.size - 1 : 0;
 }
 
 /* Returns what a field is (BZNA_FIELD_...), by the last extension of its name. */
 static uint32_t bzi_tar_kind(const bzi_host *host, const char *field)
 {
-    static const struct { uint32_t kind; const char *names; } known[] = {
-        { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
-        { BZNA_FIELD_TEXT, " txt text transcript name " },     /* "name" is text in all containers */
-        { BZNA_FIELD_IMAGE, " jpg jpeg jpe jfif png webp " },
-    };
-    const char *dot = strrchr(field, '.');
+    const char *const dot = strrchr(field, '.'), *const extension = dot ? dot + 1 : field;
 
-    for (size_t i = 0; i < BZI_LENGTH(known); i++)
-        if (bzi_word_is_in(dot ? dot + 1 : field, known[i].names))
-            return known[i].kind;
-    return bzi_own_has_extension(host, dot ? dot + 1 : field) ? BZNA_FIELD_IMAGE : BZNA_FIELD_BYTES;
+    return bzi_word_is_in(extension, " cls cls2 index inx id ") ? BZNA_FIELD_INTEGER :
+           bzi_word_is_in(extension, " txt text transcript name ") ? BZNA_FIELD_TEXT :      /* "name" always is text */
+           bzi_word_is_in(extension, " jpg jpeg jpe jfif png webp ") || bzi_own_has_extension(host, extension) ?
+               BZNA_FIELD_IMAGE : BZNA_FIELD_BYTES;
 }
 
 /* --- Building the index --- */
@@ -10124,85 +9864,65 @@ typedef struct bzi_tar_build {
     uint64_t       member_count;
     uint64_t       count;             /* of samples */
     uint64_t       file_count;        /* files that were seen, of samples or not */
-    uint32_t       field_count;
     uint32_t       last_field;        /* number of the field of the member added last */
-    bzi_field      fields[BZI_LIMIT_FIELDS + 1];            /* the last is for the key */
-    uint32_t       left_out;          /* members left out because the names of their fields are too long */
-    uint64_t       left_out_at;       /* where the header of the first of them lies */
-    uint32_t       is_old;            /* 1: the index is older than the tar */
-    uint32_t       key_size;
+    bzi_field      fields[BZI_LIMIT_FIELDS + 1];            /* c->field_count of them; the last is for the key */
+    bzi_tar_walk   walk;              /* over the tar's headers */
+    uint64_t       key_size;
     uint8_t        key[BZI_LIMIT_PATH_BYTES];               /* of the last sample */
 } bzi_tar_build;
 
-/* A member, from headers or from an index. */
-typedef struct bzi_tar_entry {
-    const uint8_t *name;              /* key and field; not terminated */
-    uint32_t       name_size;
-    uint64_t       offset;            /* of its bytes */
-    uint64_t       size;
-} bzi_tar_entry;
-
 /* Sets last_field to the number of the member's field. A field that is met for the first time is added. Pre: the
  * field's name has fewer than BZNA_NAME_MAX bytes. */
-static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *entry, uint32_t key_size,
-                                        bzna_error *err)
+static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_file *file, uint64_t key_size, bzna_error *err)
 {
-    bzi_field field = { 0, 1, "" };
-    uint32_t size = entry->name_size - key_size - 1;
+    bzi_container *c = b->c;
+    char name[BZNA_NAME_MAX] = "";
 
-    for (uint32_t i = 0; i < size; i++)
-        field.name[i] = bzi_lower((char)entry->name[key_size + 1 + i]);
+    for (uint64_t i = key_size + 1; i < file->name.size; i++)
+        name[i - key_size - 1] = bzi_lower((char)file->name.data[i]);
 
-    for (uint32_t i = 0; i < b->field_count; i++) {
-        b->last_field = (b->last_field + 1) % b->field_count;
-        if (!strcmp(b->fields[b->last_field].name, field.name))
+    for (uint32_t i = 0; i < c->field_count; i++) {
+        b->last_field = (b->last_field + 1) % c->field_count;
+        if (!strcmp(b->fields[b->last_field].name, name))
             return BZNA_OK;
     }
 
-    if (b->field_count == BZI_LIMIT_FIELDS) {
-        bzi_text_printable(field.name);
-        return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset - BZI_TAR_BLOCK,
+    if (c->field_count == BZI_LIMIT_FIELDS) {
+        bzi_text_printable(name);
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, file->offset - BZI_TAR_BLOCK,
                            "the member has the field \"%s\", which is one too many: the field is what follows the "
-                           "first dot of a name, and a tar has at most %u fields", field.name, BZI_LIMIT_FIELDS);
+                           "first dot of a name, and a tar has at most %u fields", name, BZI_LIMIT_FIELDS);
     }
 
-    field.kind = bzi_tar_kind(b->c->host, field.name);
-    b->last_field = b->field_count;
-    b->fields[b->field_count++] = field;
+    b->last_field = c->field_count;
+    bzi_container_add_field(c, b->fields, bzi_tar_kind(c->host, name), 1, name);
     return BZNA_OK;
 }
 
 /* Adds a file to the last sample if it has the same key, else to a new sample. Files of no sample are skipped. */
-static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzna_error *err)
+static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_file *file, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
-    const uint32_t key_size = bzi_tar_split(entry->name, entry->name_size);
-    bzi_tar_member member = { entry->offset, (uint32_t)entry->size, (uint16_t)(entry->size >> 32), 0 };
-    uint32_t first = (uint32_t)b->member_count;
+    const uint64_t key_size = bzi_tar_key_size(file->name);
+    bzi_tar_member member = { file->offset, (uint32_t)file->size, (uint16_t)(file->size >> 32), 0 };
+    const uint32_t first = (uint32_t)b->member_count;
+    int is_new;
 
     b->file_count++;
-    if (key_size == 0)
+    if (key_size == 0 || file->name.size - key_size > BZNA_NAME_MAX)
         return BZNA_OK;
-
-    if (entry->name_size - key_size > BZNA_NAME_MAX) {
-        b->left_out_at = b->left_out++ ? b->left_out_at : entry->offset - BZI_TAR_BLOCK;
-        return BZNA_OK;
-    }
-
-    if (b->member_count == UINT32_MAX || entry->size >> 48)
-        return BZI_FAIL_AT(err, BZNA_E_LIMIT, entry->offset, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
-    if (bzi_tar_number_field(b, entry, key_size, err) != BZNA_OK)
+    if (b->member_count == UINT32_MAX || file->size >> 48)
+        return BZI_FAIL_AT(err, BZNA_E_LIMIT, file->offset, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
+    if (bzi_tar_number_field(b, file, key_size, err) != BZNA_OK)
         return err->status;
 
     member.field = (uint16_t)b->last_field;
-    if (!bzi_buffer_push(memory, &b->members, &b->member_count, &member, sizeof member))
-        return bzi_fail_memory(err, "the index of a tar");
-    if (key_size == b->key_size && !memcmp(entry->name, b->key, key_size))
-        return BZNA_OK;
-    if (!bzi_buffer_push(memory, &b->begins, &b->count, &first, sizeof first))
+    is_new = key_size != b->key_size || memcmp(file->name.data, b->key, (size_t)key_size);
+    if (!bzi_buffer_push(memory, &b->members, &b->member_count, &member, sizeof member) ||
+        (is_new && !bzi_buffer_push(memory, &b->begins, &b->count, &first, sizeof first)))
         return bzi_fail_memory(err, "the index of a tar");
 
-    memcpy(b->key, entry->name, key_size);
+    memcpy(b->key, file->name.data, (size_t)key_size);
     b->key_size = key_size;
     return BZNA_OK;
 }
@@ -10211,265 +9931,118 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
  * skipped. A tar in memory is used where it lies. */
 static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
 {
-    bzi_tar_walk walk;
     bzna_status status;
 
-    bzi_tar_walk_begin(&walk, &b->c->source, &b->c->host->memory, 0);
-
-    do {
-        if ((status = bzi_tar_next(&walk, err)) == BZNA_OK && walk.is_file) {
-            const bzi_tar_entry entry = { walk.name, walk.name_size, walk.offset, walk.size };
-            status = bzi_tar_add(b, &entry, err);
-        }
-    } while (status == BZNA_OK);
-    bzi_tar_walk_end(&walk);
+    b->walk.at = 0;
+    while ((status = bzi_tar_next(&b->walk, err)) == BZNA_OK)
+        if (b->walk.is_file && bzi_tar_add(b, &b->walk.file, err) != BZNA_OK)
+            return err->status;
     return status == BZNA_END ? BZNA_OK : status;
 }
 
-/* An index while it is read. */
-typedef struct bzi_tar_index {
-    bzi_span       rest;              /* the text that is left */
-    uint64_t       line;              /* samples read so far; the file's first line is not counted */
-    uint64_t       count;             /* samples that the first line announces */
-    uint64_t       last_end;          /* end of the last member, with its padding */
-    bzi_tar_walk   walk;              /* for comparing with the tar's headers */
-} bzi_tar_index;
-
-/* Fails because of the index. `why` says what is wrong, as "it is older than the tar". `line`: where, or 0. */
-static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, uint64_t line, bzna_error *err)
+/* Fails because of the index, in the sample that is read. */
+static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, bzna_error *err)
 {
-    const char *path = b->c->source.path, *slash = path ? strrchr(path, '/') : NULL;
-    const char *base = slash ? slash + 1 : path;
-    const int stem = base ? (int)bzi_min(strlen(base) - 4, 40) : 0;
-    char place[32] = "";
-
-    if (line)
-        snprintf(place, sizeof place, "line %llu: ", (bzi_llu)line);
-    if (b->config->index)
-        return BZI_FAIL(err, BZNA_E_BOX,
-                        "dataset_config.index does not fit it (%s%s): leave it out, or write it again (bzna index)",
-                        place, why);
-    return BZI_FAIL(err, BZNA_E_BOX,
-                    "%.*s.idx does not fit it (%s%s): remove it, or write it again: bzna index %.*s.tar", stem, base,
-                    place, why, stem, base);
+    return BZI_FAIL(err, BZNA_E_BOX, "%s does not fit it (sample %llu: %s): leave that out, or write it again (bzna "
+                    "index)", b->config->index ? "dataset_config.index" : "the .idx file next to it",
+                    (bzi_llu)b->count, why);
 }
 
-/* Checks that the tar has the member that the index names, in its place. Walks from the end of the member before. */
-static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, const bzi_tar_entry *entry,
-                                   bzna_error *err)
+/* Parses an index as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, and then, in a line for each
+ * sample, field, offset, size and name of each member. Returns BZI_DECLINED if a file next to the tar is not an index
+ * of version 1.2, as other programs call theirs so, too, or if the index has no members. The last member is compared
+ * with its header. Others are when they are used. */
+static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_span text, bzna_error *err)
 {
-    bzi_tar_walk *walk = &x->walk;
-    bzna_status status;
+    const uint64_t file_size = b->c->source.size;
+    const bzi_span version = bzi_text_word(&text), number = bzi_text_word(&text);
+    bzi_tar_file file = { .size = 0 };
+    const uint8_t *header = NULL;
+    uint64_t count, end = 0;
 
-    walk->at = x->last_end;
-    do
-        status = bzi_tar_next(walk, err);
-    while (status == BZNA_OK && walk->offset < entry->offset);
-
-    if (status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_TRUNCATED)
-        return status;
-    if (status == BZNA_OK && walk->is_file && walk->offset == entry->offset && walk->size == entry->size &&
-        walk->name_size == entry->name_size && !memcmp(walk->name, entry->name, entry->name_size))
-        return BZNA_OK;
-    return bzi_tar_fail_index(b, "the tar has something else there", x->line + 2, err);
-}
-
-/* Reads the line of one sample: field, offset, size and name of each member. Some samples are compared with the tar:
- * about eight, and the last. */
-static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
-{
-    const uint64_t file_size = b->c->source.size, step = x->count / 8 + 1;
-    const int compare = x->line % step == 0 || x->line + 1 == x->count;
-    bzi_span line = bzi_text_line(&x->rest);
-    bzna_status status = BZNA_OK;
-
-    while (status == BZNA_OK && bzi_text_word(&line).size) {
-        const bzi_span at = bzi_text_word(&line), bytes = bzi_text_word(&line), name = bzi_text_word(&line);
-        bzi_tar_entry entry = { name.data, (uint32_t)name.size, 0, 0 };
-
-        if (!bzi_span_integer(at, &entry.offset) || !bzi_span_integer(bytes, &entry.size) || !name.size ||
-            name.size > BZI_LIMIT_PATH_BYTES)
-            return bzi_tar_fail_index(b, "not the field, offset, size and name of members", x->line + 2, err);
-
-        if (entry.offset % BZI_TAR_BLOCK || entry.offset < x->last_end + BZI_TAR_BLOCK || entry.offset > file_size ||
-            entry.size > file_size - entry.offset)
-            return bzi_tar_fail_index(b, "no member can lie there", x->line + 2, err);
-        if (compare)
-            status = bzi_tar_compare(b, x, &entry, err);
-        if (status == BZNA_OK)
-            status = bzi_tar_add(b, &entry, err);
-        x->last_end = bzi_tar_round(entry.offset + entry.size);
-    }
-
-    if (status == BZNA_OK && line.size)
-        return bzi_tar_fail_index(b, "it is not text", x->line + 2, err);
-    return status;
-}
-
-/* Parses the text of an index. Returns BZI_DECLINED if a file beside the tar is not an index of version 1.2: other
- * programs call theirs so, too. */
-static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
-{
-    bzi_span line = bzi_text_line(&x->rest);
-    const bzi_span version = bzi_text_word(&line), number = bzi_text_word(&line);
-    bzna_status status = BZNA_OK;
-    int64_t count = -1;
-
-    if (!bzi_span_is(version, "v1.2") || !bzi_span_signed(number, &count) || count < 0 ||
-        bzi_text_word(&line).size) {
+    if (!bzi_span_is(version, "v1.2") || !bzi_span_integer(number, &count)) {
         if (b->config->index)
-            return bzi_tar_fail_index(b, "it does not begin with \"v1.2\" and a number of samples", 1, err);
+            return bzi_tar_fail_index(b, "it does not begin with \"v1.2\" and a number of samples", err);
         bzi_log(b->c->host, BZNA_LOG_WARNING, BZNA_OK,
                 "%s: the .idx file beside it is ignored: it is not an index v1.2", b->c->name);
         return BZI_DECLINED;
     }
 
-    x->count = (uint64_t)count;
-    for (; status == BZNA_OK && x->rest.size; x->line++)
-        status = bzi_tar_read_line(b, x, err);
-    if (status == BZNA_OK && x->line != x->count)
-        status = bzi_tar_fail_index(b, "it has more or fewer lines than its first one says", 0, err);
-    if (status == BZNA_OK && x->last_end > b->c->source.size)
-        status = bzi_tar_fail_padding(b->c->source.size, err);
-    return status;
+    while (bzi_text_word(&text).size) {
+        const bzi_span at = bzi_text_word(&text), bytes = bzi_text_word(&text);
+
+        file.name = bzi_text_word(&text);
+        if (!bzi_span_integer(at, &file.offset) || !bzi_span_integer(bytes, &file.size) || !file.name.size ||
+            file.name.size > BZI_LIMIT_PATH_BYTES || file.offset % BZI_TAR_BLOCK ||
+            file.offset < end + BZI_TAR_BLOCK || file.offset > file_size || file.size > file_size - file.offset)
+            return bzi_tar_fail_index(b, "not the field, offset, size and name of a member that can lie there", err);
+        if (bzi_tar_add(b, &file, err) != BZNA_OK)
+            return err->status;
+        end = bzi_tar_round(file.offset + file.size);
+    }
+
+    if (text.size || b->count != count)
+        return bzi_tar_fail_index(b, "it is not text, or has more or fewer samples than it says", err);
+    if (!b->file_count)
+        return BZI_DECLINED;
+    if (bzi_window_view(&b->walk.window, file.offset - BZI_TAR_BLOCK, BZI_TAR_BLOCK, &header, err) != BZNA_OK)
+        return err->status;
+    if (!bzi_tar_matches(header, file.size))
+        return bzi_tar_fail_index(b, "the tar has something else there", err);
+    b->walk.at = end;
+    return end > file_size ? bzi_tar_next(&b->walk, err) : BZNA_OK;     /* says that padding is missing */
 }
 
-/* Reads SHARD.idx beside SHARD.tar. file: what is told of it. Returns BZI_DECLINED if there is none. */
-static bzna_status bzi_tar_load_index(const bzi_tar_build *b, bzi_source *file, bzi_buffer *text, bzna_error *err)
+/* Reads SHARD.idx next to SHARD.tar. Returns 0 if there is none, or none that can be read, or if it is older than the
+ * tar, so that it may be the index of another. */
+static int bzi_tar_load_index(const bzi_container *c, bzi_buffer *bytes, bzi_span *text)
 {
-    const char *const tar = b->c->source.path;
-    const size_t length = tar ? strlen(tar) : 0;
+    const size_t length = c->source.path ? strlen(c->source.path) : 0;
     char path[BZI_LIMIT_PATH_BYTES];
-    bzna_status status;
+    bzi_source file = { .size = 0 };
+    bzna_error ignored;
+    int is_read;
 
-    if (length < 5 || length >= sizeof path || strcmp(tar + length - 4, ".tar"))
-        return BZI_DECLINED;
-    snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, tar);
-    if ((status = bzi_source_open_file(file, path, err)) == BZNA_E_NOT_FOUND)
-        return BZI_DECLINED;
-    if (status == BZNA_OK && bzi_buffer_reserve(&b->c->host->memory, text, file->size + 1, 0))
-        status = bzi_source_read(file, 0, text->data, file->size, err);
-    else if (status == BZNA_OK)
-        status = bzi_fail_memory(err, "the index of a tar");
-    bzi_source_close(file);
-    return status == BZNA_OK ? status : bzi_error_prefix(err, path);
-}
-
-/* Reads the index that the caller gives, or the file beside the tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the
- * number of samples, then a line for each sample. Returns BZI_DECLINED if there is none. An index that does not fit the
- * tar is an error. */
-static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
-{
-    const bzi_memory *memory = &b->c->host->memory;
-    bzi_source file = { .size = b->config->index_bytes };
-    bzi_buffer text = { 0 };
-    bzi_tar_index x;
-    bzna_status status = b->config->index ? BZNA_OK : bzi_tar_load_index(b, &file, &text, err);
-
-    if (status == BZNA_OK) {
-        memset(&x, 0, offsetof(bzi_tar_index, walk));
-        bzi_tar_walk_begin(&x.walk, &b->c->source, memory, 0);
-        x.rest = (bzi_span){ b->config->index ? b->config->index : text.data, file.size };
-
-        status = bzi_tar_parse_index(b, &x, err);
-        b->is_old = !b->config->index && file.file.modified_ns < b->c->source.file.modified_ns;
-        ((bzi_tar *)b->c->own)->from_index = status == BZNA_OK;
-        bzi_tar_walk_end(&x.walk);
-    }
-    bzi_buffer_free(memory, &text);
-    return status;
-}
-
-static void bzi_tar_build_free(bzi_tar_build *b)
-{
-    bzi_buffer_free(&b->c->host->memory, &b->members);
-    bzi_buffer_free(&b->c->host->memory, &b->begins);
-}
-
-/* Checks an index that is older than its tar against all headers. Copied files often have such times, so the index may
- * still be right. */
-static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
-{
-    bzi_tar_build scan = { .c = b->c, .config = b->config };
-    bzna_status status = bzi_tar_scan(&scan, err);
-
-    if (status == BZNA_OK &&
-        (scan.member_count != b->member_count || scan.count != b->count || scan.field_count != b->field_count ||
-         memcmp(scan.fields, b->fields, b->field_count * sizeof *b->fields) ||
-         (b->count && (memcmp(scan.members.data, b->members.data, (size_t)b->member_count * sizeof(bzi_tar_member)) ||
-                       memcmp(scan.begins.data, b->begins.data, (size_t)b->count * sizeof(uint32_t))))))
-        status = bzi_tar_fail_index(b, "it is older than the tar and lists other members", 0, err);
-    bzi_tar_build_free(&scan);
-    return status;
-}
-
-/* Says that a tar has no files, as writers of shards leave them if there are no samples left: it has zeros alone, or
- * folders and links. Declines other files that begin with zeros, such as records, or what a disk has of a file that was
- * never written, which is larger. */
-static bzna_status bzi_tar_end_empty(bzi_tar_build *b, bzna_error *err)
-{
-    bzi_window window = { .source = &b->c->source, .memory = &b->c->host->memory };
-    const uint64_t size = bzi_min(b->c->source.size, BZI_LIMIT_PAX_BYTES);
-    const bzi_tar *tar = b->c->own;
-    const uint8_t *bytes = NULL;
-    bzna_status status = size ? bzi_window_view(&window, 0, size, &bytes, err) : BZNA_OK;
-
-    if (status == BZNA_OK && !bzi_is_zero(bytes, (size_t)bzi_min(size, BZI_TAR_BLOCK))) {
-        status = BZNA_END;
-        if (tar->from_index)
-            status = bzi_tar_fail_index(b, "it has no samples, but the tar has members", 0, err);
-    } else if (status == BZNA_OK) {
-        status = size == b->c->source.size && bzi_is_zero(bytes, (size_t)size) ? BZNA_END : BZI_DECLINED;
-    }
-    bzi_buffer_free(window.memory, &window.bytes);
-
-    if (status == BZNA_END)
-        BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar is empty");
-    if (status == BZI_DECLINED)
-        b->c->own = NULL;
-    return status;
+    if (length < 5 || length >= sizeof path || strcmp(c->source.path + length - 4, ".tar"))
+        return 0;
+    snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, c->source.path);
+    if (bzi_source_open_file(&file, path, &ignored) != BZNA_OK)
+        return 0;
+    is_read = file.file.modified_ns >= c->source.file.modified_ns &&
+              bzi_buffer_reserve(&c->host->memory, bytes, file.size, 0) &&
+              bzi_source_read(&file, 0, bytes->data, file.size, &ignored) == BZNA_OK;
+    *text = (bzi_span){ bytes->data, file.size };
+    bzi_source_close(&file);
+    return is_read;
 }
 
 /* Moves what was built to memory of the right size, adds the field "name" and finds the targets. */
 static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 {
+    const uint32_t member_count = (uint32_t)b->member_count;
     bzi_container *c = b->c;
     bzi_tar *tar = c->own;
 
-    if (b->left_out)
-        bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
-                "%s: %u members are left out, because the names of their fields have more than %d bytes; the first is "
-                "at byte %llu",
-                c->name, b->left_out, BZNA_NAME_MAX - 1, (bzi_llu)b->left_out_at);
-
-    if (b->file_count == 0)
-        return bzi_tar_end_empty(b, err);
     if (b->count == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are named KEY.FIELD");
-    if (b->field_count == 1 && bzi_word_is_in(b->fields[0].name, " tar tar.gz tgz zip "))
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are named KEY.FIELD, with a FIELD of at "
+                        "most %d bytes", BZNA_NAME_MAX - 1);
+    if (c->field_count == 1 && bzi_word_is_in(b->fields[0].name, " tar tar.gz tgz zip "))
         return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are archives themselves (KEY.%s): unpack it, then unpack "
                         "each into a folder of its name, or open them (*.tar)", (bzi_llu)b->count,
                         b->fields[0].name);
 
-    tar->key_field = b->field_count;
-    for (uint32_t i = 0; i < b->field_count; i++) {
-        if (!strcmp(b->fields[i].name, "cls"))
-            c->target_field = i;
-        if (!strcmp(b->fields[i].name, "name"))
-            tar->key_field = BZI_NO_FIELD;
-    }
-
+    c->target_field = bzi_container_find_field(c, "cls");
+    tar->key_field = bzi_container_find_field(c, "name") == BZI_NO_FIELD ? c->field_count : BZI_NO_FIELD;
     if (tar->key_field != BZI_NO_FIELD)
-        b->fields[b->field_count++] = (bzi_field){ BZNA_FIELD_TEXT, 0, "name" };
+        bzi_container_add_field(c, b->fields, BZNA_FIELD_TEXT, 0, "name");
     c->count = b->count;
     tar->member_count = b->member_count;
-    c->field_count = b->field_count;
     tar->members = bzi_arena_copy(&c->arena, b->members.data, b->member_count, sizeof *tar->members);
-    c->fields = tar->fields = bzi_arena_copy(&c->arena, b->fields, b->field_count, sizeof *tar->fields);
-    if (!tar->members || !tar->fields || !BZI_ARENA_ZERO(&c->arena, tar->begins, b->count + 1))
+    c->fields = tar->fields = bzi_arena_copy(&c->arena, b->fields, c->field_count, sizeof *tar->fields);
+    if (bzi_buffer_push(&c->host->memory, &b->begins, &b->count, &member_count, sizeof member_count))
+        tar->begins = bzi_arena_copy(&c->arena, b->begins.data, b->count, sizeof *tar->begins);
+    if (!tar->members || !tar->fields || !tar->begins)
         return bzi_fail_memory(err, "the index of a tar");
-    bzi_copy(tar->begins, b->begins.data, b->count * sizeof *tar->begins);
-    tar->begins[b->count] = (uint32_t)b->member_count;
 
     for (uint64_t i = 0; i < tar->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;
@@ -10478,20 +10051,38 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Takes the index beside the tar, if there is one, or builds it. One that is older than the tar is confirmed first. */
+#define BZI_TAR_EMPTY (1u << 20)      /* bytes of zeros that are a tar without files, at most; writers have 10 kB */
+
+/* Takes the index that the caller gives, or the one next to the tar, or builds it. A tar has no files if its writer had
+ * no samples left: it has zeros alone, or folders and links. */
 BZI_COLD
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
+    const bzi_memory *memory = &c->host->memory;
     bzi_tar_build b = { .c = c, .config = config };
-    bzna_status status;
+    bzi_span text = { config->index, config->index_bytes };
+    bzi_buffer bytes = { 0 };
+    bzna_status status = BZI_DECLINED;
 
-    if ((status = bzi_tar_read_index(&b, err)) == BZI_DECLINED)
+    bzi_tar_walk_begin(&b.walk, &c->source, memory, 0);
+    if (config->index || bzi_tar_load_index(c, &bytes, &text))
+        status = bzi_tar_parse_index(&b, text, err);
+    ((bzi_tar *)c->own)->from_index = status == BZNA_OK;
+    if (status == BZI_DECLINED)
         status = bzi_tar_scan(&b, err);
-    else if (status == BZNA_OK && b.is_old)
-        status = bzi_tar_confirm(&b, err);
-    if (status == BZNA_OK)
+    if (status == BZNA_OK && b.file_count)
         status = bzi_tar_finish(&b, err);
-    bzi_tar_build_free(&b);
+    else if (status == BZNA_OK && b.walk.at == 0 && c->source.size > BZI_TAR_EMPTY)
+        status = BZI_DECLINED;                              /* records, or a file that was never written */
+    else if (status == BZNA_OK) {
+        BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar is empty");
+        status = BZNA_END;
+    }
+
+    bzi_tar_walk_end(&b.walk);
+    bzi_buffer_free(memory, &bytes);
+    bzi_buffer_free(memory, &b.members);
+    bzi_buffer_free(memory, &b.begins);
     return status;
 }
 
@@ -10514,15 +10105,7 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
     const bzi_tar *tar = c->own;
     const bzi_tar_member *end, *const first = bzi_tar_members(tar, index, &end);
     const uint64_t begin = bzi_tar_begin(tar, index);
-    uint64_t places[BZI_LIMIT_FIELDS] = { 0 };              /* no member lies at 0: its header is there */
-
-    for (const bzi_tar_member *m = first; m < end; m++) {
-        if (places[m->field])
-            return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
-                               "it has the field \"%s\" twice, the first time at byte %llu",
-                               tar->fields[m->field].name, (bzi_llu)places[m->field] - BZI_TAR_BLOCK);
-        places[m->field] = m->offset;
-    }
+    (void)err;
 
     extent->offset = first->offset - begin > BZI_WINDOW_READ ? first->offset - BZI_TAR_BLOCK : begin;
     extent->size = bzi_tar_member_end(end - 1) - extent->offset;
@@ -10536,37 +10119,47 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     const bzi_tar *tar = c->own;
     const uint64_t offset = tar->members[tar->begins[sample->index]].offset, begin = bzi_tar_begin(tar, sample->index);
     const int is_read = sample->bytes && sample->extent.offset == begin;
-    /* is_read: offsets in the walk count from the sample's first byte, not from the file's */
     const bzi_source bytes = { .held = sample->bytes, .size = sample->extent.size };
+    const uint64_t base = is_read ? begin : 0;              /* from which offsets in the walk count */
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
 
-    bzi_tar_walk_begin(&walk, is_read ? &bytes : &c->source, &c->host->memory, is_read ? 0 : begin);
-
-    while (status == BZNA_OK && walk.offset + (is_read ? begin : 0) < offset)
+    bzi_tar_walk_begin(&walk, is_read ? &bytes : &c->source, &c->host->memory, begin - base);
+    while (status == BZNA_OK && base + walk.file.offset < offset)
         status = bzi_tar_next(&walk, err);
-    if (status == BZNA_OK ? walk.offset + (is_read ? begin : 0) != offset : is_read || status == BZNA_END)
+    if (status == BZNA_OK ? base + walk.file.offset != offset : is_read || status == BZNA_END)
         status = BZI_FAIL_AT(err, BZNA_E_BOX, offset, "no member of the tar lies here");
 
     if (status == BZNA_OK)
-        bzi_value_put(value, walk.name, bzi_tar_split(walk.name, walk.name_size));
+        bzi_value_put(value, walk.name, bzi_tar_key_size(walk.file.name));
     bzi_tar_walk_end(&walk);
     return status;
 }
 
-/* Finds the bytes of a member of a sample that was read. If the place is from an index, the header is checked again. */
-static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, const bzi_tar_member *m, bzi_span *bytes,
-                                 bzna_error *err)
+/* Finds the bytes of a field of a sample that was read; without it, bytes->data is NULL. offset: of them in the file.
+ * If the place is from an index, the header is checked again. */
+static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, uint32_t number, bzi_span *bytes,
+                                 uint64_t *offset, bzna_error *err)
 {
-    const uint8_t *data = sample->bytes + (m->offset - sample->extent.offset), *header = data - BZI_TAR_BLOCK;
-    uint64_t size;
+    const bzi_tar_member *end;
 
-    *bytes = (bzi_span){ data, bzi_tar_member_size(m) };
-    if (!tar->from_index || (bzi_tar_is_header(header) && bzi_tar_number(header + 124, 12, &size) &&
-                             size == bytes->size && bzi_tar_is_file(header[156])))
-        return BZNA_OK;
-    return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
-                       "the header does not match the .idx file: remove that, or write it again: bzna index");
+    *bytes = (bzi_span){ NULL, 0 };
+    for (const bzi_tar_member *m = bzi_tar_members(tar, sample->index, &end); m < end; m++) {
+        const uint8_t *data = sample->bytes + (m->offset - sample->extent.offset), *header = data - BZI_TAR_BLOCK;
+
+        if (m->field != number)
+            continue;
+        if (bytes->data)
+            return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
+                               "it has the field \"%s\" twice, the first time at byte %llu", tar->fields[number].name,
+                               (bzi_llu)*offset - BZI_TAR_BLOCK);
+        *offset = m->offset;
+        *bytes = (bzi_span){ data, bzi_tar_member_size(m) };
+        if (tar->from_index && !bzi_tar_matches(header, bytes->size))
+            return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK,
+                               "the header does not match the .idx file: remove that, or write it again: bzna index");
+    }
+    return BZNA_OK;
 }
 
 /* Gives the value of a field. A sample that has no member of it has no value. */
@@ -10574,37 +10167,28 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
                                  bzna_error *err)
 {
     const bzi_tar *tar = c->own;
-    const bzi_tar_member *end, *m = bzi_tar_members(tar, sample->index, &end);
     bzi_span bytes;
-    bzna_status status;
+    uint64_t offset;
     int64_t integer;
     char text[24];
 
     if (number == tar->key_field)
         return bzi_tar_key(c, sample, value, err);
+    if (bzi_tar_bytes(tar, sample, number, &bytes, &offset, err) != BZNA_OK)
+        return err->status;
 
-    while (m < end && m->field != number)
-        m++;
-    value->absent = m == end;
-    if (m == end)
+    value->absent = !bytes.data;
+    if (value->absent)
         return BZNA_OK;
-
-    if ((status = bzi_tar_bytes(tar, sample, m, &bytes, err)) != BZNA_OK)
-        return status;
-
-    if (tar->fields[number].kind != BZNA_FIELD_INTEGER) {
+    if (tar->fields[number].kind != BZNA_FIELD_INTEGER)
         bzi_value_put(value, bytes.data, bytes.size);
-        return BZNA_OK;
-    }
-
-    if (bzi_span_signed(bytes, &integer)) {
+    else if (bzi_span_signed(bytes, &integer))
         bzi_value_put(value, &integer, sizeof integer);
-        return BZNA_OK;
+    else {
+        bzi_text_show(text, sizeof text, bytes.data, bytes.size);
+        return BZI_FAIL_AT(err, BZNA_E_BOX, offset, "its %s is not an integer: \"%s\"", tar->fields[number].name, text);
     }
-
-    bzi_text_show(text, sizeof text, bytes.data, bytes.size);
-    return BZI_FAIL_AT(err, BZNA_E_BOX, m->offset, "its %s is not an integer: \"%s\"",
-                       tar->fields[number].name, text);
+    return BZNA_OK;
 }
 
 static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzna_sample_ref *out,
@@ -10630,18 +10214,17 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
     const bzi_tar *tar = c->own;
     const char *const name = pick->name && strcmp(pick->name, "image") ? pick->name : NULL;
     const bzi_tar_member *end, *m = bzi_tar_members(tar, sample->index, &end);
+    uint64_t offset;
     bzi_span bytes;
 
-    for (; m < end; m++) {
-        const bzi_field *field = &tar->fields[m->field];
-        if (name ? strcmp(field->name, name) : field->kind != BZNA_FIELD_IMAGE)
-            continue;
-
-        if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
-            return err->status;
-        return bzi_file_image(c->host, bytes, m->offset, image, err);
-    }
-    return bzi_container_fail_image(name, err);
+    while (m < end && (name ? strcmp(tar->fields[m->field].name, name) :
+                              tar->fields[m->field].kind != BZNA_FIELD_IMAGE))
+        m++;
+    if (m == end)
+        return bzi_container_fail_image(name, err);
+    if (bzi_tar_bytes(tar, sample, m->field, &bytes, &offset, err) != BZNA_OK)
+        return err->status;
+    return bzi_file_image(c->host, bytes, offset, image, err);
 }
 
 /* Tells files apart by their sizes and the places of the first 64 and the last 64 samples or so. */
@@ -10664,7 +10247,7 @@ static const bzi_container_ops bzi_tar_row = {
     .own_bytes = sizeof(bzi_tar),
     .still = 1,
     .probe = bzi_tar_probe,
-    .indexed = 1,
+    .settings = " index orientation palette ",
     .open = bzi_tar_open,
     .locate = bzi_tar_locate,
     .field = bzi_tar_field,
@@ -10686,6 +10269,7 @@ static const bzi_container_ops bzi_tar_row = {
  *   one picture, which is located   its bytes, where they lie
  *   one picture, which is read      its bytes, fetched
  *   several pictures                fetched: their bytes in the order of the fields, as bzi_sample_part finds them
+ *   no picture                      none
  *   a record, with `unpack`         the record: its bytes, where they lie, or fetched
  *
  * Other fields do not lie in the sample's bytes, unless these are a record. Nothing that the functions say is trusted.
@@ -10693,167 +10277,135 @@ static const bzi_container_ops bzi_tar_row = {
  * opened when it is read. */
 
 typedef struct bzi_provider {
-    bzna_provider c;                  /* the caller's; its arrays are copied below */
-    /* as the caller describes the fields; names are below. What follows the last one is the record */
+    bzna_provider c;                  /* the caller's, with copies of its arrays */
+    /* as the caller describes the fields, but for the names. What follows the last one is the record */
     bzna_provider_field given[BZI_LIMIT_FIELDS + 1];
     bzi_field   fields[BZI_LIMIT_FIELDS + 1];
     uint8_t     layouts[BZI_LIMIT_FIELDS][2];         /* of raw pictures, as bzna_image.config has it */
     uint64_t    sizes[BZI_LIMIT_FIELDS + 1];          /* bytes that a value must have; 0: any */
     uint64_t    record_bytes;         /* bytes that a record must have at least: raw pictures end there */
     uint32_t    pictures;             /* how many fields are pictures */
-    uint32_t    picture;              /* number of the first of them */
     uint32_t    whole;                /* number of what has all of a sample's bytes: the record, or the only picture;
                                        * BZI_NO_FIELD: nothing has */
-    const char **paths;               /* of the files, as the caller gives them */
-    const char *here;                 /* the working folder when they were given, with a slash */
+    const char *here;                 /* the working folder when the files' paths were given; "": it is not known */
     bzi_source *files;                /* the files themselves; NULL: each is opened when it is read */
-    uint32_t    open_count;           /* those of them that were opened */
-    const char **classes;             /* their names */
     uint64_t    limit;                /* bytes of a value, at most */
 } bzi_provider;
 
 /* --- Opening --- */
 
-static bzna_status bzi_provider_fail_field(uint32_t number, const char *what, uint64_t value, const char *why,
-                                           bzna_error *err)
-{
-    return BZI_MISUSE(err, "provider.fields[%u].%s: %llu; %s", number, what, (bzi_llu)value, why);
-}
-
-/* Checks a field of raw pixels, and sets what its values must be. */
-static bzna_status bzi_provider_check_raw(const bzi_container *c, bzi_provider *own, uint32_t number, bzna_error *err)
+/* Checks a field. bytes: that a value must have, or 0. */
+static bzna_status bzi_provider_check_field(const bzi_container *c, const bzi_provider *own, uint32_t number,
+                                            uint64_t bytes, bzna_error *err)
 {
     const bzna_provider_field *f = &own->given[number];
-    const uint32_t edge = c->host->max_edge_px;
-
-    if (f->channels != 1 && f->channels != 3)
-        return bzi_provider_fail_field(number, "channels", f->channels, "raw pixels have 1 or 3", err);
-    if (!f->width || f->width > edge)
-        return bzi_provider_fail_field(number, "width", f->width, "it must be 1 to max_edge_px", err);
-    if (!f->height || f->height > edge)
-        return bzi_provider_fail_field(number, "height", f->height, "it must be 1 to max_edge_px", err);
-
-    own->sizes[number] = (uint64_t)f->width * f->height * f->channels;
-    own->layouts[number][0] = (uint8_t)f->channels;
-    own->layouts[number][1] = (uint8_t)f->layout;
-    if (own->sizes[number] > own->limit)
-        return bzi_provider_fail_field(number, "width", f->width, "the pixels have more bytes than max_bytes", err);
-    if (f->offset > (own->c.unpack ? own->limit - own->sizes[number] : 0))
-        return bzi_provider_fail_field(number, "offset", f->offset,
-                                       own->c.unpack ? "no record of max_bytes has the pixels there" :
-                                                       "it has an effect with provider.unpack only", err);
-    if (own->c.unpack && own->record_bytes < f->offset + own->sizes[number])
-        own->record_bytes = f->offset + own->sizes[number];
-    return BZNA_OK;
-}
-
-/* Checks how a picture is coded. */
-static bzna_status bzi_provider_check_picture(const bzi_container *c, bzi_provider *own, uint32_t number,
-                                              bzna_error *err)
-{
-    const bzna_provider_field *f = &own->given[number];
-
-    if (f->codec == BZNA_CODEC_RAW)
-        return bzi_provider_check_raw(c, own, number, err);
-    if (f->codec > BZNA_CODEC_AV1)
-        return bzi_provider_fail_field(number, "codec", f->codec,
-                                       "it must be UNKNOWN (a file, told apart by its content), H264, H265, AV1 or RAW",
-                                       err);
-    if (f->width || f->height || f->channels || f->layout || f->offset)
-        return BZI_MISUSE(err, "provider.fields[%u]: width, height, channels, layout, offset: they describe RAW only",
-                          number);
-    return BZNA_OK;
-}
-
-/* Checks a field by itself, except its name. */
-static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider *own, uint32_t number,
-                                            bzna_error *err)
-{
-    const bzna_provider_field *f = &own->given[number];
+    const bzna_provider *p = &own->c;
+    const uint32_t edge = c->host->max_edge_px, is_picture = f->kind == BZNA_FIELD_IMAGE;
+    const uint32_t is_raw = is_picture && f->codec == BZNA_CODEC_RAW;
+    const char *const name = f->name ? f->name : "";
+    const struct { int is_wrong; const char *member, *why; } rules[] = {
+        { p->unpack && f->located, "located", "provider.unpack gives it" },
+        { !p->unpack && (f->located ? !p->locate && !p->places : !p->read), "located",
+          f->located ? "provider.locate and provider.places are NULL" : "it is 0, and provider.read is NULL" },
+        { !name[0] || strlen(name) >= BZNA_NAME_MAX || strpbrk(name, ",:") || !bzi_text_is_utf8(name), "name",
+          "it must have 1 to 31 bytes of UTF-8, without comma and colon" },
+        { !is_raw && f->codec > (is_picture ? BZNA_CODEC_AV1 : 0), "codec", is_picture ?
+          "it must be UNKNOWN (a file, told apart by its content), H264, H265, AV1 or RAW" :
+          "it describes pictures only" },
+        { !is_raw && (f->width || f->height || f->channels || f->layout || f->offset),
+          "width, height, channels, layout, offset", "they describe RAW pixels only" },
+        { is_raw && f->channels != 1 && f->channels != 3, "channels", "RAW pixels have 1 or 3" },
+        { is_raw && (!f->width || f->width > edge || !f->height || f->height > edge),
+          f->width && f->width <= edge ? "height" : "width", "of RAW pixels, it must be 1 to max_edge_px" },
+        { is_raw && bytes > own->limit, "width, height", "the pixels have more bytes than max_bytes" },
+        { f->offset > (p->unpack ? own->limit - bzi_min(bytes, own->limit) : 0), "offset", p->unpack ?
+          "no record of max_bytes has the pixels there" : "it has an effect with provider.unpack only" },
+    };
     char where[32];
 
     snprintf(where, sizeof where, "provider.fields[%u]", number);
     if (bzi_settings_check(BZI_OF_provider_field, f, where, err) != BZNA_OK)
         return err->status;
-    if (own->c.unpack && f->located)
-        return bzi_provider_fail_field(number, "located", 1, "provider.unpack gives it", err);
-    if (!own->c.unpack && (f->located ? !own->c.locate && !own->c.places : !own->c.read))
-        return BZI_MISUSE(err, "provider.%s: is NULL, but provider.fields[%u] needs it", f->located ? "locate" : "read",
-                          number);
-
-    if (f->kind == BZNA_FIELD_IMAGE)
-        return bzi_provider_check_picture(c, own, number, err);
-    if (f->codec || f->width || f->height || f->channels || f->layout || f->offset)
-        return BZI_MISUSE(err, "provider.fields[%u]: codec, width, height, channels, layout, offset: they describe "
-                          "pictures only", number);
-    own->sizes[number] = f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
+    for (size_t i = 0; i < BZI_LENGTH(rules); i++)
+        if (rules[i].is_wrong)
+            return BZI_MISUSE(err, "%s.%s: %s", where, rules[i].member, rules[i].why);
+    for (uint32_t i = 0; i < number; i++)
+        if (!strcmp(own->fields[i].name, name))
+            return BZI_MISUSE(err, "%s.name: \"%s\" is the name of another field", where, name);
     return BZNA_OK;
 }
 
-/* Checks a field's name, and adds the field. "target" is the target. */
+/* Checks a field and adds it. "target" is the target. */
 static bzna_status bzi_provider_add_field(bzi_container *c, bzi_provider *own, uint32_t number, bzna_error *err)
 {
-    const char *name = own->given[number].name;
-    const uint32_t kind = own->given[number].kind;
+    bzna_provider_field *f = &own->given[number];
+    const int is_picture = f->kind == BZNA_FIELD_IMAGE, is_raw = is_picture && f->codec == BZNA_CODEC_RAW;
+    const uint64_t bytes = is_raw ? (uint64_t)f->width * f->height * f->channels :
+                                    f->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : 0;
 
-    if (!name || !name[0] || strlen(name) >= BZNA_NAME_MAX || strpbrk(name, ",:"))
-        return BZI_MISUSE(err, "provider.fields[%u].name: it must have 1 to %u bytes, without comma and colon", number,
-                          BZNA_NAME_MAX - 1);
-    if (!bzi_text_is_utf8(name))
-        return BZI_MISUSE(err, "provider.fields[%u].name: is not UTF-8", number);
-    for (uint32_t i = 0; i < number; i++)
-        if (!strcmp(own->fields[i].name, name))
-            return BZI_MISUSE(err, "provider.fields[%u].name: \"%s\" is the name of another field", number, name);
+    if (bzi_provider_check_field(c, own, number, bytes, err) != BZNA_OK)
+        return err->status;
+    bzi_container_add_field(c, own->fields, f->kind, own->c.unpack || is_picture, f->name);
+    f->name = own->fields[number].name;
+    own->sizes[number] = bytes;
 
-    bzi_container_add_field(c, own->fields, kind, own->c.unpack || kind == BZNA_FIELD_IMAGE, name);
-    own->given[number].name = NULL;
-
-    if (kind == BZNA_FIELD_IMAGE && own->pictures++ == 0)
-        own->picture = number;
-    if (kind == BZNA_FIELD_INTEGER && !strcmp(name, "target")) {
+    if (f->kind == BZNA_FIELD_INTEGER && !strcmp(f->name, "target")) {
         c->target_field = number;
         c->target_count = c->count;
     }
+    if (!is_picture)
+        return BZNA_OK;
+    own->layouts[number][0] = (uint8_t)f->channels;
+    own->layouts[number][1] = (uint8_t)f->layout;
+    if (is_raw && own->c.unpack)
+        own->record_bytes = bzi_max(own->record_bytes, f->offset + bytes);
+    if (f->codec != BZNA_CODEC_UNKNOWN && !is_raw) {
+        c->still = 0;                                       /* NVDEC may decode it */
+        c->settings = "";
+    }
+    c->codec = !own->pictures || c->codec == f->codec ? f->codec : BZNA_CODEC_UNKNOWN;
+    own->pictures++;
     return BZNA_OK;
 }
 
 static bzna_status bzi_provider_open_fields(bzi_container *c, bzi_provider *own, bzna_error *err)
 {
-    if (!own->c.fields || !own->c.field_count || own->c.field_count > BZI_LIMIT_FIELDS)
+    const uint32_t count = own->c.field_count;
+
+    if (!own->c.fields || !count || count > BZI_LIMIT_FIELDS)
         return BZI_MISUSE(err, "provider.fields: 1 to %u fields are needed", BZI_LIMIT_FIELDS);
 
-    memcpy(own->given, own->c.fields, own->c.field_count * sizeof *own->given);
-    own->c.fields = NULL;
-    for (uint32_t i = 0; i < own->c.field_count; i++) {
-        const uint32_t codec = own->given[i].codec;
-        if (codec != BZNA_CODEC_UNKNOWN && codec != BZNA_CODEC_RAW)
-            c->still = 0;             /* NVDEC may decode it */
-        if (own->given[i].kind == BZNA_FIELD_IMAGE)
-            c->codec = !own->pictures || c->codec == codec ? codec : BZNA_CODEC_UNKNOWN;
-        if (bzi_provider_check_field(c, own, i, err) != BZNA_OK || bzi_provider_add_field(c, own, i, err) != BZNA_OK)
+    memcpy(own->given, own->c.fields, count * sizeof *own->given);
+    own->c.fields = own->given;
+    for (uint32_t i = 0; i < count; i++)
+        if (bzi_provider_add_field(c, own, i, err) != BZNA_OK)
             return err->status;
-    }
 
-    own->whole = own->c.unpack ? own->c.field_count : own->pictures == 1 ? own->picture : BZI_NO_FIELD;
-    own->given[own->c.field_count].located = own->c.locate || own->c.places;
-    own->fields[own->c.field_count] = (bzi_field){ BZNA_FIELD_BYTES, 0, "record" };
-    if (own->c.unpack && !own->given[own->whole].located && !own->c.read)
+    own->whole = own->c.unpack ? count : own->pictures == 1 ? bzi_container_find_picture(c, NULL) : BZI_NO_FIELD;
+    own->given[count].located = own->c.locate || own->c.places;
+    own->fields[count] = (bzi_field){ BZNA_FIELD_BYTES, 0, "record" };
+    if (own->c.unpack && !own->given[count].located && !own->c.read)
         return BZI_MISUSE(err, "provider.unpack: is set, but neither locate, places nor read gives the records");
     return BZNA_OK;
 }
 
-/* Copies an array of texts. what: its name. */
-static bzna_status bzi_provider_copy(bzi_container *c, const char *const *given, uint64_t count, const char *what,
-                                     const char ***copy, bzna_error *err)
+/* Replaces an array of the caller's texts by a copy. what: its name. */
+static bzna_status bzi_provider_copy(bzi_container *c, const char *const **texts, uint64_t count, const char *what,
+                                     bzna_error *err)
 {
+    const char **copy;
+
+    if (count > SIZE_MAX / sizeof *copy)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.%s: no array has %llu texts", what, (bzi_llu)count);
     for (uint64_t i = 0; i < count; i++)
-        if (!given[i])
+        if (!(*texts)[i])
             return BZI_MISUSE(err, "provider.%s[%llu]: is NULL", what, (bzi_llu)i);
-    if (!BZI_ARENA_ZERO(&c->arena, *copy, count))
+    if (!BZI_ARENA_ZERO(&c->arena, copy, count))
         return bzi_fail_memory(err, "the texts of a provider");
     for (uint64_t i = 0; i < count; i++)
-        if (!((*copy)[i] = bzi_arena_text(&c->arena, given[i])))
+        if (!(copy[i] = bzi_arena_text(&c->arena, (*texts)[i])))
             return bzi_fail_memory(err, "the texts of a provider");
+    *texts = copy;
     return BZNA_OK;
 }
 
@@ -10861,9 +10413,9 @@ static bzna_status bzi_provider_path(const bzi_container *c, uint64_t file, char
                                      bzna_error *err)
 {
     const bzi_provider *own = c->own;
-    const char *const name = own->paths[file];
+    const char *const name = own->c.files[file], *const here = bzi_os_is_absolute(name) ? "" : own->here;
 
-    if (snprintf(path, capacity, "%s%s", bzi_os_is_absolute(name) ? "" : own->here, name) >= (int)capacity)
+    if (snprintf(path, capacity, "%s%s%s", here, *here ? "/" : "", name) >= (int)capacity)
         return bzi_file_fail_open(ENAMETOOLONG, err);
     return BZNA_OK;
 }
@@ -10872,28 +10424,23 @@ static bzna_status bzi_provider_path(const bzi_container *c, uint64_t file, char
 static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, bzna_error *err)
 {
     const uint64_t count = own->c.file_count;
-    char path[BZI_LIMIT_PATH_BYTES];
+    char here[BZI_LIMIT_PATH_BYTES];
 
     if (!count)
         return BZNA_OK;
-    if (count > SIZE_MAX / sizeof *own->c.files)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.file_count: no array has %llu paths", (bzi_llu)count);
-    if (bzi_provider_copy(c, own->c.files, count, "files", &own->paths, err) != BZNA_OK)
+    if (bzi_provider_copy(c, &own->c.files, count, "files", err) != BZNA_OK)
         return err->status;
-    if (!bzi_path_absolute(path, sizeof path - 1, ""))
+    if (!bzi_path_absolute(here, sizeof here, ""))
         return bzi_file_fail_open(ENAMETOOLONG, err);
-    if (path[0])
-        bzi_copy(path + strlen(path), "/", 2);
-    if (!(own->here = bzi_arena_text(&c->arena, path)))
+    if (!(own->here = bzi_arena_text(&c->arena, here)))
         return bzi_fail_memory(err, "the texts of a provider");
     if (count > c->host->file_limit || count >= own->c.count)
         return BZNA_OK;
 
     if (!BZI_ARENA_ZERO(&c->arena, own->files, count))
         return bzi_fail_memory(err, "the files of a provider");
-    for (uint64_t i = 0; i < count; i++, own->open_count++) {
-        if (bzi_provider_path(c, i, path, sizeof path, err) != BZNA_OK ||
-            bzi_source_open_path(&own->files[i], c->host, path, err) != BZNA_OK)
+    for (uint64_t i = 0; i < count; i++) {
+        if (bzi_source_open_path(&own->files[i], c->host, own->c.files[i], err) != BZNA_OK)
             return bzi_error_prefix(err, own->c.files[i]);
         bzi_source_close_surplus(&own->files[i]);
     }
@@ -10903,44 +10450,40 @@ static bzna_status bzi_provider_open_files(bzi_container *c, bzi_provider *own, 
 /* Opens a provider, which belongs to the caller until all has succeeded. */
 static bzna_status bzi_provider_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    const bzna_provider *provider = c->given;
     const bzna_provider_field *picture;
     bzi_provider *own = c->own;
+    bzna_provider *p = &own->c;
     (void)config;
 
-    own->c = *provider;
-    if (!provider->count)
+    *p = *(const bzna_provider *)c->given;
+    if (!p->count)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "provider.count: is 0");
-    if (provider->count > (uint64_t)1 << 63)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples",
-                        (bzi_llu)provider->count);
-    if (provider->places && provider->locate)
+    if (p->count > (uint64_t)1 << 63)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples", (bzi_llu)p->count);
+    if (p->places && p->locate)
         return BZI_MISUSE(err, "provider.places: has no effect together with locate");
-    if (provider->kind && (strlen(provider->kind) >= sizeof c->info.container || !bzi_text_is_utf8(provider->kind)))
+    if (p->kind && (strlen(p->kind) >= sizeof c->info.container || !bzi_text_is_utf8(p->kind)))
         return BZI_MISUSE(err, "provider.kind: it must be UTF-8 of fewer than %d bytes",
                           (int)sizeof c->info.container);
 
-    c->count = provider->count;
-    c->size_bytes = provider->size_bytes;
-    own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
-    own->limit = provider->max_bytes ? bzi_min(own->limit, provider->max_bytes) : own->limit;
-    c->max_bytes = own->limit;
-    if (bzi_provider_open_fields(c, own, err) != BZNA_OK || 
-        bzi_provider_copy(c, provider->class_names, provider->class_count, "class_names", &own->classes, err) !=
-            BZNA_OK ||
+    c->count = p->count;
+    c->size_bytes = p->size_bytes;
+    c->class_count = p->class_count;
+    own->limit = c->max_bytes = p->max_bytes ? bzi_min(c->max_bytes, p->max_bytes) : c->max_bytes;
+    if (bzi_provider_open_fields(c, own, err) != BZNA_OK ||
+        bzi_provider_copy(c, &p->class_names, p->class_count, "class_names", err) != BZNA_OK ||
         bzi_provider_open_files(c, own, err) != BZNA_OK)
         return err->status;
 
-    picture = &own->given[own->picture];
-    c->records_held = own->c.unpack && !provider->file_count && own->given[own->whole].located;
+    c->class_names = p->class_names;
+    picture = &own->given[own->pictures ? bzi_container_find_picture(c, NULL) : 0];
+    c->records_held = p->unpack && !p->file_count && own->given[own->whole].located;
     if (own->pictures == 1 && picture->codec == BZNA_CODEC_RAW && picture->offset < 1 << 15)
         c->alike = picture->offset << 49 | (uint64_t)picture->width << 32 | picture->height << 8 |
                    picture->channels << 4 | picture->layout;
-    c->class_count = provider->class_count;
-    if (provider->kind)
-        bzi_string_copy(c->info.container, sizeof c->info.container, provider->kind);
-    own->c.files = own->c.class_names = NULL;
-    own->c.kind = NULL;
+    if (p->kind)
+        bzi_string_copy(c->info.container, sizeof c->info.container, p->kind);
+    p->kind = NULL;                                         /* the caller's may go */
     return BZNA_OK;
 }
 
@@ -10948,8 +10491,8 @@ static void bzi_provider_close(bzi_container *c)
 {
     bzi_provider *own = c->own;
 
-    for (uint32_t i = 0; i < own->open_count; i++)
-        bzi_source_close(&own->files[i]);
+    for (uint64_t i = 0; own->files && i < own->c.file_count; i++)
+        bzi_source_close(&own->files[i]);           /* some may not be open, after a failure */
     if (!c->given && own->c.close) {  /* opening has succeeded */
         bzi_os_callback_begin();
         own->c.close(own->c.user);
@@ -10959,80 +10502,82 @@ static void bzi_provider_close(bzi_container *c)
 
 /* --- Asking --- */
 
-/* Judges what a function of the caller's returned. E_IO may be tried again, and E_NOT_FOUND says that the sample has no
- * such value. A status that no sample has is E_CALLBACK. */
-static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, bzna_status status, bzna_error *err)
-{
-    const int is_known = status == BZNA_E_IO || status == BZNA_E_NOT_FOUND || bzi_is_of_sample(status);
-    char otherwise[160];
-
-    if (status == BZNA_OK)
-        return BZNA_OK;
-    snprintf(otherwise, sizeof otherwise, "the provider's %s returned %d (%s) for \"%s\"",
-             own->c.unpack && number < own->whole ? "unpack" : !own->given[number].located ? "read" :
-             own->c.places ? "table" : "locate", status, bzi_status_text(status), own->fields[number].name);
-    return bzi_fail_said(err, is_known ? status : BZNA_E_CALLBACK, status, BZNA_NO_OFFSET, otherwise);
-}
-
 /* Checks the size that a value has, by the caller's word. */
 static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t number, uint64_t size, bzna_error *err)
 {
     const uint32_t kind = own->fields[number].kind;
-    const char *const name = own->fields[number].name;
+    const uint64_t exact = own->sizes[number], unit = kind == BZNA_FIELD_VECTOR ? sizeof(float) : 1;
+    const uint64_t least = exact ? exact : number == own->whole ? bzi_max(own->record_bytes, 1) :
+                                           kind == BZNA_FIELD_IMAGE && !own->c.unpack;
+    const uint64_t most = exact ? exact : own->limit;
+    const int is_large = size > own->limit, by_user = own->c.max_bytes == own->limit;
 
+    if (size >= least && size <= most && size % unit == 0)
+        return BZNA_OK;
     if (size >= BZNA_SIZE_UNKNOWN)
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "the provider did not say how many bytes \"%s\" has", name);
-    if (size > own->limit)
-        return BZI_FAIL(err, own->c.max_bytes == own->limit ? BZNA_E_CALLBACK : BZNA_E_LIMIT,
-                        "\"%s\" has %llu bytes, more than %s, %llu", name, (bzi_llu)size,
-                        own->c.max_bytes == own->limit ? "provider.max_bytes" : "context_config.max_sample_bytes",
-                        (bzi_llu)own->limit);
-    if (own->sizes[number] && size != own->sizes[number])
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes instead of %llu", name, (bzi_llu)size,
-                        (bzi_llu)own->sizes[number]);
-    if (number == own->whole && size < own->record_bytes)
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "the record has %llu bytes, and its pixels end at %llu", (bzi_llu)size,
-                        (bzi_llu)own->record_bytes);
-    if (!size && (own->c.unpack ? number == own->whole : kind == BZNA_FIELD_IMAGE))
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "the %s \"%s\" has no bytes", own->c.unpack ? "sample's" : "picture",
-                        name);
-    if (size % sizeof(float) && kind == BZNA_FIELD_VECTOR)
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" has %llu bytes, which are not whole numbers of float32", name,
-                        (bzi_llu)size);
-    return BZNA_OK;
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "the provider did not say how many bytes \"%s\" has",
+                        own->fields[number].name);
+    return BZI_FAIL(err, is_large && !by_user ? BZNA_E_LIMIT : BZNA_E_CALLBACK,
+                    "\"%s\" has %llu bytes instead of %llu%s",
+                    own->fields[number].name, (bzi_llu)size, (bzi_llu)(size < least ? least : most),
+                    exact ? "" : size < least ? " at least" : !is_large ? " at most, in whole numbers of float32" :
+                    by_user ? " at most, provider.max_bytes" : " at most, context_config.max_sample_bytes");
 }
 
-/* Looks or asks where a value lies. */
-static bzna_status bzi_provider_ask(const bzi_provider *own, uint64_t index, uint32_t number, bzna_place *place,
-                                    bzna_error *err)
+/* The caller's functions. */
+enum { BZI_BY_LOCATE, BZI_BY_READ, BZI_BY_UNPACK };
+
+/* Calls one of the caller's functions for a value, and judges what it returned: E_IO may be tried again, and
+ * E_NOT_FOUND says that the sample has no such value. A status that no sample has is E_CALLBACK. Of a value that is
+ * read or unpacked, the size is checked; it is written to value->data if it fits, unless place->data says where it
+ * lies. */
+static bzna_status bzi_provider_call(const bzi_provider *own, int function, const bzi_sample *sample, uint32_t number,
+                                     const bzi_value *value, bzna_place *place, bzna_error *err)
 {
+    static const char *const names[] = { "locate", "read", "unpack" };
+    const bzna_provider *p = &own->c;
+    char otherwise[160];
     bzna_status status;
 
-    if (own->c.places) {
-        *place = own->c.places[own->c.unpack ? index : index * own->c.field_count + number];
-        status = place->size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
-    } else {
-        *place = (bzna_place){ .size = BZI_ABSENT };
-        bzi_error_init(err);
-        bzi_os_callback_begin();
-        status = own->c.locate(own->c.user, index, number, place, err);
-        bzi_os_callback_end();
-    }
-    return bzi_provider_judge(own, number, status, err);
+    *place = (bzna_place){ .size = BZI_ABSENT };
+    bzi_error_init(err);
+    bzi_os_callback_begin();
+    if (function == BZI_BY_LOCATE)
+        status = p->locate(p->user, sample->index, number, place, err);
+    else if (function == BZI_BY_READ)
+        status = p->read(p->user, sample->index, number, value->data, value->capacity, &place->size, err);
+    else
+        status = p->unpack(p->user, sample->index, number, (void *)(uintptr_t)sample->bytes, sample->extent.size,
+                           value->data, value->capacity, place, err);
+    bzi_os_callback_end();
+
+    if (function == BZI_BY_READ && status == BZNA_E_BUFFER && place->size != BZI_ABSENT &&
+        place->size > value->capacity)
+        status = BZNA_OK;                                   /* it said how many bytes it needs */
+    if (status == BZNA_OK)
+        return function == BZI_BY_LOCATE ? BZNA_OK : bzi_provider_check_size(own, number, place->size, err);
+    snprintf(otherwise, sizeof otherwise, "the provider's %s returned %d (%s) for \"%s\"", names[function], status,
+             bzi_status_text(status), own->fields[number].name);
+    return bzi_fail_said(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND || bzi_is_of_sample(status) ?
+                                  status : BZNA_E_CALLBACK, status, BZNA_NO_OFFSET, otherwise);
 }
 
-/* Finds where a value lies, and checks it: all but whether its file has it, if that is opened when it is read. A value
- * of unknown size has the one that its field says, or ends with its file. Returns BZI_FETCH for a record that `read`
- * gives. */
+/* Finds where a value lies, and checks it: all but whether its file has it. A value of unknown size has the one that
+ * its field says, or ends with its file. Returns BZI_FETCH for a record that `read` gives. */
 static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t index, uint32_t number,
                                              bzi_extent *extent, bzna_error *err)
 {
     const bzi_provider *own = c->own;
+    const bzi_sample sample = { .index = index };
     const char *const name = own->fields[number].name;
     bzna_place place;
 
-    if (bzi_provider_ask(own, index, number, &place, err) != BZNA_OK)
+    if (own->c.places)
+        place = own->c.places[own->c.unpack ? index : index * own->c.field_count + number];
+    else if (bzi_provider_call(own, BZI_BY_LOCATE, &sample, number, NULL, &place, err) != BZNA_OK)
         return err->status;
+    if (own->c.places && place.size == BZNA_NO_VALUE)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no \"%s\"", name);
 
     if (place.size == BZNA_SIZE_UNKNOWN && !place.data && own->sizes[number])
         place.size = own->sizes[number];
@@ -11047,105 +10592,54 @@ static bzna_status bzi_provider_locate_field(const bzi_container *c, uint64_t in
     if (place.data)
         return BZNA_OK;
 
-    if (place.file >= own->c.file_count)
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" lies in file %llu, but provider.files has %llu", name,
-                        (bzi_llu)place.file, (bzi_llu)own->c.file_count);
-    if (place.offset > INT64_MAX || (place.size != BZI_TO_END && place.size > INT64_MAX - place.offset))
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" lies where no file can have it: %llu bytes at byte %llu", name,
-                        (bzi_llu)place.size, (bzi_llu)place.offset);
+    if (place.file >= own->c.file_count || place.offset > INT64_MAX ||
+        (place.size != BZI_TO_END && place.size > INT64_MAX - place.offset))
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" lies where no file can have it: %llu bytes at byte %llu of file "
+                        "%llu of %llu", name, (bzi_llu)place.size, (bzi_llu)place.offset, (bzi_llu)place.file,
+                        (bzi_llu)own->c.file_count);
     extent->offset = place.offset;
     extent->file = own->files ? 0 : place.file + 1;
     extent->source = own->files ? &own->files[place.file] : NULL;
-    if (!own->files || bzi_extent_fit(extent, extent->source->size, err) == BZNA_OK)
-        return BZNA_OK;
-    bzi_error_prefix(err, name);
-    return bzi_extent_blame(c, extent, err);
+    return BZNA_OK;
 }
 
-/* Reads a value from its file, if it fits. Its size is known afterwards. */
-static bzna_status bzi_provider_read_file(const bzi_container *c, uint32_t number, bzi_extent *extent, uint8_t *bytes,
-                                          uint64_t capacity, bzna_error *err)
-{
-    const bzi_extent place = *extent;
-    const int is_picture = c->fields[number].kind == BZNA_FIELD_IMAGE;
-    bzi_source opened = { .size = 0 };
-    bzna_status status = extent->file ? bzi_extent_open(c, extent, &opened, err) : BZNA_OK;
-
-    if (status == BZNA_OK && !is_picture)
-        status = bzi_provider_check_size(c->own, number, extent->size, err);
-    if (status == BZNA_OK && extent->size && extent->size <= capacity)
-        status = bzi_source_read(extent->file ? &opened : extent->source, extent->offset, bytes, extent->size, err);
-    bzi_source_close(&opened);
-    if (status == BZNA_OK)
-        return BZNA_OK;
-    bzi_error_prefix(err, c->fields[number].name);
-    return bzi_extent_blame(c, &place, err);
-}
-
-/* Has `read` give a value: its size always, and its bytes if they fit. */
-static bzna_status bzi_provider_read(const bzi_provider *own, uint64_t index, uint32_t number, uint8_t *bytes,
-                                     uint64_t capacity, uint64_t *size, bzna_error *err)
-{
-    bzna_status status;
-
-    *size = BZI_ABSENT;
-    bzi_error_init(err);
-    bzi_os_callback_begin();
-    status = own->c.read(own->c.user, index, number, bytes, capacity, size, err);
-    bzi_os_callback_end();
-
-    if (status == BZNA_E_BUFFER && *size != BZI_ABSENT && *size > capacity)
-        status = BZNA_OK;                                   /* it said how many bytes it needs */
-    if ((status = bzi_provider_judge(own, number, status, err)) == BZNA_OK)
-        status = bzi_provider_check_size(own, number, *size, err);
-    return status;
-}
-
-/* Gets a value. Gives its size always, and its bytes if they fit. */
-static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint32_t number, uint8_t *bytes,
-                                    uint64_t capacity, uint64_t *size, bzna_error *err)
+/* Gets a value: its size always, and its bytes if they fit. That of a picture in a file is not the caller's word, and
+ * so whoever reads the picture judges it. */
+static bzna_status bzi_provider_get(const bzi_container *c, uint64_t index, uint32_t number, bzi_value *value,
+                                    bzna_error *err)
 {
     const bzi_provider *own = c->own;
+    const bzi_sample sample = { .index = index };
+    bzi_source opened = { .size = 0 };
+    bzna_place place;
     bzi_extent extent;
     bzna_status status = own->given[number].located ? bzi_provider_locate_field(c, index, number, &extent, err) :
                                                       BZI_FETCH;
 
-    if (status == BZI_FETCH)
-        return bzi_provider_read(own, index, number, bytes, capacity, size, err);
+    if (status == BZI_FETCH) {
+        status = bzi_provider_call(own, BZI_BY_READ, &sample, number, value, &place, err);
+        value->size = place.size;
+        return status;
+    }
     if (status != BZNA_OK)
         return status;
-    if (!extent.data)
-        status = bzi_provider_read_file(c, number, &extent, bytes, capacity, err);
-    else if (extent.size <= capacity)
-        bzi_copy(bytes, extent.data, extent.size);
-    *size = extent.size;
-    return status;
-}
+    if (extent.data) {
+        bzi_value_put(value, extent.data, extent.size);
+        return BZNA_OK;
+    }
 
-/* Has a value unpacked from a record that was read. If it is a picture, finds where it lies in the record. Otherwise
- * writes it to `buffer`, if it fits. */
-static bzna_status bzi_provider_unpack(const bzi_provider *own, const bzi_sample *sample, uint32_t number,
-                                       uint8_t *buffer, uint64_t capacity, bzna_place *place, bzna_error *err)
-{
-    const uint64_t bytes = sample->extent.size;
-    const int is_picture = own->fields[number].kind == BZNA_FIELD_IMAGE;
-    bzna_status status;
-
-    *place = (bzna_place){ .size = BZI_ABSENT };
-    bzi_error_init(err);
-    bzi_os_callback_begin();
-    status = own->c.unpack(own->c.user, sample->index, number, (void *)(uintptr_t)sample->bytes, bytes, buffer,
-                           capacity, place, err);
-    bzi_os_callback_end();
-    if ((status = bzi_provider_judge(own, number, status, err)) != BZNA_OK ||
-        (status = bzi_provider_check_size(own, number, place->size, err)) != BZNA_OK)
-        return status;
-    if (is_picture && (place->data || place->offset > bytes || place->size > bytes - place->offset))
-        return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" does not lie in the record of %llu bytes",
-                        own->fields[number].name, (bzi_llu)bytes);
-    if (buffer && place->data && place->size <= capacity)
-        bzi_copy(buffer, place->data, place->size);
-    return BZNA_OK;
+    status = extent.file ? bzi_extent_open(c, &extent, &opened, err) :
+                           bzi_extent_fit(&extent, extent.source->size, err);
+    if (status == BZNA_OK && own->fields[number].kind != BZNA_FIELD_IMAGE)
+        status = bzi_provider_check_size(own, number, extent.size, err);
+    if (status == BZNA_OK && extent.size <= value->capacity)
+        status = bzi_source_read(extent.file ? &opened : extent.source, extent.offset, value->data, extent.size, err);
+    value->size = extent.size;
+    bzi_source_close(&opened);
+    if (status == BZNA_OK)
+        return BZNA_OK;
+    bzi_error_prefix(err, own->fields[number].name);
+    return bzi_extent_blame(c, &extent, err);
 }
 
 /* --- Samples --- */
@@ -11155,7 +10649,8 @@ static bzna_status bzi_provider_unpack(const bzi_provider *own, const bzi_sample
 static bzna_status bzi_provider_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_provider *own = c->own;
-    const uint32_t number = own->whole == BZI_NO_FIELD && extent->naming && own->pictures ? own->picture : own->whole;
+    const uint32_t number = own->whole == BZI_NO_FIELD && extent->naming ? bzi_container_find_picture(c, NULL) :
+                                                                          own->whole;
 
     if (number == BZI_NO_FIELD || !own->given[number].located)
         return BZI_FETCH;
@@ -11166,27 +10661,27 @@ static bzna_status bzi_provider_fetch(const bzi_container *c, uint64_t index, ui
                                       uint64_t *size, bzna_error *err)
 {
     const bzi_provider *own = c->own;
-    const uint64_t table = own->pictures > 1 ? own->pictures * sizeof(uint64_t) : 0;
+    const uint64_t table = own->pictures * sizeof(uint64_t);
     uint64_t sizes[BZI_LIMIT_FIELDS], at = 0;
     uint32_t pictures = 0;
+    bzi_value one = { bytes, capacity, 0, 0 };
+    bzna_status status;
 
-    if (own->c.unpack)
-        return bzi_provider_get(c, index, own->whole, bytes, capacity, size, err);
+    if (own->whole != BZI_NO_FIELD) {
+        status = bzi_provider_get(c, index, own->whole, &one, err);
+        *size = one.size;
+        return status;
+    }
     for (uint32_t i = 0; i < c->field_count; i++) {
-        const uint64_t room = at < capacity ? capacity - at : 0;
-        uint64_t *one = &sizes[pictures];
-        bzna_status status;
-
         if (c->fields[i].kind != BZNA_FIELD_IMAGE)
             continue;
-        status = bzi_provider_get(c, index, i, room ? bytes + at : NULL, room, one, err);
-        if (status == BZNA_E_NOT_FOUND && table)
-            *one = BZI_ABSENT;
-        else if (status != BZNA_OK)
+        one = (bzi_value){ at < capacity ? bytes + at : NULL, capacity - bzi_min(at, capacity), 0, 0 };
+        status = bzi_provider_get(c, index, i, &one, err);
+        if (status != BZNA_OK && status != BZNA_E_NOT_FOUND)
             return status;
 
-        pictures++;
-        at += *one == BZI_ABSENT ? 0 : *one;
+        sizes[pictures++] = status == BZNA_OK ? one.size : BZI_ABSENT;
+        at += status == BZNA_OK ? one.size : 0;
         if (at > own->limit)
             return BZI_FAIL(err, BZNA_E_LIMIT, "its pictures have more bytes together than one value may have, %llu",
                             (bzi_llu)own->limit);
@@ -11202,24 +10697,22 @@ static bzna_status bzi_provider_field_value(const bzi_container *c, const bzi_sa
                                             bzi_value *value, bzna_error *err)
 {
     const bzi_provider *own = c->own;
-    int64_t integer = BZNA_TARGET_NONE;
-    const int is_integer = c->fields[number].kind == BZNA_FIELD_INTEGER;
-    uint8_t *const to = is_integer ? (uint8_t *)&integer : value->data;
-    const uint64_t capacity = is_integer ? sizeof integer : value->capacity;
-    bzna_place place = { .size = 0 };
-    bzna_status status = own->c.unpack ? bzi_provider_unpack(own, sample, number, to, capacity, &place, err) :
-                                         bzi_provider_get(c, sample->index, number, to, capacity, &value->size, err);
-    if (own->c.unpack)
-        value->size = place.size;
+    bzna_place place;
+    bzna_status status;
 
-    if (status == BZNA_E_NOT_FOUND) {
-        value->absent = 1;
-        value->size = 0;
-        return BZNA_OK;
-    }
-    if (status == BZNA_OK && is_integer)
-        bzi_value_put(value, &integer, sizeof integer);
-    return status;
+    if (own->c.unpack) {
+        status = bzi_provider_call(own, BZI_BY_UNPACK, sample, number, value, &place, err);
+        if (status == BZNA_OK && place.data)
+            bzi_value_put(value, place.data, place.size);
+        value->size = place.size;
+    } else
+        status = bzi_provider_get(c, sample->index, number, value, err);
+
+    if (status != BZNA_E_NOT_FOUND)
+        return status;
+    value->absent = 1;
+    value->size = 0;
+    return BZNA_OK;
 }
 
 /* Describes a picture: by its codec if the caller said that, else as a file. The size of a stream is that which it
@@ -11228,23 +10721,26 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
                                       bzi_image *image, bzna_error *err)
 {
     const bzi_provider *own = c->own;
-    const uint32_t number = pick->number;
-    const bzna_provider_field *f = &own->given[number];
+    const bzna_provider_field *f = &own->given[pick->number];
+    const bzi_value nowhere = { NULL, 0, 0, 0 };
     bzi_span bytes = bzi_sample_span(sample);
-    bzna_place place = { .offset = f->offset, .size = own->sizes[number] };
+    bzna_place place = { .offset = f->offset, .size = own->sizes[pick->number] };
     uint32_t before = 0;              /* pictures */
     uint64_t offset;
-    bzna_status status;
+    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < number; i++)
+    for (uint32_t i = 0; i < pick->number; i++)
         before += c->fields[i].kind == BZNA_FIELD_IMAGE;
     if (own->c.unpack) {
-        status = f->codec == BZNA_CODEC_RAW ? BZNA_OK : bzi_provider_unpack(own, sample, number, NULL, 0, &place, err);
-        if (status != BZNA_OK)
-            return status;
+        if (f->codec != BZNA_CODEC_RAW &&
+            bzi_provider_call(own, BZI_BY_UNPACK, sample, pick->number, &nowhere, &place, err) != BZNA_OK)
+            return err->status;
+        if (place.data || place.offset > bytes.size || place.size > bytes.size - place.offset)
+            return BZI_FAIL(err, BZNA_E_CALLBACK, "\"%s\" does not lie in the record of %llu bytes", f->name,
+                            (bzi_llu)bytes.size);
         bytes = (bzi_span){ bytes.data + place.offset, place.size };
     } else if (own->pictures > 1 && !bzi_sample_part(sample, own->pictures, before, &bytes))
-        return bzi_container_fail_image(c->fields[number].name, err);
+        return bzi_container_fail_image(f->name, err);
 
     offset = sample->extent.offset + (uint64_t)(bytes.data - sample->bytes);
     if (f->codec == BZNA_CODEC_UNKNOWN) {
@@ -11252,10 +10748,10 @@ static bzna_status bzi_provider_image(const bzi_container *c, const bzi_sample *
     } else {
         *image = bzi_image_of_bytes(f->codec, bytes, offset);
         if (f->codec == BZNA_CODEC_RAW)
-            bzi_image_set_raw(image, f->width, f->height, own->layouts[number]);
+            bzi_image_set_raw(image, f->width, f->height, own->layouts[pick->number]);
         status = bzi_image_complete(image, err);
     }
-    return status == BZNA_OK || !before ? status : bzi_error_prefix(err, c->fields[number].name);
+    return status == BZNA_OK || !before ? status : bzi_error_prefix(err, f->name);
 }
 
 /* Hashes the caller's fingerprint, and what the samples are. How values are got does not count. */
@@ -11268,22 +10764,15 @@ static uint64_t bzi_provider_fingerprint(const bzi_container *c, uint64_t hash)
     for (uint32_t i = 0; i < c->field_count; i++) {
         const bzna_provider_field *f = &own->given[i];
         const uint32_t what[] = { f->kind, f->codec, f->width, f->height, f->channels, f->layout };
-        hash = bzi_hash(hash, c->fields[i].name, strlen(c->fields[i].name) + 1);
+        hash = bzi_hash(hash, f->name, strlen(f->name) + 1);
         hash = bzi_hash_numbers(hash, what, sizeof what, 4);
     }
     return hash;
 }
 
-static bzna_status bzi_provider_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
-{
-    const char *name = ((const bzi_provider *)c->own)->classes[target];
-    (void)err;
-    bzi_value_put(value, name, strlen(name));
-    return BZNA_OK;
-}
-
 static const bzi_container_ops bzi_provider_ops = {
     .name = "provider",
+    .settings = " orientation palette ",
     .own_bytes = sizeof(bzi_provider),
     .still = 1,
     .open = bzi_provider_open,
@@ -11292,7 +10781,7 @@ static const bzi_container_ops bzi_provider_ops = {
     .field = bzi_provider_field_value,
     .image = bzi_provider_image,
     .fingerprint = bzi_provider_fingerprint,
-    .class_name = bzi_provider_class_name,
+    .class_name = bzi_container_class_name,
     .path = bzi_provider_path,
     .close = bzi_provider_close
 };
@@ -11319,19 +10808,14 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
 {
     bzi_arena arena = { .memory = paths->arena->memory };
-    bzi_walk walk = bzi_walk_make(&arena, folder, BZI_SHARD_EXTENSIONS);
+    bzi_walk walk = { .root = folder, .extensions = BZI_SHARD_EXTENSIONS, .files.arena = &arena };
     char path[BZI_LIMIT_PATH_BYTES];
-    bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+    bzna_status status = bzi_walk_list(&walk, "", 0, err);
 
-    if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.files.count) {
-        if (walk.folder_count > 1)
-            status = BZI_FAIL(err, BZNA_E_FORMAT,
-                              "it holds folders as well as files of samples (\"%.64s\"): open those by their paths, "
-                              "or set dataset_config.format to \"folder\"", *bzi_names_all(&walk.files));
-        else
-            qsort(walk.files.texts.data, (size_t)walk.files.count, sizeof(char *), bzi_path_order);
-    }
-
+    bzi_paths_sort(&walk.files);
+    if (status == BZNA_OK && walk.files.count && walk.folder_count > 1)
+        status = BZI_FAIL(err, BZNA_E_FORMAT, "it holds folders as well as files of samples (\"%.64s\"): open those by "
+                          "their paths, or set dataset_config.format to \"folder\"", *bzi_names_all(&walk.files));
     for (uint64_t i = 0; i < walk.files.count && status == BZNA_OK; i++)
         if ((status = bzi_path_join(path, sizeof path, folder, bzi_names_all(&walk.files)[i], err)) == BZNA_OK)
             status = bzi_paths_add(paths, path, err);
@@ -11365,7 +10849,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 40. Containers: opening =======================================================================================
- * Calls: rooms 2, 4, 8-11, 20, 25, 27-28, 34, 37.
+ * Calls: rooms 2, 4, 8-11, 20, 25, 28, 34, 37.
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
 
@@ -11391,8 +10875,6 @@ static const bzi_container_ops *const bzi_containers[] = {
 #  define BZI_OTHER_KINDS "not a tar"
 #endif
 
-static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
-
 /* Frees all but the source. After a failed open, the source still belongs to the caller. */
 static void bzi_container_free(bzi_container *c)
 {
@@ -11412,75 +10894,40 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
-/* Fails because no row has taken the file. Says what the file is, if that can be told. */
-static bzna_status bzi_container_fail_kind(bzi_span head, const char *format, bzna_error *err)
-{
-    const char *what = bzi_codec_unread(head);
-
-    if (what)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is %s", what);
-    if (format)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: the file is not of the format \"%s\"",
-                           format);
-    if (bzi_codec_recognize(head) != BZNA_CODEC_UNKNOWN)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "it is one picture: open the folder that holds it");
-    return BZI_FAIL(err, BZNA_E_FORMAT,
-                       "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
-}
-
 /* Refuses a setting that has no effect on this kind, because the caller expects an effect. */
 static bzna_status bzi_container_check_config(const bzi_container *c, const bzna_dataset_config *config,
                                               bzna_error *err)
 {
-    const bzi_container_ops *ops = c->ops;
-    const int is_mp4 = ops->probe == bzi_mp4_probe;
-    const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
-        { "split", config->split != NULL, is_mp4, "mp4 files" },
-        { "index", config->index != NULL, ops->indexed != 0, "tars" },
-        { "classes", config->classes != NULL, ops == BZI_FOLDER_ROW, "folders" },
-        { "class_order", config->class_order != 0, ops == BZI_FOLDER_ROW, "folders" },
-        { "allow_empty", config->allow_empty != 0, ops == BZI_FOLDER_ROW, "folders" },
-        { "orientation", config->orientation != 0, c->still || is_mp4,
-          "folders, tars and mp4 files, and providers of still pictures" },
-        { "palette", config->palette != 0, c->still || ops == &bzi_mp4_archive,
-          "folders, archives, tars and providers" },
+    const struct { const char *name; int is_set; } settings[] = {
+        { "split", config->split != NULL },
+        { "index", config->index != NULL },
+        { "classes", config->classes != NULL },
+        { "class_order", config->class_order != 0 },
+        { "allow_empty", config->allow_empty != 0 },
+        { "orientation", config->orientation != 0 },
+        { "palette", config->palette != 0 },
     };
 
     for (size_t i = 0; i < BZI_LENGTH(settings); i++)
-        if (settings[i].is_set && !settings[i].has_effect)
-            return BZI_MISUSE(err, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
-                              settings[i].name, settings[i].kinds, ops->name);
+        if (settings[i].is_set && !bzi_word_is_in(settings[i].name, c->settings))
+            return BZI_MISUSE(err, "dataset_config.%s: it has no effect on this data set, which is of kind %s",
+                              settings[i].name, c->ops->name);
     return BZNA_OK;
-}
-
-/* Returns 1 if a row should be tried: its probe recognizes the first bytes, or the caller names it and no probe
- * does. */
-static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, bzi_span head)
-{
-    int is_other = 0;
-
-    if (config->format && strcmp(config->format, ops->name))
-        return 0;
-    for (size_t i = 0; i < BZI_LENGTH(bzi_containers); i++)
-        is_other |= bzi_containers[i]->probe(head);
-    return ops->probe(head) || (config->format && !is_other);
 }
 
 /* Makes the field that the caller names the target. A track was taken when the file was opened. */
 static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    const char *name = config->target;
+    const uint32_t number = config->target ? bzi_container_find_field(c, config->target) : c->target_field;
+    const int is_integer = number != BZI_NO_FIELD && c->fields[number].kind == BZNA_FIELD_INTEGER;
 
-    for (uint32_t i = 0; name && i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_INTEGER && !strcmp(c->fields[i].name, name)) {
-            if (c->target_field != i)
-                c->target_count = c->count;
-            c->target_field = i;
-            name = NULL;
-        }
-
-    if (name && !c->target_chosen)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
+    if (config->target && !is_integer && !c->target_chosen)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"",
+                        config->target);
+    if (is_integer && number != c->target_field) {
+        c->target_field = number;
+        c->target_count = c->count;
+    }
     c->target_inside = c->target_field != BZI_NO_FIELD && c->fields[c->target_field].inside;
     return BZNA_OK;
 }
@@ -11493,33 +10940,50 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
 
     c->ops = ops;
     c->still = ops->still;
+    c->settings = ops->settings;
     bzi_string_copy(c->info.container, sizeof c->info.container, ops->name);
     if (!c->own && ops->own_bytes && !(c->own = bzi_arena_zero(&c->arena, 1, ops->own_bytes)))
         return bzi_fail_memory(err, "a data set");
 
-    if ((status = ops->open(c, config, err)) == BZNA_OK)
+    if ((status = ops->open(c, config, err)) == BZNA_OK &&
+        (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
         status = bzi_container_choose_target(c, config, err);
-    if (status != BZI_DECLINED && bzi_container_check_config(c, config, err) != BZNA_OK)
-        return err->status;
     return status;
 }
 
-/* Finds the row for a file by its first bytes and has it build the index. */
+/* Finds the row for a file by its first bytes, or by the name that the caller gives if no row recognizes them, and has
+ * it build the index. If no row takes the file, says what it is, if that can be told. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     uint8_t bytes[BZI_PROBE_BYTES] = { 0 };
     const bzi_span head = { bytes, bzi_min(c->source.size, sizeof bytes) };
     bzna_status status = BZI_DECLINED;
+    int is_known = 0;
 
     if (head.size == 0)
         return BZI_FAIL(err, BZNA_E_FORMAT, "the file is empty");
     if (bzi_source_read(&c->source, 0, bytes, head.size, err) != BZNA_OK)
         return err->status;
 
-    for (size_t i = 0; status == BZI_DECLINED && i < BZI_LENGTH(bzi_containers); i++)
-        if (bzi_container_suits(bzi_containers[i], config, head))
-            status = bzi_container_become(c, bzi_containers[i], config, err);
-    return status == BZI_DECLINED ? bzi_container_fail_kind(head, config->format, err) : status;
+    for (size_t i = 0; i < BZI_LENGTH(bzi_containers); i++)
+        is_known |= bzi_containers[i]->probe(head);
+    for (size_t i = 0; status == BZI_DECLINED && i < BZI_LENGTH(bzi_containers); i++) {
+        const bzi_container_ops *ops = bzi_containers[i];
+        if (config->format ? !strcmp(config->format, ops->name) && (ops->probe(head) || !is_known) : ops->probe(head))
+            status = bzi_container_become(c, ops, config, err);
+    }
+    if (status != BZI_DECLINED)
+        return status;
+
+    if (bzi_codec_unread(head))
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "it is %s", bzi_codec_unread(head));
+    if (config->format)
+        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: the file is not of the format \"%s\"",
+                        config->format);
+    if (bzi_codec_recognize(head) != BZNA_CODEC_UNKNOWN)
+        return BZI_FAIL(err, BZNA_E_FORMAT, "it is one picture: open the folder that holds it");
+    return BZI_FAIL(err, BZNA_E_FORMAT,
+                    "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
 /* What a container is opened from: a path, a source, whose kind its bytes tell, or what is of a kind by the caller's
@@ -11570,6 +11034,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_input *input, co
 
     c->host = host;
     c->arena.memory = &host->memory;
+    c->max_bytes = bzi_min(host->max_sample_bytes, SIZE_MAX);
     atomic_init(&c->references, 1);
     bzi_host_retain(host);
     c->orientation = config->orientation;
@@ -11611,7 +11076,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 
 
 /* ==== 41. Samples ===================================================================================================
- * Calls: rooms 2, 8-9, 11, 20-21, 25-26, 40.
+ * Calls: rooms 2, 8-9, 11, 13, 20-21, 25-26, 40.
  * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
 /* --- Reading --- */
@@ -11633,7 +11098,8 @@ static void bzi_reading_end(bzi_reading *reading)
     reading->source = NULL;
 }
 
-/* Locates a sample, and finds where it is held, if it is. extent: zero after a failure, or of no use. */
+/* Locates a sample, and checks that its source has it, unless that is a file that is yet to be opened. Finds where it
+ * is held, if it is. extent: zero after a failure, or of no use. */
 static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     bzna_status status;
@@ -11643,17 +11109,11 @@ static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, 
         return status;
     if (!extent->source && !extent->file)
         extent->source = &c->source;
-    if (!extent->data && extent->source && extent->source->held &&
-        bzi_extent_fit(extent, extent->source->size, err) == BZNA_OK)
+    if (extent->data || !extent->source)
+        return BZNA_OK;
+    if ((status = bzi_extent_fit(extent, extent->source->size, err)) == BZNA_OK && extent->source->held)
         extent->data = extent->source->held + extent->offset;
-    return BZNA_OK;
-}
-
-/* Returns how many bytes a sample may have. */
-static uint64_t bzi_container_limit(const bzi_container *c)
-{
-    const uint64_t most = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
-    return c->max_bytes ? bzi_min(most, c->max_bytes) : most;
+    return status;
 }
 
 /* Locates a sample and checks its size, which is 0 for one that is fetched. On success bzi_reading_end closes it; on
@@ -11661,7 +11121,6 @@ static uint64_t bzi_container_limit(const bzi_container *c)
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
     bzi_extent *extent = &reading->sample.extent;
-    const uint64_t limit = bzi_container_limit(c);
     bzna_status status;
 
     reading->container = c;
@@ -11675,13 +11134,12 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
         return reading->fetched ? BZNA_OK : status;
 
     reading->source = extent->file ? &reading->own : extent->source;
-    if (extent->size <= limit)
+    if (extent->size <= c->max_bytes)
         return BZNA_OK;
     bzi_reading_end(reading);
     return BZI_FAIL_AT(err, BZNA_E_LIMIT, extent->offset, "its %llu bytes are more than %s, %llu",
-                       (bzi_llu)extent->size, limit < c->host->max_sample_bytes ? "provider.max_bytes" :
-                                                                              "context_config.max_sample_bytes",
-                       (bzi_llu)limit);
+                       (bzi_llu)extent->size, c->max_bytes < c->host->max_sample_bytes ?
+                           "provider.max_bytes" : "context_config.max_sample_bytes", (bzi_llu)c->max_bytes);
 }
 
 /* Reads the sample into `bytes`, which have room for the extent. */
@@ -11745,46 +11203,12 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
 static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample *sample, int64_t *target,
                                         bzna_error *err)
 {
-    bzi_value value = { (uint8_t *)target, sizeof *target, 0, 0 };
-    *target = BZNA_TARGET_NONE;
-    return c->target_field == BZI_NO_FIELD ? BZNA_OK : c->ops->field(c, sample, c->target_field, &value, err);
-}
+    bzi_value value = { (uint8_t *)target, sizeof *target, 0, c->target_field == BZI_NO_FIELD };
+    const bzna_status status = value.absent ? BZNA_OK : c->ops->field(c, sample, c->target_field, &value, err);
 
-/* Returns the number of a field that is a picture. Without a name, or with "image" if no picture is called so, that is
- * the first one. BZI_NO_FIELD: there is none. */
-static uint32_t bzi_container_find_picture(const bzi_container *c, const char *name)
-{
-    uint32_t first = BZI_NO_FIELD;
-
-    for (uint32_t i = c->field_count; i-- > 0;) {
-        if (c->fields[i].kind != BZNA_FIELD_IMAGE)
-            continue;
-        if (name && !strcmp(c->fields[i].name, name))
-            return i;
-        first = i;
-    }
-    return !name || !strcmp(name, "image") ? first : BZI_NO_FIELD;
-}
-
-/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
- * found as "target". If no field has the name "image", the first field of a picture is found by it. */
-static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
-{
-    for (uint32_t i = 0; i < c->field_count; i++) {
-        *field = c->fields[i];
-        if (!strcmp(field->name, name))
-            return i;
-    }
-
-    if (!strcmp(name, "image")) {
-        *field = (bzi_field){ BZNA_FIELD_IMAGE, 1, "image" };
-        return bzi_container_find_picture(c, NULL);
-    }
-
-    if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
-        return BZI_NO_FIELD;
-    *field = c->fields[c->target_field];
-    return c->target_field;
+    if (status != BZNA_OK || value.absent)
+        *target = BZNA_TARGET_NONE;
+    return status;
 }
 
 /* Finds a picture of a sample that was read. */
@@ -11839,29 +11263,19 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
     return look->reading.fetched ? bzi_reading_fetch(&look->reading, NULL, 0, err) : BZNA_OK;
 }
 
-/* Gives a sample's target. */
-static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
-{
-    bzi_look look;
-    bzna_status status = bzi_look_begin(&look, c, index, c->target_inside ? BZI_LOOK_BYTES : BZI_LOOK_OUTSIDE, err);
-
-    if (status == BZNA_OK)
-        status = bzi_container_target(c, &look.reading.sample, target, err);
-    return bzi_look_end(&look, status, err);
-}
-
-/* Tells where a sample is, its target, and the names of its pictures: those that the container lists, else those of its
- * fields. */
-static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample_ref *out, bzna_error *err)
+/* Gives a sample's target; unless `at` is BZI_LOOK_OUTSIDE, also where it is, and the names of its pictures: those that
+ * the container lists, else those of its fields. */
+static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, int at, bzna_sample_ref *out,
+                                        bzna_error *err)
 {
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
-    bzna_status status = bzi_look_begin(&look, c, index, c->target_inside ? BZI_LOOK_BYTES : BZI_LOOK_PLACE, err);
+    bzna_status status = bzi_look_begin(&look, c, index, c->target_inside ? BZI_LOOK_BYTES : at, err);
 
-    memset(out, 0, sizeof *out);
+    *out = (bzna_sample_ref){ .target = BZNA_TARGET_NONE };
     if (status == BZNA_OK)
         status = bzi_container_target(c, sample, &out->target, err);
-    if (status == BZNA_OK && c->ops->images)
+    if (status == BZNA_OK && at != BZI_LOOK_OUTSIDE && c->ops->images)
         status = c->ops->images(c, sample, out, err);
     for (uint32_t i = 0; i < c->field_count && !c->ops->images; i++)
         if (c->fields[i].kind == BZNA_FIELD_IMAGE)
@@ -11872,40 +11286,14 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     return bzi_look_end(&look, status, err);
 }
 
-/* Completes a picture that is looked at. buffer: the caller's, or NULL; an unwrapped picture that does not lie there is
- * moved behind the sample's bytes, which are `used`. */
-static bzna_status bzi_look_complete(const bzi_container *c, const bzi_span *buffer, uint64_t used, bzi_image *image,
-                                     bzna_error *err)
-{
-    bzi_own own = { .host = c->host };
-    bzna_image *coded = &image->coded;
-    bzna_status status = bzi_own_prepare(&own, image, err);
-
-    if (status == BZNA_OK)
-        status = bzi_image_complete(image, err);
-    if (status == BZNA_OK && own.copied && buffer) {
-        uint8_t *to = (uint8_t *)(uintptr_t)buffer->data + used;
-        const uint64_t wanted = coded->data_size + coded->config_size;
-        if (buffer->size - used < wanted)
-            status = BZI_FAIL(err, BZNA_E_BUFFER, "what it wraps needs %llu bytes after its own %llu, the buffer has "
-                              "%llu", (bzi_llu)wanted, (bzi_llu)used, (bzi_llu)buffer->size);
-        else {
-            bzi_copy(to, coded->data, coded->data_size);
-            bzi_copy(to + coded->data_size, coded->config, coded->config_size);
-            coded->data = to;
-            coded->config = coded->config_size ? to + coded->data_size : NULL;
-        }
-    }
-    bzi_own_end(&own);
-    return status;
-}
-
-/* Finds a picture of a sample, which is read into the caller's buffer. buffer NULL: describes the picture without its
- * bytes. */
+/* Finds a picture of a sample, which is read into the caller's buffer; an unwrapped picture that does not lie there is
+ * moved behind the sample's bytes. buffer NULL: describes the picture without its bytes. */
 static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                             const bzi_span *buffer, bzi_image *image, bzna_error *err)
 {
     bzi_look look;
+    bzi_own own = { .host = c->host };
+    bzna_image *coded = &image->coded;
     const bzi_extent *extent = &look.reading.sample.extent;
     uint8_t *const bytes = buffer ? (uint8_t *)(uintptr_t)buffer->data : NULL;
     bzna_status status = bzi_look_begin(&look, c, index, buffer ? BZI_LOOK_PLACE : BZI_LOOK_BYTES, err);
@@ -11916,23 +11304,28 @@ static bzna_status bzi_container_look_image(const bzi_container *c, uint64_t ind
     else if (status == BZNA_OK && buffer)
         status = look.reading.fetched ? bzi_reading_fetch(&look.reading, bytes, buffer->size, err) :
                                         bzi_reading_read(&look.reading, bytes, err);
-    if (status == BZNA_OK && (status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK)
-        status = bzi_look_complete(c, buffer, extent->size, image, err);
+    if (status == BZNA_OK && (status = bzi_container_image(c, &look.reading.sample, pick, image, err)) == BZNA_OK &&
+        (status = bzi_own_prepare(&own, image, err)) == BZNA_OK)
+        status = bzi_image_complete(image, err);
+
+    if (status == BZNA_OK && own.copied && buffer) {
+        bzi_sink to = { bytes, buffer->size, extent->size };
+
+        bzi_sink_add(&to, coded->data, coded->data_size);
+        bzi_sink_add(&to, coded->config, coded->config_size);
+        coded->data = bytes + extent->size;
+        coded->config = coded->config_size ? bytes + extent->size + coded->data_size : NULL;
+        if (to.size > to.capacity)
+            status = BZI_FAIL(err, BZNA_E_BUFFER, "with what it wraps, it needs %llu bytes, the buffer has %llu",
+                              (bzi_llu)to.size, (bzi_llu)to.capacity);
+    }
+    bzi_own_end(&own);
     if (!buffer)
-        image->coded.config = image->coded.data = NULL;
+        coded->config = coded->data = NULL;
     return bzi_look_end(&look, status, err);
 }
 
 /* --- Fields --- */
-
-/* Gives the value of a field that is not a picture. Pre: the sample was read if the field lies inside. */
-static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
-                                       bzi_value *value, bzna_error *err)
-{
-    value->size = 0;
-    value->absent = 0;
-    return c->ops->field(c, sample, number, value, err);
-}
 
 /* Ends a value that the caller's memory has if it fits: a text, with a NUL. what: it, for messages. */
 static bzna_status bzi_value_end(bzi_value *value, uint64_t capacity, int is_text, const char *what, bzna_error *err)
@@ -11947,28 +11340,25 @@ static bzna_status bzi_value_end(bzi_value *value, uint64_t capacity, int is_tex
 }
 
 /* Gives one field of a sample, in the caller's memory; a picture as a stream of its own. value->size becomes the size
- * of the whole value, or 0 if that is not known. "image" is always tried as a picture, since a container may have one
- * under another name. */
+ * of the whole value, or 0 if that is not known. */
 static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
                                        bzna_error *err)
 {
     const bzi_pick pick = { .name = name };
     const uint64_t capacity = value->capacity;
-    bzi_field field = { 0, 0, "" };
-    const uint32_t number = bzi_container_find_field(c, name, &field);
-    const int is_known = number != BZI_NO_FIELD || !strcmp(name, "image");
-    const int is_text = is_known && field.kind == BZNA_FIELD_TEXT;
+    const uint32_t number = bzi_container_find_field(c, name);
+    const bzi_field none = { 0, 0, "" }, *const field = number == BZI_NO_FIELD ? &none : &c->fields[number];
+    const int is_text = field->kind == BZNA_FIELD_TEXT;
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
     bzi_image image;
-    bzna_status status = bzi_look_begin(&look, c, index, is_known && field.inside ? BZI_LOOK_BYTES : BZI_LOOK_OUTSIDE,
-                                        err);
+    bzna_status status = bzi_look_begin(&look, c, index, field->inside ? BZI_LOOK_BYTES : BZI_LOOK_OUTSIDE, err);
 
     value->capacity -= is_text && capacity;                 /* room for the NUL at a text's end */
-    if (!is_known)
+    if (number == BZI_NO_FIELD)
         status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
-    else if (status == BZNA_OK && field.kind != BZNA_FIELD_IMAGE)
-        status = bzi_container_value(c, sample, number, value, err);
+    else if (status == BZNA_OK && field->kind != BZNA_FIELD_IMAGE)
+        status = c->ops->field(c, sample, number, value, err);
     else if (status == BZNA_OK && (status = bzi_container_image(c, sample, &pick, &image, err)) == BZNA_OK)
         status = bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
 
@@ -12045,37 +11435,9 @@ static bzna_status bzi_dataset_append(bzna_dataset *dataset, bzi_container *cont
     return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
 }
 
-/* Gives a data set that was made, or drops what there is of it. */
-static bzna_status bzi_dataset_give(bzna_dataset *dataset, bzna_status status, bzna_dataset **out)
-{
-    if (status == BZNA_OK)
-        *out = dataset;
-    else if (dataset)
-        bzi_dataset_drop(dataset);
-    return status;
-}
-
-/* Appends samples first .. first + count - 1 of another data set: those of its parts that are among them. */
-static bzna_status bzi_dataset_take(bzna_dataset *all, const bzna_dataset *from, uint64_t first, uint64_t count,
-                                    bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-
-    for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
-        const bzi_part *part = &from->parts[i];
-        const uint64_t begin = bzi_max(first, part->begin), end = bzi_min(first + count, part->begin + part->count);
-
-        if (begin >= end)
-            continue;
-        bzi_container_retain(part->container);
-        status = bzi_dataset_append(all, part->container, part->first + (begin - part->begin), end - begin, err);
-    }
-    return status;
-}
-
-/* Makes a data set of the parts of others, in their order. */
-static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
-                                      bzna_dataset **out, bzna_error *err)
+/* Makes a data set of others, in their order: of samples first .. first + count - 1 of each, as far as it has them. */
+static bzna_status bzi_dataset_join(bzi_host *host, bzna_dataset *const *from, uint32_t from_count, uint64_t first,
+                                    uint64_t count, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *all = NULL;
     uint64_t parts = 0;
@@ -12086,43 +11448,46 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
             return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u files", BZI_LIMIT_PARTS);
 
     status = bzi_dataset_make(host, (uint32_t)parts, &all, err);
-    for (uint32_t i = 0; i < from_count && status == BZNA_OK; i++)
-        status = bzi_dataset_take(all, from[i], 0, from[i]->count, err);
-    return bzi_dataset_give(all, status, out);
-}
+    for (uint32_t i = 0; i < from_count; i++)
+        for (uint32_t k = 0; k < from[i]->part_count && status == BZNA_OK; k++) {
+            const bzi_part *part = &from[i]->parts[k];
+            const uint64_t begin = bzi_max(first, part->begin), end = bzi_min(first + count, part->begin + part->count);
 
-/* Makes a data set of samples first .. first + count - 1. Pre: they exist, and count > 0. */
-static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out,
-                                     bzna_error *err)
-{
-    bzna_dataset *all = NULL;
-    bzna_status status = bzi_dataset_make(from->host, from->part_count, &all, err);
-
+            if (begin >= end)
+                continue;
+            atomic_fetch_add(&part->container->references, 1);
+            status = bzi_dataset_append(all, part->container, part->first + (begin - part->begin), end - begin, err);
+        }
     if (status == BZNA_OK)
-        status = bzi_dataset_take(all, from, first, count, err);
-    return bzi_dataset_give(all, status, out);
+        *out = all;
+    else if (all)
+        bzi_dataset_drop(all);
+    return status;
 }
 
 /* What is opened at once. */
 typedef struct bzi_opening {
-    bzna_dataset              *dataset;       /* has a part for each; container NULL: not opened yet, or empty */
+    bzi_host                  *host;
     const bzi_input           *input;         /* what is opened; NULL: the paths */
     bzi_names                  paths;         /* of files and folders */
+    uint64_t                   count;         /* of paths; 1 for an input */
+    bzi_container            **containers;    /* one for each; NULL: it is not opened yet, or empty */
     const bzna_dataset_config *config;        /* the caller's, for every file */
 } bzi_opening;
 
 BZI_COLD
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
-    bzi_opening *opening = user;
-    bzna_dataset *dataset = opening->dataset;
-    const bzi_input path = { .path = opening->input ? NULL : bzi_names_all(&opening->paths)[i] };
-    const bzna_status status = bzi_container_open(dataset->host, opening->input ? opening->input : &path,
-                                                  opening->config, &dataset->parts[i].container, err);
+    bzi_opening *o = user;
+    const bzi_input path = { .path = o->input ? NULL : bzi_names_all(&o->paths)[i] };
+    const bzna_status status = bzi_container_open(o->host, o->input ? o->input : &path, o->config, &o->containers[i],
+                                                  err);
 
-    if (status != BZNA_END || dataset->part_room == 1)
-        return status == BZNA_END ? err->status : status;
-    bzi_log(dataset->host, BZNA_LOG_INFO, BZNA_OK, "%s", err->message);
+    if (status != BZNA_END)
+        return status;
+    if (o->count == 1)
+        return err->status;
+    bzi_log(o->host, BZNA_LOG_INFO, BZNA_OK, "%s", err->message);
     return BZNA_OK;
 }
 
@@ -12132,34 +11497,33 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_input *input, cons
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzi_arena arena = { .memory = &host->memory };
-    bzi_opening opening = { .input = input, .paths.arena = &arena, .config = config };
-    bzna_status status = input ? BZNA_OK : bzi_paths_resolve(&opening.paths, paths, count, config, err);
-    const uint64_t found = input ? 1 : opening.paths.count;
-    bzna_dataset *all;
+    bzi_opening o = { .host = host, .input = input, .paths.arena = &arena, .config = config };
+    bzna_dataset *all = NULL;
+    bzna_status status = input ? BZNA_OK : bzi_paths_resolve(&o.paths, paths, count, config, err);
 
-    if (status == BZNA_OK && config->index && found > 1)
-        status = BZI_MISUSE(err, "dataset_config.index: it is of one file, and these are %llu", (bzi_llu)found);
-    if (status == BZNA_OK && config->name && found > 1)
-        status = BZI_MISUSE(err, "dataset_config.name: each of several files (%llu) is named by its path",
-                            (bzi_llu)found);
-    if (status == BZNA_OK && (status = bzi_dataset_make(host, (uint32_t)found, &opening.dataset, err)) == BZNA_OK)
-        status = bzi_parallel(host, bzi_opening_open, &opening, found, err);
+    o.count = input ? 1 : o.paths.count;
+    if (status == BZNA_OK && o.count > 1 && (config->index || config->name))
+        status = BZI_MISUSE(err, "dataset_config.%s: it is of one file, and these are %llu",
+                            config->index ? "index" : "name", (bzi_llu)o.count);
+    if (status == BZNA_OK && !BZI_ARENA_ZERO(&arena, o.containers, o.count))
+        status = bzi_fail_memory(err, "a data set");
+    if (status == BZNA_OK && (status = bzi_dataset_make(host, (uint32_t)o.count, &all, err)) == BZNA_OK)
+        status = bzi_parallel(host, bzi_opening_open, &o, o.count, err);
 
-    all = opening.dataset;
-    for (uint64_t i = 0; i < found && status == BZNA_OK; i++) {
-        bzi_container *container = all->parts[i].container;
-        all->parts[i].container = NULL;
-        if (container)
-            status = bzi_dataset_append(all, container, 0, container->count, err);
-    }
+    for (uint64_t i = 0; o.containers && i < o.count; i++)
+        if (o.containers[i] && status == BZNA_OK)
+            status = bzi_dataset_append(all, o.containers[i], 0, o.containers[i]->count, err);
+        else if (o.containers[i])
+            bzi_container_drop(o.containers[i]);
     if (status == BZNA_OK && all->part_count == 0)
-        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "all of the %llu files are empty", (bzi_llu)found);
-    for (uint64_t i = all ? all->part_count : found; i < found; i++)    /* after a failure */
-        if (all->parts[i].container)
-            bzi_container_drop(all->parts[i].container);
-    bzi_names_free(&opening.paths);
+        status = BZI_FAIL(err, BZNA_E_NO_SAMPLES, "all of the %llu files are empty", (bzi_llu)o.count);
+    bzi_names_free(&o.paths);
     bzi_arena_free(&arena);
-    return bzi_dataset_give(all, status, out);
+    if (status == BZNA_OK)
+        *out = all;
+    else if (all)
+        bzi_dataset_drop(all);
+    return status;
 }
 
 /* Returns the container of the sample at *index, and sets *index to the sample's number there. Pre: *index < count. */
@@ -18958,7 +18322,7 @@ static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
 
     return !item->is_padding && bzi_container_locate(item->container, item->local, extent, &ignored) == BZNA_OK &&
            !extent->data && extent->source && extent->source->is_file &&
-           extent->size <= bzi_container_limit(item->container);
+           extent->size <= item->container->max_bytes;
 }
 
 /* Finds one of the coded pictures in an item's bytes. */
@@ -19545,7 +18909,7 @@ static void bzi_loader_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *b
 
 
 /* ==== 68. Loader: fields ============================================================================================
- * Calls: rooms 2, 8-9, 12, 20, 32, 41, 63.
+ * Calls: rooms 2, 8-9, 12, 20, 25, 32, 41, 63.
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
  * The values of a slot belong to whoever holds its item. */
 
@@ -19577,21 +18941,21 @@ static int bzi_column_parse(bzi_span entry, bzi_column *column)
 static bzna_status bzi_column_find(const bzna_dataset *dataset, bzi_column *column, int is_tensor, bzna_error *err)
 {
     const bzi_part *part = dataset->parts, *const end = part + dataset->part_count;
-    bzi_field field = { 0, 0, "" };
     bzi_value value = { NULL, 0, 0, 0 };
+    uint32_t number = BZI_NO_FIELD;
     bzna_status status;
 
-    while (part < end && bzi_container_find_field(part->container, column->field, &field) == BZI_NO_FIELD)
+    while (part < end && (number = bzi_container_find_field(part->container, column->field)) == BZI_NO_FIELD)
         part++;
     if (part == end)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->field);
 
-    column->kind = field.kind;
-    if (is_tensor && field.kind != BZNA_FIELD_INTEGER && field.kind != BZNA_FIELD_VECTOR)
+    column->kind = part->container->fields[number].kind;
+    if (is_tensor && column->kind != BZNA_FIELD_INTEGER && column->kind != BZNA_FIELD_VECTOR)
         return BZI_MISUSE(err, "\"%s\" is not a number: name it in fields.bytes", column->name);
-    if (column->length && field.kind != BZNA_FIELD_VECTOR)
+    if (column->length && column->kind != BZNA_FIELD_VECTOR)
         return BZI_MISUSE(err, "\"%s:%u\": only vectors have a length", column->name, column->length);
-    if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
+    if (!is_tensor || column->length || column->kind == BZNA_FIELD_INTEGER)
         return BZNA_OK;
 
     status = bzi_container_field(part->container, part->first, column->field, &value, err);
@@ -19752,7 +19116,7 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     const uint64_t bytes = item->setup->tensors[BZI_TENSORS + i].one.bytes;
     bzi_value value = { bzi_item_value(item, i), bytes, 0, 0 };
 
-    if (bzi_container_value(item->container, sample, number, &value, err) != BZNA_OK)
+    if (item->container->ops->field(item->container, sample, number, &value, err) != BZNA_OK)
         return err->status;
     if (value.size > bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
@@ -19773,7 +19137,7 @@ static bzna_status bzi_item_get_bytes(const bzi_item *item, const bzi_sample *sa
     bzna_status status;
 
     if (item->container->fields[number].kind != BZNA_FIELD_IMAGE)
-        return bzi_container_value(item->container, sample, number, value, err);
+        return item->container->ops->field(item->container, sample, number, value, err);
     status = bzi_container_image(item->container, sample, &pick, &image, err);
     value->absent = status == BZNA_E_NOT_FOUND;
     if (status != BZNA_OK)
@@ -19836,10 +19200,9 @@ static bzna_status bzi_item_fields(bzi_hand *hand, const bzi_item *item, const b
 {
     const bzi_setup *setup = hand->setup;
     bzna_status status = BZNA_OK;
-    bzi_field field;
 
     for (uint32_t i = 0; i < setup->column_count && hand->fields_of != item->container; i++)
-        hand->fields[i] = bzi_container_find_field(item->container, setup->columns[i].field, &field);
+        hand->fields[i] = bzi_container_find_field(item->container, setup->columns[i].field);
     hand->fields_of = item->container;
     for (uint32_t i = 0; i < setup->column_count && status == BZNA_OK; i++)
         status = bzi_item_put_field(item, sample, i, hand->fields[i], err);
@@ -20403,7 +19766,7 @@ static bzna_status bzi_reader_bytes(bzi_hand *hand, bzi_item *item, bzi_reading 
 {
     const bzi_extent *extent = &reading->sample.extent;
     bzi_entry *entry = item->entry;
-    uint64_t need = extent->size, room;
+    uint64_t need = bzi_max(extent->size, 1), room;         /* an empty file's bytes have an address, too */
     bzna_status status = BZNA_OK;
 
     if (reading->fetched)
@@ -23442,7 +22805,7 @@ static bzna_status bzi_setup_check(bzi_setup *setup, bzna_error *err)
 
 
 /* ==== 86. Opening ===================================================================================================
- * Calls: rooms 2, 4, 7-10, 20, 41-42, 51, 56-57, 61, 63, 67-68, 73, 78, 80, 84-85.
+ * Calls: rooms 2, 4, 7-10, 20, 25, 41-42, 51, 56-57, 61, 63, 67-68, 73, 78, 80, 84-85.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -24222,7 +23585,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     for (uint32_t i = 0; i < part_count; i++)
         if (!parts[i])
             BZI_API_MISUSE("bzna_dataset_concat: parts[%u] is NULL", i);
-    BZI_API_END(bzi_dataset_concat(context->host, parts, part_count, out, &e));
+    BZI_API_END(bzi_dataset_join(context->host, parts, part_count, 0, UINT64_MAX, out, &e));
 }
 
 BZI_COLD
@@ -24236,7 +23599,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     if (first > dataset->count || count > dataset->count - first)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, but there are %llu",
                      (bzi_llu)count, (bzi_llu)first, (bzi_llu)dataset->count);
-    BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
+    BZI_API_END(bzi_dataset_join(dataset->host, &dataset, 1, first, count, out, &e));
 }
 
 BZI_COLD
@@ -24308,15 +23671,16 @@ BZI_COLD
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
+    bzna_sample_ref sample;
+    bzna_status status;
 
     BZI_API_BEGIN_WITH(dataset, target);
 
     *target = BZNA_TARGET_NONE;
     BZI_API_FIND(c, &index);
-    if (bzi_container_look_target(c, index, target, &e) == BZNA_OK)
-        return BZNA_OK;
-    *target = BZNA_TARGET_NONE;
-    BZI_API_END(e.status);
+    status = bzi_container_sample(c, index, BZI_LOOK_OUTSIDE, &sample, &e);
+    *target = sample.target;
+    BZI_API_END(status);
 }
 
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,
@@ -24362,7 +23726,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     BZI_API_BEGIN_WITH(dataset);
 
     BZI_API_FIND(c, &local);
-    if (bzi_container_sample(c, local, &all, &e) != BZNA_OK)
+    if (bzi_container_sample(c, local, BZI_LOOK_PLACE, &all, &e) != BZNA_OK)
         BZI_API_END(e.status);
     all.index = index;
     BZI_API_ANSWER(sample);

@@ -716,8 +716,8 @@
  * root is a class, and all pictures below it belong to that class. A root without such folders has
  * no targets. Files are known by their names, in lower or upper case: jpg jpeg png webp, and the
  * extensions of the context's own codecs, which examples/formats has for other kinds.
- * Names that begin with a dot are left out. Links are followed. The library opens a file only when
- * it reads it.
+ * Names that begin with a dot are left out, and names that are not UTF-8 are ordered by their
+ * bytes. Links are followed. The library opens a file only when it reads it.
  *
  * A folder is refused
  *     - if a link in it leads back to a folder above it
@@ -740,18 +740,17 @@
  *
  * Three fields have meanings of their own: "name" is the key, unless a file is called so, "cls" is
  * the target, and "image" is the first picture. A tar has at most 64 fields. If a field stands
- * twice in a sample, that sample fails. A tar with a sparse file is refused, and so is a tar that
+ * twice in a sample, reading it fails. A tar with a sparse file is refused, and so is a tar that
  * holds nothing but tars. These belong to no sample:
  *     - folders and links
  *     - hidden files, and files in folders that are called __so__
  *     - files whose field's name has BZNA_NAME_MAX bytes or more.
  *
  * Opening a tar walks over its headers, or reads SHARD.idx next to SHARD.tar (version 1.2, which
- * wds2idx of DALI and `bzna index` write). If the index is older than the tar, the library also
- * walks over the tar, and refuses an index that disagrees. An index that the headers contradict is
- * refused with E_BOX, when the tar is opened or when a sample is used. A SHARD.idx of another
- * version is ignored with a warning. dataset_config.index gives the index of a tar that is not
- * opened by a path; one of another version is refused with E_BOX.
+ * wds2idx of DALI and `bzna index` write). An index that the headers contradict is refused with
+ * E_BOX, when the tar is opened or when a sample is used. A SHARD.idx that is older than the tar is
+ * not used, and one of another version is ignored with a warning. dataset_config.index gives the
+ * index of a tar that is not opened by a path; one of another version is refused with E_BOX.
  *
  * PROVIDERS are your own code: a database, a generator, a list of files, or files of your own
  * format. A bzna_provider says which fields samples have, and how each field's values are got:

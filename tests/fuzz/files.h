@@ -84,7 +84,6 @@ static void run_tar_index(const uint8_t *data, size_t size)
     source s = { .b = rest };
     bzi_container c;
     bzi_tar_build b;
-    bzi_tar_index x;
     bzna_error err;
     take_bytes(&text, 2);
     if (!text.size)
@@ -101,16 +100,14 @@ static void run_tar_index(const uint8_t *data, size_t size)
     b.config = &config;
     c.own = bzi_arena_zero(&c.arena, 1, sizeof(bzi_tar));
     FUZZ_CHECK(c.own);
-    memset(&x, 0, offsetof(bzi_tar_index, walk));
-    bzi_tar_walk_begin(&x.walk, &c.source, memory, 0);
-    x.rest = (bzi_span){ text.data, text.size };
-    if (bzi_tar_parse_index(&b, &x, &err) == BZNA_OK && bzi_tar_finish(&b, &err) == BZNA_OK)
+    bzi_tar_walk_begin(&b.walk, &c.source, memory, 0);
+    if (bzi_tar_parse_index(&b, (bzi_span){ text.data, text.size }, &err) == BZNA_OK && bzi_tar_finish(&b, &err) == BZNA_OK)
         for (uint64_t i = 0; i < c.count; i++) {
             bzi_extent extent = { 0 };
             if (bzi_tar_locate(&c, i, &extent, &err) == BZNA_OK)
                 FUZZ_CHECK(extent.offset <= rest.size && extent.size <= rest.size - extent.offset);
         }
-    bzi_tar_walk_end(&x.walk);
+    bzi_tar_walk_end(&b.walk);
     bzi_buffer_free(memory, &b.members);
     bzi_buffer_free(memory, &b.begins);
     bzi_arena_free(&c.arena);

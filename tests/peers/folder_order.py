@@ -3,6 +3,7 @@
     python3 tests/peers/folder_order.py ROOT    class number, a blank, path below ROOT, and a NUL, for each sample
     python3 tests/peers/folder_order.py ROOT --torchvision    the same of torchvision itself; exit status 3: it is not
     installed
+    python3 tests/peers/folder_order.py ROOT --bytes    with names compared by their bytes, as benzina compares them
 
 Written after torchvision/datasets/folder.py: find_classes (sorted names of the entries that are folders), make_dataset
 (classes by name; in each, sorted(os.walk(folder, followlinks=True)), and sorted file names in each of these),
@@ -22,10 +23,12 @@ if "--torchvision" in sys.argv:
     for path, number in ImageFolder(root).samples:
         sys.stdout.buffer.write(b"%d %s\0" % (number, os.fsencode(os.path.relpath(path, root))))
     sys.exit(0)
-classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+key = os.fsencode if "--bytes" in sys.argv else None
+classes = sorted((entry.name for entry in os.scandir(root) if entry.is_dir()), key=key)
 for number, name in enumerate(classes):
-    for folder, _, files in sorted(os.walk(os.path.join(root, name), followlinks=True)):
-        for file in sorted(files):
+    found = {folder: files for folder, _, files in os.walk(os.path.join(root, name), followlinks=True)}
+    for folder in sorted(found, key=key):
+        for file in sorted(found[folder], key=key):
             if file.lower().endswith(EXTENSIONS):
                 path = os.path.relpath(os.path.join(folder, file), root)
                 sys.stdout.buffer.write(b"%d %s\0" % (number, os.fsencode(path)))

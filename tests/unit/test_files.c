@@ -562,7 +562,7 @@ TEST(a_folder_of_archives_stands_for_them)
     bzna_dataset_config_init(&config, sizeof config);
     config.name = "mine";
     CHECK_EQ(bzna_dataset_open(context, TOP, &config, &dataset, &why), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(why.message, "each of several files (5) is named by its path");
+    CHECK_CONTAINS(why.message, "it is of one file, and these are 5");
     CHECK(!mkdir(TOP "/more", 0777));
     CHECK_EQ(bzna_dataset_open(context, TOP, NULL, &dataset, &why), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "holds folders as well as files of samples");

@@ -324,13 +324,13 @@ TEST(a_class_folder_has_1048576_folders_at_most)
 {
     const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
     bzi_arena arena = { .memory = &memory };
-    bzi_walk walk = bzi_walk_make(&arena, "", "");
+    bzi_walk walk = { .root = "", .files.arena = &arena };
     bzna_error err = { 0 };
     walk.folder_count = BZI_LIMIT_FOLDERS - 1;
-    CHECK_EQ(bzi_walk_add_folder(&walk, "folder/last", 0, &err), BZNA_OK);
+    CHECK_EQ(bzi_walk_add(&walk, "folder/last", 0, &err), BZNA_OK);
     CHECK_EQ(walk.folder_count, BZI_LIMIT_FOLDERS);
-    CHECK_EQ(bzi_walk_add_folder(&walk, "folder/more", 0, &err), BZNA_E_LIMIT);
-    CHECK_CONTAINS(err.message, "folder/more: more than 1048576 folders");
+    CHECK_EQ(bzi_walk_add(&walk, "folder/more", 0, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "more than 1048576 folders");
     bzi_walk_free(&walk);
     bzi_arena_free(&arena);
 }

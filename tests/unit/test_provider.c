@@ -473,18 +473,18 @@ TEST(a_provider_that_fails_or_lies_costs_its_slot)
         { GROWS, IMAGE, 0, 1, BZNA_E_CALLBACK, "changes between calls" },
         { CHANGES, IMAGE, 0, 1, BZNA_E_CALLBACK, "changes between calls: 6" },
         { GROWS, CAPTION, 0, 0, BZNA_E_CALLBACK, "caption changes between calls" },
-        { IS_HUGE, IMAGE, 0, 1, BZNA_E_LIMIT, "more than context_config.max_sample_bytes" },
-        { IS_HUGE, CAPTION, 0, 0, BZNA_E_LIMIT, "more than context_config.max_sample_bytes" },
-        { IS_HUGE, IMAGE, 3, 1, BZNA_E_LIMIT, "more than context_config.max_sample_bytes" },
-        { IS_EMPTY, IMAGE, 0, 1, BZNA_E_CALLBACK, "\"image\" has no bytes" },
-        { IS_EMPTY, IMAGE, 3, 1, BZNA_E_CALLBACK, "\"image\" has no bytes" },
+        { IS_HUGE, IMAGE, 0, 1, BZNA_E_LIMIT, "at most, context_config.max_sample_bytes" },
+        { IS_HUGE, CAPTION, 0, 0, BZNA_E_LIMIT, "at most, context_config.max_sample_bytes" },
+        { IS_HUGE, IMAGE, 3, 1, BZNA_E_LIMIT, "at most, context_config.max_sample_bytes" },
+        { IS_EMPTY, IMAGE, 0, 1, BZNA_E_CALLBACK, "\"image\" has 0 bytes instead of" },
+        { IS_EMPTY, IMAGE, 3, 1, BZNA_E_CALLBACK, "\"image\" has 0 bytes instead of" },
         { IS_EMPTY, TARGET, 0, 0, BZNA_E_CALLBACK, "\"target\" has 0 bytes instead of 8" },
         { IS_UNSET, IMAGE, 0, 0, BZNA_E_CALLBACK, "did not say how many bytes \"image\" has" },
         { IS_UNSET, CAPTION, 0, 0, BZNA_E_CALLBACK, "did not say how many bytes" },
         { IS_UNSET, IMAGE, 3, 0, BZNA_E_CALLBACK, "did not say how many bytes" },
         { IS_SHORT, IMAGE, 0, 0, BZNA_E_CALLBACK, "\"image\" has 7 bytes instead of 144" },
         { IS_SHORT, TARGET, 0, 0, BZNA_E_CALLBACK, "7 bytes instead of 8" },
-        { IS_SHORT, BOX, 0, 0, BZNA_E_CALLBACK, "not whole numbers" },
+        { IS_SHORT, BOX, 0, 0, BZNA_E_CALLBACK, "in whole numbers of float32" },
         { EXPLAINS, IMAGE, 0, 0, BZNA_E_FORMAT, "sample 13: the row is torn, www" },
         { EXPLAINS, IMAGE, 3, 0, BZNA_E_FORMAT, "sample 13: the row is torn, www" },
         { EXPLAINS, TARGET, 0, 0, BZNA_E_FORMAT, "sample 13: the row is torn, www" },
@@ -492,7 +492,7 @@ TEST(a_provider_that_fails_or_lies_costs_its_slot)
         { EXPLAINS_OWN, IMAGE, 0, 0, BZNA_E_CALLBACK, "sample 13: the row is torn, www" },
         { PAST_END, IMAGE, 3, 0, BZNA_E_TRUNCATED, "provider_1.bin: image at byte 12800: the file ends before " },
         { PAST_END, CAPTION, 16, 0, BZNA_E_TRUNCATED, "provider_1.bin: caption at byte 12800: the file ends before " },
-        { NO_FILE, IMAGE, 3, 0, BZNA_E_CALLBACK, "lies in file 3, but provider.files has 3" },
+        { NO_FILE, IMAGE, 3, 0, BZNA_E_CALLBACK, "of file 3 of 3" },
     };
     for (size_t i = 0; i < COUNT(lies); i++) {
         model m = { .bad_index = 13, .bad_field = lies[i].field, .mode = lies[i].mode, .as_ppm = (int)lies[i].as_ppm };
@@ -540,7 +540,7 @@ TEST(more_than_max_bytes_is_a_lie)
     d.provider.max_bytes = 4096;
     dataset = open_described(&d);
     CHECK_EQ(bzna_dataset_field(dataset, 13, "caption", caption, sizeof caption, NULL, &err), BZNA_E_CALLBACK);
-    CHECK_CONTAINS(err.message, "\"caption\" has 1099511627776 bytes, more than provider.max_bytes, 4096");
+    CHECK_CONTAINS(err.message, "\"caption\" has 1099511627776 bytes instead of 4096 at most, provider.max_bytes");
     CHECK_EQ(bzna_dataset_field(dataset, 12, "caption", caption, sizeof caption, NULL, &err), BZNA_OK);
     bzna_dataset_close(dataset);
 }
@@ -876,7 +876,7 @@ TEST(a_record_is_read_once_and_holds_all_fields)
 TEST(records_that_cannot_be_cost_their_samples)
 {
     static const struct { int lie, is_raw; const char *field; bzna_status status; const char *words; } ways[] = {
-        { 1, 1, "name", BZNA_E_CALLBACK, "the record has 52 bytes, and its pixels end at 53" },
+        { 1, 1, "name", BZNA_E_CALLBACK, "\"record\" has 52 bytes instead of 53 at least" },
         { 2, 0, "image", BZNA_E_CALLBACK, "\"image\" does not lie in the record of 53 bytes" },
         { 3, 1, "name", BZNA_E_FORMAT, "it has no name" },
     };
@@ -920,38 +920,38 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.provider.fields = NULL, BZNA_E_ARGUMENT, "provider.fields");
     REFUSE(d.provider.field_count = 0, BZNA_E_ARGUMENT, "provider.fields");
     REFUSE(d.provider.field_count = 65, BZNA_E_ARGUMENT, "provider.fields");
-    REFUSE(d.provider.read = NULL, BZNA_E_ARGUMENT, "provider.read: is NULL, but provider.fields[1]");
-    REFUSE(d.provider.locate = NULL, BZNA_E_ARGUMENT, "provider.locate: is NULL, but provider.fields[0]");
+    REFUSE(d.provider.read = NULL, BZNA_E_ARGUMENT, "provider.fields[1].located: it is 0, and provider.read is NULL");
+    REFUSE(d.provider.locate = NULL, BZNA_E_ARGUMENT, "[0].located: provider.locate and provider.places are NULL");
     REFUSE(d.provider.places = &place, BZNA_E_ARGUMENT, "provider.places: has no effect together with locate");
     REFUSE(d.provider.files = NULL, BZNA_E_ARGUMENT, "provider.files");
     REFUSE(d.provider.files = none; d.provider.file_count = 1, BZNA_E_ARGUMENT, "provider.files[0]: is NULL");
     REFUSE(d.provider.files = lost; d.provider.file_count = 1, BZNA_E_NOT_FOUND, "no_such_file");
-    REFUSE(d.provider.file_count = UINT64_MAX, BZNA_E_LIMIT, "provider.file_count");
+    REFUSE(d.provider.file_count = UINT64_MAX, BZNA_E_LIMIT, "provider.files: no array has");
     REFUSE(d.provider.class_count = 1, BZNA_E_ARGUMENT, "class_names");
     REFUSE(d.provider.class_names = none; d.provider.class_count = 1, BZNA_E_ARGUMENT, "provider.class_names[0]");
     REFUSE(d.provider.reserved[1] = 1, BZNA_E_STRUCT_SIZE, "provider.reserved[1]: ");
     REFUSE(d.fields[2].reserved0 = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2].reserved0: ");
     REFUSE(d.fields[2].reserved[1] = 1, BZNA_E_STRUCT_SIZE, "provider.fields[2].reserved[1]: ");
-    REFUSE(d.fields[1].name = "\xed\xa0\x80", BZNA_E_ARGUMENT, "provider.fields[1].name: is not UTF-8");
+    REFUSE(d.fields[1].name = "\xed\xa0\x80", BZNA_E_ARGUMENT, "[1].name: it must have 1 to 31 bytes of UTF-8");
     REFUSE(d.fields[2].kind = 0, BZNA_E_ARGUMENT, "provider.fields[2].kind: 0");
     REFUSE(d.fields[2].kind = 6, BZNA_E_ARGUMENT, "provider.fields[2].kind: 6");
     REFUSE(d.fields[2].located = 2, BZNA_E_ARGUMENT, "provider.fields[2].located: neither 0 nor 1");
-    REFUSE(d.fields[2].codec = BZNA_CODEC_RAW, BZNA_E_ARGUMENT, "provider.fields[2]: codec");
+    REFUSE(d.fields[2].codec = BZNA_CODEC_RAW, BZNA_E_ARGUMENT, "provider.fields[2].codec: it describes pictures only");
     REFUSE(d.fields[2].name = NULL, BZNA_E_ARGUMENT, "provider.fields[2].name");
     REFUSE(d.fields[2].name = "", BZNA_E_ARGUMENT, "provider.fields[2].name");
     REFUSE(d.fields[2].name = "a,b", BZNA_E_ARGUMENT, "provider.fields[2].name");
     REFUSE(d.fields[2].name = "a name that is longer than 31 by", BZNA_E_ARGUMENT, "provider.fields[2].name");
     REFUSE(d.fields[2].name = "mask", BZNA_E_ARGUMENT, "provider.fields[2].name: \"mask\" is the name of another");
-    REFUSE(d.fields[0].channels = 2, BZNA_E_ARGUMENT, "provider.fields[0].channels: 2");
+    REFUSE(d.fields[0].channels = 2, BZNA_E_ARGUMENT, "provider.fields[0].channels: RAW pixels have 1 or 3");
     REFUSE(d.fields[0].layout = 2, BZNA_E_ARGUMENT, "provider.fields[0].layout: 2");
-    REFUSE(d.fields[0].width = 0, BZNA_E_ARGUMENT, "provider.fields[0].width: 0");
-    REFUSE(d.fields[0].height = 16385, BZNA_E_ARGUMENT, "provider.fields[0].height: 16385");
-    REFUSE(d.fields[0].codec = BZNA_CODEC_RAW + 1, BZNA_E_ARGUMENT, "provider.fields[0].codec: 7");
-    REFUSE(d.fields[0].codec = BZNA_CODEC_H264, BZNA_E_ARGUMENT, "describe RAW only");
+    REFUSE(d.fields[0].width = 0, BZNA_E_ARGUMENT, "provider.fields[0].width: of RAW pixels, it must be 1 to max_");
+    REFUSE(d.fields[0].height = 16385, BZNA_E_ARGUMENT, "provider.fields[0].height: of RAW pixels, it must be 1");
+    REFUSE(d.fields[0].codec = BZNA_CODEC_RAW + 1, BZNA_E_ARGUMENT, "provider.fields[0].codec: it must be UNKNOWN");
+    REFUSE(d.fields[0].codec = BZNA_CODEC_H264, BZNA_E_ARGUMENT, "describe RAW pixels only");
     REFUSE(d.provider.max_bytes = 100, BZNA_E_ARGUMENT, "more bytes than max_bytes");
-    REFUSE(d.fields[0].offset = 1, BZNA_E_ARGUMENT, "provider.fields[0].offset: 1; it has an effect with");
-    REFUSE(d.fields[2].offset = 1, BZNA_E_ARGUMENT, "offset: they describe pictures only");
-    REFUSE(d.provider.unpack = record_unpack, BZNA_E_ARGUMENT, "provider.fields[0].located: 1; provider.unpack gives");
+    REFUSE(d.fields[0].offset = 1, BZNA_E_ARGUMENT, "provider.fields[0].offset: it has an effect with");
+    REFUSE(d.fields[2].offset = 1, BZNA_E_ARGUMENT, "offset: they describe RAW pixels only");
+    REFUSE(d.provider.unpack = record_unpack, BZNA_E_ARGUMENT, "provider.fields[0].located: provider.unpack gives");
     REFUSE(d.provider.unpack = record_unpack; d.provider.field_count = 1; d.fields[0].located = 0;
            d.fields[0].offset = UINT64_MAX, BZNA_E_ARGUMENT, "no record of max_bytes has the pixels there");
     REFUSE(d.provider.unpack = record_unpack; d.provider.field_count = 1; d.fields[0].located = 0;

@@ -457,9 +457,9 @@ TEST(sizes_that_are_missing_or_overflow_are_refused_by_name)
     r = records_of(BZNA_RECORD_INT64, 1 << 30, 1, 1);
     check_refused(&r, 480, BZNA_E_TRUNCATED, "at byte 0: 480 bytes are not a whole record of 8589934592");
     r = records_of(BZNA_RECORD_UINT8, 1, 1, 16385);
-    check_refused(&r, 16385, BZNA_E_ARGUMENT, "width: 16385; it must be 1 to max_edge_px");
+    check_refused(&r, 16385, BZNA_E_ARGUMENT, "width: of RAW pixels, it must be 1 to max_edge_px");
     r = records_of(BZNA_RECORD_UINT8, 1, 16385, 1);
-    check_refused(&r, 16385, BZNA_E_ARGUMENT, "height: 16385; it must be 1 to max_edge_px");
+    check_refused(&r, 16385, BZNA_E_ARGUMENT, "height: of RAW pixels, it must be 1 to max_edge_px");
     r = records_of(BZNA_RECORD_FLOAT32, 1, 1, 1);
     r.scale = INFINITY;
     check_refused(&r, 480, BZNA_E_ARGUMENT, "scale, bias: inf");
@@ -523,7 +523,7 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
     config.split = "train";
     open_config(&o, file, sizeof file, BY_MEMORY, &formats);
     CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.split: it has an effect on mp4 files only");
+    CHECK_CONTAINS(o.err.message, "dataset_config.split: it has no effect on this data set");
     config.split = NULL;
     formats.pairs = "images,masks";
     open_config(&o, file, sizeof file, BY_MEMORY, &formats);

@@ -305,10 +305,12 @@ TEST(a_build_without_mxnet_refuses_its_warp_and_its_colors)
 TEST(a_folder_that_cannot_be_listed_is_named_once)
 {
     bzi_arena arena = { .memory = &context->host->memory };
-    bzi_walk walk = bzi_walk_make(&arena, TEST_BUILD "/tests/nowhere", " ppm ");
+    bzi_walk walk = { .root = TEST_BUILD "/tests", .extensions = " ppm ", .files.arena = &arena };
     bzna_error e = { 0 };
-    CHECK_EQ(bzi_walk_add_folder(&walk, "", 0, &e), BZNA_OK);
-    CHECK_EQ(bzi_walk_scan(&walk, 0, &e), BZNA_E_IO);
+    CHECK_EQ(bzi_walk_list(&walk, "nowhere", 1, &e), BZNA_E_IO);
+    CHECK(!strncmp(e.message, "nowhere: cannot list: ", 22));
+    walk.root = TEST_BUILD "/tests/nowhere";
+    CHECK_EQ(bzi_walk_list(&walk, "", 1, &e), BZNA_E_IO);
     CHECK(!strncmp(e.message, "cannot list: ", 13));
     bzi_walk_free(&walk);
     bzi_arena_free(&arena);
